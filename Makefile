@@ -1,0 +1,71 @@
+# The verbs of this project, the same at home and in CI. `make` alone lists them.
+
+PYTHON ?= python3
+# Tests to run and options for them: make test TESTS=tests/unit PYTEST="-x -q"
+TESTS ?= tests
+PYTEST ?=
+# What these two verbs run; may be a script or `-m module`, with arguments.
+MODEL ?= -m tests.model
+DOCS ?= docs/generate.py
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+ifeq ($(OS),Windows_NT)
+$(error Midcourse runs on Linux and macOS; on Windows, clone it inside WSL (`wsl --install`) and run make there)
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format crash model bench docs lock clean
+
+help: ## list the verbs
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(READY) ## watch an agent being paused, killed and brought back
+	@$(BIN)/python -m midcourse.samples.demo
+
+test: check ## check, then run all tests (two at a time)
+	$(BIN)/pytest -n 2 -m "not crash_full" $(PYTEST) $(TESTS)
+
+check: $(READY) ## format, lint, types, layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/basedpyright
+	$(BIN)/lint-imports --no-logo
+
+format: $(READY) ## format the code and fix what ruff can fix
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+crash: $(READY) ## kill a process at every port call, recover it, count what was lost or repeated
+	@$(BIN)/python -m tests.crash
+
+model: $(READY) ## check the model of the control protocol in full (minutes)
+	@$(BIN)/python $(MODEL)
+
+bench: $(READY) ## measure; the answers go to bench/README.md
+	@$(BIN)/python -m bench
+
+docs: $(READY) ## write the generated parts of the docs again
+	@$(BIN)/python $(DOCS)
+
+lock: $(READY) ## resolve the requirements again: make lock LOCK=--upgrade takes newer versions
+	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev \
+		--universal --python-version 3.11 --generate-hashes --no-header --no-config \
+		$(LOCK) --quiet --output-file requirements/dev.txt
+
+clean: ## remove the environment and everything built
+	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests bench examples docs -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+$(READY): requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c '' 2>/dev/null || { echo "No '$(PYTHON)' here: install Python 3.11 or newer, or name one: make PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Midcourse needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -c 'import platform; print(platform.python_version())'). Name a newer one: make PYTHON=python3.12"; exit 1; }
+	@echo "Preparing $(VENV); this takes about a minute, once."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
+		{ echo "'$(PYTHON)' cannot create an environment: install its venv module (on Debian and Ubuntu: apt install python3-venv)."; exit 1; }
+	@$(BIN)/python -m pip install -qq --require-hashes -r requirements/dev.txt
+	@$(BIN)/python -m pip install -qq --no-build-isolation --no-deps --editable .
+	@touch $@

@@ -1,0 +1,311 @@
+"""The public handle: open a store, start an agent, and pause, resume, redirect, cancel, answer or watch any session."""
+
+import asyncio
+import math
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Generic, Literal, TypeVar, overload
+
+from midcourse.core import commands as cmd
+from midcourse.core.codec import decode, encode, inline
+from midcourse.core.events import Level as RedirectLevel
+from midcourse.core.events import Recorded
+from midcourse.core.ids import AskId, CommandId, PauseId, Position, SessionId
+from midcourse.core.receipt import Receipt, receipt_of
+from midcourse.core.session import ENDED, Session, Status
+from midcourse.errors import AgentUnavailable, InvalidInput, SessionEnded
+from midcourse.ports.bus import Delta
+from midcourse.ports.clock import Clock
+from midcourse.ports.store import Durability, Head, Store
+from midcourse.runtime.agents import Agent
+from midcourse.runtime.control import Control
+from midcourse.runtime.loading import content_of
+from midcourse.runtime.outcomes import Level, Reply
+from midcourse.runtime.run import JSON
+from midcourse.runtime.settings import Settings
+from midcourse.runtime.worker import Worker
+from midcourse.wiring import open_worker
+
+T = TypeVar("T")
+ANSWER_LIMIT = 1_000_000
+_FOREVER = 1e9
+_A_LONG_ID = 200
+
+
+class SessionHandle(Generic[T]):
+    """One session, from any process. Nothing here needs the session to be owned by this process."""
+
+    def __init__(self, session_id: SessionId, worker: Worker, control: Control) -> None:
+        self.id = session_id
+        self._worker = worker
+        self._control = control
+
+    async def pause(
+        self,
+        reason: str = "",
+        *,
+        grace: float | None = None,
+        until: Level = "stopping",
+        wait: float = 10.0,
+        by: str = "local",
+        command_id: str | None = None,
+    ) -> Reply:
+        """Stop, keeping the context. Tool calls in flight may finish, for ``grace`` seconds if given; streams are cut.
+
+        The answer comes when the gate is shut (``until="stopped"``: when nothing runs), at the latest after ``wait``
+        seconds, with what is known by then. ``command_id`` makes a retry the same command.
+        """
+        seconds = None if grace is None or math.isinf(grace) else grace
+        command = cmd.Pause(id=self._command_id(command_id), by=by, reason=reason, grace=seconds)
+        return await self._control.send(self.id, command, until=until, wait=wait)
+
+    async def resume(
+        self,
+        pause: str | None = None,
+        *,
+        wait: float = 10.0,
+        by: str = "local",
+        command_id: str | None = None,
+    ) -> Reply:
+        """Go on after a pause, or try a failed session again.
+
+        ``pause`` names the pause to lift, so that a late resume lifts no later one.
+        """
+        named = PauseId(pause) if pause is not None else None
+        command = cmd.Resume(id=self._command_id(command_id), by=by, pause=named)
+        return await self._control.send(self.id, command, until="decided", wait=wait)
+
+    async def redirect(
+        self,
+        text: str,
+        *,
+        level: RedirectLevel = "step",
+        grace: float | None = None,
+        resume: bool = False,
+        wait: float = 10.0,
+        by: str = "local",
+        command_id: str | None = None,
+    ) -> Reply:
+        """Change the course. The instruction is durable at once and is what the agent's model sees next.
+
+        A paused session keeps it for later, unless ``resume``; an ended one begins a new turn with it.
+        """
+        seconds = None if grace is None or math.isinf(grace) else grace
+        command = cmd.Redirect(
+            id=self._command_id(command_id),
+            by=by,
+            text=text,
+            level=level,
+            grace=seconds,
+            resume=resume,
+        )
+        return await self._control.send(self.id, command, until="decided", wait=wait)
+
+    async def cancel(
+        self,
+        reason: str = "",
+        *,
+        grace: float = 2.0,
+        until: Level = "stopping",
+        wait: float = 10.0,
+        by: str = "local",
+        command_id: str | None = None,
+    ) -> Reply:
+        """End the session. Calls in flight may go on for ``grace`` seconds; the receipt says what became of each."""
+        command = cmd.Cancel(id=self._command_id(command_id), by=by, reason=reason, grace=min(grace, _FOREVER))
+        return await self._control.send(self.id, command, until=until, wait=wait)
+
+    async def answer(
+        self,
+        value: JSON,
+        *,
+        ask: str | None = None,
+        wait: float = 10.0,
+        by: str = "local",
+        command_id: str | None = None,
+    ) -> Reply:
+        """Answer an ask; without ``ask`` the only one that is open."""
+        content = encode(value, what="The answer")
+        if len(content) > ANSWER_LIMIT:
+            raise InvalidInput(
+                f"The answer has {len(content):,} bytes; at most {ANSWER_LIMIT:,} are taken. "
+                "Put it where the agent can read it and answer with the place.",
+                field="value",
+            )
+        named = AskId(ask) if ask is not None else None
+        command = cmd.Answer(id=self._command_id(command_id), by=by, value=inline(content), ask=named)
+        return await self._control.send(self.id, command, until="decided", wait=wait)
+
+    def _command_id(self, given: str | None) -> CommandId:
+        if given is not None and not 0 < len(given) <= _A_LONG_ID:
+            raise InvalidInput(f"A command id has 1 to {_A_LONG_ID} characters.", field="command_id")
+        return CommandId(given or f"cmd_{self._worker.clock.fresh_id()}")
+
+    async def state(self) -> Session:
+        """The session as its journal tells it: status, messages, open calls and asks, plan, cost."""
+        return await self._control.session(self.id)
+
+    async def status(self) -> Status:
+        """Where it stands."""
+        return Status((await self._worker.must_exist(self.id)).head.status)
+
+    @overload
+    def watch(
+        self,
+        after: int = 0,
+        *,
+        deltas: Literal[False] = False,
+        follow: bool = False,
+    ) -> AsyncIterator[Recorded]: ...
+    @overload
+    def watch(self, after: int = 0, *, deltas: bool, follow: bool = False) -> AsyncIterator[Recorded | Delta]: ...
+    def watch(self, after: int = 0, *, deltas: bool = False, follow: bool = False) -> AsyncIterator[Any]:
+        """Every event after a position, once and in order, as it becomes durable, until the session ends.
+
+        Come back with the last ``position`` seen to miss nothing. ``deltas`` adds previews of streamed text, which
+        have no position; ``follow`` goes on into later turns.
+        """
+        return self._control.watch(self.id, after=Position(after), deltas=deltas, follow=follow)
+
+    async def result(self, timeout: float | None = None) -> T:  # noqa: ASYNC109 - the caller's patience, not a cancel scope
+        """What the agent returned, once it has.
+
+        Raises:
+            SessionEnded: it was cancelled, or failed; the sentence says why.
+            TimeoutError: it has not ended in time. It goes on.
+        """
+        async with asyncio.timeout(timeout):
+            session = await self._ended()
+        if session.status is Status.COMPLETED and session.result is not None:
+            return decode(await content_of(self._worker.store, session.result))
+        if session.failure is not None:
+            again = "" if session.failure.code == "damaged" else " Resume it to try again."
+            raise SessionEnded(
+                f"Session '{self.id}' failed ({session.failure.code}): {session.failure.message}{again}",
+                code=session.failure.code,
+                session_id=self.id,
+            )
+        raise SessionEnded(
+            f"Session '{self.id}' was cancelled; its receipt says what became of each call.", session_id=self.id
+        )
+
+    async def _ended(self) -> Session:
+        async for event in self.watch(after=(await self.state()).position):
+            del event
+        session = await self.state()
+        assert session.status in ENDED
+        return session
+
+    async def receipt(self) -> Receipt:
+        """What became of each call that ever began: ended, or unknown."""
+        events = [event.event async for event in self._until_now()]
+        return receipt_of(events)
+
+    async def _until_now(self) -> AsyncIterator[Recorded]:
+        position = (await self.state()).position
+        if position == 0:
+            return
+        async for event in self.watch(follow=True):
+            yield event
+            if event.position >= position:
+                return
+
+
+class Midcourse:
+    """An open store. Made by :func:`open`."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self._control = Control(worker)
+
+    @property
+    def durability(self) -> Durability:
+        """What an answered control survives: nothing, the process being killed, or the power failing."""
+        return self._worker.store.durability
+
+    async def start(self, agent: Agent[T] | str, goal: str = "", *, session_id: str | None = None) -> SessionHandle[T]:
+        """Give an agent a goal. It runs on this event loop; the handle steers it."""
+        if len(goal) > cmd.TEXT_LIMIT:
+            raise InvalidInput(
+                f"The goal has {len(goal):,} characters; at most {cmd.TEXT_LIMIT:,} are taken.", field="goal"
+            )
+        if session_id is not None and not _is_name(session_id):
+            raise InvalidInput(
+                f"{session_id!r} cannot be a session id. Use 1 to {_A_LONG_ID} letters, digits, '_', '-', '.'.",
+                field="session_id",
+            )
+        identity = SessionId(session_id or f"sess_{self._worker.clock.fresh_id()}")
+        await self._worker.create(identity, self._resolve(agent), goal)
+        return SessionHandle(identity, self._worker, self._control)
+
+    def _resolve(self, agent: "Agent[Any] | str") -> Agent[object]:
+        if isinstance(agent, Agent):
+            return agent
+        known = self._worker.agents
+        if agent not in known:
+            names = ", ".join(sorted(known)) or "none"
+            raise AgentUnavailable(
+                f"No agent '{agent}' is registered in this process. Import the module that defines it. Registered: {names}.",
+                agent=agent,
+            )
+        return known[agent]
+
+    async def get(self, session_id: str) -> SessionHandle[Any]:
+        """A session that exists.
+
+        Raises:
+            SessionNotFound: it does not.
+        """
+        identity = SessionId(session_id)
+        await self._worker.must_exist(identity)
+        return SessionHandle(identity, self._worker, self._control)
+
+    async def list(
+        self,
+        *,
+        status: Sequence[str] = (),
+        agent: str | None = None,
+        limit: int = 100,
+        before: float | None = None,
+    ) -> Sequence[Head]:
+        """Sessions, newest first. Page on with ``before``: the ``created_at`` of the last one seen."""
+        if not 0 < limit <= 1000:
+            raise InvalidInput(f"limit is {limit}; it is a number from 1 to 1000.", field="limit")
+        unknown = [one for one in status if one not in set(Status)]
+        if unknown:
+            raise InvalidInput(
+                f"Unknown status {', '.join(map(repr, unknown))}. There are: {', '.join(Status)}.",
+                field="status",
+            )
+        return await self._worker.store.heads(statuses=tuple(status), agent=agent, limit=limit, before=before)
+
+    async def close(self, grace: float = 2.0) -> None:
+        """Let every session go at its next safe point. Nothing is cancelled: who opens the store next goes on with them."""
+        await self._worker.close(grace)
+
+
+def _is_name(text: str) -> bool:
+    return 0 < len(text) <= _A_LONG_ID and all(sign.isalnum() or sign in "_-." for sign in text)
+
+
+@asynccontextmanager
+async def open(
+    store: str | Store = "sqlite:///midcourse.db",
+    *,
+    durability: Durability = "power",
+    drive: bool = True,
+    settings: Settings | None = None,
+    clock: Clock | None = None,
+    grace: float = 2.0,
+) -> AsyncGenerator[Midcourse]:
+    """Open a store, and go on with every session in it that was left running and whose agent is registered here.
+
+    ``drive=False`` opens it to look and to steer only. Leaving the block lets sessions go at their next safe point
+    (calls in flight within ``grace`` seconds); it cancels none.
+    """
+    worker = await open_worker(store, durability=durability, drives=drive, settings=settings or Settings(), clock=clock)
+    midcourse = Midcourse(worker)
+    try:
+        yield midcourse
+    finally:
+        await midcourse.close(grace)

@@ -1,0 +1,58 @@
+"""The root of the command line: answers ``--version`` at once, builds the command tree only when it is used."""
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+from midcourse._version import __version__
+
+if TYPE_CHECKING:
+    import typer
+
+UNSUPPORTED_PLATFORM = (
+    "Midcourse runs on Linux and macOS; on Windows, install it inside WSL (run `wsl --install`) and start it there."
+)
+
+HELP = "Hold a running agent: pause it, redirect it, answer it, cancel it, and bring it back after a crash."
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the ``midcourse`` command with ``arguments``, or with those of this process.
+
+    Raises:
+        SystemExit: always, with the exit status of the command.
+    """
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if sys.platform == "win32":
+        print(UNSUPPORTED_PLATFORM, file=sys.stderr)
+        raise SystemExit(1)
+    if list(arguments) == ["--version"]:
+        # Before typer is imported: scripts ask this often, and it is the first thing a new user tries.
+        print(f"midcourse {__version__}")
+        raise SystemExit(0)
+    build()(args=list(arguments), prog_name="midcourse")
+
+
+def build() -> "typer.Typer":
+    """Build the command tree; each noun adds its own file here."""
+    import typer
+
+    app = typer.Typer(help=HELP, add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
+
+    def print_version(wanted: bool) -> None:
+        if wanted:
+            print(f"midcourse {__version__}")
+            raise typer.Exit
+
+    @app.callback(invoke_without_command=True)
+    def root(
+        context: typer.Context,
+        version: Annotated[
+            bool,
+            typer.Option("--version", callback=print_version, is_eager=True, help="Print the version and leave."),
+        ] = False,
+    ) -> None:
+        if context.invoked_subcommand is None:
+            print(context.get_help())
+
+    return app

@@ -1,0 +1,296 @@
+"""Values to bytes and back, digests and checksums: one encoding for the journal, snapshots and argument digests."""
+
+import dataclasses
+import hashlib
+import re
+from collections.abc import Callable, Iterable
+from math import isfinite
+from typing import Any, Final, cast
+
+import msgspec
+
+from midcourse.errors import Damaged, Unencodable
+
+BLOB_LIMIT: Final = 32 * 1024
+"""Values above this many bytes live outside the journal, addressed by their content."""
+
+GENESIS: Final = bytes(16)
+"""The running digest of an empty journal."""
+
+NESTING_LIMIT: Final = 200
+"""The deepest value that is taken: what is written from a shallow stack must be readable from a deep one."""
+
+_PREVIEW: Final = 400
+_SECRET_HINTS: Final = (
+    *("passw", "pwd", "passphrase", "secret", "token", "key", "authorization", "bearer", "credential", "cookie"),
+    *("://", "sk-", "sk_", "pk_", "rk_", "gho_", "ghp_", "ghs_", "ghu_", "_pat", "glpat", "xox", "akia", "eyj"),
+)
+_REDACTED: Final = "[redacted]"
+_SECRET_KEY: Final = re.compile(
+    r"(?i)passw|pwd|passphrase|secret|token|(?:api|access|private).?key|authorization|bearer|credential|cookie",
+)
+_SECRET_TEXT: Final = re.compile(
+    r"(?i:bearer)\s+[\w.~+/=-]{6,}"
+    r"|(?i:authorization)\W{1,4}(?:\w+ )?[\w.~+/=-]+"
+    r"|(?i:passw|pwd|secret|token|api[_-]?key)[\w-]{0,30}\s?[=:]\s?[^\s&\"'\\]+"
+    r"|(?<=://)[^\s/:@\"\\]+:[^\s/@\"\\]+(?=@)"
+    r"|\b(?:sk|pk|rk|gh[opsu]|github_pat|glpat|xox[a-z])[-_][\w-]{12,}"
+    r"|\bAKIA[0-9A-Z]{16}\b"
+    r"|\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[^\"]*",
+)
+
+
+class Value(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A user's value as it stands in an event: inline, or a reference to a blob. Neither set means ``None``."""
+
+    raw: msgspec.Raw = msgspec.Raw(b"null")
+    blob: str = ""
+    size: int = 0
+
+
+class Blob(msgspec.Struct, frozen=True):
+    """Bytes addressed by their digest."""
+
+    digest: str
+    content: bytes
+
+
+NOTHING: Final = Value()
+
+
+def digest_of(content: bytes) -> str:
+    """The content address of ``content``."""
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def chain(previous: bytes, position: int, record: bytes) -> bytes:
+    """The running digest after ``record``: it covers the record, its position and all that came before."""
+    return hashlib.blake2b(previous + position.to_bytes(8, "big") + record, digest_size=16).digest()
+
+
+def checksum(*parts: bytes) -> bytes:
+    """A checksum over ``parts`` and their borders."""
+    summing = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        summing.update(len(part).to_bytes(8, "big"))
+        summing.update(part)
+    return summing.digest()
+
+
+def _plain(value: object) -> object:
+    """What msgspec cannot encode by itself: models that can dump themselves."""
+    dump: Callable[[], object] | None = getattr(value, "model_dump", None)
+    if callable(dump) and not isinstance(value, type):
+        return dump()
+    raise NotImplementedError
+
+
+def _typed(kind: type, value: Any) -> object:
+    validate: Callable[[object], object] | None = getattr(kind, "model_validate", None)
+    if validate is None:
+        raise NotImplementedError
+    return validate(value)
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_plain)
+
+
+def encode(value: object, *, what: str) -> bytes:
+    """``value`` as JSON bytes.
+
+    Raises:
+        Unencodable: it holds something JSON has no form for; ``what`` names it in the sentence.
+    """
+    try:
+        content = _encoder.encode(value)
+    except Exception as error:
+        raise _unencodable(what, _first_bad(value, "") or str(error) or type(error).__name__) from error
+    if _is_too_deep(content):
+        raise _unencodable(what, f"it is nested deeper than {NESTING_LIMIT} levels")
+    if b"null" in content:  # JSON has no other word for nan and infinity, and would give None back
+        bad = _first_not_finite(msgspec.to_builtins(value, enc_hook=_plain), "")
+        if bad:
+            raise _unencodable(what, bad)
+    return content
+
+
+def _unencodable(what: str, why: str) -> Unencodable:
+    return Unencodable(
+        f"{what} cannot be journaled: {why}. "
+        "Use finite, JSON-like values, dataclasses, msgspec structs or Pydantic models.",
+        what=what,
+    )
+
+
+_STRINGS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_NOT_BRACKETS: Final = re.compile(rb"[^\[\]{}]+")
+
+
+def _is_too_deep(content: bytes) -> bool:
+    if content.count(b"[") + content.count(b"{") <= NESTING_LIMIT:
+        return False
+    brackets = _NOT_BRACKETS.sub(b"", _STRINGS.sub(b"", content))
+    for _ in range(NESTING_LIMIT):  # each round takes the innermost level away
+        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+        if not brackets:
+            return False
+    return True
+
+
+def _first_not_finite(value: Any, path: str) -> str:
+    if isinstance(value, float):
+        return "" if isfinite(value) else f"{path or 'the value'} is {value}"
+    items: Iterable[tuple[object, object]] = ()
+    if isinstance(value, dict):
+        items = cast("dict[object, object]", value).items()
+    elif isinstance(value, list | tuple):
+        items = enumerate(cast("list[object]", value))
+    for key, item in items:
+        found = _first_not_finite(item, f"{path}[{key!r}]")
+        if found:
+            return found
+    return ""
+
+
+def _first_bad(value: Any, path: str, depth: int = 0) -> str:
+    """Where in ``value`` the first thing without a JSON form is."""
+    if depth < 20 and isinstance(value, dict):  # deeper nesting is named by its container
+        for key, item in cast("dict[object, object]", value).items():
+            if not _can_encode({key: None}):
+                return f"the key {key!r} of {path or 'the value'} is a {type(key).__name__}"
+            found = _first_bad(item, f"{path}[{key!r}]", depth + 1)
+            if found:
+                return found
+        return ""
+    if depth < 20 and isinstance(value, list | tuple):
+        for index, item in enumerate(cast("list[object]", value)):
+            found = _first_bad(item, f"{path}[{index}]", depth + 1)
+            if found:
+                return found
+        return ""
+    if _can_encode(value):
+        return ""
+    if isinstance(value, str):
+        return f"{path or 'the value'} is text that is not Unicode"
+    return f"{path or 'the value'} is a {type(value).__name__}"
+
+
+def _can_encode(value: object) -> bool:
+    try:
+        _encoder.encode(value)
+    except Exception:  # noqa: BLE001 - a user's model may raise anything when it dumps itself
+        return False
+    return True
+
+
+def decode(raw: bytes | msgspec.Raw, kind: Any = Any) -> Any:
+    """JSON bytes back to a value, of type ``kind`` where one is known."""
+    try:
+        return msgspec.json.decode(raw, type=kind, dec_hook=_typed)
+    except (msgspec.MsgspecError, TypeError, NotImplementedError) as error:
+        # An annotation msgspec cannot build (a protocol, a framework's own class) gives what JSON gives.
+        if kind is not Any and not isinstance(error, msgspec.DecodeError):
+            return msgspec.json.decode(raw)
+        raise
+
+
+def value_of(content: bytes, limit: int = BLOB_LIMIT) -> tuple[Value, Blob | None]:
+    """``content`` as a journal value, and the blob to store with it if it is above ``limit``."""
+    if len(content) <= limit:
+        return Value(raw=msgspec.Raw(content)), None
+    digest = digest_of(content)
+    return Value(blob=digest, size=len(content)), Blob(digest, content)
+
+
+def inline(content: bytes) -> Value:
+    """``content`` as a journal value that is small by nature: an answer, a drawn number."""
+    return Value(raw=msgspec.Raw(content))
+
+
+def check_blob(digest: str, content: bytes | None) -> bytes:
+    """``content`` if it is what ``digest`` names.
+
+    Raises:
+        Damaged: it is missing or was changed.
+    """
+    if content is None or digest_of(content) != digest:
+        state = "is missing" if content is None else "does not match its digest"
+        raise Damaged(f"Blob {digest} {state}. Restore the store from a backup; nothing was followed.", blob=digest)
+    return content
+
+
+def _opaque(value: object) -> object:
+    try:
+        return _plain(value)
+    except Exception:  # noqa: BLE001 - a user's model may raise anything when it dumps itself
+        kind = type(value)
+        return f"<{kind.__module__}.{kind.__qualname__}>"
+
+
+_canonical = msgspec.json.Encoder(enc_hook=_opaque, order="deterministic")
+
+
+def canonical(arguments: object) -> bytes:
+    """The arguments of a call as JSON in one fixed spelling. What has no JSON form counts by its type alone.
+
+    Tuples are spelled as lists, sets sorted, keys as text: what a journal gives back counts as what was put in.
+    """
+    try:
+        return _canonical.encode(arguments)
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
+        return _canonical.encode(_spelled(arguments))
+
+
+def _spelled(value: object, depth: int = 0) -> object:
+    """``value`` as plain lists and dictionaries: the slow way, for what the encoder refuses as a whole."""
+    if depth > NESTING_LIMIT:
+        return "…"
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        items = cast("dict[object, object]", value).items()
+        return {_spelled_key(key, depth): _spelled(item, depth + 1) for key, item in items}
+    if isinstance(value, list | tuple):
+        return [_spelled(item, depth + 1) for item in cast("list[object]", value)]
+    if isinstance(value, set | frozenset):
+        return sorted((_spelled(item, depth + 1) for item in cast("set[object]", value)), key=_canonical.encode)
+    if isinstance(value, msgspec.Struct):
+        return {name: _spelled(getattr(value, name), depth + 1) for name in value.__struct_fields__}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _spelled(getattr(value, field.name), depth + 1) for field in dataclasses.fields(value)}
+    try:
+        return msgspec.Raw(_canonical.encode(value))
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
+        return _spelled(_opaque(value), depth + 1)
+
+
+def _spelled_key(key: object, depth: int) -> str:
+    spelled = _spelled(key, depth + 1)
+    return spelled if isinstance(spelled, str) else _canonical.encode(spelled).decode()
+
+
+def preview(arguments: bytes) -> str:
+    """Canonical arguments for people's eyes: short, and with what looks like a secret left out."""
+    text = arguments[: 4 * _PREVIEW].decode("utf-8", "replace")
+    lowered = text.lower()
+    if any(hint in lowered for hint in _SECRET_HINTS):
+        shown = msgspec.json.encode(_redacted(msgspec.json.decode(arguments)))
+        text = _SECRET_TEXT.sub(_REDACTED, shown[: 4 * _PREVIEW].decode("utf-8", "replace"))
+    return text if len(text) <= _PREVIEW else text[: _PREVIEW - 1] + "…"
+
+
+def _redacted(value: Any) -> object:
+    if isinstance(value, dict):
+        items = cast("dict[str, object]", value).items()
+        return {key: _REDACTED if _is_secret(key, item) else _redacted(item) for key, item in items}
+    if isinstance(value, list):
+        return [_redacted(item) for item in cast("list[object]", value)]
+    return value
+
+
+def _is_secret(key: str, value: object) -> bool:
+    found = _SECRET_KEY.search(key)
+    # max_tokens=500 is no secret.
+    counts = found is not None and found[0].lower() == "token" and isinstance(value, int | float)
+    return found is not None and not counts

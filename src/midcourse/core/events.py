@@ -1,0 +1,437 @@
+"""The facts a journal is made of: past tense, versioned, never edited.
+
+The tag of an event is ``{domain}.{action}@{version}``. To change the shape of one, give its class the next version and
+register an upcaster from the old one; whatever was ever journaled stays readable.
+"""
+
+from collections.abc import Callable, Mapping
+from math import isfinite
+from typing import Any, Final, Literal, dataclass_transform, get_args
+
+import msgspec
+
+from midcourse.core.codec import NOTHING, Value
+from midcourse.core.ids import AskId, Epoch, PauseId, Position, StepId
+from midcourse.errors import Damaged, Unencodable
+
+Level = Literal["step", "goal", "clarify"]
+StepKind = Literal["tool", "model"]
+Mode = Literal["replay", "state"]
+AskEnd = Literal["superseded", "withdrawn", "expired"]
+PlanStatus = Literal["queued", "running", "done", "interrupted"]
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
+class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
+    """A fact about one session."""
+
+
+class SessionCreated(Event, tag="session.created@1"):
+    """A goal was given to an agent."""
+
+    agent: str
+    agent_version: str
+    mode: Mode
+    origin: str
+    resumable: bool
+    goal: str
+
+
+class SessionStarted(Event, tag="session.started@1"):
+    """The agent's code runs for the first time."""
+
+
+class SessionTaken(Event, tag="session.taken@1"):
+    """A new owner has the session; the calls that were open when the old one was lost are ``lost``."""
+
+    epoch: Epoch
+    worker: str
+    lost: tuple[StepId, ...] = ()
+
+
+class SessionParked(Event, tag="session.parked@1"):
+    """The session lies in the store alone; nothing of it is in memory."""
+
+
+class PauseRequested(Event, tag="session.pause_requested@1"):
+    """Somebody wants the session to stop and keep its context. ``grace`` None lets calls in flight finish."""
+
+    pause: PauseId
+    by: str
+    reason: str = ""
+    grace: float | None = None
+
+
+class SessionPaused(Event, tag="session.paused@1"):
+    """Nothing of the session runs. ``unknown`` are calls that were lost with their process."""
+
+    unknown: tuple[StepId, ...] = ()
+
+
+class SessionResumed(Event, tag="session.resumed@1"):
+    """The pause was lifted, or a failed session is tried again."""
+
+    by: str
+    pause: PauseId | None = None
+
+
+class SessionRedirected(Event, tag="session.redirected@1"):
+    """A person changed the course. ``grace`` None lets tool calls in flight finish; model streams are cut at once."""
+
+    text: str
+    level: Level
+    by: str
+    grace: float | None = None
+
+
+class TurnOpened(Event, tag="session.turn_opened@1"):
+    """A message to an ended session began a new turn."""
+
+    text: str
+    level: Level
+    by: str
+
+
+class CancelRequested(Event, tag="session.cancel_requested@1"):
+    """Somebody wants the session to end. ``grace`` is how long calls in flight may go on."""
+
+    by: str
+    grace: float
+    reason: str = ""
+
+
+class ReceiptLine(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What became of one call: it ``ended`` by itself or by the abort, or nobody can say (``unknown``)."""
+
+    step: StepId
+    name: str
+    outcome: Literal["ended", "unknown"]
+
+
+class SessionCancelled(Event, tag="session.cancelled@1"):
+    """The session ended by a cancel; the receipt tells of each call that was open then."""
+
+    receipt: tuple[ReceiptLine, ...] = ()
+
+
+class SessionHalted(Event, tag="session.halted@1"):
+    """The kill switch stopped the session."""
+
+    by: str
+    reason: str = ""
+
+
+class HaltLifted(Event, tag="session.halt_lifted@1"):
+    """An operator lifted the halt; the session is back where it was."""
+
+    by: str
+
+
+class SessionWaiting(Event, tag="session.waiting@1"):
+    """Every path of the agent waits for an ask."""
+
+
+class SessionWoken(Event, tag="session.woken@1"):
+    """A path of the agent goes on although an ask is still open."""
+
+
+class SessionCompleted(Event, tag="session.completed@1"):
+    """The agent returned; the turn is over."""
+
+    result: Value = NOTHING
+    state: Value = NOTHING
+
+
+class SessionFailed(Event, tag="session.failed@1"):
+    """The agent raised, or cannot go on. ``code`` says why in one word, ``step`` which step a resume tries again."""
+
+    code: str
+    message: str
+    step: StepId | None = None
+
+
+class AgentChanged(Event, tag="agent.changed@1"):
+    """The session goes on under another version of its agent."""
+
+    before: str
+    now: str
+
+
+class AgentSilent(Event, tag="agent.silent@1"):
+    """The agent's own code has made no ``run.*`` call for a while, so it cannot be paused there."""
+
+    seconds: float
+    advice: str = "cannot be paused here; wrap this call in run.step"
+
+
+class CheckpointTaken(Event, tag="checkpoint.taken@1"):
+    """A ``state`` agent said "start here": opens the scope that later steps are named in."""
+
+    scope: str
+    state: Value = NOTHING
+
+
+class StepBegun(Event, tag="step.begun@1"):
+    """An attempt at a step is about to run. ``digest`` stands for its arguments, ``arguments`` shows them."""
+
+    step: StepId
+    name: str
+    kind: StepKind
+    attempt: int
+    digest: str
+    arguments: str = ""
+
+
+class StepNotBegun(Event, tag="step.not_begun@1"):
+    """The gate shut before this attempt ran; what earlier attempts did stays as it was."""
+
+    step: StepId
+    attempt: int
+
+
+class StepFinished(Event, tag="step.finished@1"):
+    """The step has a result and is never executed again. ``streamed``: the result is the text of its segments."""
+
+    step: StepId
+    attempt: int
+    value: Value = NOTHING
+    streamed: bool = False
+    cost: float = 0.0
+    tokens: int = 0
+
+
+class StepFailed(Event, tag="step.failed@1"):
+    """The step raised; the agent sees that as its outcome."""
+
+    step: StepId
+    attempt: int
+    kind: str
+    detail: str
+
+
+class StepAborted(Event, tag="step.aborted@1"):
+    """A stop ended this attempt; the step is done again on resume."""
+
+    step: StepId
+    attempt: int
+
+
+class StepCut(Event, tag="step.cut@1"):
+    """A stop or a redirect cut this model stream; what it had said stays, marked as cut."""
+
+    step: StepId
+    attempt: int
+    length: int
+    cost: float = 0.0
+    tokens: int = 0
+
+
+class StepClosed(Event, tag="step.closed@1"):
+    """A redirect closed the step for good; ``truth`` says what is known of it."""
+
+    step: StepId
+    attempt: int
+    message: int
+    truth: str
+
+
+class SegmentWritten(Event, tag="segment.written@1"):
+    """A piece of streamed output, durable while its step still runs. It supersedes what stood from ``offset`` on."""
+
+    step: StepId
+    attempt: int
+    offset: int
+    text: str
+
+
+class AskOpened(Event, tag="ask.opened@1"):
+    """The agent needs a person."""
+
+    ask: AskId
+    step: StepId
+    reason: str
+    prompt: str
+    options: tuple[str, ...] = ()
+    expires_at: float | None = None
+    default: Value | None = None
+
+
+class AskAnswered(Event, tag="ask.answered@1"):
+    """A person (or the ask's own default, at its deadline) answered."""
+
+    ask: AskId
+    step: StepId
+    value: Value
+    by: str
+
+
+class AskClosed(Event, tag="ask.closed@1"):
+    """The ask can no longer be answered."""
+
+    ask: AskId
+    step: StepId
+    end: AskEnd
+
+
+class ValueDrawn(Event, tag="value.drawn@1"):
+    """The agent looked at the clock, at chance or at its messages; a replay sees the same."""
+
+    name: str
+    value: Value
+
+
+class PlanItem(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One line of the plan people see."""
+
+    title: str
+    status: PlanStatus = "queued"
+
+
+class PlanChanged(Event, tag="plan.changed@1"):
+    """The agent's task list, as a whole."""
+
+    items: tuple[PlanItem, ...]
+
+
+class ReportMade(Event, tag="report.made@1"):
+    """What the agent says of itself: progress, hypothesis, an artifact it made, a remark."""
+
+    progress: float | None = None
+    hypothesis: str = ""
+    artifact: str = ""
+    message: str = ""
+
+
+AnyEvent = (
+    SessionCreated
+    | SessionStarted
+    | SessionTaken
+    | SessionParked
+    | PauseRequested
+    | SessionPaused
+    | SessionResumed
+    | SessionRedirected
+    | TurnOpened
+    | CancelRequested
+    | SessionCancelled
+    | SessionHalted
+    | HaltLifted
+    | SessionWaiting
+    | SessionWoken
+    | SessionCompleted
+    | SessionFailed
+    | AgentChanged
+    | AgentSilent
+    | CheckpointTaken
+    | StepBegun
+    | StepNotBegun
+    | StepFinished
+    | StepFailed
+    | StepAborted
+    | StepCut
+    | StepClosed
+    | SegmentWritten
+    | AskOpened
+    | AskAnswered
+    | AskClosed
+    | ValueDrawn
+    | PlanChanged
+    | ReportMade
+)
+
+
+class Record(msgspec.Struct, frozen=True):
+    """An event and when it was journaled (seconds since 1970): what one row of a journal says."""
+
+    at: float
+    event: AnyEvent
+
+
+class Recorded(msgspec.Struct, frozen=True):
+    """A record at its place in the journal; ``position`` is the event's id."""
+
+    position: Position
+    at: float
+    event: AnyEvent
+
+    @property
+    def type(self) -> str:
+        """``{domain}.{action}``."""
+        return event_type(self.event)
+
+
+def event_type(event: AnyEvent) -> str:
+    """The type of an event without its version: ``{domain}.{action}``."""
+    return str(event.__struct_config__.tag).partition("@")[0]
+
+
+Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
+UPCASTERS: Final[dict[str, Upcaster]] = {}
+"""From a tag of the past to the fields of the next version, whose tag the result carries. Empty until there is one."""
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Record)
+
+
+def _number_fields(kind: type[Event]) -> tuple[str, ...]:
+    return tuple(field.name for field in msgspec.structs.fields(kind) if field.type in (float, float | None))
+
+
+_NUMBERS: Final = {kind: _number_fields(kind) for kind in get_args(AnyEvent)}
+
+
+def encode_record(record: Record) -> bytes:
+    """One journal row.
+
+    Raises:
+        Unencodable: it holds a number or a text that could not be read back.
+    """
+    event = record.event
+    for name in _NUMBERS[type(event)]:
+        number = getattr(event, name)
+        if number is not None and not isfinite(number):
+            raise Unencodable(
+                f"'{name}' of '{event_type(event)}' is {number}, which cannot be journaled. Give a finite number.",
+                what=name,
+            )
+    try:
+        return _encoder.encode(record)
+    except UnicodeEncodeError as error:
+        raise Unencodable(
+            f"'{event_type(event)}' holds text that is not Unicode ({error.reason}), which cannot be journaled. "
+            "Decode it first, for example with errors='replace'.",
+            what=event_type(event),
+        ) from error
+
+
+def decode_record(content: bytes, upcasters: Mapping[str, Upcaster] = UPCASTERS) -> Record:
+    """One journal row back to a record, whatever version wrote it.
+
+    Raises:
+        Damaged: no version of Midcourse known here wrote this.
+    """
+    try:
+        return _decoder.decode(content)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        return _upcast(content, upcasters, error)
+
+
+def _upcast(content: bytes, upcasters: Mapping[str, Upcaster], error: Exception) -> Record:
+    tags: list[str] = []
+    try:
+        record = msgspec.json.decode(content, type=dict[str, Any])
+        event: dict[str, Any] = record["event"]
+        tags.append(str(event["type"]))
+        while tags[-1] in upcasters:
+            event = upcasters[tags[-1]](event)
+            if event["type"] in tags:
+                raise ValueError(f"the upcasters go round in a circle at '{event['type']}'")
+            tags.append(str(event["type"]))
+        # By way of bytes: a value stays JSON as it is, which no conversion between objects would leave it.
+        return _decoder.decode(msgspec.json.encode({**record, "event": event}))
+    except (msgspec.MsgspecError, LookupError, TypeError, ValueError, AttributeError, RecursionError) as again:
+        name = f"of type '{tags[0]}' " if tags else ""
+        raise Damaged(
+            f"A journal record {name}cannot be read ({again if len(tags) > 1 else error}). It was written by a newer "
+            "Midcourse, or it is damaged: upgrade this program, or restore the store from a backup.",
+        ) from again

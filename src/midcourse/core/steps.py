@@ -1,0 +1,203 @@
+"""Which steps of the current scope are done, and with what: what a resumed agent is given instead of doing it again.
+
+A step's identity is (scope, parent, name, key). The log is folded in place, not copied: a copy per event would make the
+cost of a session grow with the square of its steps.
+"""
+
+from typing import Final, Literal
+
+import msgspec
+
+from midcourse.core import events as ev
+from midcourse.core.codec import NOTHING, Value
+from midcourse.core.ids import AskId, StepId
+from midcourse.errors import Diverged, ImpossibleEvent, MisusedRun
+
+Outcome = Literal["", "finished", "failed", "closed"]
+
+_RESERVED: Final = "/#>"
+
+
+def step_id(scope: str, name: str, key: str | int, parent: StepId | None = None) -> StepId:
+    """The identity of a step as one string: ``scope/[parent>]name#key``."""
+    path = f"{parent.partition('/')[2]}>{name}" if parent else name
+    return StepId(f"{scope}/{path}#{key}")
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that could be taken for another step's identity.
+
+    Raises:
+        MisusedRun: it is empty, long, or holds one of the signs identities are made with.
+    """
+    if not name or len(name) > 200 or any(sign in name for sign in _RESERVED):
+        raise MisusedRun(
+            f"{name!r} cannot name a step. Use 1 to 200 characters without '/', '#' or '>'.",
+            code="bad_step_name",
+            name=name,
+        )
+
+
+class StepRecord(msgspec.Struct, omit_defaults=True):
+    """What the journal knows of one step of the scope."""
+
+    name: str
+    digest: str
+    arguments: str = ""
+    attempt: int = 0
+    outcome: Outcome = ""
+    streamed: bool = False
+    value: Value = NOTHING
+    kind: str = ""
+    detail: str = ""
+    message: int = 0
+    redirects: int = 0
+    pieces: list[str] = msgspec.field(default_factory=list[str])
+    length: int = 0
+
+    @property
+    def text(self) -> str:
+        """The streamed text that stands."""
+        return "".join(self.pieces)
+
+    def write(self, offset: int, text: str) -> None:
+        """Put ``text`` at ``offset``; what stood there is superseded."""
+        if offset < self.length:
+            self.pieces = [self.text[:offset]]
+        self.pieces.append(text)
+        self.length = offset + len(text)
+
+
+class AskRecord(msgspec.Struct, omit_defaults=True):
+    """What became of the ask a step of the agent opened."""
+
+    ask: AskId
+    end: str = ""
+    value: Value = NOTHING
+
+
+class StepLog(msgspec.Struct, omit_defaults=True):
+    """The steps, asks and drawn values of the current scope, and the state its checkpoint saved."""
+
+    state: Value = NOTHING
+    steps: dict[StepId, StepRecord] = msgspec.field(default_factory=dict[StepId, StepRecord])
+    asks: dict[StepId, AskRecord] = msgspec.field(default_factory=dict[StepId, AskRecord])
+    drawn: dict[str, list[Value]] = msgspec.field(default_factory=dict[str, list[Value]])
+    plans: int = 0
+    reports: int = 0
+    redirects: int = 0
+    failed: StepId | None = None
+
+    def apply(self, event: ev.AnyEvent) -> None:
+        """Fold one event in.
+
+        Raises:
+            ImpossibleEvent: it contradicts what is known of its step; the log is as before.
+        """
+        match event:
+            case ev.StepBegun():
+                record = self._begin(event)
+                record.attempt, record.redirects = event.attempt, self.redirects
+            case ev.SegmentWritten():
+                record = self._open(event.step)
+                if event.offset > record.length:
+                    raise ImpossibleEvent(f"A segment of step '{event.step}' is missing before offset {event.offset}.")
+                record.write(event.offset, event.text)
+            case ev.StepFinished():
+                record = self._open(event.step)
+                record.outcome, record.value, record.streamed = "finished", event.value, event.streamed
+            case ev.StepFailed():
+                record = self._open(event.step)
+                record.outcome, record.kind, record.detail = "failed", event.kind, event.detail
+            case ev.StepClosed():
+                record = self._open(event.step)
+                record.outcome, record.message, record.detail = "closed", event.message, event.truth
+            case ev.AskOpened():
+                self.asks[event.step] = AskRecord(event.ask)
+            case ev.AskAnswered():
+                record = self._asked(event.step, event.ask)
+                record.end, record.value = "answered", event.value
+            case ev.AskClosed():
+                self._asked(event.step, event.ask).end = event.end
+            case ev.ValueDrawn():
+                self.drawn.setdefault(event.name, []).append(event.value)
+            case ev.SessionRedirected():
+                self.redirects += 1
+            case ev.PlanChanged():
+                self.plans += 1
+            case ev.ReportMade():
+                self.reports += 1
+            case ev.CheckpointTaken(state=state):
+                self._open_scope(state)
+            case ev.SessionCompleted(state=state):
+                self.state = state
+            case ev.TurnOpened():
+                self._open_scope(self.state)
+            case ev.SessionFailed(step=step):
+                self.failed = step
+            case ev.SessionResumed():
+                self._try_again()
+            case _:
+                pass
+
+    def _begin(self, event: ev.StepBegun) -> StepRecord:
+        record = self.steps.get(event.step)
+        if record is None:
+            if event.attempt != 1:
+                raise ImpossibleEvent(f"Step '{event.step}' begins with attempt {event.attempt}.")
+            record = self.steps[event.step] = StepRecord(event.name, event.digest, event.arguments)
+        elif record.outcome or record.digest != event.digest or event.attempt != record.attempt + 1:
+            # What has an outcome is never executed again: not even a damaged or foolish journal may say so.
+            known = record.outcome or f"at attempt {record.attempt} with digest {record.digest}"
+            raise ImpossibleEvent(
+                f"Step '{event.step}' is {known}; attempt {event.attempt} with digest {event.digest} cannot begin.",
+            )
+        return record
+
+    def _open(self, step: StepId) -> StepRecord:
+        record = self.steps.get(step)
+        if record is None or record.outcome:
+            raise ImpossibleEvent(f"Step '{step}' {'is ' + record.outcome if record else 'never began'} in this scope.")
+        return record
+
+    def _asked(self, step: StepId, ask: AskId) -> AskRecord:
+        record = self.asks.get(step)
+        if record is None or record.ask != ask or record.end:
+            raise ImpossibleEvent(f"Step '{step}' has no open ask '{ask}' in this scope.")
+        return record
+
+    def _open_scope(self, state: Value) -> None:
+        self.state = state
+        self.steps.clear()
+        self.asks.clear()
+        self.drawn.clear()
+        self.plans = self.reports = self.redirects = 0
+        self.failed = None
+
+    def _try_again(self) -> None:
+        """A resume of a failed session tries the step it failed at again; every other outcome stands."""
+        record = self.steps.get(self.failed) if self.failed else None
+        # A result that could not be encoded is a finished step: doing it again would do it twice.
+        if record is not None and record.outcome == "failed" and record.kind != "Unencodable":
+            record.outcome, record.kind, record.detail = "", "", ""
+        self.failed = None
+
+
+def check_same(step: StepId, record: StepRecord, digest: str, arguments: str) -> None:
+    """The journal's step and the one the agent asks for now are the same call.
+
+    Raises:
+        Diverged: the arguments differ; the sentence shows both.
+    """
+    if record.digest != digest:
+        before, now = record.arguments or record.digest, arguments or digest
+        if before == now:  # they differ in what a preview leaves out
+            before, now = f"{before} (digest {record.digest})", f"{now} (digest {digest})"
+        raise Diverged(
+            f"Step '{step}' was journaled with {before} and is now called with {now}. "
+            "The agent took another path than before: make what it does between steps depend only on step results, "
+            "run.now, run.random and run.messages, or give the step a key of its own.",
+            step=step,
+            journaled=record.arguments,
+            now=arguments,
+        )

@@ -1,0 +1,192 @@
+"""Every exception of Midcourse: a sentence for people, a stable code for programs.
+
+::
+
+    MidcourseError                    has .code and .fields; str() says what happened and what to do
+    ├── Refused                       a command that is not allowed now (.allowed says what is)
+    ├── InvalidInput                  an argument that cannot be used as it is
+    ├── SessionNotFound               no such session in this store
+    ├── AgentUnavailable              this process cannot run the session's agent
+    ├── Unencodable                   a value that cannot be journaled
+    ├── MisusedRun                    run.* was called in a way that cannot be resumed
+    ├── Diverged                      a resumed agent took another path than the journal
+    ├── Damaged                       a checksum does not match: a record, a snapshot, a blob
+    │   └── ImpossibleEvent           an event that contradicts the session it would happen to
+    ├── StoreError                    the store could not do it
+    │   ├── StoreUnavailable          it cannot be opened, or another program holds it
+    │   ├── StoreFull                 no space is left
+    │   ├── StaleEpoch                another owner has taken the session
+    │   ├── OwnerAlive                the session has a live owner and cannot be taken
+    │   └── InboxNotEmpty             a session cannot be let go while a command is undecided
+    ├── StepError                     a step failed; the same live and after a resume
+    ├── Redirected                    a step was closed by a redirect (only with on_redirect="raise")
+    ├── AskExpired                    nobody answered in time
+    └── SessionEnded                  result() of a session that was cancelled or failed
+
+    Interrupt(Exception)              raised BY an agent or step: "ask a person, then try me again"
+    InterruptRequested(BaseException) raised INTO an agent at a safe point; never catch it
+"""
+
+from collections.abc import Sequence
+
+
+class MidcourseError(Exception):
+    """Something Midcourse can explain. ``code`` is stable; ``fields`` are the facts of the sentence."""
+
+    code = "error"
+
+    def __init__(self, message: str, *, code: str | None = None, **fields: object) -> None:
+        super().__init__(message)
+        if code is not None:
+            self.code = code
+        self.message = message
+        self.fields = fields
+
+
+class Refused(MidcourseError):
+    """A command that cannot be applied in the session's present status. Nothing was changed."""
+
+    code = "refused"
+
+    def __init__(self, message: str, *, code: str, allowed: Sequence[str] = (), **fields: object) -> None:
+        super().__init__(message, code=code, allowed=tuple(allowed), **fields)
+        self.allowed = tuple(allowed)
+
+
+class InvalidInput(MidcourseError):
+    """An argument that cannot be used as it is; the sentence names it and says what would do."""
+
+    code = "invalid_input"
+
+
+class SessionNotFound(MidcourseError):
+    """No such session in this store."""
+
+    code = "session_not_found"
+
+
+class AgentUnavailable(MidcourseError):
+    """This process cannot run the session's agent: not registered here, or a closure of a process that is gone."""
+
+    code = "agent_unavailable"
+
+
+class Unencodable(MidcourseError):
+    """A value that cannot be written to the journal."""
+
+    code = "unencodable"
+
+
+class MisusedRun(MidcourseError):
+    """``run.*`` was called in a way that could not be told apart, or found again, on a resume."""
+
+    code = "misused_run"
+
+
+class Diverged(MidcourseError):
+    """A resumed agent asked for another thing than the journal holds under the same identity."""
+
+    code = "diverged"
+
+
+class Damaged(MidcourseError):
+    """A checksum does not match what it covers. What is damaged is never followed."""
+
+    code = "damaged"
+
+
+class ImpossibleEvent(Damaged):
+    """An event that cannot happen to the session as it stands: a journal that holds it is damaged."""
+
+    code = "impossible_event"
+
+
+class StoreError(MidcourseError):
+    """The store could not do what was asked."""
+
+    code = "store_error"
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot be opened, or another program holds it for too long."""
+
+    code = "store_unavailable"
+
+
+class StoreFull(StoreError):
+    """No space is left where the store lives."""
+
+    code = "store_full"
+
+
+class StaleEpoch(StoreError):
+    """Another owner has taken the session; this one has stopped its calls and has nothing left to do."""
+
+    code = "stale_epoch"
+
+
+class OwnerAlive(StoreError):
+    """The session has a live owner; only a dead owner's session, or nobody's, can be taken."""
+
+    code = "owner_alive"
+
+
+class InboxNotEmpty(StoreError):
+    """A session cannot be let go while a command to it is undecided."""
+
+    code = "inbox_not_empty"
+
+
+class StepError(MidcourseError):
+    """A step failed. ``kind`` names the exception's class; the exception itself is ``__cause__`` while it is live."""
+
+    code = "step_failed"
+
+    def __init__(self, message: str, *, step: str, kind: str, detail: str) -> None:
+        super().__init__(message, step=step, kind=kind, detail=detail)
+        self.step = step
+        self.kind = kind
+        self.detail = detail
+
+
+class Redirected(MidcourseError):
+    """A person changed the course while this step ran, so it was closed. Raised only with ``on_redirect="raise"``."""
+
+    code = "redirected"
+
+    def __init__(self, message: str, *, instruction: str, level: str, partial: str = "") -> None:
+        super().__init__(message, instruction=instruction, level=level)
+        self.instruction = instruction
+        self.level = level
+        self.partial = partial
+
+
+class AskExpired(MidcourseError):
+    """Nobody answered an ask before its deadline."""
+
+    code = "ask_expired"
+
+
+class SessionEnded(MidcourseError):
+    """The result was asked of a session that ended without one: cancelled or failed."""
+
+    code = "session_ended"
+
+
+class Interrupt(Exception):
+    """Raise this in an agent or a step to ask a person; it is tried again once the answer is there.
+
+    In a step the answer is ``current_call().answer``; in the agent itself it is ``run.answer``.
+    """
+
+    def __init__(self, reason: str, prompt: str) -> None:
+        super().__init__(f"{reason}: {prompt}")
+        self.reason = reason
+        self.prompt = prompt
+
+
+class InterruptRequested(BaseException):
+    """Leaves the agent at a safe point. Private to the runtime.
+
+    Seeing this in your own traceback? A bare ``except:`` caught it. Catch ``Exception`` instead.
+    """

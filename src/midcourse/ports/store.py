@@ -1,0 +1,230 @@
+"""What a store must promise: an inbox anyone may write to, and a journal only the owner of the current epoch may."""
+
+from collections.abc import Awaitable, Sequence
+from typing import Literal, Protocol
+
+import msgspec
+
+from midcourse.core.codec import Blob
+from midcourse.core.fold import Row
+from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId
+
+Durability = Literal["nothing", "process", "power"]
+"""What an acknowledged write survives: the store's own end, the process being killed, the power failing."""
+
+
+class Head(msgspec.Struct, frozen=True, kw_only=True):
+    """What lists and sweeps need of a session without reading its journal. Written with every append."""
+
+    id: SessionId
+    agent: str
+    goal: str
+    status: str
+    turn: int
+    position: Position
+    digest: bytes
+    created_at: float
+    updated_at: float
+    asks: int = 0
+    cost: float = 0.0
+    finished_steps: int = 0
+    wake_at: float | None = None
+
+
+class Owned(msgspec.Struct, frozen=True, kw_only=True):
+    """A head, who owns the session, and under which epoch. ``owner`` None: nobody. ``alive``: its process lives.
+
+    ``address`` is where a live owner is woken; ``pending``: a command is undecided.
+    """
+
+    head: Head
+    epoch: Epoch
+    owner: WorkerId | None
+    alive: bool
+    address: str = ""
+    pending: bool = False
+
+
+class InboxRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A command in an inbox. ``content`` is the command; ``outcome`` is None until it is decided."""
+
+    seq: int
+    id: CommandId
+    put_at: float
+    content: bytes
+    outcome: bytes | None = None
+
+
+class Deciding(msgspec.Struct, frozen=True):
+    """The inbox row an append decides, and what to tell whoever put it."""
+
+    id: CommandId
+    outcome: bytes
+
+
+class Store(Protocol):
+    """Sessions, durably.
+
+    Methods that return an ``Awaitable`` take their place in the order of writes when they are CALLED, not when they are
+    awaited; what is awaited has reached the store's declared durability.
+
+    All of them must be called from a running event loop, and may be called from several loops in several threads.
+    """
+
+    @property
+    def durability(self) -> Durability:
+        """What an acknowledged write survives, as verified when the store was opened."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """How people call this store: its URL, without secrets."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what was enqueued, give up the liveness of this store's worker, and close."""
+        ...
+
+    async def enlist(self, worker: WorkerId, address: str) -> None:
+        """Make this store object the worker ``worker``, alive from now until close or the end of the process.
+
+        ``address`` is where the worker is woken (see the bus). A store object is at most one worker. Its liveness is
+        held by the process itself: a killed process is dead at once, a stopped one (SIGSTOP) is alive.
+        """
+        ...
+
+    def create(
+        self,
+        head: Head,
+        rows: Sequence[Row],
+        *,
+        worker: WorkerId | None,
+        blobs: Sequence[Blob] = (),
+    ) -> Awaitable[Epoch]:
+        """Store a new session with its first rows, owned by ``worker`` (or nobody), and return epoch 1.
+
+        Raises:
+            StoreError: code ``session_exists`` if the id is taken.
+        """
+        ...
+
+    def append(
+        self,
+        head: Head,
+        rows: Sequence[Row],
+        *,
+        epoch: Epoch,
+        deciding: Deciding | None = None,
+        blobs: Sequence[Blob] = (),
+        release: bool = False,
+    ) -> Awaitable[None]:
+        """Append all of ``rows`` or none, replace the head, mark ``deciding`` decided: one transaction.
+
+        With ``release`` the session has no owner afterwards.
+
+        Raises:
+            StaleEpoch: another owner has taken the session, or nobody owns it. Nothing is written.
+            InboxNotEmpty: ``release``, and a row other than ``deciding`` is undecided. Nothing is written.
+            StoreError: code ``already_decided`` if the row was decided before; ``out_of_order`` if ``rows`` do not
+                continue the journal. Nothing is written.
+            StoreFull, StoreUnavailable: nothing is written.
+        """
+        ...
+
+    def put(self, session_id: SessionId, command_id: CommandId, content: bytes, at: float) -> Awaitable[InboxRow]:
+        """Put a command into the inbox, or return the row that holds this id already, decided or not.
+
+        Raises:
+            SessionNotFound: no such session.
+        """
+        ...
+
+    def take(self, session_id: SessionId, worker: WorkerId) -> Awaitable[Owned]:
+        """Make ``worker`` the owner under the next epoch, if the session has no live owner. Returns the new ownership.
+
+        Raises:
+            OwnerAlive: it has one (this worker included).
+            SessionNotFound: no such session.
+        """
+        ...
+
+    def release(self, session_id: SessionId, epoch: Epoch) -> Awaitable[None]:
+        """Let the session go, unchanged.
+
+        Raises:
+            StaleEpoch: it is not owned under this epoch.
+            InboxNotEmpty: a row is undecided.
+        """
+        ...
+
+    def save_snapshot(
+        self,
+        session_id: SessionId,
+        position: Position,
+        content: bytes,
+        *,
+        epoch: Epoch,
+        blobs: Sequence[Blob] = (),
+    ) -> Awaitable[None]:
+        """Keep a snapshot with its checksum; the two newest of a session are kept.
+
+        Raises:
+            StaleEpoch: another owner has taken the session.
+        """
+        ...
+
+    async def head(self, session_id: SessionId) -> Owned:
+        """The session's head and owner.
+
+        Raises:
+            SessionNotFound: no such session.
+            Damaged: the head does not match its checksum.
+        """
+        ...
+
+    async def heads(
+        self,
+        *,
+        statuses: Sequence[str] = (),
+        agent: str | None = None,
+        limit: int = 100,
+        before: float | None = None,
+    ) -> Sequence[Head]:
+        """Sessions, newest first, created before ``before`` if given. A damaged head is left out of the list."""
+        ...
+
+    async def read(self, session_id: SessionId, after: Position, limit: int = 1000) -> Sequence[Row]:
+        """Journal rows after a position, in order, at most ``limit``. Unchecked: the fold checks the digests."""
+        ...
+
+    async def digest_at(self, session_id: SessionId, position: Position) -> bytes | None:
+        """The running digest stored at a position; None if there is no such row."""
+        ...
+
+    async def snapshots(self, session_id: SessionId) -> Sequence[bytes]:
+        """The kept snapshots that match their checksums, newest first."""
+        ...
+
+    async def blob(self, digest: str) -> bytes | None:
+        """The blob of that digest, unchecked; None if there is none."""
+        ...
+
+    async def undecided(self, session_id: SessionId) -> Sequence[InboxRow]:
+        """The undecided commands, in the order they were put. One that fails its checksum comes with empty content."""
+        ...
+
+    async def row(self, session_id: SessionId, command_id: CommandId) -> InboxRow | None:
+        """The inbox row of that command id, decided or not."""
+        ...
+
+    async def unattended(self, statuses: Sequence[str], now: float, limit: int = 100) -> Sequence[Owned]:
+        """Sessions without a live owner that have an undecided row, one of ``statuses``, or a ``wake_at`` that is past."""
+        ...
+
+    async def pending(self, worker: WorkerId) -> Sequence[SessionId]:
+        """Sessions this worker owns that have an undecided row: what a lost wake-up would have told."""
+        ...
+
+    async def changed(self) -> bool:
+        """Whether another process may have written since the last call. Cheap: what an idle poll costs."""
+        ...

@@ -1,0 +1,1 @@
+"""Drives sessions: read, decide, append, act."""

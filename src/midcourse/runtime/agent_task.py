@@ -1,0 +1,129 @@
+"""The agent's own code as a task: started, taken down when it must, and how it ended."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import cast
+
+from midcourse.core.codec import encode
+from midcourse.core.ids import StepId
+from midcourse.errors import (
+    Interrupt,
+    InterruptRequested,
+    MidcourseError,
+    StepError,
+)
+from midcourse.runtime.gate import Gate
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """The agent returned; its result and its last state are encoded."""
+
+    result: bytes
+    state: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The agent cannot go on; ``step`` is what a resume tries again."""
+
+    code: str
+    message: str
+    step: StepId | None = None
+
+
+Ending = Returned | Failed | Interrupt
+
+
+class AgentTask:
+    """One agent at a time. ``ending`` is how the last one ended, until somebody acts on it."""
+
+    def __init__(self, gate: Gate, *, cleanup: float, moved: Callable[[], None]) -> None:
+        self.ending: Ending | None = None
+        self.overdue = False
+        self._gate = gate
+        self._cleanup = cleanup
+        self._moved = moved
+        self._task: asyncio.Task[None] | None = None
+        self._takedown: asyncio.Task[None] | None = None
+        gate.torn = True  # until an agent runs there is nobody who could begin a call
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the agent's code has not ended, cleanup included."""
+        return self._task is not None
+
+    @property
+    def is_in_its_own_code(self) -> bool:
+        """Whether the agent runs code that Midcourse cannot see: it is at no step, at no ask, and not at the gate."""
+        return self.is_alive and not self._gate.waiting and not self._gate.begun
+
+    def start(self, name: str, agent: Callable[[], Awaitable[object]], state: Callable[[], object]) -> None:
+        """Run the agent's function. On the agent's loop."""
+        self._gate.torn = False
+        self.overdue = False
+        self._task = asyncio.get_running_loop().create_task(self._run(name, agent, state), name=f"agent {name}")
+
+    async def _run(self, name: str, agent: Callable[[], Awaitable[object]], state: Callable[[], object]) -> None:
+        try:
+            result = encode(await agent(), what=f"The result of agent '{name}'")
+            self.end_with(Returned(result, encode(state(), what=f"run.state of agent '{name}'")))
+        except Interrupt as interrupt:
+            self.end_with(interrupt)
+        except BaseException as error:  # noqa: BLE001 - stops and failures are told apart here, once
+            if not (self._gate.torn and _is_stop(error)):
+                self.end_with(_failure(name, error))
+        finally:
+            self._task = None
+            self._gate.tear()  # what the agent left waiting at the gate must not begin without it
+            self._moved()
+
+    def end_with(self, ending: Ending) -> None:
+        """Settle how the agent ended; the first to say so is right."""
+        if self.ending is None:
+            self.ending = ending
+
+    def take_down(self) -> None:
+        """Give the agent the stop, let it clean up within its deadline, then cancel it. On the agent's loop."""
+        if self._task is None or self._takedown is not None:
+            return
+        self._takedown = asyncio.get_running_loop().create_task(self._take_down(self._task))
+
+    async def _take_down(self, task: "asyncio.Task[None]") -> None:
+        try:
+            if self.is_in_its_own_code:
+                task.cancel()
+            self._gate.tear()
+            await asyncio.wait({task}, timeout=self._cleanup)
+            while not task.done():
+                self.overdue = True
+                self._moved()
+                task.cancel()
+                await asyncio.wait({task}, timeout=max(1.0, self._cleanup))
+        finally:
+            self._takedown = None
+            self._moved()
+
+
+def _is_stop(error: BaseException) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return all(_is_stop(inner) for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions)
+    return isinstance(error, InterruptRequested | asyncio.CancelledError)
+
+
+def _failure(name: str, error: BaseException) -> Failed:
+    while isinstance(error, BaseExceptionGroup):  # a group is told by the first thing in it that is no stop
+        inner = cast("BaseExceptionGroup[BaseException]", error).exceptions
+        error = next((one for one in inner if not _is_stop(one)), inner[0])
+    match error:
+        case StepError():
+            return Failed(error.code, error.message, StepId(error.step))
+        case MidcourseError():
+            return Failed(error.code, error.message)
+        case asyncio.CancelledError() | InterruptRequested():
+            return Failed(
+                "agent_cancelled", f"Agent '{name}' cancelled itself. Resume to try again from its last step."
+            )
+        case _:
+            return Failed("agent_error", f"Agent '{name}' raised {type(error).__name__}: {error}")

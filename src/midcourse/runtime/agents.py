@@ -1,0 +1,98 @@
+"""What an agent is to Midcourse: an async function of a run, with a name another process can find it by."""
+
+import hashlib
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar, overload
+
+from midcourse.core.events import Mode
+from midcourse.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from midcourse.runtime.run import Run
+
+T = TypeVar("T")
+AgentFunction = Callable[["Run"], Awaitable[T]]
+OnNewVersion = Literal["go_on", "ask", "refuse"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent(Generic[T]):
+    """A registered agent. Start it with ``midcourse.start(agent, goal=...)``."""
+
+    name: str
+    function: AgentFunction[T]
+    version: str
+    mode: Mode
+    origin: str
+    resumable: bool
+    on_new_version: OnNewVersion = "go_on"
+
+    def __call__(self, run: "Run") -> Awaitable[T]:
+        """The agent's own function, for tests and for agents that call one another."""
+        return self.function(run)
+
+
+_registered: dict[str, Agent[object]] = {}
+
+
+def registered() -> Mapping[str, Agent[object]]:
+    """Every agent this process has defined, by name."""
+    return _registered
+
+
+@overload
+def agent(function: AgentFunction[T], /) -> Agent[T]: ...
+@overload
+def agent(
+    *,
+    name: str | None = None,
+    version: str | None = None,
+    mode: Mode = "replay",
+    on_new_version: OnNewVersion = "go_on",
+) -> Callable[[AgentFunction[T]], Agent[T]]: ...
+def agent(
+    function: AgentFunction[T] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    version: str | None = None,
+    mode: Mode = "replay",
+    on_new_version: OnNewVersion = "go_on",
+) -> Agent[T] | Callable[[AgentFunction[T]], Agent[T]]:
+    """Register an async function of a run as an agent.
+
+    ``mode`` is how it goes on in another process: ``replay`` starts the function at the top and gives finished steps
+    their journaled result; ``state`` starts it with ``run.state`` as its last checkpoint left it. ``version`` is
+    journaled (default: a digest of the source); ``on_new_version`` says what a resume under another version does.
+    """
+
+    def register(one: AgentFunction[T]) -> Agent[T]:
+        if not inspect.iscoroutinefunction(one):
+            raise InvalidInput(
+                f"'{getattr(one, '__name__', one)}' is not an async function. An agent is 'async def agent(run): …'.",
+                field="function",
+            )
+        made = Agent(
+            name=name or one.__name__,
+            function=one,
+            version=version or _source_digest(one),
+            mode=mode,
+            origin=f"{one.__module__}:{one.__qualname__}",
+            # A closure lives in its process alone: another one could not build it again.
+            resumable="<locals>" not in one.__qualname__ and "<lambda>" not in one.__qualname__,
+            on_new_version=on_new_version,
+        )
+        _registered[made.name] = made  # pyright: ignore[reportArgumentType] - read back as Agent[object] only
+        return made
+
+    return register if function is None else register(function)
+
+
+def _source_digest(function: Callable[..., object]) -> str:
+    try:
+        source = inspect.getsource(function).encode()
+    except (OSError, TypeError):
+        source = function.__qualname__.encode()
+    return hashlib.blake2b(source, digest_size=6).hexdigest()

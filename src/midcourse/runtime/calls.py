@@ -1,0 +1,111 @@
+"""One attempt at a step, in flight: what it is, how it is stopped, and the text it has streamed."""
+
+import asyncio
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Literal
+
+import msgspec
+
+from midcourse.core.codec import Value
+from midcourse.core.events import SegmentWritten, StepKind
+from midcourse.core.ids import StepId
+from midcourse.errors import MisusedRun
+
+
+class RunningCall(msgspec.Struct, frozen=True):
+    """A call that had begun and has not ended, as a control's answer lists it."""
+
+    step: StepId
+    name: str
+    kind: StepKind | Literal["agent"]
+    attempt: int
+    seconds: float
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """An attempt that has passed the gate. Streams keep the tail that is not a durable segment yet."""
+
+    step: StepId
+    name: str
+    kind: StepKind
+    attempt: int
+    since: float
+    prefix: str = ""
+    answer: "Value | None" = None
+    task: "asyncio.Task[None] | None" = None
+    in_thread: bool = False
+    stopped: bool = False
+    cut: bool = False
+    offset: int = 0
+    tokens: int = 0
+    tail: list[str] = field(default_factory=list[str])
+
+    def stop(self) -> None:
+        """Abort it if it can be aborted. A thread cannot: it is still running until it ends. On the agent's loop."""
+        if self.stopped or self.task is None:
+            return
+        if not self.in_thread:
+            self.stopped = True
+            self.task.cancel()
+
+    def write(self, piece: str) -> int:
+        """Take in one streamed piece and return its offset. Under the journal's lock."""
+        offset = self.offset
+        self.tail.append(piece)
+        self.offset += len(piece)
+        self.tokens += 1
+        return offset
+
+    def take_tail(self) -> tuple[SegmentWritten, ...]:
+        """What was streamed since the last segment, as a segment. Under the journal's lock."""
+        if not self.tail:
+            return ()
+        text = "".join(self.tail)
+        self.tail.clear()
+        return (SegmentWritten(step=self.step, attempt=self.attempt, offset=self.offset - len(text), text=text),)
+
+    def running(self, now: float) -> RunningCall:
+        """As a control's answer lists it."""
+        return RunningCall(self.step, self.name, self.kind, self.attempt, round(max(0.0, now - self.since), 3))
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentCall:
+    """What the body of a step can know of its own call."""
+
+    step: StepId
+    name: str
+    attempt: int
+    prefix: str
+    answer: object
+
+
+_current: ContextVar[CurrentCall] = ContextVar("midcourse_current_call")
+
+
+def current_call() -> CurrentCall:
+    """The call whose body this code runs in: its attempt, the text a continued stream begins with, a person's answer.
+
+    Raises:
+        MisusedRun: this code does not run in a step.
+    """
+    try:
+        return _current.get()
+    except LookupError:
+        raise MisusedRun(
+            "current_call() was used outside a step. It tells a step's body about its own call: "
+            "use it inside a function that run.step or run.stream calls.",
+            code="not_in_a_step",
+        ) from None
+
+
+def in_a_step() -> bool:
+    """Whether this code runs in the body of a step."""
+    return _current.get(None) is not None
+
+
+def enter(call: CurrentCall) -> None:
+    """Mark the present context as the body of ``call``."""
+    _current.set(call)

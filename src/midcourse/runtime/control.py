@@ -1,0 +1,210 @@
+"""Commands from anybody to any session: put into its inbox, decided by whoever owns it, answered with what is known."""
+
+from collections.abc import AsyncIterator
+
+from midcourse.core import commands as cmd
+from midcourse.core.commands import AnyCommand, check_command, encode_command
+from midcourse.core.events import Recorded
+from midcourse.core.ids import Position, SessionId
+from midcourse.core.session import ENDED, Session, Status
+from midcourse.errors import StoreError
+from midcourse.ports.bus import Delta, Wake, Watch
+from midcourse.ports.store import InboxRow
+from midcourse.runtime.driver import Driver
+from midcourse.runtime.fanout import REMOTE_SECONDS, Watcher
+from midcourse.runtime.loading import load, read_events
+from midcourse.runtime.outcomes import Level, Outcome, Reply, decode_outcome, raise_if_refused
+from midcourse.runtime.worker import Worker
+
+STOPPING = frozenset({Status.PAUSING, Status.CANCELLING, Status.HALTED})
+STOPPED = frozenset({Status.PAUSED}) | ENDED
+
+
+class Control:
+    """The verbs of a session, from this process, whichever process owns it."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+
+    async def send(self, session_id: SessionId, command: AnyCommand, *, until: Level, wait: float) -> Reply:
+        """Send a command and answer once ``until`` is reached, or after ``wait`` seconds with what is known by then.
+
+        Raises:
+            Refused: the command is not allowed now.
+            SessionNotFound: no such session.
+            InvalidInput: nobody could carry it out.
+        """
+        check_command(command)
+        worker = self._worker
+        await worker.must_exist(session_id)
+        stops = isinstance(command, cmd.Pause | cmd.Cancel | cmd.Halt)
+        driver = worker.driver(session_id) if stops else None
+        if driver is not None:
+            driver.shut()  # the stop does not wait for the disk
+        try:
+            now = worker.clock.now()
+            row = await worker.store.put(session_id, command.id, encode_command(command), now)
+            with worker.fanout.watching(session_id) as watcher:
+                deadline = worker.clock.monotonic() + wait
+                outcome = await self._outcome(session_id, row, watcher, min(wait, worker.settings.unreachable_after))
+                if outcome is None:
+                    return await self._unanswered(session_id, row)
+                raise_if_refused(session_id, outcome)
+                return await self._reply(session_id, outcome, watcher, until, deadline)
+        except StoreError as error:
+            if driver is None:
+                raise
+            return await self._stopped_all_the_same(driver, error)
+        finally:
+            if driver is not None:
+                driver.unshut()
+
+    async def _outcome(self, session_id: SessionId, row: InboxRow, watcher: Watcher, wait: float) -> Outcome | None:
+        """How the row was decided, by the owner or, without one, here. None: the owner is silent."""
+        worker = self._worker
+        deadline = worker.clock.monotonic() + wait
+        if row.outcome is not None:
+            return decode_outcome(row.outcome)
+        while True:
+            driver = worker.driver(session_id)
+            if driver is not None:
+                decided = await driver.settle()
+                if row.id in decided:
+                    return decided[row.id]
+            else:
+                owned = await worker.store.head(session_id)
+                if owned.alive and owned.owner != worker.id:
+                    worker.bus.send(owned.address, Wake(session_id, reply_to=worker.bus.address))
+                else:
+                    await worker.attend(session_id)
+            known = await worker.store.row(session_id, row.id)
+            if known is not None and known.outcome is not None:
+                return decode_outcome(known.outcome)
+            left = deadline - worker.clock.monotonic()
+            if left <= 0:
+                return None
+            await watcher.wait(min(left, 0.05))
+
+    async def _unanswered(self, session_id: SessionId, row: InboxRow) -> Reply:
+        owned = await self._worker.store.head(session_id)
+        return Reply(
+            level="accepted",
+            status=owned.head.status,
+            session=session_id,
+            durability=self._worker.store.durability,
+            position=owned.head.position,
+            unreachable_since=row.put_at,
+        )
+
+    async def _reply(
+        self,
+        session_id: SessionId,
+        outcome: Outcome,
+        watcher: Watcher,
+        until: Level,
+        deadline: float,
+    ) -> Reply:
+        worker = self._worker
+        status, position = Status(outcome.status), outcome.position
+        running = outcome.running
+        while until == "stopped" and _level(status, running) == "stopping":
+            left = deadline - worker.clock.monotonic()
+            if left <= 0:
+                break
+            await self._listen_to_owner(session_id, deltas=False)
+            await watcher.wait(min(left, 0.1))
+            session = await self.session(session_id)
+            status, position = session.status, session.position
+            driver = worker.driver(session_id)
+            alive = {call.step for call in driver.running()} if driver else set(session.calls) - set(session.lost)
+            running = tuple(call for call in running if call.step in alive)
+        session = await self.session(session_id) if status in ENDED else None
+        return Reply(
+            level=_level(status, running),
+            status=status.value,
+            session=session_id,
+            durability=worker.store.durability,
+            position=position,
+            pause=outcome.pause,
+            running=running,
+            receipt=session.receipt if session else (),
+        )
+
+    async def _stopped_all_the_same(self, driver: Driver, error: StoreError) -> Reply:
+        """The stop could not be written: the gate stays shut, what runs is stopped, and the answer says so."""
+        worker = self._worker
+        driver.journal.give_up(error)
+        driver.wake()
+        deadline = worker.clock.monotonic() + worker.settings.cleanup
+        with worker.fanout.watching(driver.id) as watcher:
+            while not driver.is_over and worker.clock.monotonic() < deadline:
+                await watcher.wait(0.02)
+        return Reply(
+            level="stopped" if driver.is_over else "stopping",
+            status=driver.journal.session.status.value,
+            session=driver.id,
+            durability=worker.store.durability,
+            durable=False,
+            running=driver.running(),
+        )
+
+    async def session(self, session_id: SessionId) -> Session:
+        """The session as its journal tells it: what is durable, and nothing else.
+
+        Raises:
+            SessionNotFound: no such session.
+            Damaged: its journal is damaged.
+        """
+        owned = await self._worker.must_exist(session_id)
+        return (await load(self._worker.store, owned.head)).state.session
+
+    async def watch(
+        self,
+        session_id: SessionId,
+        *,
+        after: Position,
+        deltas: bool,
+        follow: bool,
+    ) -> AsyncIterator[Recorded | Delta]:
+        """Events after a position, each once and in order, as they become durable; previews in between if wanted.
+
+        Ends with the session, unless it is to ``follow`` into later turns.
+        """
+        worker = self._worker
+        await worker.must_exist(session_id)
+        told = worker.clock.monotonic()
+        await self._listen_to_owner(session_id, deltas=deltas)
+        with worker.fanout.watching(session_id, deltas=deltas) as watcher:
+            while True:
+                while watcher.deltas:
+                    yield watcher.deltas.popleft()
+                events = await read_events(worker.store, session_id, after)
+                for event in events:
+                    after = event.position
+                    yield event
+                if events or watcher.deltas:
+                    continue
+                owned = await worker.store.head(session_id)
+                if owned.head.status in ENDED and owned.head.position <= after and not follow:
+                    return
+                if worker.clock.monotonic() - told > REMOTE_SECONDS / 3:
+                    told = worker.clock.monotonic()
+                    await self._listen_to_owner(session_id, deltas=deltas)
+                await watcher.wait(0.25)
+
+    async def _listen_to_owner(self, session_id: SessionId, *, deltas: bool) -> None:
+        """Have a session's owner in another process tell this one when it moves."""
+        worker = self._worker
+        if worker.driver(session_id) is not None:
+            return
+        owned = await worker.store.head(session_id)
+        if owned.alive and owned.owner != worker.id:
+            worker.bus.send(owned.address, Watch(session_id, worker.bus.address, deltas))
+
+
+def _level(status: Status, running: tuple[object, ...]) -> Level:
+    if status in STOPPED:
+        return "stopped"
+    if status is Status.HALTED and not running:
+        return "stopped"
+    return "stopping" if status in STOPPING else "decided"

@@ -1,0 +1,112 @@
+"""Who wants to know when a session moves: watchers in this process, and addresses of other processes.
+
+Nothing here ever waits for a watcher: it is told that there is more, and reads at its own pace.
+"""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final
+
+from midcourse.core.ids import SessionId
+from midcourse.ports.bus import Bus, Delta, Grown
+from midcourse.ports.clock import Clock
+
+PREVIEWS_KEPT: Final = 256
+"""Previews a slow watcher may lag behind; older ones are dropped, since the durable segment replaces them."""
+REMOTE_SECONDS: Final = 15.0
+"""How long another process is told without asking again."""
+
+
+class Watcher:
+    """One reader of one session, on the loop it was made on."""
+
+    def __init__(self, *, deltas: bool) -> None:
+        self.wants_deltas = deltas
+        self.deltas: deque[Delta] = deque(maxlen=PREVIEWS_KEPT)
+        self._loop = asyncio.get_running_loop()
+        self._moved = asyncio.Event()
+
+    def poke(self) -> None:
+        """Tell the reader that there is more. From any thread."""
+        if asyncio._get_running_loop() is self._loop:  # noqa: SLF001 - the documented get_running_loop raises where there is none
+            self._moved.set()
+            return
+        try:
+            self._loop.call_soon_threadsafe(self._moved.set)
+        except RuntimeError:  # the reader's loop is closed: nobody reads any more
+            return
+
+    async def wait(self, seconds: float) -> None:
+        """Until there is more, or for ``seconds``: a lost wake-up must not be waited for."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._moved.wait()
+        except TimeoutError:
+            pass
+        self._moved.clear()
+
+
+class Fanout:
+    """The watchers of every session this process drives or looks at."""
+
+    def __init__(self, bus: Bus, clock: Clock) -> None:
+        self._bus = bus
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._watchers: dict[SessionId, list[Watcher]] = {}
+        self._remote: dict[SessionId, dict[str, tuple[float, bool]]] = {}
+
+    @contextmanager
+    def watching(self, session_id: SessionId, *, deltas: bool = False) -> Generator[Watcher]:
+        """A watcher of a session, for as long as the block lasts."""
+        watcher = Watcher(deltas=deltas)
+        with self._lock:
+            self._watchers.setdefault(session_id, []).append(watcher)
+        try:
+            yield watcher
+        finally:
+            with self._lock:
+                left = self._watchers[session_id]
+                left.remove(watcher)
+                if not left:
+                    del self._watchers[session_id]
+
+    def tell(self, session_id: SessionId, address: str, *, deltas: bool, seconds: float = REMOTE_SECONDS) -> None:
+        """Tell another process too, for the next seconds."""
+        with self._lock:
+            self._remote.setdefault(session_id, {})[address] = (self._clock.monotonic() + seconds, deltas)
+
+    def grown(self, session_id: SessionId) -> None:
+        """The journal has durably grown, or a command was decided."""
+        local, remote = self._audience(session_id)
+        for watcher in local:
+            watcher.poke()
+        for address, _ in remote:
+            self._bus.send(address, Grown(session_id))
+
+    def preview(self, delta: Delta) -> None:
+        """Text that is not durable yet."""
+        local, remote = self._audience(delta.session)
+        for watcher in local:
+            if watcher.wants_deltas:
+                watcher.deltas.append(delta)
+                watcher.poke()
+        for address, wants_deltas in remote:
+            if wants_deltas:
+                self._bus.send(address, delta)
+
+    def _audience(self, session_id: SessionId) -> tuple[list[Watcher], list[tuple[str, bool]]]:
+        if session_id not in self._watchers and session_id not in self._remote:  # the common case takes no lock
+            return [], []
+        with self._lock:
+            local = list(self._watchers.get(session_id, ()))
+            remote = self._remote.get(session_id, {})
+            now = self._clock.monotonic()
+            for address in [address for address, (until, _) in remote.items() if until < now]:
+                del remote[address]
+            if not remote:
+                self._remote.pop(session_id, None)
+            return local, [(address, deltas) for address, (_, deltas) in remote.items()]

@@ -1,0 +1,125 @@
+"""The sticky gate: nothing of a session begins unless it stands open, and looking and passing are one act.
+
+It is derived, not set: it stands open exactly while the folded status lets the agent run. Whoever changes the status
+holds the journal's lock, and so does whoever passes; so the calls listed when a stop is decided are all there are.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from midcourse.core.ids import StepId
+from midcourse.core.session import Status
+from midcourse.errors import InterruptRequested
+from midcourse.runtime.calls import Call
+from midcourse.runtime.journal import Journal
+
+LETS_RUN: Final = frozenset({Status.RUNNING, Status.WAITING})
+
+
+class Gate:
+    """Who has begun, who waits, and whether anybody may pass."""
+
+    def __init__(self, journal: Journal, *, is_fresh: Callable[[], bool], stood: Callable[[], None]) -> None:
+        self.begun: dict[StepId, Call] = {}
+        self.stops_on_the_way = 0
+        self.torn = False
+        self.draining = False
+        self.drain_until = 0.0
+        self._journal = journal
+        self._is_fresh = is_fresh
+        self._stood = stood
+        self._waiting: set[asyncio.Future[None]] = set()
+        self._asking: dict[StepId, asyncio.Future[None]] = {}
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a call may begin now. Look under the journal's lock, and pass in the same hold of it."""
+        journal = self._journal
+        return (
+            journal.session.status in LETS_RUN
+            and not self.stops_on_the_way
+            and not self.torn
+            and not self.draining
+            and journal.broken is None
+            and not journal.leaving
+            # A process that was stopped must read its inbox before it starts anything.
+            and self._is_fresh()
+        )
+
+    @property
+    def waiting(self) -> int:
+        """How many paths of the agent stand at the gate or at an ask."""
+        return len(self._waiting) + len(self._asking)
+
+    @property
+    def only_asking(self) -> bool:
+        """Whether every path that is known waits for a person."""
+        return bool(self._asking) and not self._waiting and not self.begun
+
+    async def wait(self) -> None:
+        """Until the gate stands open.
+
+        Raises:
+            InterruptRequested: the agent is being taken down.
+        """
+        while True:
+            if self.torn:
+                raise InterruptRequested
+            with self._journal.lock:
+                if self.is_open:
+                    return
+            if not self._is_fresh():
+                await self.until_fresh()
+                continue
+            waiter = self._stand()
+            self._waiting.add(waiter)
+            try:
+                await waiter
+            finally:
+                self._waiting.discard(waiter)
+
+    async def until_fresh(self) -> None:
+        """Until the inbox has been looked at since this process last stood still. Costs nothing when it did not."""
+        while not self._is_fresh() and not self.torn:  # noqa: ASYNC110 - another thread's clock, looked at rarely
+            await asyncio.sleep(0.005)
+
+    async def wait_for_answer(self, step: StepId) -> None:
+        """Until something becomes of the ask that ``step`` opened.
+
+        Raises:
+            InterruptRequested: the agent is being taken down.
+        """
+        if self.torn:
+            raise InterruptRequested
+        waiter = self._stand()
+        self._asking[step] = waiter
+        try:
+            await waiter
+        finally:
+            self._asking.pop(step, None)
+
+    def _stand(self) -> "asyncio.Future[None]":
+        """A place to wait at; that somebody stands there may be what a stop has been waiting for."""
+        loop = asyncio.get_running_loop()
+        loop.call_soon(self._stood)
+        return loop.create_future()
+
+    def look_again(self) -> None:
+        """Let those pass who can. On the agent's loop."""
+        with self._journal.lock:
+            passing = [waiter for waiter in self._waiting if not waiter.done()] if self.is_open else []
+        for waiter in passing:
+            waiter.set_result(None)
+        asks = self._journal.log.asks
+        for step, waiter in self._asking.items():
+            record = asks.get(step)
+            if not waiter.done() and (record is None or record.end):
+                waiter.set_result(None)
+
+    def tear(self) -> None:
+        """Take the agent down: everybody who waits, and whoever comes, gets the stop. On the agent's loop."""
+        self.torn = True
+        for waiter in [*self._waiting, *self._asking.values()]:
+            if not waiter.done():
+                waiter.set_exception(InterruptRequested())

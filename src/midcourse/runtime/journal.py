@@ -1,0 +1,218 @@
+"""One owned session: its fold, and the order in which its events become durable.
+
+The fold runs ahead of the disk: an event counts in memory when it is appended, and is durable when the append's
+awaitable resolves. What the world may see (a call that begins, a control's answer, a watcher's event) waits for that.
+If a write fails the session is broken: nothing more is appended, and the owner stops.
+"""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+
+from midcourse.core.codec import Blob
+from midcourse.core.events import AnyEvent, Record, Recorded, StepFinished, encode_record
+from midcourse.core.fold import Fold, Row
+from midcourse.core.ids import Epoch, Position
+from midcourse.core.session import Session, evolve
+from midcourse.core.snapshot import encode_snapshot, is_due
+from midcourse.core.steps import StepLog
+from midcourse.errors import InboxNotEmpty, MidcourseError
+from midcourse.ports.clock import Clock
+from midcourse.ports.store import Deciding, Head, Store
+
+
+class Journal:
+    """Appends to one session, in order, as the owner of one epoch. Methods are called under ``lock``, ``let_go`` is not."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        state: Fold,
+        epoch: Epoch,
+        *,
+        grown: Callable[[], None],
+        broke: Callable[[MidcourseError], None],
+        snapshot_size: int = 0,
+    ) -> None:
+        self.lock = threading.RLock()
+        self.epoch = epoch
+        self.broken: MidcourseError | None = None
+        self.leaving = False
+        self._store = store
+        self._clock = clock
+        self._fold = state
+        self._grown = grown
+        self._broke = broke
+        self._rows: list[Row] = []
+        self._blobs: list[Blob] = []
+        self._deferred: list[tuple[AnyEvent, tuple[Blob, ...]]] = []
+        self._flush_is_scheduled = False
+        self._bytes_since = 0
+        self._steps_since = 0
+        self._snapshot_size = snapshot_size
+
+    @property
+    def session(self) -> Session:
+        """The session as folded so far, durable or not."""
+        return self._fold.session
+
+    @property
+    def log(self) -> StepLog:
+        """The steps of the current scope as folded so far."""
+        return self._fold.log
+
+    def note(self, event: AnyEvent, *blobs: Blob) -> None:
+        """Fold an event now; it is written with the next append, or when this loop has run what is ready."""
+        if self.leaving:
+            self._deferred.append((event, blobs))
+            return
+        self._add(event)
+        self._blobs.extend(blobs)
+        if not self._flush_is_scheduled:
+            self._flush_is_scheduled = True
+            # Two turns of the loop: whoever was woken by this event may begin its next step in the same commit.
+            loop = asyncio.get_running_loop()
+            loop.call_soon(loop.call_soon, self._flush_noted)
+
+    def _flush_noted(self) -> None:
+        with self.lock:
+            self._flush_is_scheduled = False
+            if self._rows and not self.broken and not self.leaving:
+                self._write(None)
+
+    def append(
+        self, *events: AnyEvent, deciding: Deciding | None = None, blobs: tuple[Blob, ...] = ()
+    ) -> Awaitable[None]:
+        """Fold ``events`` now; write them and what was noted before in one transaction that decides ``deciding``."""
+        if self.broken:
+            raise self.broken
+        for event in events:
+            self._add(event)
+        self._blobs.extend(blobs)
+        return self._write(deciding)
+
+    def _add(self, event: AnyEvent) -> None:
+        at = self._clock.now()
+        content = encode_record(Record(at, event))
+        position = self._fold.advance(at, event, content)
+        self._rows.append((position, content, self._fold.digest))
+        self._bytes_since += len(content)
+        self._steps_since += isinstance(event, StepFinished)
+
+    def _write(self, deciding: Deciding | None) -> Awaitable[None]:
+        rows, blobs = self._rows, self._blobs
+        self._rows, self._blobs = [], []
+        head = head_of(self._fold.session, self._fold.digest)
+        written = asyncio.ensure_future(
+            self._store.append(head, rows, epoch=self.epoch, deciding=deciding, blobs=blobs),
+        )
+        written.add_done_callback(self._written)
+        if is_due(grown=self._bytes_since, last_size=self._snapshot_size, steps_since=self._steps_since):
+            self.save_snapshot()
+        return written
+
+    def _written(self, written: "asyncio.Future[None]") -> None:
+        if written.cancelled():
+            return
+        error = written.exception()
+        if error is None:
+            self._grown()
+        else:
+            self.give_up(error)
+
+    def after(self, *events: AnyEvent) -> Session:
+        """The session as it would be after ``events``."""
+        session = self.session
+        for event in events:
+            session = evolve(session, Recorded(Position(session.position + 1), session.at, event))
+        return session
+
+    def give_up(self, error: BaseException) -> None:
+        """Nothing more can be written: the owner stops, and the session goes on from what is durable."""
+        with self.lock:
+            if self.broken is not None:
+                return
+            wrapped = error if isinstance(error, MidcourseError) else MidcourseError(str(error))
+            self.broken = wrapped
+        self._broke(wrapped)
+
+    def save_snapshot(self) -> None:
+        """Write the fold as it is now; a failure costs only reading time later."""
+        snapshot = self._fold.snapshot()
+        content, blobs = encode_snapshot(snapshot)
+        self._bytes_since = self._steps_since = 0
+        self._snapshot_size = len(content)
+        saved = asyncio.ensure_future(
+            self._store.save_snapshot(
+                self.session.id,
+                Position(snapshot.position),
+                content,
+                epoch=self.epoch,
+                blobs=blobs,
+            ),
+        )
+        saved.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    async def let_go(self, *events: AnyEvent, blobs: tuple[Blob, ...] = ()) -> bool:
+        """Append ``events`` and release the session in one transaction. False: a command is undecided, decide it first.
+
+        Unlike an append this folds after the write, because the store may refuse it.
+        """
+        with self.lock:
+            if self.broken:
+                raise self.broken
+            if self._rows:
+                self._write(None)
+            self.leaving = True
+            ahead = Fold(self.session, StepLog(), self._fold.digest)  # the log is not looked at before the write
+            rows: list[Row] = []
+            recorded: list[tuple[float, AnyEvent, bytes]] = []
+            for event in events:
+                at = self._clock.now()
+                content = encode_record(Record(at, event))
+                place = ahead.look_ahead(at, event, content)
+                rows.append((place, content, ahead.digest))
+                recorded.append((at, event, content))
+            head = head_of(ahead.session, ahead.digest)
+            written = self._store.append(head, rows, epoch=self.epoch, blobs=blobs, release=True)
+        try:
+            await written
+        except InboxNotEmpty:
+            self._stay()
+            return False
+        except MidcourseError as error:
+            self.give_up(error)
+            raise
+        with self.lock:
+            for at, event, content in recorded:
+                self._fold.advance(at, event, content)
+        self._grown()
+        return True
+
+    def _stay(self) -> None:
+        with self.lock:
+            self.leaving = False
+            deferred, self._deferred = self._deferred, []
+            for event, blobs in deferred:
+                self.note(event, *blobs)
+
+
+def head_of(session: Session, digest: bytes) -> Head:
+    """What lists and sweeps see of a session."""
+    deadlines = [ask.expires_at for ask in session.asks if ask.expires_at is not None]
+    return Head(
+        id=session.id,
+        agent=session.agent,
+        goal=session.goal[:200],
+        status=session.status.value,
+        turn=session.turn,
+        position=session.position,
+        digest=digest,
+        created_at=session.created_at,
+        updated_at=session.at,
+        asks=len(session.asks),
+        cost=session.cost,
+        finished_steps=session.finished_steps,
+        wake_at=min(deadlines) if deadlines else None,
+    )

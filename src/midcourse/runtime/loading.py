@@ -1,0 +1,95 @@
+"""A session from its store: the newest snapshot that can be trusted, and the journal after it, every digest checked."""
+
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from midcourse.core.codec import GENESIS, Value, check_blob
+from midcourse.core.events import Recorded
+from midcourse.core.fold import Fold, damaged_journal, fold, read_row
+from midcourse.core.ids import Position, SessionId
+from midcourse.core.snapshot import Snapshot, decode_snapshot
+from midcourse.errors import Damaged
+from midcourse.ports.store import Head, Store
+
+_PAGE = 1000
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """A fold, and the size of the snapshot it began with (0: none could be used, so one is due)."""
+
+    state: Fold
+    snapshot_size: int
+
+
+async def load(store: Store, head: Head) -> Loaded:
+    """The session as its journal tells it.
+
+    Raises:
+        Damaged: the journal does not match its digests, or does not end where the head says.
+    """
+    snapshot, size = await _newest_snapshot(store, head)
+    rows = [
+        row async for page in _pages(store, head.id, snapshot.position if snapshot else Position(0)) for row in page
+    ]
+    if snapshot is not None and not rows:
+        state = Fold(snapshot.session, snapshot.log, snapshot.digest)
+    else:
+        state = fold(head.id, snapshot, rows)
+    if state.session.position < head.position or (
+        state.session.position == head.position and state.digest != head.digest
+    ):
+        raise damaged_journal(head.id, head.position)
+    return Loaded(state, size)
+
+
+async def _pages(
+    store: Store, session_id: SessionId, after: Position
+) -> AsyncIterator[list[tuple[Position, bytes, bytes]]]:
+    while True:
+        page = list(await store.read(session_id, after, _PAGE))
+        if page:
+            yield page
+        if len(page) < _PAGE:
+            return
+        after = page[-1][0]
+
+
+async def _newest_snapshot(store: Store, head: Head) -> tuple[Snapshot | None, int]:
+    for content in await store.snapshots(head.id):
+        try:
+            snapshot = decode_snapshot(content)
+        except Damaged:
+            continue
+        # A snapshot counts only if the journal agrees with it at its position.
+        if snapshot.session.id == head.id and await store.digest_at(head.id, snapshot.position) == snapshot.digest:
+            return snapshot, len(content)
+    return None, 0
+
+
+async def read_events(store: Store, session_id: SessionId, after: Position, limit: int = _PAGE) -> list[Recorded]:
+    """Checked events after a position, in order, at most ``limit``.
+
+    Raises:
+        Damaged: a row does not match its digest.
+    """
+    before = GENESIS if after <= 0 else await store.digest_at(session_id, after)
+    if before is None:
+        return []
+    events: list[Recorded] = []
+    for row in await store.read(session_id, after, limit):
+        record = read_row(session_id, before, after + 1, row)
+        after, before = row[0], row[2]
+        events.append(Recorded(after, record.at, record.event))
+    return events
+
+
+async def content_of(store: Store, value: Value) -> bytes:
+    """The bytes of a journaled value, wherever they lie.
+
+    Raises:
+        Damaged: its blob is missing or was changed.
+    """
+    if not value.blob:
+        return bytes(value.raw)
+    return check_blob(value.blob, await store.blob(value.blob))

@@ -1,0 +1,377 @@
+"""What an agent holds while it runs: its steps, its asks, its messages, its state."""
+
+import inspect
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any, TypeAlias, TypeVar, TypeVarTuple, cast, get_type_hints
+
+from midcourse.core import events as ev
+from midcourse.core.codec import canonical, decode, digest_of, encode, inline, preview, value_of
+from midcourse.core.commands import TEXT_LIMIT
+from midcourse.core.ids import SessionId, StepId
+from midcourse.core.session import Message, Status
+from midcourse.core.steps import check_name, step_id
+from midcourse.errors import AskExpired, InterruptRequested, InvalidInput, MisusedRun
+from midcourse.ports.clock import Clock
+from midcourse.runtime.calls import in_a_step
+from midcourse.runtime.gate import Gate
+from midcourse.runtime.journal import Journal
+from midcourse.runtime.steps import OnCut, OnRedirect, Question, Step, Steps, StreamEnd
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+JSON: TypeAlias = "str | int | float | bool | list[JSON] | dict[str, JSON] | None"
+
+
+class _Nothing:
+    """The absence of a default, where None is a good one."""
+
+
+_NO_DEFAULT = _Nothing()
+INTERRUPT = "interrupt"
+
+
+class Run:
+    """One turn of one session, as its agent sees it. Every method is a safe point."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        gate: Gate,
+        steps: Steps,
+        *,
+        clock: Clock,
+        state: object,
+        touch: Callable[[], None],
+    ) -> None:
+        self.state: Any = {} if state is None else state
+        """What a ``state`` agent starts from after its last checkpoint: any JSON-like value, a dict to begin with."""
+        # A replayed agent makes its plan anew; one that starts from its state goes on with the plan that stands.
+        self.plan = Plan(self, journal.session.plan if journal.session.mode == "state" else ())
+        """The task list people see."""
+        self._journal = journal
+        self._gate = gate
+        self._steps = steps
+        self._clock = clock
+        self._touch_driver = touch
+        self._ordinals: Counter[str] = Counter()
+        self._open: set[StepId] = set()
+
+    @property
+    def session_id(self) -> SessionId:
+        """The session this run belongs to."""
+        return self._journal.session.id
+
+    # ---- steps
+
+    async def step(
+        self,
+        name: str,
+        body: "Callable[[*Ts], Awaitable[T]] | Callable[[*Ts], T]",
+        *arguments: *Ts,
+        key: str | None = None,
+        on_redirect: OnRedirect = "again",
+    ) -> T:
+        """Do something once. Its result is journaled, and after a crash or a resume it is returned, not done again.
+
+        An ``async def`` body can be aborted; a plain function runs in a thread, which can only be waited for. Two steps
+        of one name at the same time need a ``key`` each.
+
+        Raises:
+            StepError: the body raised; the same after a resume.
+            Redirected: with ``on_redirect="raise"``, a redirect closed the step.
+        """
+        return cast("T", await self._submit(name, "tool", body, arguments, key, on_redirect, "regenerate"))
+
+    async def stream(
+        self,
+        name: str,
+        body: "Callable[[*Ts], AsyncIterator[str | StreamEnd]]",
+        *arguments: *Ts,
+        key: str | None = None,
+        on_redirect: OnRedirect = "again",
+        on_cut: OnCut = "regenerate",
+    ) -> str:
+        """Call a model and return its text. Watchers see it as it comes; a stop or a redirect cuts it at once.
+
+        Cut by a pause, it is called again on resume; cut by a redirect, it is called again too: read ``run.messages``
+        inside ``body``. With ``on_cut="continue"`` the next call finds the text so far in ``current_call().prefix``.
+        """
+        return cast("str", await self._submit(name, "model", body, arguments, key, on_redirect, on_cut))
+
+    async def _submit(
+        self,
+        name: str,
+        kind: ev.StepKind,
+        body: Callable[..., object],
+        arguments: tuple[object, ...],
+        key: str | None,
+        on_redirect: OnRedirect,
+        on_cut: OnCut,
+    ) -> object:
+        self._enter(f"run.{'step' if kind == 'tool' else 'stream'}")
+        check_name(name)
+        identity = self._identity(name, key)
+        spelled = canonical(arguments)
+        step = Step(
+            id=identity,
+            name=name,
+            kind=kind,
+            digest=digest_of(spelled),
+            arguments=preview(spelled),
+            body=_bound(body, arguments),
+            returns=_return_type(body) if kind == "tool" else Any,
+            on_redirect=on_redirect,
+            on_cut=on_cut,
+        )
+        return await self._wait(identity, step)
+
+    async def _wait(self, identity: StepId, wanted: Step | Question) -> object:
+        self._open.add(identity)
+        try:
+            return await self._steps.submit(wanted)
+        finally:
+            self._open.discard(identity)
+            self._touch_driver()
+
+    def _identity(self, name: str, key: str | None) -> StepId:
+        scope = self._journal.session.scope
+        if key is not None:
+            check_name(key)
+            identity = step_id(scope, name, f"={key}")
+            if identity in self._open:
+                raise MisusedRun(
+                    f"Two steps '{name}' with the key '{key}' run at the same time. Give each a key of its own.",
+                    code="key_in_use",
+                )
+            return identity
+        prefix = f"{scope}/{name}#"
+        if any(other.startswith(prefix) and not other.startswith(prefix + "=") for other in self._open):
+            raise MisusedRun(
+                f"Two steps '{name}' run at the same time and could not be told apart after a resume. "
+                f"Give a key: run.step('{name}', …, key='…').",
+                code="key_required",
+            )
+        self._ordinals[prefix] += 1
+        return step_id(scope, name, self._ordinals[prefix])
+
+    # ---- people
+
+    async def ask(
+        self,
+        prompt: str,
+        *,
+        reason: str = "need_input",
+        options: tuple[str, ...] = (),
+        expires: float | None = None,
+        default: "JSON | _Nothing" = _NO_DEFAULT,
+        key: str | None = None,
+        on_redirect: OnRedirect = "again",
+    ) -> JSON:
+        """Ask a person and wait for the answer, for as long as it takes or for ``expires`` seconds.
+
+        Raises:
+            AskExpired: nobody answered in time, and there is no ``default``.
+            Redirected: with ``on_redirect="raise"``, a redirect superseded the ask.
+        """
+        self._enter("run.ask")
+        if not prompt or len(prompt) > TEXT_LIMIT:
+            raise InvalidInput(f"A prompt has 1 to {TEXT_LIMIT:,} characters.", field="prompt")
+        identity = self._identity("ask", key)
+        value = None if isinstance(default, _Nothing) else inline(encode(default, what="The default answer"))
+        question = Question(
+            id=identity,
+            reason=reason,
+            prompt=prompt,
+            options=tuple(options),
+            expires_at=None if expires is None else self._clock.now() + expires,
+            default=value,
+            on_redirect=on_redirect,
+        )
+        return cast("JSON", await self._wait(identity, question))
+
+    @property
+    def answer(self) -> JSON:
+        """What a person answered to the last ``Interrupt`` this agent raised in this turn; None if it raised none.
+
+        Raises:
+            AskExpired: nobody answered it in time.
+        """
+        prefix = f"{self._journal.session.scope}/{INTERRUPT}#"
+        records = [record for step, record in self._journal.log.asks.items() if step.startswith(prefix)]
+        if not records:
+            return None
+        if records[-1].end == "expired":
+            raise AskExpired("Nobody answered before the deadline.", ask=records[-1].ask)
+        return decode(records[-1].value.raw) if records[-1].end == "answered" else None
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """What people have told this session: the goal, redirects, later turns. A replay sees what was seen then."""
+        said = self._journal.session.messages
+        if in_a_step():
+            return said
+        return said[: self._draw("messages", lambda: len(said))]
+
+    @property
+    def goal(self) -> str:
+        """The goal as it stands."""
+        return next((message.text for message in reversed(self.messages) if message.level == "goal"), "")
+
+    # ---- state
+
+    async def checkpoint(self) -> None:
+        """Save ``run.state`` as the place to start from. Only for agents registered with ``mode="state"``."""
+        self._enter("run.checkpoint")
+        session = self._journal.session
+        if session.mode != "state":
+            raise MisusedRun(
+                "run.checkpoint is for agents registered with @agent(mode='state'): a 'replay' agent starts at the top, "
+                "so a checkpoint in its middle would name its steps anew.",
+                code="not_a_state_agent",
+            )
+        if self._open:
+            raise MisusedRun(
+                f"run.checkpoint while {len(self._open)} steps run: a checkpoint is taken between steps.",
+                code="steps_in_flight",
+            )
+        state, blob = value_of(encode(self.state, what="run.state"))
+        while True:
+            await self._gate.wait()
+            with self._journal.lock:
+                if not self._gate.is_open:
+                    continue
+                session = self._journal.session
+                scope = f"{session.turn}.{session.checkpoints + 1}"
+                starts = (ev.SessionWoken(),) if session.status is Status.WAITING else ()
+                taken = ev.CheckpointTaken(scope=scope, state=state)
+                written = self._journal.append(*starts, taken, blobs=(blob,) if blob else ())
+                break
+        self._ordinals.clear()
+        await written
+        self._touch_driver()
+
+    # ---- what a replay must see again
+
+    def now(self) -> datetime:
+        """The time, journaled: a replay sees the same."""
+        return datetime.fromtimestamp(self._draw("now", self._clock.now), UTC)
+
+    def random(self) -> float:
+        """A number from 0 up to, and not including, 1, journaled: a replay sees the same."""
+        return self._draw("random", self._clock.random)
+
+    def uuid(self) -> str:
+        """A fresh id, journaled: a replay sees the same."""
+        return self._draw("uuid", self._clock.fresh_id)
+
+    def _draw(self, name: str, make: Callable[[], T]) -> T:
+        self._enter(f"run.{name}")
+        ordinal = self._ordinals[f"drawn {name}"]
+        self._ordinals[f"drawn {name}"] += 1
+        with self._journal.lock:
+            drawn = self._journal.log.drawn.get(name, [])
+            if ordinal < len(drawn):
+                return decode(drawn[ordinal].raw)
+            value = make()
+            # Not awaited: whatever could depend on it in the world is a later append of the same journal.
+            self._journal.note(ev.ValueDrawn(name=name, value=inline(encode(value, what=name))))
+            return value
+
+    # ---- what people see
+
+    def report(
+        self,
+        message: str = "",
+        *,
+        progress: float | None = None,
+        hypothesis: str = "",
+        artifact: str = "",
+    ) -> None:
+        """Tell people how it goes: a remark, progress from 0 to 1, the present hypothesis, something that was made."""
+        if progress is not None and not 0 <= progress <= 1:
+            raise InvalidInput(f"progress is {progress}; it is a number from 0 to 1.", field="progress")
+        self._tell(
+            "reports",
+            ev.ReportMade(progress=progress, hypothesis=hypothesis, artifact=artifact, message=message),
+        )
+
+    def _tell(self, counter: str, event: ev.PlanChanged | ev.ReportMade) -> None:
+        """Journal it once: the n-th of a scope is not journaled again by a replay."""
+        self._enter(f"run.{counter}")
+        ordinal = self._ordinals[f"told {counter}"]
+        self._ordinals[f"told {counter}"] += 1
+        with self._journal.lock:
+            if ordinal >= getattr(self._journal.log, counter):
+                self._journal.note(event)
+
+    def _enter(self, what: str) -> None:
+        if self._gate.torn:
+            raise InterruptRequested
+        if in_a_step():
+            raise MisusedRun(
+                f"{what} was called inside a step. Call it from the agent itself: what a step does is one piece.",
+                code="inside_a_step",
+            )
+        self._touch_driver()
+
+
+class Plan:
+    """The task list people see: each item queued, running or done."""
+
+    def __init__(self, run: Run, standing: tuple[ev.PlanItem, ...]) -> None:
+        self._run = run
+        self._items = list(standing)
+
+    def set(self, *titles: str) -> None:
+        """The list, from scratch; every item is queued."""
+        self._items = [ev.PlanItem(title) for title in titles]
+        self._tell()
+
+    def start(self, title: str) -> None:
+        """An item is being worked on; an unknown one is added."""
+        self._change(title, "running")
+
+    def done(self, title: str) -> None:
+        """An item is done; an unknown one is added."""
+        self._change(title, "done")
+
+    def _change(self, title: str, status: ev.PlanStatus) -> None:
+        item = ev.PlanItem(title, status)
+        titles = [known.title for known in self._items]
+        if title in titles:
+            self._items[titles.index(title)] = item
+        else:
+            self._items.append(item)
+        self._tell()
+
+    def _tell(self) -> None:
+        self._run._tell("plans", ev.PlanChanged(items=tuple(self._items)))  # noqa: SLF001 - its own run  # pyright: ignore[reportPrivateUsage]
+
+
+def _bound(body: Callable[..., object], arguments: tuple[object, ...]) -> Callable[[], object]:
+    """The body with its arguments, still recognisable as async if it is."""
+    if inspect.iscoroutinefunction(body):
+
+        async def bound() -> object:
+            return await body(*arguments)
+
+        return bound
+    return lambda: body(*arguments)
+
+
+def _return_type(body: Callable[..., object]) -> Any:
+    """What the body says it returns, so that a replayed result is of the same type."""
+    if "return" not in getattr(body, "__annotations__", {}):
+        return Any
+    return _annotated_return(body)
+
+
+@lru_cache(maxsize=1024)
+def _annotated_return(body: Callable[..., object]) -> Any:
+    try:
+        return get_type_hints(body).get("return", Any)
+    except Exception:  # noqa: BLE001 - annotations are code; whatever they raise, the value is then plain JSON
+        return Any

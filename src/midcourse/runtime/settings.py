@@ -1,0 +1,23 @@
+"""The numbers a runtime can be given, with what each means."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How long things take. The defaults suit a person who watches."""
+
+    park_after: float = 60.0
+    """Seconds a session stays warm in memory while it is paused or waits for a person."""
+    cleanup: float = 5.0
+    """Seconds an agent's own cleanup may take after a stop, before its task is cancelled."""
+    silent_after: float = 30.0
+    """Seconds without a ``run.*`` call after which an agent is named as not pausable there."""
+    unreachable_after: float = 1.0
+    """Seconds after which an owner that does not decide a command is called not reachable."""
+    poll: float = 0.5
+    """Seconds between two looks for what a lost wake-up would have told."""
+    segment_tokens: int = 100
+    """Streamed pieces after which a durable segment is written."""
+    segment_seconds: float = 0.25
+    """Seconds after which a durable segment is written, however short."""

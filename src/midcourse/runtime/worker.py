@@ -1,0 +1,344 @@
+"""One process's share of a store: the sessions it owns, those it takes over, and the thread that hears commands.
+
+Control runs on a loop of its own, in a thread of its own: a command from another process is decided, and the gate shut,
+even while an agent blocks the loop it runs on.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from midcourse.core import events as ev
+from midcourse.core.events import Record, SessionCreated, encode_record
+from midcourse.core.fold import first
+from midcourse.core.ids import Epoch, Position, SessionId, WorkerId
+from midcourse.core.session import NEEDS_DRIVING, Status
+from midcourse.errors import AgentUnavailable, Damaged, MidcourseError, OwnerAlive, SessionNotFound, StaleEpoch
+from midcourse.ports.bus import Bus, Delta, Grown, Note, Wake, Watch
+from midcourse.ports.clock import Clock
+from midcourse.ports.store import Deciding, Owned, Store
+from midcourse.runtime.agents import Agent
+from midcourse.runtime.driver import Driver
+from midcourse.runtime.fanout import Fanout
+from midcourse.runtime.journal import Journal, head_of
+from midcourse.runtime.loading import Loaded, load
+from midcourse.runtime.outcomes import encode_outcome, refusal
+from midcourse.runtime.settings import Settings
+from midcourse.runtime.surroundings import Surroundings
+
+log = logging.getLogger("midcourse")
+
+THREADS: Final = 64
+"""Plain functions that may run as steps at the same time."""
+
+
+class Worker:
+    """Owns sessions of one store in this process. Without ``drives`` it sends commands and decides what nobody owns."""
+
+    def __init__(
+        self,
+        store: Store,
+        bus: Bus,
+        clock: Clock,
+        settings: Settings,
+        agents: Mapping[str, Agent[object]],
+        *,
+        drives: bool,
+    ) -> None:
+        self.store = store
+        self.bus = bus
+        self.clock = clock
+        self.settings = settings
+        self.agents = agents
+        self.drives = drives
+        self.id = WorkerId(f"worker_{clock.fresh_id()}")
+        self.fanout = Fanout(bus, clock)
+        self._lock = threading.Lock()
+        self._drivers: dict[SessionId, Driver] = {}
+        self._attending: set[SessionId] = set()
+        self._born_here: set[SessionId] = set()
+        self._broken: dict[SessionId, Epoch] = {}
+        self._woken: set[SessionId] = set()
+        self._looked_at = clock.monotonic()
+        self._closing = False
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="midcourse-step")
+
+    # ---- life
+
+    async def open(self) -> None:
+        """Become a worker of the store, and begin to listen and to sweep."""
+        self._around = Surroundings(
+            store=self.store,
+            clock=self.clock,
+            fanout=self.fanout,
+            settings=self.settings,
+            threads=self._threads,
+            loop=asyncio.get_running_loop(),
+            is_fresh=self._is_fresh,
+        )
+        await self.store.enlist(self.id, self.bus.address)
+        self._control = asyncio.new_event_loop()
+        self._noted = asyncio.Event()
+        self._thread = threading.Thread(target=self._run_control, name="midcourse-control", daemon=True)
+        self._thread.start()
+        self.bus.listen(self._hear)
+        if self.drives:
+            await self._sweep()
+
+    async def close(self, grace: float) -> None:
+        """Let every session go at its next safe point, calls in flight within ``grace`` seconds; stop listening."""
+        self._closing = True
+        until = self.clock.now() + grace
+        for driver in self.drivers():
+            driver.drain(until)
+        patience = self.clock.monotonic() + grace + 2 * self.settings.cleanup
+        while any(not driver.is_over for driver in self.drivers()) and self.clock.monotonic() < patience:
+            await asyncio.sleep(0.002)  # noqa: ASYNC110 - drivers end on their own, and this is the end of the program
+        for driver in self.drivers():
+            log.error("session %s: still running: %s", driver.id, ", ".join(call.name for call in driver.running()))
+        self._control.call_soon_threadsafe(self._noted.set)
+        await asyncio.to_thread(self._thread.join)
+        self.bus.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        await self.store.close()
+
+    def driver(self, session_id: SessionId) -> Driver | None:
+        """The driver of a session this process owns."""
+        return self._drivers.get(session_id)
+
+    def drivers(self) -> list[Driver]:
+        """All of them."""
+        with self._lock:
+            return list(self._drivers.values())
+
+    # ---- sessions
+
+    async def create(self, session_id: SessionId, agent: Agent[object], goal: str) -> None:
+        """Store a new session and, in a process that drives, begin it."""
+        event = SessionCreated(
+            agent=agent.name,
+            agent_version=agent.version,
+            mode=agent.mode,
+            origin=agent.origin,
+            resumable=agent.resumable,
+            goal=goal,
+        )
+        at = self.clock.now()
+        content = encode_record(Record(at, event))
+        state = first(session_id, at, event, content)
+        rows = [(Position(1), content, state.digest)]
+        worker = self.id if self.drives else None
+        epoch = await self.store.create(head_of(state.session, state.digest), rows, worker=worker)
+        if self.drives:
+            self._born_here.add(session_id)
+            self._drive(Loaded(state, 0), epoch)
+
+    async def attend(self, session_id: SessionId) -> None:
+        """Take a session nobody alive owns, decide its inbox, and drive it on or let it go again.
+
+        Raises:
+            Damaged: its journal is damaged; it is marked as failed.
+            SessionNotFound: no such session.
+        """
+        with self._lock:
+            if self._closing or session_id in self._drivers or session_id in self._attending:
+                return
+            self._attending.add(session_id)
+        try:
+            driver = await self._take(session_id)
+        except OwnerAlive:
+            return
+        finally:
+            with self._lock:
+                self._attending.discard(session_id)
+        await driver.settle()
+        driver.wake()
+
+    async def _take(self, session_id: SessionId) -> Driver:
+        epoch = self._broken.get(session_id)
+        if epoch is None:
+            owned = await self.store.take(session_id, self.id)
+        else:  # still ours: a write had failed, and it goes on from what is durable
+            owned = await self.store.head(session_id)
+            if owned.owner != self.id or owned.epoch != epoch:
+                raise OwnerAlive(f"Session '{session_id}' has another owner by now.")
+        try:
+            loaded = await load(self.store, owned.head)
+        except Damaged as error:
+            await self._bury(owned, error)
+            raise
+        driver = self._drive(loaded, owned.epoch, awake=False)
+        with driver.journal.lock:
+            lost = tuple(driver.journal.session.calls)
+            driver.journal.append(ev.SessionTaken(epoch=owned.epoch, worker=self.id, lost=lost))
+        self._broken.pop(session_id, None)
+        return driver
+
+    def _drive(self, loaded: Loaded, epoch: Epoch, *, awake: bool = True) -> Driver:
+        session = loaded.state.session
+        journal = Journal(
+            self.store,
+            self.clock,
+            loaded.state,
+            epoch,
+            grown=lambda: self.fanout.grown(session.id),
+            broke=lambda error: self._broke(session.id, epoch, error),
+            snapshot_size=loaded.snapshot_size,
+        )
+        agent = self.agents.get(session.agent) if self.drives else None
+        unavailable = None
+        if not session.resumable and session.id not in self._born_here:
+            agent = None
+            unavailable = AgentUnavailable(
+                f"Session '{session.id}' cannot go on in this process: its agent '{session.agent}' ({session.origin}) "
+                "is a closure, which lived only in the process that started it. Nothing is lost; define the agent at "
+                "the top level of a module and start a new session.",
+                session_id=session.id,
+            )
+        driver = Driver(journal, agent, self._around, gone=self._forget, unavailable=unavailable)
+        with self._lock:
+            self._drivers[session.id] = driver
+        if awake:
+            driver.wake()
+        return driver
+
+    def _forget(self, driver: Driver) -> None:
+        with self._lock:
+            if self._drivers.get(driver.id) is driver:
+                del self._drivers[driver.id]
+        self.fanout.grown(driver.id)
+
+    def _broke(self, session_id: SessionId, epoch: Epoch, error: MidcourseError) -> None:
+        driver = self._drivers.get(session_id)
+        if isinstance(error, StaleEpoch):
+            log.warning("session %s: %s", session_id, error)
+        else:
+            log.error("session %s: stopped, because its journal cannot be written: %s", session_id, error)
+            self._broken[session_id] = epoch
+        if driver is not None:
+            driver.wake()
+
+    async def _bury(self, owned: Owned, error: Damaged) -> None:
+        """A damaged journal is never continued: its commands are refused, and lists show the session as failed."""
+        head = owned.head
+        outcome = encode_outcome(refusal(error, "failed", head.position))
+        for row in await self.store.undecided(head.id):
+            await self.store.append(head, (), epoch=owned.epoch, deciding=Deciding(row.id, outcome))
+        buried = replace(head, status=Status.FAILED.value, wake_at=None)
+        await self.store.append(buried, (), epoch=owned.epoch, release=True)
+        log.error("session %s: %s", head.id, error)
+
+    # ---- listening and sweeping, on the control loop
+
+    def _is_fresh(self) -> bool:
+        """Whether the inbox has been looked at since this process last stood still.
+
+        Shorter than the time after which others call it unreachable: who was told so finds its command carried out
+        first.
+        """
+        return self.clock.monotonic() - self._looked_at < 0.8 * self.settings.unreachable_after
+
+    def _hear(self, note: Note) -> None:
+        match note:
+            case Wake(session=session, reply_to=reply_to):
+                if reply_to:
+                    self.fanout.tell(session, reply_to, deltas=False)
+                self._woken.add(session)
+                self._nudge()
+            case Watch(session=session, reply_to=reply_to, deltas=deltas):
+                self.fanout.tell(session, reply_to, deltas=deltas)
+            case Grown(session=session):
+                self.fanout.grown(session)
+            case Delta():
+                self.fanout.preview(note)
+
+    def _nudge(self) -> None:
+        try:
+            self._control.call_soon_threadsafe(self._noted.set)
+        except RuntimeError:  # closed while a note was on its way
+            return
+
+    def _run_control(self) -> None:
+        asyncio.set_event_loop(self._control)
+        try:
+            self._control.run_until_complete(self._listen())
+        finally:
+            self._control.close()
+
+    async def _listen(self) -> None:
+        polled = self.clock.monotonic()
+        swept = polled
+        while not self._closing:
+            try:
+                async with asyncio.timeout(max(0.0, polled + self.settings.poll - self.clock.monotonic())):
+                    await self._noted.wait()
+            except TimeoutError:
+                pass
+            self._noted.clear()
+            woken, self._woken = self._woken, set()
+            for session_id in woken:
+                await self._carefully(self._settle(session_id))
+            now = self.clock.monotonic()
+            if now - polled >= self.settings.poll:
+                polled = now
+                await self._carefully(self._poll())
+                self._looked_at = now
+            if self.drives and now - swept >= 2 * self.settings.poll:
+                swept = now
+                await self._carefully(self._sweep())
+
+    async def _carefully(self, act: Coroutine[Any, Any, None]) -> None:
+        """The control loop outlives whatever goes wrong with one session or one read."""
+        try:
+            await act
+        except MidcourseError as error:
+            log.warning("control: %s", error)
+        except Exception:
+            log.exception("control: unexpected")
+
+    async def _settle(self, session_id: SessionId) -> None:
+        driver = self._drivers.get(session_id)
+        if driver is not None:
+            await driver.settle()
+
+    async def _poll(self) -> None:
+        """What a lost wake-up would have told, and who has been silent."""
+        if self._drivers and await self.store.changed():
+            for session_id in await self.store.pending(self.id):
+                await self._carefully(self._settle(session_id))
+        for driver in self.drivers():
+            driver.name_if_silent()
+        for session_id in list(self._broken):
+            if session_id not in self._drivers:
+                await self._carefully(self.attend(session_id))
+
+    async def _sweep(self) -> None:
+        """Take every session that nobody alive owns and that needs somebody."""
+        statuses = [status.value for status in NEEDS_DRIVING]
+        for owned in await self.store.unattended(statuses, self.clock.now()):
+            if self._can_help(owned):
+                await self._carefully(self.attend(owned.head.id))
+
+    def _can_help(self, owned: Owned) -> bool:
+        """A session that only needs its agent is left to a process that has it."""
+        needs_agent = owned.head.status in (Status.RUNNING, Status.QUEUED)
+        return not needs_agent or owned.head.agent in self.agents or owned.pending
+
+    async def must_exist(self, session_id: SessionId) -> Owned:
+        """The session's head and owner.
+
+        Raises:
+            SessionNotFound: no such session.
+        """
+        try:
+            return await self.store.head(session_id)
+        except SessionNotFound:
+            raise SessionNotFound(
+                f"There is no session '{session_id}' in {self.store.name}. List them, or check the store's URL.",
+                session_id=session_id,
+            ) from None

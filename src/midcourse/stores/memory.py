@@ -1,0 +1,417 @@
+"""Sessions in the memory of one process: everything a store promises except surviving its end."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from midcourse.core.codec import Blob, checksum
+from midcourse.core.fold import Row
+from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId
+from midcourse.errors import MidcourseError
+from midcourse.ports.store import Deciding, Durability, Head, InboxRow, Owned
+from midcourse.stores import refusals
+
+T = TypeVar("T")
+
+_head_encoder = msgspec.msgpack.Encoder()
+_head_decoder = msgspec.msgpack.Decoder(Head)
+
+
+class Sealed(NamedTuple):
+    """Bytes and their checksum, so that damage is noticed here as it is on a disk."""
+
+    content: bytes
+    seal: bytes
+
+    @classmethod
+    def of(cls, content: bytes) -> "Sealed":
+        """``content``, sealed."""
+        return cls(content, checksum(content))
+
+    @property
+    def whole(self) -> bool:
+        """Whether the content is what was sealed."""
+        return checksum(self.content) == self.seal
+
+
+class StoredCommand:
+    """An inbox row as it is kept."""
+
+    __slots__ = ("content", "id", "outcome", "put_at", "seq")
+
+    def __init__(self, seq: int, command_id: CommandId, put_at: float, content: bytes) -> None:
+        self.seq = seq
+        self.id = command_id
+        self.put_at = put_at
+        self.content = Sealed.of(content)
+        self.outcome: bytes | None = None
+
+    def row(self, *, content: bytes) -> InboxRow:
+        """The row as it is given out."""
+        return InboxRow(seq=self.seq, id=self.id, put_at=self.put_at, content=content, outcome=self.outcome)
+
+
+class StoredSession:
+    """A session as it is kept."""
+
+    __slots__ = ("epoch", "head", "id", "inbox", "number", "owner", "rows", "snapshots")
+
+    def __init__(self, session_id: SessionId, number: int, owner: WorkerId | None) -> None:
+        self.id = session_id
+        self.number = number
+        self.owner = owner
+        self.epoch = Epoch(1)
+        self.head = Sealed.of(b"")
+        self.rows: list[Row] = []
+        self.inbox: dict[CommandId, StoredCommand] = {}
+        self.snapshots: dict[Position, Sealed] = {}
+
+    @property
+    def undecided(self) -> list[StoredCommand]:
+        """The undecided commands, in order."""
+        return [command for command in self.inbox.values() if command.outcome is None]
+
+
+class Memory:
+    """What the store objects of one memory share."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.sessions: dict[SessionId, StoredSession] = {}
+        self.blobs: dict[str, bytes] = {}
+        self.alive: dict[WorkerId, str] = {}
+        self.workers: set[WorkerId] = set()
+        self.writes = 0
+
+
+def _resolve(future: "asyncio.Future[T]", value: T) -> None:
+    if not future.done():
+        future.set_result(value)
+
+
+def _fail(future: "asyncio.Future[T]", error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
+
+
+class MemoryStore:
+    """A store in memory, for one process. ``peer()`` is another store object on the same memory."""
+
+    def __init__(self, memory: Memory | None = None) -> None:
+        self.memory = memory or Memory()
+        self._worker: WorkerId | None = None
+        self._closed = False
+        self._seen = -1
+
+    @property
+    def durability(self) -> Durability:
+        """Nothing survives the process."""
+        return "nothing"
+
+    @property
+    def name(self) -> str:
+        """How people call this store."""
+        return "memory://"
+
+    def peer(self) -> "MemoryStore":
+        """Another store object on the same memory, as another process would have on a file."""
+        return MemoryStore(self.memory)
+
+    async def close(self) -> None:
+        """Give up the liveness of this store's worker, and close."""
+        self.abandon()
+        self._closed = True
+
+    def abandon(self) -> None:
+        """End the worker's liveness and let no session go, as the end of its process would. For tests."""
+        with self.memory.lock:
+            if self._worker is not None:
+                self.memory.alive.pop(self._worker, None)
+
+    async def enlist(self, worker: WorkerId, address: str) -> None:
+        """Make this store object the worker ``worker``; see the port."""
+        self._check_open()
+        with self.memory.lock:
+            if self._worker is not None:
+                raise refusals.already_enlisted(self._worker)
+            if worker in self.memory.workers:
+                raise refusals.worker_exists(worker)
+            self.memory.workers.add(worker)
+            self.memory.alive[worker] = address
+            self._worker = worker
+
+    def create(
+        self,
+        head: Head,
+        rows: Sequence[Row],
+        *,
+        worker: WorkerId | None,
+        blobs: Sequence[Blob] = (),
+    ) -> Awaitable[Epoch]:
+        """Store a new session with its first rows; see the port."""
+
+        def write() -> Epoch:
+            self._check_worker(worker)
+            if head.id in self.memory.sessions:
+                raise refusals.session_exists(head.id)
+            refusals.check_order(head, rows, 0)
+            session = StoredSession(head.id, len(self.memory.sessions), worker)
+            session.rows.extend(rows)
+            self.memory.sessions[head.id] = session
+            self._keep(session, head, blobs)
+            return session.epoch
+
+        return self._write(write)
+
+    def append(
+        self,
+        head: Head,
+        rows: Sequence[Row],
+        *,
+        epoch: Epoch,
+        deciding: Deciding | None = None,
+        blobs: Sequence[Blob] = (),
+        release: bool = False,
+    ) -> Awaitable[None]:
+        """Append all of ``rows`` or none; see the port."""
+
+        def write() -> None:
+            session = self._owned(head.id, epoch)
+            refusals.check_order(head, rows, len(session.rows))
+            command = _decidable(session, deciding) if deciding else None
+            if release and any(other is not command for other in session.undecided):
+                raise refusals.inbox_not_empty(head.id)
+            session.rows.extend(rows)
+            self._keep(session, head, blobs)
+            if command is not None and deciding is not None:
+                command.outcome = deciding.outcome
+            if release:
+                session.owner = None
+
+        return self._write(write)
+
+    def put(self, session_id: SessionId, command_id: CommandId, content: bytes, at: float) -> Awaitable[InboxRow]:
+        """Put a command into the inbox, or return the row that holds this id; see the port."""
+
+        def write() -> InboxRow:
+            session = self._session(session_id)
+            command = session.inbox.get(command_id)
+            if command is None:
+                command = StoredCommand(len(session.inbox) + 1, command_id, at, content)
+                session.inbox[command_id] = command
+            return _checked(session_id, command)
+
+        return self._write(write)
+
+    def take(self, session_id: SessionId, worker: WorkerId) -> Awaitable[Owned]:
+        """Make ``worker`` the owner under the next epoch; see the port."""
+
+        def write() -> Owned:
+            self._check_worker(worker)
+            session = self._session(session_id)
+            if session.owner is not None and session.owner in self.memory.alive:
+                raise refusals.owner_alive(session_id, session.owner)
+            _decoded(session)  # what is damaged is not taken
+            session.owner = worker
+            session.epoch = Epoch(session.epoch + 1)
+            return self._ownership(session)
+
+        return self._write(write)
+
+    def release(self, session_id: SessionId, epoch: Epoch) -> Awaitable[None]:
+        """Let the session go, unchanged; see the port."""
+
+        def write() -> None:
+            session = self._owned(session_id, epoch)
+            if session.undecided:
+                raise refusals.inbox_not_empty(session_id)
+            session.owner = None
+
+        return self._write(write)
+
+    def save_snapshot(
+        self,
+        session_id: SessionId,
+        position: Position,
+        content: bytes,
+        *,
+        epoch: Epoch,
+        blobs: Sequence[Blob] = (),
+    ) -> Awaitable[None]:
+        """Keep a snapshot with its checksum; see the port."""
+
+        def write() -> None:
+            session = self._session(session_id)
+            if session.epoch != epoch:
+                raise refusals.stale_epoch(session_id, epoch, session.epoch, session.owner)
+            session.snapshots[position] = Sealed.of(content)
+            for older in sorted(session.snapshots)[:-2]:
+                del session.snapshots[older]
+            self.memory.blobs.update({blob.digest: blob.content for blob in blobs})
+
+        return self._write(write)
+
+    async def head(self, session_id: SessionId) -> Owned:
+        """The session's head and owner; see the port."""
+        self._check_open()
+        with self.memory.lock:
+            return self._ownership(self._session(session_id))
+
+    async def heads(
+        self,
+        *,
+        statuses: Sequence[str] = (),
+        agent: str | None = None,
+        limit: int = 100,
+        before: float | None = None,
+    ) -> Sequence[Head]:
+        """Sessions, newest first; see the port."""
+        self._check_open()
+        with self.memory.lock:
+            found = [
+                (head.created_at, session.number, head)
+                for session, head in self._readable()
+                if (not statuses or head.status in statuses)
+                and (agent is None or head.agent == agent)
+                and (before is None or head.created_at < before)
+            ]
+        found.sort(key=lambda entry: entry[:2], reverse=True)
+        return [head for _, _, head in found[:limit]]
+
+    async def read(self, session_id: SessionId, after: Position, limit: int = 1000) -> Sequence[Row]:
+        """Journal rows after a position; see the port."""
+        self._check_open()
+        with self.memory.lock:
+            session = self.memory.sessions.get(session_id)
+            return session.rows[after : after + limit] if session else []
+
+    async def digest_at(self, session_id: SessionId, position: Position) -> bytes | None:
+        """The running digest stored at a position; see the port."""
+        found = await self.read(session_id, Position(position - 1), 1) if position > 0 else ()
+        return found[0][2] if found else None
+
+    async def snapshots(self, session_id: SessionId) -> Sequence[bytes]:
+        """The kept snapshots that match their checksums, newest first."""
+        self._check_open()
+        with self.memory.lock:
+            session = self.memory.sessions.get(session_id)
+            kept = sorted(session.snapshots.items(), reverse=True) if session else []
+        return [sealed.content for _, sealed in kept if sealed.whole]
+
+    async def blob(self, digest: str) -> bytes | None:
+        """The blob of that digest, unchecked."""
+        self._check_open()
+        with self.memory.lock:
+            return self.memory.blobs.get(digest)
+
+    async def undecided(self, session_id: SessionId) -> Sequence[InboxRow]:
+        """The undecided commands, in order; see the port."""
+        self._check_open()
+        with self.memory.lock:
+            session = self.memory.sessions.get(session_id)
+            waiting = session.undecided if session else []
+            return [
+                command.row(content=command.content.content if command.content.whole else b"") for command in waiting
+            ]
+
+    async def row(self, session_id: SessionId, command_id: CommandId) -> InboxRow | None:
+        """The inbox row of that command id, decided or not."""
+        self._check_open()
+        with self.memory.lock:
+            session = self.memory.sessions.get(session_id)
+            command = session.inbox.get(command_id) if session else None
+            return _checked(session_id, command) if command else None
+
+    async def unattended(self, statuses: Sequence[str], now: float, limit: int = 100) -> Sequence[Owned]:
+        """Sessions without a live owner that need one; see the port."""
+        self._check_open()
+        with self.memory.lock:
+            found = [
+                self._ownership(session)
+                for session, head in self._readable()
+                if session.owner not in self.memory.alive
+                and (head.status in statuses or (head.wake_at is not None and head.wake_at <= now) or session.undecided)
+            ]
+        return found[:limit]
+
+    async def changed(self) -> bool:
+        """Whether anything may have been written since the last call. The store's own writes count too."""
+        self._check_open()
+        before, self._seen = self._seen, self.memory.writes
+        return self._seen != before
+
+    def _write(self, write: Callable[[], T]) -> "asyncio.Future[T]":
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        # Settled by the loop and not at once: whoever waits for a write yields, as with every other store.
+        try:
+            self._check_open()
+            with self.memory.lock:
+                value = write()
+                self.memory.writes += 1
+        except MidcourseError as error:
+            loop.call_soon(_fail, future, error)
+        else:
+            loop.call_soon(_resolve, future, value)
+        return future
+
+    def _keep(self, session: StoredSession, head: Head, blobs: Sequence[Blob]) -> None:
+        session.head = Sealed.of(_head_encoder.encode(head))
+        self.memory.blobs.update({blob.digest: blob.content for blob in blobs})
+
+    def _session(self, session_id: SessionId) -> StoredSession:
+        session = self.memory.sessions.get(session_id)
+        if session is None:
+            raise refusals.not_found(session_id, self.name)
+        return session
+
+    def _owned(self, session_id: SessionId, epoch: Epoch) -> StoredSession:
+        session = self._session(session_id)
+        if session.epoch != epoch or session.owner is None or session.owner != self._worker:
+            raise refusals.stale_epoch(session_id, epoch, session.epoch, session.owner)
+        return session
+
+    def _ownership(self, session: StoredSession) -> Owned:
+        owner = session.owner
+        return Owned(
+            head=_decoded(session),
+            epoch=session.epoch,
+            owner=owner,
+            alive=owner in self.memory.alive,
+            address=self.memory.alive.get(owner, "") if owner else "",
+        )
+
+    def _readable(self) -> list[tuple[StoredSession, Head]]:
+        return [(session, _decoded(session)) for session in self.memory.sessions.values() if session.head.whole]
+
+    def _check_worker(self, worker: WorkerId | None) -> None:
+        if worker is not None and worker != self._worker:
+            raise refusals.not_enlisted(worker)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise refusals.closed(self.name)
+
+
+def _decoded(session: StoredSession) -> Head:
+    if not session.head.whole:
+        raise refusals.damaged_head(session.id)
+    return _head_decoder.decode(session.head.content)
+
+
+def _checked(session_id: SessionId, command: StoredCommand) -> InboxRow:
+    if not command.content.whole:
+        raise refusals.damaged_command(session_id, command.id)
+    return command.row(content=command.content.content)
+
+
+def _decidable(session: StoredSession, deciding: Deciding) -> StoredCommand:
+    command = session.inbox.get(deciding.id)
+    if command is None:
+        raise refusals.no_such_command(session.id, deciding.id)
+    if command.outcome is not None:
+        raise refusals.already_decided(session.id, deciding.id)
+    return command

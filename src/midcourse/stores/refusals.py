@@ -1,0 +1,149 @@
+"""Why a store refuses a write: one sentence for each reason, the same in every store."""
+
+from collections.abc import Sequence
+
+from midcourse.core.fold import Row
+from midcourse.core.ids import CommandId, Epoch, SessionId, WorkerId
+from midcourse.errors import Damaged, InboxNotEmpty, OwnerAlive, SessionNotFound, StaleEpoch, StoreError
+from midcourse.errors import StoreUnavailable as Unavailable
+from midcourse.ports.store import Head
+
+
+def not_found(session_id: SessionId, store: str) -> SessionNotFound:
+    """No such session."""
+    return SessionNotFound(
+        f"There is no session '{session_id}' in {store}. Check the id, or list the sessions there are.",
+        session_id=session_id,
+    )
+
+
+def session_exists(session_id: SessionId) -> StoreError:
+    """The id of a new session is taken."""
+    return StoreError(
+        f"Session '{session_id}' exists already. Give the new one another id, or go on with the one there is.",
+        code="session_exists",
+        session_id=session_id,
+    )
+
+
+def stale_epoch(session_id: SessionId, held: Epoch, current: int, owner: str | None) -> StaleEpoch:
+    """The writer is not, or no longer, the owner."""
+    if owner is None:
+        sentence = f"Nobody owns session '{session_id}' (its last epoch is {current}). Take it before writing to it."
+    else:
+        sentence = (
+            f"Session '{session_id}' is owned by '{owner}' under epoch {current}; this writer holds {held}. "
+            "Nothing was written: stop its calls, the owner goes on."
+        )
+    return StaleEpoch(sentence, session_id=session_id, held=held, epoch=current, owner=owner)
+
+
+def owner_alive(session_id: SessionId, owner: WorkerId) -> OwnerAlive:
+    """The session is owned by a worker whose process lives."""
+    return OwnerAlive(
+        f"Session '{session_id}' is owned by '{owner}', whose process lives. Put a command into its inbox instead.",
+        session_id=session_id,
+        owner=owner,
+    )
+
+
+def inbox_not_empty(session_id: SessionId) -> InboxNotEmpty:
+    """A session cannot be let go while a command is undecided."""
+    return InboxNotEmpty(
+        f"Session '{session_id}' has an undecided command in its inbox. Decide it, then let the session go.",
+        session_id=session_id,
+    )
+
+
+def already_decided(session_id: SessionId, command_id: CommandId) -> StoreError:
+    """A command is decided once."""
+    return StoreError(
+        f"Command '{command_id}' to session '{session_id}' was decided before. Nothing was written: read its outcome.",
+        code="already_decided",
+        session_id=session_id,
+        command_id=command_id,
+    )
+
+
+def no_such_command(session_id: SessionId, command_id: CommandId) -> StoreError:
+    """Only a command in the inbox can be decided."""
+    return StoreError(
+        f"There is no command '{command_id}' in the inbox of session '{session_id}'. Put it there before deciding it.",
+        code="command_not_found",
+        session_id=session_id,
+        command_id=command_id,
+    )
+
+
+def not_enlisted(worker: WorkerId) -> StoreError:
+    """A session owned by a worker nobody keeps alive would be taken from it at once."""
+    return StoreError(
+        f"'{worker}' is not the worker of this store object. Enlist it here before it owns a session.",
+        code="not_enlisted",
+        worker=worker,
+    )
+
+
+def already_enlisted(worker: WorkerId) -> StoreError:
+    """A store object is at most one worker."""
+    return StoreError(
+        f"This store object is the worker '{worker}' already. Open another one for another worker.",
+        code="already_enlisted",
+        worker=worker,
+    )
+
+
+def worker_exists(worker: WorkerId) -> StoreError:
+    """A worker that came back under its old id would own what was taken from it."""
+    return StoreError(
+        f"A worker '{worker}' lives or lived in this store. Enlist under a fresh id: an id is used once.",
+        code="worker_exists",
+        worker=worker,
+    )
+
+
+def closed(store: str) -> Unavailable:
+    """The store object was closed."""
+    return Unavailable(f"{store} was closed in this program. Open it again.", code="store_closed")
+
+
+def damaged_head(session_id: SessionId) -> Damaged:
+    """A head that does not match its checksum, or the columns beside it."""
+    return Damaged(
+        f"The head of session '{session_id}' does not match its checksum. Nothing of it is followed; "
+        "restore the store from a backup.",
+        session_id=session_id,
+    )
+
+
+def damaged_command(session_id: SessionId, command_id: CommandId) -> Damaged:
+    """An inbox row that does not match its checksum."""
+    return Damaged(
+        f"Command '{command_id}' to session '{session_id}' does not match its checksum and is not followed. "
+        "Send it again under a new id.",
+        session_id=session_id,
+        command_id=command_id,
+    )
+
+
+def check_order(head: Head, rows: Sequence[Row], position: int) -> None:
+    """Refuse ``rows`` that do not continue a journal of ``position`` rows up to ``head``.
+
+    Raises:
+        StoreError: code ``out_of_order``.
+    """
+    expected = position
+    for row in rows:
+        expected += 1
+        if row[0] != expected:
+            break
+    else:
+        if head.position == expected:
+            return
+    raise StoreError(
+        f"These rows do not continue the journal of session '{head.id}', which ends at position {position}: "
+        f"they hold {[row[0] for row in rows]}, the head says {head.position}. Nothing was written; read it again.",
+        code="out_of_order",
+        session_id=head.id,
+        position=position,
+    )

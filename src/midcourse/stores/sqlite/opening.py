@@ -1,0 +1,204 @@
+"""Opens a SQLite file as a store: every way this can fail has a sentence that says what to do."""
+
+import contextlib
+import os
+import sqlite3
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from midcourse.errors import Damaged, MidcourseError, StoreUnavailable
+from midcourse.stores.sqlite.durability import Wanted, set_durability
+from midcourse.stores.sqlite.failures import code_of, explained
+from midcourse.stores.sqlite.statements import SCHEMA
+from midcourse.stores.sqlite.turn import Turn, patiently
+
+APPLICATION_ID: Final = int.from_bytes(b"MDCS", "big")
+"""In the file's header: this is a Midcourse store, whoever looks at it."""
+SCHEMA_VERSION: Final = 1
+OLDEST_SQLITE: Final = (3, 31, 0)
+
+_LOG_LIMIT: Final = 64 * 1024 * 1024
+
+
+class Opened(NamedTuple):
+    """A store's file, its two connections, and what its writes are worth."""
+
+    path: Path
+    writer: sqlite3.Connection
+    reader: sqlite3.Connection
+    turn: Turn
+    durability: Wanted
+
+
+def workers_folder(path: Path) -> Path:
+    """Where the lock files of the store's workers lie."""
+    return path.with_name(path.name + "-workers")
+
+
+def open_store(
+    path: str | os.PathLike[str], durability: Wanted, *, pragmas: Mapping[str, int], patience: float
+) -> Opened:
+    """Open the store at ``path``, and make it if there is none. ``pragmas`` are set for the writer, by tests.
+
+    Raises:
+        StoreUnavailable: it cannot be opened; the code and the sentence say why.
+        Damaged: it is a store that cannot be read.
+    """
+    # One spelling: the locks that this process holds are remembered by it.
+    path = Path(os.path.realpath(path))
+    _check_platform()
+    _check_place(path)
+    with contextlib.ExitStack() as undo:
+        try:
+            writer = _connect(path, undo)
+            _check_kind(writer, path)
+            _use_log(writer, path)
+            _check_schema(writer, path)
+            durability = set_durability(writer, path, durability)
+            for pragma, value in pragmas.items():
+                writer.execute(f"PRAGMA {pragma} = {value}")
+            reader = _connect(path, undo)
+            reader.execute("PRAGMA query_only = 1")
+            patiently(lambda: reader.execute("SELECT count(*) FROM meta").fetchone(), path)
+            turn = Turn(path, workers_folder(path) / "turn", patience)
+        except sqlite3.Error as error:
+            raise _unusable(error, path) from error
+        except OSError as error:
+            raise _forbidden(path, f"{workers_folder(path)} cannot be used ({error.strerror})") from error
+        undo.pop_all()
+    return Opened(path, writer, reader, turn, durability)
+
+
+def _check_platform() -> None:
+    if sys.platform == "win32":
+        raise StoreUnavailable("Midcourse runs on Linux and macOS; on Windows, use it inside WSL.", code="platform")
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        raise StoreUnavailable(
+            f"This Python brings SQLite {sqlite3.sqlite_version}; Midcourse needs 3.31 or newer. Use a newer Python.",
+            code="sqlite_too_old",
+        )
+
+
+def _check_place(path: Path) -> None:
+    """Make the file (for this user's eyes only) and its folder of locks, or say why that cannot be."""
+    if path.is_dir():
+        raise _refused(path, "is_directory", f"{path} is a folder. Name a file in it, such as {path / 'midcourse.db'}.")
+    folder = path.parent
+    if not folder.is_dir():
+        raise _refused(path, "folder_missing", f"There is no folder {folder}. Make it, or name a file somewhere else.")
+    try:
+        # O_EXCL: never opens a file that is there. Closing a descriptor of it would drop SQLite's own locks on it.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        _sync(folder)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise _forbidden(path, f"{path} cannot be made ({error.strerror})") from error
+    if not os.access(path, os.R_OK | os.W_OK):
+        raise _forbidden(path, f"{path} cannot be read and written by this user")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise _forbidden(path, f"{folder} cannot be written by this user, and SQLite keeps its log beside the file")
+    try:
+        workers_folder(path).mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise _forbidden(path, f"{workers_folder(path)} cannot be made ({error.strerror})") from error
+
+
+def _sync(folder: Path) -> None:
+    """A new file is durable once its folder is."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _connect(path: Path, undo: contextlib.ExitStack) -> sqlite3.Connection:
+    # timeout=0: the waiting is done in turn.py. isolation_level=None: transactions are begun and ended by hand.
+    connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=256)
+    undo.callback(connection.close)
+    connection.execute("PRAGMA cell_size_check = 1")
+    return connection
+
+
+def _check_kind(connection: sqlite3.Connection, path: Path) -> None:
+    """Before anything is written: an empty file, or a store of ours."""
+    (application_id,) = patiently(lambda: connection.execute("PRAGMA application_id").fetchone(), path)
+    (tables,) = patiently(lambda: connection.execute("SELECT count(*) FROM sqlite_master").fetchone(), path)
+    if application_id != APPLICATION_ID and tables:
+        raise _refused(
+            path, "not_a_store", f"{path} is the database of another program. Name another file; nothing was changed."
+        )
+
+
+def _use_log(connection: sqlite3.Connection, path: Path) -> None:
+    (mode,) = patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone(), path)
+    if mode != "wal":
+        raise _refused(
+            path,
+            "no_wal",
+            f"SQLite cannot keep a write-ahead log beside {path} (it offers '{mode}'). Use a disk of this machine, "
+            "not a network drive.",
+        )
+    connection.execute(f"PRAGMA journal_size_limit = {_LOG_LIMIT}")
+
+
+def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
+    version = _version(connection)
+    if version is None:
+        patiently(lambda: connection.execute("BEGIN IMMEDIATE"), path)
+        try:
+            version = _version(connection)  # another program may have been first
+            if version is None:
+                version = SCHEMA_VERSION
+                for statement in SCHEMA:
+                    connection.execute(statement)
+                connection.execute("INSERT INTO meta (name, value) VALUES ('schema', ?)", (str(SCHEMA_VERSION),))
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+    if version > SCHEMA_VERSION:
+        raise _refused(
+            path,
+            "store_newer",
+            f"{path} was written by a newer Midcourse (schema {version}; this one knows {SCHEMA_VERSION}). "
+            "Upgrade midcourse here, or name another file; nothing was changed.",
+        )
+    if version < SCHEMA_VERSION:
+        raise Damaged(f"{path} does not say which schema it has. Restore it from a backup.", path=str(path))
+
+
+def _version(connection: sqlite3.Connection) -> int | None:
+    """The version of the schema; None for an empty file, 0 for one that cannot be."""
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+    if "meta" not in tables:
+        return 0 if tables else None
+    row = connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()
+    try:
+        return int(row[0]) if row else 0
+    except (TypeError, ValueError):
+        return 0
+
+
+def _refused(path: Path, code: str, sentence: str) -> StoreUnavailable:
+    return StoreUnavailable(sentence, code=code, path=str(path))
+
+
+def _forbidden(path: Path, what: str) -> StoreUnavailable:
+    return _refused(path, "no_permission", f"{what}. Change the permissions or the owner, or name another file.")
+
+
+def _unusable(error: sqlite3.Error, path: Path) -> MidcourseError:
+    if code_of(error) == sqlite3.SQLITE_NOTADB:
+        return _refused(
+            path,
+            "not_a_store",
+            f"{path} is not a Midcourse store, or its beginning is damaged. Name another file, or restore this one "
+            "from a backup; nothing was changed.",
+        )
+    return explained(error, path)

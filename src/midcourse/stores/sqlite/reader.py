@@ -1,0 +1,46 @@
+"""A thread that reads, on a connection of its own: a read never waits for an fsync."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from midcourse.stores.sqlite.failures import explained
+from midcourse.stores.sqlite.lane import Answer, Job, Lane, deliver
+from midcourse.stores.sqlite.turn import patiently
+
+T = TypeVar("T")
+
+Read = Callable[[sqlite3.Connection], T]
+
+
+class Reader:
+    """Serves reads one by one, in order."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path, name: str) -> None:
+        self._connection = connection
+        self._path = path
+        self._lane: Lane[sqlite3.Connection] = Lane(store=name, serve=self._serve, end=connection.close, at_once=1)
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._lane.start()
+
+    def submit(self, read: Read[T]) -> "asyncio.Future[T]":
+        """Enqueue ``read``."""
+        return self._lane.submit(read)
+
+    async def close(self) -> None:
+        """Finish what was enqueued, and close the connection."""
+        await self._lane.close()
+
+    def _serve(self, jobs: list[Job[sqlite3.Connection]]) -> None:
+        for future, read in jobs:
+            try:
+                answer = Answer(future, patiently(lambda read=read: read(self._connection), self._path), None)
+            except sqlite3.Error as error:
+                answer = Answer(future, None, explained(error, self._path))
+            except Exception as error:  # noqa: BLE001 - it belongs to whoever asked; the thread lives on
+                answer = Answer(future, None, error)
+            deliver((answer,))

@@ -1,0 +1,68 @@
+-- What both threads may ask. Casts: a damaged row may hold another type than it should, and must not surprise the code.
+
+-- name: session
+SELECT s.id, s.epoch, s.owner, s.seal, s.status, s.agent, s.created_at, s.wake_at, s.head, s.head_seal, w.address
+FROM sessions AS s LEFT JOIN workers AS w ON w.id = s.owner
+WHERE s.id = ?;
+
+-- name: newest_sessions
+SELECT id, status, agent, created_at, wake_at, head, head_seal
+FROM sessions
+WHERE created_at < :before
+AND (:agent IS NULL OR agent = :agent)
+AND (:any_status OR status IN (SELECT value FROM json_each(:statuses)))
+ORDER BY created_at DESC, key DESC;
+
+-- name: session_key
+SELECT key FROM sessions WHERE id = ?;
+
+-- name: records
+SELECT CAST(place & 4294967295 AS INTEGER), CAST(coalesce(record, x'') AS BLOB), CAST(coalesce(digest, x'') AS BLOB)
+FROM journal WHERE place > ? AND place <= ? ORDER BY place LIMIT ?;
+
+-- name: snapshots
+SELECT place & 4294967295, content, seal FROM snapshots WHERE place BETWEEN ? AND ? ORDER BY place DESC LIMIT 2;
+
+-- name: blob
+SELECT CAST(content AS BLOB) FROM blobs WHERE digest = ?;
+
+-- name: undecided_commands
+SELECT place & 4294967295, id, put_at, content, seal, outcome, outcome_seal
+FROM inbox WHERE session = ? AND outcome IS NULL ORDER BY place;
+
+-- name: command
+SELECT place & 4294967295, id, put_at, content, seal, outcome, outcome_seal
+FROM inbox WHERE session = ? AND id = ?;
+
+-- A loose scan: one step per distinct owner, however many sessions each of them has.
+-- name: owners
+WITH RECURSIVE owners (id) AS (
+    SELECT min(owner) FROM sessions WHERE owner IS NOT NULL
+    UNION ALL
+    SELECT (SELECT min(owner) FROM sessions WHERE owner > owners.id) FROM owners WHERE owners.id IS NOT NULL
+)
+SELECT id FROM owners WHERE id IS NOT NULL;
+
+-- Each branch begins at an index that holds only what may need somebody.
+-- name: unattended_sessions
+WITH dead (id) AS (SELECT value FROM json_each(:dead)),
+wanted (status) AS (SELECT value FROM json_each(:statuses))
+SELECT s.id, s.epoch, s.owner, s.seal, s.status, s.agent, s.created_at, s.wake_at, s.head, s.head_seal, ''
+FROM sessions AS s
+WHERE s.key IN (
+    SELECT key FROM sessions WHERE owner IS NULL AND status IN (SELECT status FROM wanted)
+    UNION
+    SELECT key FROM sessions WHERE owner IN (SELECT id FROM dead) AND status IN (SELECT status FROM wanted)
+    UNION
+    SELECT key FROM sessions WHERE wake_at <= :now AND (owner IS NULL OR owner IN (SELECT id FROM dead))
+    UNION
+    SELECT i.session FROM inbox AS i CROSS JOIN sessions AS t ON t.key = i.session
+    WHERE i.outcome IS NULL AND (t.owner IS NULL OR t.owner IN (SELECT id FROM dead))
+)
+ORDER BY s.key;
+
+-- name: worker_processes
+SELECT id, pid FROM workers ORDER BY started_at;
+
+-- name: data_version
+PRAGMA data_version;

@@ -1,0 +1,145 @@
+"""Rows to values and back, with their seals: whatever does not match its seal is never followed."""
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from midcourse.core.codec import checksum
+from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId
+from midcourse.errors import Damaged
+from midcourse.ports.store import Head, InboxRow
+from midcourse.stores import refusals
+
+PLACES: Final = 2**32
+"""How many positions a session has: a row's place is its session's key times this, plus its position."""
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Head)
+
+
+class EncodedHead(NamedTuple):
+    """A head and its bytes, made in the caller's thread so that the writer only writes."""
+
+    head: Head
+    content: bytes
+    seal: bytes
+
+
+class Ownership(NamedTuple):
+    """Who owns a session, as its row says; the seal has been checked."""
+
+    head: Head
+    epoch: Epoch
+    owner: WorkerId | None
+    address: str
+
+
+def encode_head(head: Head) -> EncodedHead:
+    """A head as it is written."""
+    content = _encoder.encode(head)
+    return EncodedHead(head, content, checksum(content))
+
+
+def owner_seal(session_id: SessionId, epoch: int, owner: str | None) -> bytes:
+    """The seal over who owns a session."""
+    return checksum(session_id.encode(), b"%d" % epoch, b"" if owner is None else b"+" + owner.encode())
+
+
+def command_seal(session_id: SessionId, seq: int, command_id: CommandId, put_at: float, content: bytes) -> bytes:
+    """The seal over a command as it was put."""
+    return checksum(session_id.encode(), b"%d" % seq, command_id.encode(), put_at.hex().encode(), content)
+
+
+def outcome_seal(seal: bytes, outcome: bytes) -> bytes:
+    """The seal over what became of a command."""
+    return checksum(seal, outcome)
+
+
+def snapshot_seal(session_id: SessionId, position: int, content: bytes) -> bytes:
+    """The seal over a snapshot and the place it belongs to."""
+    return checksum(session_id.encode(), b"%d" % position, content)
+
+
+def read_head(session_id: Any, columns: Sequence[Any], content: Any, seal: Any) -> Head:
+    """The head in ``content``; ``columns`` (status, agent, created_at, wake_at) must say the same.
+
+    Raises:
+        Damaged: it does not match its seal or its row.
+    """
+    try:
+        if checksum(content) == seal:
+            head = _decoder.decode(content)
+            if (head.id, head.status, head.agent, head.created_at, head.wake_at) == (session_id, *columns):
+                return head
+    except (TypeError, ValueError, msgspec.MsgspecError):
+        pass
+    raise refusals.damaged_head(session_id)
+
+
+def read_ownership(row: Sequence[Any]) -> Ownership:
+    """Who owns a session, from a row of the statements ``session`` and ``unattended_sessions``.
+
+    Raises:
+        Damaged: the head or the owner does not match its seal.
+    """
+    session_id, epoch, owner, seal, *columns, content, head_seal, address = row
+    head = read_head(session_id, columns, content, head_seal)
+    check_owner(session_id, epoch, owner, seal)
+    return Ownership(head, Epoch(epoch), owner, address if isinstance(address, str) else "")
+
+
+def check_owner(session_id: SessionId, epoch: Any, owner: Any, seal: Any) -> None:
+    """Refuse an owner that was not written by a store.
+
+    Raises:
+        Damaged: epoch and owner do not match their seal.
+    """
+    try:
+        whole = owner_seal(session_id, epoch, owner) == seal
+    except (TypeError, AttributeError):
+        whole = False
+    if not whole:
+        raise Damaged(
+            f"Who owns session '{session_id}' does not match its checksum. Nothing of it is followed; "
+            "restore the store from a backup.",
+            session_id=session_id,
+        )
+
+
+def read_command(session_id: SessionId, row: Sequence[Any]) -> InboxRow:
+    """A command, from a row of the statements ``command`` and ``undecided_commands``.
+
+    Raises:
+        Damaged: the command or its outcome does not match its seal.
+    """
+    seq, command_id, put_at, content, seal, outcome, sealed_outcome = row
+    try:
+        whole = command_seal(session_id, seq, command_id, put_at, content) == seal and (
+            sealed_outcome is None if outcome is None else outcome_seal(seal, outcome) == sealed_outcome
+        )
+    except (TypeError, AttributeError):
+        whole = False
+    if not whole:
+        raise refusals.damaged_command(session_id, command_id)
+    return InboxRow(seq=seq, id=command_id, put_at=put_at, content=content, outcome=outcome)
+
+
+def damaged_row(row: Sequence[Any]) -> InboxRow:
+    """What is said of a command that cannot be followed: that it is there, and nothing of what it says."""
+    return InboxRow(seq=int(row[0]), id=CommandId(str(row[1])), put_at=0.0, content=b"")
+
+
+def place(key: int, position: int) -> int:
+    """Where a row of the session lies."""
+    return key * PLACES + position
+
+
+def places(key: int) -> tuple[int, int]:
+    """The first and last place of a session's rows."""
+    return key * PLACES, key * PLACES + PLACES - 1
+
+
+def position_of(where: int) -> Position:
+    """The position, or sequence number, at a place."""
+    return Position(where % PLACES)

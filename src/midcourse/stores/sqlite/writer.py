@@ -1,0 +1,124 @@
+"""One thread that writes, with group commit: whatever is waiting shares one transaction and one fsync."""
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import Callable
+from copy import copy
+from pathlib import Path
+from typing import Any, TypeVar
+
+from midcourse.errors import StoreUnavailable
+from midcourse.stores.sqlite.failures import explained
+from midcourse.stores.sqlite.lane import Answer, Job, Lane, deliver
+from midcourse.stores.sqlite.turn import Turn
+
+T = TypeVar("T")
+
+AT_ONCE = 256
+"""The most writes in one transaction: other processes wait as long as it takes."""
+
+Write = Callable[[sqlite3.Connection], T]
+
+
+class _Undone(Exception):
+    """One write failed so that SQLite took the whole transaction back by itself."""
+
+
+class Writer:
+    """Does each write in a savepoint of a shared transaction, and answers after the COMMIT, never before."""
+
+    def __init__(self, connection: sqlite3.Connection, turn: Turn, path: Path, name: str) -> None:
+        self._connection = connection
+        self._turn = turn
+        self._path = path
+        self._file = _identity(path)
+        self.commits = 0
+        self.writes = 0
+        self._lane: Lane[sqlite3.Connection] = Lane(store=name, serve=self._serve, end=self._end, at_once=AT_ONCE)
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._lane.start()
+
+    def submit(self, write: Write[T]) -> "asyncio.Future[T]":
+        """Enqueue ``write``; its future resolves once it is committed, or was rolled back alone with its error."""
+        return self._lane.submit(write)
+
+    def refuse(self, error: Exception) -> "asyncio.Future[Any]":
+        """The answer to a write that need not be tried."""
+        return self._lane.refuse(error)
+
+    async def close(self) -> None:
+        """Finish what was enqueued, and close the connection."""
+        await self._lane.close()
+
+    def _serve(self, jobs: list[Job[sqlite3.Connection]]) -> None:
+        deliver(self._transaction(jobs))
+
+    def _transaction(self, jobs: list[Job[sqlite3.Connection]]) -> list[Answer]:
+        connection = self._connection
+        try:
+            self._turn.begin(connection)
+            answers = [self._write(job) for job in jobs]
+            connection.execute("COMMIT")
+            self._check_file()
+        except _Undone as undone:
+            if len(jobs) == 1:
+                return [Answer(jobs[0].future, None, self._told(undone.__cause__ or undone))]
+            # One that does not fit must not take the others along: each gets a transaction of its own.
+            return [answer for job in jobs for answer in self._transaction([job])]
+        except Exception as error:  # noqa: BLE001 - whatever it is, everybody in the batch is told, and the thread lives on
+            self._roll_back()
+            # A copy for each: a traceback that grows in one task is not another task's.
+            return [Answer(job.future, None, copy(self._told(error))) for job in jobs]
+        self.commits += 1
+        self.writes += len(jobs)
+        return answers
+
+    def _write(self, job: Job[sqlite3.Connection]) -> Answer:
+        connection = self._connection
+        connection.execute("SAVEPOINT one")
+        try:
+            value = job.work(connection)
+        except Exception as error:
+            if not connection.in_transaction:
+                raise _Undone from error
+            connection.execute("ROLLBACK TO one")
+            answer = Answer(job.future, None, self._told(error))
+        else:
+            answer = Answer(job.future, value, None)
+        connection.execute("RELEASE one")
+        return answer
+
+    def _told(self, error: BaseException) -> BaseException:
+        return explained(error, self._path) if isinstance(error, sqlite3.Error) else error
+
+    def _roll_back(self) -> None:
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            pass  # the next BEGIN says what is wrong with the connection
+
+    def _check_file(self) -> None:
+        """A file that was deleted or replaced goes on taking commits, and all of them are lost."""
+        if _identity(self._path) != self._file:
+            raise StoreUnavailable(
+                f"{self._path} was removed or replaced while it was open: what is written now is not kept. "
+                "Put the file back or open the new one, and start again.",
+                code="store_replaced",
+                path=str(self._path),
+            )
+
+    def _end(self) -> None:
+        self._turn.close()
+        self._connection.close()
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

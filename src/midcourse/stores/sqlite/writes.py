@@ -1,0 +1,228 @@
+"""The writes, each inside a savepoint of the writer's transaction: all of it happens, or an error and nothing."""
+
+import os
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from midcourse.core.codec import Blob
+from midcourse.core.fold import Row
+from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId
+from midcourse.ports.store import Deciding, InboxRow, Owned
+from midcourse.stores import refusals
+from midcourse.stores.sqlite import locks
+from midcourse.stores.sqlite.reads import key_of
+from midcourse.stores.sqlite.rows import (
+    EncodedHead,
+    check_owner,
+    command_seal,
+    outcome_seal,
+    owner_seal,
+    place,
+    places,
+    position_of,
+    read_command,
+    read_ownership,
+    snapshot_seal,
+)
+from midcourse.stores.sqlite.statements import READ, WRITE
+
+FIRST_EPOCH: Final = Epoch(1)
+
+_FENCE = WRITE["session_fence"]
+_INSERT_SESSION = WRITE["insert_session"]
+_UPDATE_HEAD = WRITE["update_head"]
+_UPDATE_OWNER = WRITE["update_owner"]
+_INSERT_RECORD = WRITE["insert_record"]
+_INSERT_BLOB = WRITE["insert_blob"]
+_LAST_COMMAND = WRITE["last_command"]
+_INSERT_COMMAND = WRITE["insert_command"]
+_COMMAND_TO_DECIDE = WRITE["command_to_decide"]
+_DECIDE_COMMAND = WRITE["decide_command"]
+_ANY_UNDECIDED = WRITE["any_undecided"]
+_INSERT_SNAPSHOT = WRITE["insert_snapshot"]
+_DELETE_OLDER_SNAPSHOTS = WRITE["delete_older_snapshots"]
+_WORKER_IS_KNOWN = WRITE["worker_is_known"]
+_INSERT_WORKER = WRITE["insert_worker"]
+_DELETE_WORKER = WRITE["delete_worker"]
+_SESSION = READ["session"]
+_COMMAND = READ["command"]
+
+
+def create(
+    connection: sqlite3.Connection,
+    head: EncodedHead,
+    rows: Sequence[Row],
+    blobs: Sequence[Blob],
+    *,
+    worker: WorkerId | None,
+    seal: bytes,
+) -> Epoch:
+    """A new session; ``seal`` is the owner's."""
+    known = head.head
+    if connection.execute(_FENCE, (known.id,)).fetchone() is not None:
+        raise refusals.session_exists(known.id)
+    refusals.check_order(known, rows, 0)
+    cursor = connection.execute(
+        _INSERT_SESSION,
+        (
+            known.id,
+            known.agent,
+            known.created_at,
+            FIRST_EPOCH,
+            worker,
+            seal,
+            known.status,
+            known.wake_at,
+            known.position,
+            head.content,
+            head.seal,
+        ),
+    )
+    key = cursor.lastrowid
+    assert key is not None  # an INSERT has one
+    _insert(connection, key, rows, blobs)
+    return FIRST_EPOCH
+
+
+def append(
+    connection: sqlite3.Connection,
+    head: EncodedHead,
+    rows: Sequence[Row],
+    blobs: Sequence[Blob],
+    *,
+    fence: tuple[Epoch, bytes],
+    deciding: Deciding | None,
+    release: bool,
+    store: str,
+) -> None:
+    """All of ``rows``, the new head, and the decision. ``fence``: the epoch and owner's seal the writer believes in."""
+    known = head.head
+    epoch, seal = fence
+    key, position = _fenced(connection, known.id, epoch, seal, store)
+    refusals.check_order(known, rows, position)
+    _insert(connection, key, rows, blobs)
+    if deciding is not None:
+        _decide(connection, key, known.id, deciding)
+    connection.execute(_UPDATE_HEAD, (known.status, known.wake_at, known.position, head.content, head.seal, key))
+    if release:
+        _let_go(connection, key, known.id, epoch)
+
+
+def put(
+    connection: sqlite3.Connection, session_id: SessionId, command_id: CommandId, content: bytes, at: float, store: str
+) -> InboxRow:
+    """A command, or the row that holds its id."""
+    key = key_of(connection, session_id)
+    if key is None:
+        raise refusals.not_found(session_id, store)
+    known = connection.execute(_COMMAND, (key, command_id)).fetchone()
+    if known is not None:
+        return read_command(session_id, known)
+    (last,) = connection.execute(_LAST_COMMAND, places(key)).fetchone()
+    seq = position_of(last or 0) + 1
+    seal = command_seal(session_id, seq, command_id, at, content)
+    connection.execute(_INSERT_COMMAND, (place(key, seq), key, command_id, at, content, seal))
+    return InboxRow(seq=seq, id=command_id, put_at=at, content=content)
+
+
+def take(
+    connection: sqlite3.Connection, session_id: SessionId, worker: WorkerId, *, address: str, folder: Path, store: str
+) -> Owned:
+    """The session for ``worker``, under the next epoch, if its owner is dead or there is none."""
+    row = connection.execute(_SESSION, (session_id,)).fetchone()
+    if row is None:
+        raise refusals.not_found(session_id, store)
+    before = read_ownership(row)
+    if before.owner is not None:
+        if locks.is_alive(folder, before.owner):
+            raise refusals.owner_alive(session_id, before.owner)
+        connection.execute(_DELETE_WORKER, (before.owner,))
+    epoch = Epoch(before.epoch + 1)
+    seal = owner_seal(session_id, epoch, worker)
+    connection.execute(_UPDATE_OWNER, (epoch, worker, seal, key_of(connection, session_id)))
+    return Owned(head=before.head, epoch=epoch, owner=worker, alive=True, address=address)
+
+
+def release(connection: sqlite3.Connection, session_id: SessionId, *, fence: tuple[Epoch, bytes], store: str) -> None:
+    """The session without an owner, unchanged."""
+    epoch, seal = fence
+    key, _ = _fenced(connection, session_id, epoch, seal, store)
+    _let_go(connection, key, session_id, epoch)
+
+
+def save_snapshot(
+    connection: sqlite3.Connection,
+    session_id: SessionId,
+    position: Position,
+    content: bytes,
+    blobs: Sequence[Blob],
+    *,
+    epoch: Epoch,
+    store: str,
+) -> None:
+    """A snapshot; the two newest stay."""
+    row = connection.execute(_FENCE, (session_id,)).fetchone()
+    if row is None:
+        raise refusals.not_found(session_id, store)
+    key, _, seal, current, owner = row
+    check_owner(session_id, current, owner, seal)
+    # Of a session that was let go the last owner may still write one: it is no truth, and saves the next one reading.
+    if current != epoch:
+        raise refusals.stale_epoch(session_id, epoch, current, owner)
+    connection.execute(_INSERT_SNAPSHOT, (place(key, position), content, snapshot_seal(session_id, position, content)))
+    connection.execute(_DELETE_OLDER_SNAPSHOTS, places(key))
+    _insert(connection, key, (), blobs)
+
+
+def add_worker(connection: sqlite3.Connection, worker: WorkerId, address: str, started_at: float) -> None:
+    """A worker whose process holds its lock already."""
+    if connection.execute(_WORKER_IS_KNOWN, (worker,)).fetchone()[0]:
+        raise refusals.worker_exists(worker)
+    connection.execute(_INSERT_WORKER, (worker, os.getpid(), address, started_at))
+
+
+def remove_worker(connection: sqlite3.Connection, worker: WorkerId) -> None:
+    """A worker that ends."""
+    connection.execute(_DELETE_WORKER, (worker,))
+
+
+def _fenced(
+    connection: sqlite3.Connection, session_id: SessionId, epoch: Epoch, expected: bytes, store: str
+) -> tuple[int, int]:
+    """The session's key and position, if its owner's seal is the ``expected`` one.
+
+    The seal covers id, epoch and owner, so that one comparison tells that none of them was changed, by anybody.
+    """
+    row: tuple[Any, ...] | None = connection.execute(_FENCE, (session_id,)).fetchone()
+    if row is None:
+        raise refusals.not_found(session_id, store)
+    key, position, seal, current, owner = row
+    if seal != expected:
+        check_owner(session_id, current, owner, seal)
+        raise refusals.stale_epoch(session_id, epoch, current, owner)
+    return key, position
+
+
+def _insert(connection: sqlite3.Connection, key: int, rows: Sequence[Row], blobs: Sequence[Blob]) -> None:
+    for position, record, digest in rows:
+        connection.execute(_INSERT_RECORD, (place(key, position), record, digest))
+    for blob in blobs:
+        connection.execute(_INSERT_BLOB, (blob.digest, blob.content))
+
+
+def _decide(connection: sqlite3.Connection, key: int, session_id: SessionId, deciding: Deciding) -> None:
+    row = connection.execute(_COMMAND_TO_DECIDE, (key, deciding.id)).fetchone()
+    if row is None:
+        raise refusals.no_such_command(session_id, deciding.id)
+    where, seal, decided = row
+    if decided:
+        raise refusals.already_decided(session_id, deciding.id)
+    connection.execute(_DECIDE_COMMAND, (deciding.outcome, outcome_seal(seal, deciding.outcome), where))
+
+
+def _let_go(connection: sqlite3.Connection, key: int, session_id: SessionId, epoch: Epoch) -> None:
+    if connection.execute(_ANY_UNDECIDED, (key,)).fetchone() is not None:
+        raise refusals.inbox_not_empty(session_id)
+    connection.execute(_UPDATE_OWNER, (epoch, None, owner_seal(session_id, epoch, None), key))

@@ -1,0 +1,52 @@
+-- What the writer thread runs, inside its transaction.
+
+-- name: session_fence
+SELECT key, position, seal, epoch, owner FROM sessions WHERE id = ?;
+
+-- name: insert_session
+INSERT INTO sessions (id, agent, created_at, epoch, owner, seal, status, wake_at, position, head, head_seal)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: update_head
+UPDATE sessions SET status = ?, wake_at = ?, position = ?, head = ?, head_seal = ? WHERE key = ?;
+
+-- name: update_owner
+UPDATE sessions SET epoch = ?, owner = ?, seal = ? WHERE key = ?;
+
+-- name: insert_record
+INSERT INTO journal (place, record, digest) VALUES (?, ?, ?);
+
+-- name: insert_blob
+INSERT OR IGNORE INTO blobs (digest, content) VALUES (?, ?);
+
+-- name: last_command
+SELECT max(place) FROM inbox WHERE place BETWEEN ? AND ?;
+
+-- name: insert_command
+INSERT INTO inbox (place, session, id, put_at, content, seal) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: command_to_decide
+SELECT place, seal, outcome IS NOT NULL OR outcome_seal IS NOT NULL FROM inbox WHERE session = ? AND id = ?;
+
+-- name: decide_command
+UPDATE inbox SET outcome = ?, outcome_seal = ? WHERE place = ?;
+
+-- name: any_undecided
+SELECT 1 FROM inbox WHERE session = ? AND outcome IS NULL LIMIT 1;
+
+-- name: insert_snapshot
+INSERT OR REPLACE INTO snapshots (place, content, seal) VALUES (?, ?, ?);
+
+-- name: delete_older_snapshots
+DELETE FROM snapshots
+WHERE place BETWEEN ?1 AND ?2
+AND place < (SELECT place FROM snapshots WHERE place BETWEEN ?1 AND ?2 ORDER BY place DESC LIMIT 1 OFFSET 1);
+
+-- name: worker_is_known
+SELECT EXISTS (SELECT 1 FROM workers WHERE id = ?1) OR EXISTS (SELECT 1 FROM sessions WHERE owner = ?1);
+
+-- name: insert_worker
+INSERT INTO workers (id, pid, address, started_at) VALUES (?, ?, ?, ?);
+
+-- name: delete_worker
+DELETE FROM workers WHERE id = ?;
