@@ -12,7 +12,7 @@ from midcourse.core.events import Level as RedirectLevel
 from midcourse.core.events import Recorded
 from midcourse.core.ids import AskId, CommandId, PauseId, Position, SessionId
 from midcourse.core.receipt import Receipt, receipt_of
-from midcourse.core.session import ENDED, Session, Status
+from midcourse.core.session import Session, Status
 from midcourse.errors import AgentUnavailable, InvalidInput, SessionEnded
 from midcourse.ports.bus import Delta
 from midcourse.ports.clock import Clock
@@ -190,11 +190,8 @@ class SessionHandle(Generic[T]):
         )
 
     async def _ended(self) -> Session:
-        async for event in self.watch(after=(await self.state()).position):
-            del event
-        session = await self.state()
-        assert session.status in ENDED
-        return session
+        await self._control.until_ended(self.id)
+        return await self.state()
 
     async def receipt(self) -> Receipt:
         """What became of each call that ever began: ended, or unknown."""
@@ -245,7 +242,7 @@ class Midcourse:
         if agent not in known:
             names = ", ".join(sorted(known)) or "none"
             raise AgentUnavailable(
-                f"No agent '{agent}' is registered in this process. Import the module that defines it. Registered: {names}.",
+                f"No agent '{agent}' is registered here. Import the module that defines it. Registered: {names}.",
                 agent=agent,
             )
         return known[agent]
@@ -280,7 +277,7 @@ class Midcourse:
         return await self._worker.store.heads(statuses=tuple(status), agent=agent, limit=limit, before=before)
 
     async def close(self, grace: float = 2.0) -> None:
-        """Let every session go at its next safe point. Nothing is cancelled: who opens the store next goes on with them."""
+        """Let every session go at its next safe point. None is cancelled: who opens the store next goes on with it."""
         await self._worker.close(grace)
 
 

@@ -95,8 +95,7 @@ def _pause(session: Session, command: cmd.AnyCommand) -> Events:
         reason=command.reason,
         grace=command.grace,
     )
-    live = any(not call.lost for call in session.calls.values())
-    if session.status in (Status.QUEUED, Status.WAITING) and not live:  # nothing of it runs: complete at once
+    if session.status in (Status.QUEUED, Status.WAITING) and not session.running:  # the pause is complete at once
         return (event, ev.SessionPaused(unknown=session.lost))
     return (event,)
 

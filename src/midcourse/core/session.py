@@ -208,6 +208,11 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return next((message.text for message in reversed(self.messages) if message.level == "goal"), "")
 
     @property
+    def running(self) -> tuple[StepId, ...]:
+        """Calls that have begun and have not ended, in a process that lives as far as the journal knows."""
+        return tuple(call.step for call in self.calls.values() if not call.lost)
+
+    @property
     def lost(self) -> tuple[StepId, ...]:
         """Calls that had begun in a process that is gone: nobody can say how they ended."""
         return tuple(call.step for call in self.calls.values() if call.lost)
@@ -273,9 +278,7 @@ def _contradiction(session: Session, event: ev.AnyEvent) -> str:
             return _not_open(session, event.step, event.attempt)
         case ev.StepClosed(step=step) if step in session.calls:  # what was aborted or cut before may be closed, too
             return _not_open(session, step, event.attempt)
-        case (
-            ev.SessionPaused() | ev.SessionCancelled() | ev.SessionParked() | ev.SessionCompleted() | ev.SessionFailed()
-        ):
+        case ev.SessionPaused():
             return _still_running(session)
         case ev.CheckpointTaken():
             return _still_running(session) or ("an ask is open" if session.asks else "")
@@ -313,8 +316,7 @@ def _is_lost(session: Session, step: StepId) -> str:
 
 
 def _still_running(session: Session) -> str:
-    live = [call.step for call in session.calls.values() if not call.lost]
-    return f"{', '.join(live)} has not ended" if live else ""
+    return f"not ended: {', '.join(session.running)}" if session.running else ""
 
 
 def _impossible(session: Session, event: ev.AnyEvent, why: str) -> ImpossibleEvent:

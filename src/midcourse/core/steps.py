@@ -180,6 +180,10 @@ class StepLog(msgspec.Struct, omit_defaults=True):
         # A result that could not be encoded is a finished step: doing it again would do it twice.
         if record is not None and record.outcome == "failed" and record.kind != "Unencodable":
             record.outcome, record.kind, record.detail = "", "", ""
+        # An ask that ended with the session, or ended it, is asked again.
+        for step, ask in list(self.asks.items()):
+            if ask.end == "withdrawn" or (ask.end == "expired" and step == self.failed):
+                del self.asks[step]
         self.failed = None
 
 

@@ -218,7 +218,7 @@ class Store(Protocol):
         ...
 
     async def unattended(self, statuses: Sequence[str], now: float, limit: int = 100) -> Sequence[Owned]:
-        """Sessions without a live owner that have an undecided row, one of ``statuses``, or a ``wake_at`` that is past."""
+        """Sessions without a live owner that have an undecided row, one of ``statuses``, or a past ``wake_at``."""
         ...
 
     async def pending(self, worker: WorkerId) -> Sequence[SessionId]:

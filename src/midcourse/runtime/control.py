@@ -158,6 +158,18 @@ class Control:
         owned = await self._worker.must_exist(session_id)
         return (await load(self._worker.store, owned.head)).state.session
 
+    async def until_ended(self, session_id: SessionId) -> None:
+        """Wait for the session's end."""
+        worker = self._worker
+        with worker.fanout.watching(session_id) as watcher:
+            while True:
+                if worker.driver(session_id) is None:  # a session that is driven here has not ended
+                    owned = await worker.must_exist(session_id)
+                    if owned.head.status in ENDED:
+                        return
+                    await self._listen_to_owner(session_id, deltas=False)
+                await watcher.wait(0.5)
+
     async def watch(
         self,
         session_id: SessionId,

@@ -30,6 +30,7 @@ class Gate:
         self._is_fresh = is_fresh
         self._stood = stood
         self._waiting: set[asyncio.Future[None]] = set()
+        self._stale: set[asyncio.Future[None]] = set()
         self._asking: dict[StepId, asyncio.Future[None]] = {}
 
     @property
@@ -69,9 +70,6 @@ class Gate:
             with self._journal.lock:
                 if self.is_open:
                     return
-            if not self._is_fresh():
-                await self.until_fresh()
-                continue
             waiter = self._stand()
             self._waiting.add(waiter)
             try:
@@ -81,8 +79,13 @@ class Gate:
 
     async def until_fresh(self) -> None:
         """Until the inbox has been looked at since this process last stood still. Costs nothing when it did not."""
-        while not self._is_fresh() and not self.torn:  # noqa: ASYNC110 - another thread's clock, looked at rarely
-            await asyncio.sleep(0.005)
+        while not self._is_fresh() and not self.torn:
+            waiter = self._stand()
+            self._stale.add(waiter)
+            try:
+                await waiter
+            finally:
+                self._stale.discard(waiter)
 
     async def wait_for_answer(self, step: StepId) -> None:
         """Until something becomes of the ask that ``step`` opened.
@@ -109,7 +112,8 @@ class Gate:
         """Let those pass who can. On the agent's loop."""
         with self._journal.lock:
             passing = [waiter for waiter in self._waiting if not waiter.done()] if self.is_open else []
-        for waiter in passing:
+            stale = [waiter for waiter in self._stale if not waiter.done()] if self._is_fresh() else []
+        for waiter in (*passing, *stale):
             waiter.set_result(None)
         asks = self._journal.log.asks
         for step, waiter in self._asking.items():
@@ -120,6 +124,6 @@ class Gate:
     def tear(self) -> None:
         """Take the agent down: everybody who waits, and whoever comes, gets the stop. On the agent's loop."""
         self.torn = True
-        for waiter in [*self._waiting, *self._asking.values()]:
+        for waiter in [*self._waiting, *self._stale, *self._asking.values()]:
             if not waiter.done():
                 waiter.set_exception(InterruptRequested())

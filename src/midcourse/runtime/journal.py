@@ -8,6 +8,7 @@ If a write fails the session is broken: nothing more is appended, and the owner 
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 from midcourse.core.codec import Blob
 from midcourse.core.events import AnyEvent, Record, Recorded, StepFinished, encode_record
@@ -20,9 +21,12 @@ from midcourse.errors import InboxNotEmpty, MidcourseError
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Deciding, Head, Store
 
+_TURNS: Final = 4
+"""Turns of the event loop from a step's end to the start of the agent's next one, and one to spare."""
+
 
 class Journal:
-    """Appends to one session, in order, as the owner of one epoch. Methods are called under ``lock``, ``let_go`` is not."""
+    """Appends to one session, in order, as the owner of one epoch. Call everything but ``let_go`` under ``lock``."""
 
     def __init__(
         self,
@@ -71,11 +75,13 @@ class Journal:
         self._blobs.extend(blobs)
         if not self._flush_is_scheduled:
             self._flush_is_scheduled = True
-            # Two turns of the loop: whoever was woken by this event may begin its next step in the same commit.
-            loop = asyncio.get_running_loop()
-            loop.call_soon(loop.call_soon, self._flush_noted)
+            self._flush_noted(asyncio.get_running_loop(), _TURNS)
 
-    def _flush_noted(self) -> None:
+    def _flush_noted(self, loop: asyncio.AbstractEventLoop, turns: int) -> None:
+        """Write what was noted once those it woke have had their turns: their next start may share the commit."""
+        if turns:
+            loop.call_soon(self._flush_noted, loop, turns - 1)
+            return
         with self.lock:
             self._flush_is_scheduled = False
             if self._rows and not self.broken and not self.leaving:

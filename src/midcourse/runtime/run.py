@@ -228,7 +228,7 @@ class Run:
         session = self._journal.session
         if session.mode != "state":
             raise MisusedRun(
-                "run.checkpoint is for agents registered with @agent(mode='state'): a 'replay' agent starts at the top, "
+                "run.checkpoint is for agents made with @agent(mode='state'): a 'replay' agent starts at its top, "
                 "so a checkpoint in its middle would name its steps anew.",
                 code="not_a_state_agent",
             )

@@ -229,6 +229,8 @@ class Steps:
             if not call.stopped:
                 raise
             ended.stopped = True
+        except InterruptRequested:
+            ended.stopped = True
         except Interrupt as interrupt:
             ended.interrupt = interrupt
         except Exception as error:  # noqa: BLE001 - whatever a body raises is the step's outcome

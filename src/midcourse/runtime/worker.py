@@ -97,8 +97,9 @@ class Worker:
         for driver in self.drivers():
             driver.drain(until)
         patience = self.clock.monotonic() + grace + 2 * self.settings.cleanup
-        while any(not driver.is_over for driver in self.drivers()) and self.clock.monotonic() < patience:
-            await asyncio.sleep(0.002)  # noqa: ASYNC110 - drivers end on their own, and this is the end of the program
+        # noqa below: drivers end by themselves, each in its own time, and this is the end of the program.
+        while any(not driver.is_over for driver in self.drivers()) and self.clock.monotonic() < patience:  # noqa: ASYNC110
+            await asyncio.sleep(0.002)
         for driver in self.drivers():
             log.error("session %s: still running: %s", driver.id, ", ".join(call.name for call in driver.running()))
         self._control.call_soon_threadsafe(self._noted.set)
@@ -271,8 +272,7 @@ class Worker:
             self._control.close()
 
     async def _listen(self) -> None:
-        polled = self.clock.monotonic()
-        swept = polled
+        polled = swept = self.clock.monotonic()
         while not self._closing:
             try:
                 async with asyncio.timeout(max(0.0, polled + self.settings.poll - self.clock.monotonic())):
@@ -281,13 +281,11 @@ class Worker:
                 pass
             self._noted.clear()
             woken, self._woken = self._woken, set()
-            for session_id in woken:
-                await self._carefully(self._settle(session_id))
+            await asyncio.gather(*(self._carefully(self._settle(session_id)) for session_id in woken))
             now = self.clock.monotonic()
             if now - polled >= self.settings.poll:
                 polled = now
-                await self._carefully(self._poll())
-                self._looked_at = now
+                await self._carefully(self._poll(now))
             if self.drives and now - swept >= 2 * self.settings.poll:
                 swept = now
                 await self._carefully(self._sweep())
@@ -306,16 +304,31 @@ class Worker:
         if driver is not None:
             await driver.settle()
 
-    async def _poll(self) -> None:
+    async def _poll(self, now: float) -> None:
         """What a lost wake-up would have told, and who has been silent."""
+        mail: list[Driver] = []
         if self._drivers and await self.store.changed():
-            for session_id in await self.store.pending(self.id):
-                await self._carefully(self._settle(session_id))
+            pending = await self.store.pending(self.id)
+            mail = [driver for driver in map(self._drivers.get, pending) if driver is not None]
+        for driver in mail:
+            driver.shut()
+        # From here it is known who has mail, and they wait for it to be read; everybody else may begin calls again.
+        was_fresh, self._looked_at = self._is_fresh(), now
+        if not was_fresh:
+            for driver in self.drivers():
+                driver.wake()
+        await asyncio.gather(*(self._carefully(self._read_mail(driver)) for driver in mail))
         for driver in self.drivers():
             driver.name_if_silent()
         for session_id in list(self._broken):
             if session_id not in self._drivers:
                 await self._carefully(self.attend(session_id))
+
+    async def _read_mail(self, driver: Driver) -> None:
+        try:
+            await driver.settle()
+        finally:
+            driver.unshut()
 
     async def _sweep(self) -> None:
         """Take every session that nobody alive owns and that needs somebody."""

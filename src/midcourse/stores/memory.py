@@ -330,12 +330,18 @@ class MemoryStore:
         self._check_open()
         with self.memory.lock:
             found = [
-                self._ownership(session)
+                msgspec.structs.replace(self._ownership(session), pending=bool(session.undecided))
                 for session, head in self._readable()
                 if session.owner not in self.memory.alive
                 and (head.status in statuses or (head.wake_at is not None and head.wake_at <= now) or session.undecided)
             ]
         return found[:limit]
+
+    async def pending(self, worker: WorkerId) -> Sequence[SessionId]:
+        """Sessions of ``worker`` that have an undecided command."""
+        self._check_open()
+        with self.memory.lock:
+            return [one.id for one in self.memory.sessions.values() if one.owner == worker and one.undecided]
 
     async def changed(self) -> bool:
         """Whether anything may have been written since the last call. The store's own writes count too."""

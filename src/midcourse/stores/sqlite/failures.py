@@ -1,5 +1,6 @@
 """What SQLite says went wrong, as an error of Midcourse that says what to do."""
 
+import errno
 import shutil
 import sqlite3
 from pathlib import Path
@@ -55,6 +56,15 @@ def _explained(error: sqlite3.Error, path: Path) -> MidcourseError:
     return StoreUnavailable(
         f"{path} could not be used ({error}); nothing was written. Check the disk and the permissions, then try again.",
         path=str(path),
+    )
+
+
+def file_failed(error: OSError, path: str) -> StoreError:
+    """What the system says of a file beside the store."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StoreFull(f"No space is left for {path}. Free some space there and try again.", path=path)
+    return StoreUnavailable(
+        f"{path} could not be made ({error.strerror}). Check its folder and the permissions, then try again.", path=path
     )
 
 

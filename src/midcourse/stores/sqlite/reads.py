@@ -1,8 +1,10 @@
 """The reads, as the reader's thread runs them."""
 
+import contextlib
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -55,23 +57,21 @@ def heads(
 ) -> list[Head]:
     """Sessions, newest first, without the damaged ones."""
     found: list[Head] = []
-    cursor = connection.execute(
-        READ["newest_sessions"],
-        {
-            "before": _EVER if before is None else before,
-            "agent": agent,
-            "any_status": not statuses,
-            "statuses": _json(statuses),
-        },
-    )
-    for session_id, *columns, content, seal in cursor:
-        if len(found) >= limit:
-            break
-        try:
-            found.append(read_head(session_id, columns, content, seal))
-        except Damaged:
-            continue
-    cursor.close()  # an unfinished statement would hold its view of the file, and the log could not be reset
+    values = {
+        "before": _EVER if before is None else before,
+        "agent": agent,
+        "any_status": not statuses,
+        "statuses": msgspec.json.encode(list(statuses)).decode(),
+    }
+    # Closed: an unfinished statement would hold its view of the file, and the log could never be reset.
+    with contextlib.closing(connection.execute(READ["newest_sessions"], values)) as cursor:
+        for session_id, *columns, content, seal in cursor:
+            if len(found) >= limit:
+                break
+            try:
+                found.append(read_head(session_id, columns, content, seal))
+            except Damaged:
+                continue
     return found
 
 
@@ -131,29 +131,48 @@ def command(connection: sqlite3.Connection, session_id: SessionId, command_id: C
 def unattended(
     connection: sqlite3.Connection, statuses: Sequence[str], now: float, limit: int, folder: Path
 ) -> list[Owned]:
-    """Sessions without a live owner that need one. Liveness is looked up once for each owner, not for each session."""
+    """Sessions without a live owner that need one, those with a command first."""
+    # Liveness is looked up once for each owner, not for each session.
     owners: list[WorkerId] = [owner for (owner,) in connection.execute(READ["owners"]).fetchall()]
     dead = [owner for owner in owners if not locks.is_alive(folder, owner)]
-    found: list[Owned] = []
-    cursor = connection.execute(
-        READ["unattended_sessions"], {"dead": _json(dead), "statuses": _json(statuses), "now": now}
-    )
-    for row in cursor:
-        if len(found) >= limit:
-            break
-        try:
-            known = read_ownership(row)
-        except Damaged:
-            continue  # whoever asks for it by its id is told
-        found.append(Owned(head=known.head, epoch=known.epoch, owner=known.owner, alive=False))
-    cursor.close()
-    return found
+    takeable = {None, *dead}
+    found: dict[SessionId, Owned] = {}
+    with contextlib.closing(_candidates(connection, statuses, now, dead)) as candidates:
+        for row, addressed in candidates:
+            if len(found) >= limit:
+                break
+            if row[0] in found or row[2] not in takeable:
+                continue
+            try:
+                known = read_ownership(row)
+            except Damaged:
+                continue  # whoever asks for it by its id is told
+            found[known.head.id] = Owned(
+                head=known.head, epoch=known.epoch, owner=known.owner, alive=False, pending=addressed
+            )
+    return list(found.values())
+
+
+def _candidates(
+    connection: sqlite3.Connection, statuses: Sequence[str], now: float, dead: Sequence[WorkerId]
+) -> Generator[tuple[Sequence[Any], bool], None, None]:
+    queries: list[tuple[str, tuple[object, ...], bool]] = [
+        (READ["addressed_sessions"], (), True),
+        (READ["waking_sessions"], (now,), False),
+        *((READ["owned_sessions_in_status"], (owner, status), False) for owner in dead for status in statuses),
+        *((READ["free_sessions_in_status"], (status,), False) for status in statuses),
+    ]
+    for query, values, addressed in queries:
+        with contextlib.closing(connection.execute(query, values)) as cursor:
+            for row in cursor:
+                yield row, addressed
+
+
+def pending(connection: sqlite3.Connection, worker: WorkerId) -> list[SessionId]:
+    """Sessions of ``worker`` that have an undecided command."""
+    return [session_id for (session_id,) in connection.execute(READ["pending_sessions"], (worker,)).fetchall()]
 
 
 def data_version(connection: sqlite3.Connection) -> int:
     """A number that changes when any other connection, of this process or another, has written."""
     return connection.execute(READ["data_version"]).fetchone()[0]
-
-
-def _json(values: Sequence[str]) -> str:
-    return msgspec.json.encode(list(values)).decode()

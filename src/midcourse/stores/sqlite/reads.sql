@@ -43,23 +43,27 @@ WITH RECURSIVE owners (id) AS (
 )
 SELECT id FROM owners WHERE id IS NOT NULL;
 
--- Each branch begins at an index that holds only what may need somebody.
--- name: unattended_sessions
-WITH dead (id) AS (SELECT value FROM json_each(:dead)),
-wanted (status) AS (SELECT value FROM json_each(:statuses))
+-- The four reasons to take a session. Each begins at an index that holds only what may need somebody.
+-- name: addressed_sessions
 SELECT s.id, s.epoch, s.owner, s.seal, s.status, s.agent, s.created_at, s.wake_at, s.head, s.head_seal, ''
-FROM sessions AS s
-WHERE s.key IN (
-    SELECT key FROM sessions WHERE owner IS NULL AND status IN (SELECT status FROM wanted)
-    UNION
-    SELECT key FROM sessions WHERE owner IN (SELECT id FROM dead) AND status IN (SELECT status FROM wanted)
-    UNION
-    SELECT key FROM sessions WHERE wake_at <= :now AND (owner IS NULL OR owner IN (SELECT id FROM dead))
-    UNION
-    SELECT i.session FROM inbox AS i CROSS JOIN sessions AS t ON t.key = i.session
-    WHERE i.outcome IS NULL AND (t.owner IS NULL OR t.owner IN (SELECT id FROM dead))
-)
-ORDER BY s.key;
+FROM inbox AS i CROSS JOIN sessions AS s ON s.key = i.session
+WHERE i.outcome IS NULL;
+
+-- name: waking_sessions
+SELECT s.id, s.epoch, s.owner, s.seal, s.status, s.agent, s.created_at, s.wake_at, s.head, s.head_seal, ''
+FROM sessions AS s WHERE s.wake_at <= ?;
+
+-- name: owned_sessions_in_status
+SELECT s.id, s.epoch, s.owner, s.seal, s.status, s.agent, s.created_at, s.wake_at, s.head, s.head_seal, ''
+FROM sessions AS s WHERE s.owner = ? AND s.status = ?;
+
+-- name: free_sessions_in_status
+SELECT s.id, s.epoch, s.owner, s.seal, s.status, s.agent, s.created_at, s.wake_at, s.head, s.head_seal, ''
+FROM sessions AS s WHERE s.owner IS NULL AND s.status = ?;
+
+-- name: pending_sessions
+SELECT DISTINCT s.id FROM inbox AS i CROSS JOIN sessions AS s ON s.key = i.session
+WHERE i.outcome IS NULL AND s.owner = ?;
 
 -- name: worker_processes
 SELECT id, pid FROM workers ORDER BY started_at;

@@ -248,6 +248,10 @@ class SqliteStore:
             partial(reads.unattended, statuses=tuple(statuses), now=now, limit=limit, folder=self._folder)
         )
 
+    async def pending(self, worker: WorkerId) -> Sequence[SessionId]:
+        """Sessions of ``worker`` that have an undecided command."""
+        return await self._reader.submit(partial(reads.pending, worker=worker))
+
     async def changed(self) -> bool:
         """Whether anything may have been written since the last call. This store's own writes count too."""
         version = await self._reader.submit(reads.data_version)

@@ -1,0 +1,59 @@
+"""How long do 1,000 sessions take, 5 steps each, each step a tool of 20 ms?"""
+
+import asyncio
+import time
+
+import midcourse
+from bench import floors
+from bench.harness import Result, ask, folder, median
+
+SESSIONS, STEPS, TOOL = 1000, 5, 0.02
+REPEATS = 3
+
+
+async def tool(number: int) -> int:
+    """A tool that takes 20 ms."""
+    await asyncio.sleep(TOOL)
+    return number
+
+
+@midcourse.agent
+async def five_steps(run: midcourse.Run) -> int:
+    """Five tool calls in a row."""
+    total = 0
+    for number in range(STEPS):
+        total += await run.step("tool", tool, number)
+    return total
+
+
+async def thousand() -> list[Result]:
+    """All of them at once, until the last one has ended."""
+    ours: list[float] = []
+    floor: list[float] = []
+    for _ in range(REPEATS):
+        with folder() as path:
+            floor.append(await floors.group_commit_s(path / "floor.db", sessions=SESSIONS, steps=STEPS, pause=TOOL))
+            async with midcourse.open(f"sqlite:///{path}/runs.db") as mc:
+                start = time.perf_counter()
+                sessions = await asyncio.gather(*(mc.start(five_steps, "bench") for _ in range(SESSIONS)))
+                results = await asyncio.gather(*(session.result() for session in sessions))
+                ours.append(time.perf_counter() - start)
+                assert results == [10] * SESSIONS
+    return [
+        Result(
+            "1,000 sessions × 5 steps × 20 ms",
+            "SQLite, power-safe",
+            median(ours),
+            "s",
+            REPEATS,
+            median(floor),
+            "bare group commit, two appends a step",
+            must=5,
+            aim=1,
+        )
+    ]
+
+
+def answers() -> list[Result]:
+    """The table's lines."""
+    return ask(thousand)

@@ -1,0 +1,1 @@
+"""Wake-ups between workers: within one process, or between the processes of one machine."""

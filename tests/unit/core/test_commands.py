@@ -1,0 +1,87 @@
+"""Commands as they lie in an inbox, and what is refused before it gets there."""
+
+import math
+from typing import Any, get_args
+
+import msgspec
+import pytest
+
+from midcourse.core import commands as cmd
+from midcourse.core.ids import CommandId
+from midcourse.errors import Damaged, InvalidInput
+from tests.unit.core.stories import ASK_1, ID, PAUSE_1, value
+
+EVERY: tuple[cmd.AnyCommand, ...] = (
+    cmd.Pause(id=ID, by="ada", reason="let me read", grace=1.5),
+    cmd.Resume(id=ID, pause=PAUSE_1),
+    cmd.Redirect(id=ID, text="in French", level="goal", grace=0.0, resume=True),
+    cmd.Cancel(id=ID, grace=0.0, reason="enough"),
+    cmd.Answer(id=ID, ask=ASK_1, value=value('{"yes":[1,null]}')),
+    cmd.Halt(id=ID, role="operate", reason="fire"),
+    cmd.Lift(id=ID, role="operate"),
+)
+
+
+def test_there_is_an_example_of_every_command() -> None:
+    assert {type(command) for command in EVERY} == set(get_args(cmd.AnyCommand))
+
+
+@pytest.mark.parametrize("command", EVERY, ids=cmd.verb)
+def test_a_command_comes_out_of_the_inbox_as_it_was_put(command: cmd.AnyCommand) -> None:
+    cmd.check_command(command)
+
+    assert cmd.decode_command(cmd.encode_command(command)) == command
+
+
+def test_a_command_is_called_by_the_word_people_write() -> None:
+    assert [cmd.verb(kind) for kind in get_args(cmd.AnyCommand)] == [
+        *("pause", "resume", "redirect", "cancel", "answer", "halt", "lift"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"\xff\xfe", b"[]", b'{"command":"explode","id":"c"}', b'{"command":"pause"}']
+)
+def test_a_command_that_cannot_be_read_is_damaged_and_says_to_send_it_again(content: bytes) -> None:
+    with pytest.raises(Damaged, match="send it again") as caught:
+        cmd.decode_command(content)
+
+    assert caught.value.code == "damaged"
+
+
+@pytest.mark.parametrize(
+    ("command", "field"),
+    [
+        (cmd.Redirect(id=ID, text=" \n"), "text"),
+        (cmd.Redirect(id=ID, text="x" * (cmd.TEXT_LIMIT + 1)), "text"),
+        (cmd.Pause(id=ID, reason="x" * (cmd.TEXT_LIMIT + 1)), "text"),
+        (cmd.Cancel(id=ID, reason="x" * (cmd.TEXT_LIMIT + 1)), "text"),
+        (cmd.Halt(id=ID, reason="x" * (cmd.TEXT_LIMIT + 1)), "text"),
+        (cmd.Pause(id=ID, grace=-1.0), "grace"),
+        (cmd.Pause(id=ID, grace=math.nan), "grace"),
+        (cmd.Pause(id=ID, grace=math.inf), "grace"),
+        (cmd.Redirect(id=ID, text="x", grace=-0.1), "grace"),
+        (cmd.Cancel(id=ID, grace=math.inf), "grace"),
+        (cmd.Pause(id=CommandId("")), "id"),
+        (cmd.Pause(id=CommandId("x" * (cmd.ID_LIMIT + 1))), "id"),
+    ],
+)
+def test_what_no_session_could_use_is_refused_with_the_name_of_the_field(command: cmd.AnyCommand, field: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        cmd.check_command(command)
+
+    assert caught.value.fields["field"] == field
+
+
+@pytest.mark.parametrize(
+    "fields", [{"level": "louder"}, {"text": "\ud800"}, {"by": 7}, {"role": "king"}, {"grace": "soon"}]
+)
+def test_a_field_that_could_not_be_read_back_is_refused_before_it_becomes_durable(fields: dict[str, Any]) -> None:
+    command = msgspec.structs.replace(cmd.Redirect(id=ID, text="x"), **fields)
+
+    with pytest.raises(InvalidInput):
+        cmd.check_command(command)
+
+
+def test_the_longest_text_that_is_taken_is_taken() -> None:
+    cmd.check_command(cmd.Redirect(id=ID, text="x" * cmd.TEXT_LIMIT))
