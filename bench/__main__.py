@@ -1,33 +1,51 @@
-"""``python -m bench [question …]``: ask the questions, print the table, write results.json."""
+"""``python -m bench [question …]``: ask the questions, print the table, write results.json and the README's table."""
 
+import gc
 import importlib
-import pkgutil
 import sys
+from typing import Final
 
-import bench
-from bench.harness import Result, save, show
+from bench import readme
+from bench.harness import Result, save, table
 
-PARTS = {"__main__", "harness", "children", "floors"}
+QUESTIONS: Final = (
+    "stop_latency",
+    "durable_step",
+    "many_sessions",
+    "bytes_per_step",
+    "resume",
+    "checkpoint_creation",
+    "segment_delivery",
+    "alive_sessions",
+    "kill_recover",
+    "idle_cpu",
+)
+"""The modules, in the order of the table. Each has a docstring that asks, a ``QUESTION``, and ``answers()``."""
 
 
-def main() -> None:
-    """Every question, or those named."""
-    questions = sorted(module.name for module in pkgutil.iter_modules(bench.__path__) if module.name not in PARTS)
-    wanted = sys.argv[1:] or questions
-    unknown = [name for name in wanted if name not in questions]
+def names() -> list[str]:
+    """How each question is called in the results."""
+    return [importlib.import_module(f"bench.{question}").QUESTION for question in QUESTIONS]
+
+
+def main(arguments: list[str]) -> None:
+    """Every question, or those named; ``--readme`` only writes the README's table again."""
+    if arguments == ["--readme"]:
+        readme.write()
+        return
+    unknown = [name for name in arguments if name not in QUESTIONS]
     if unknown:
-        sys.exit(f"No question {', '.join(unknown)}. There are: {', '.join(questions)}.")
+        sys.exit(f"No question {', '.join(unknown)}. There are: {', '.join(QUESTIONS)}.")
     results: list[Result] = []
-    for name in wanted:
-        sys.stdout.write(f"… {name}\n")
-        sys.stdout.flush()
+    for name in arguments or QUESTIONS:
+        print(f"… {name}", flush=True)
+        gc.collect()  # what the question before left behind is not this one's
         answers: list[Result] = importlib.import_module(f"bench.{name}").answers()
-        show(answers)
-        save(answers)
+        save(answers, names())
         results += answers
-    sys.stdout.write("\n")
-    show(results)
+    readme.write()
+    print(table(results))
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

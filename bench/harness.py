@@ -7,35 +7,50 @@ import platform
 import shutil
 import sqlite3
 import statistics
-import sys
 import tempfile
-import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any, Final
 
 import midcourse
-from midcourse.wiring import open_store
 
-RESULTS = Path(__file__).with_name("results.json")
+RESULTS: Final = Path(__file__).with_name("results.json")
+PLACE: Final = Path(__file__).parent.parent / "build"
+"""Where stores are made: the disk the project is on, since the system's folder for such things may be memory."""
+
+
+def versions() -> dict[str, str]:
+    """What was measured, and on what."""
+    return {
+        "midcourse": midcourse.__version__,
+        "python": platform.python_version(),
+        "sqlite": sqlite3.sqlite_version,
+        "cores": str(os.cpu_count()),
+        "system": platform.system(),
+    }
 
 
 @dataclass(frozen=True)
 class Result:
-    """One line of the table: our figure, the floor's, and the peers' where they were measured in this run."""
+    """One line of the table: our figure, the floor's, and the peers' where they were measured in this run.
+
+    Where ``ours`` is a 99th percentile, ``median`` stands beside it, and ``floor`` is a 99th percentile too.
+    """
 
     question: str
     case: str
     ours: float
     unit: str
     repeats: int
+    median: float | None = None
     floor: float | None = None
     floor_is: str = ""
     must: float | None = None
     aim: float | None = None
     peers: dict[str, float] | None = None
-    versions: dict[str, str] = field(default_factory=lambda: versions())
+    versions: dict[str, str] = field(default_factory=versions)
 
     @property
     def verdict(self) -> str:
@@ -47,15 +62,7 @@ class Result:
         return "must" if self.ours <= self.must else "MISSED"
 
 
-def versions() -> dict[str, str]:
-    """What was measured."""
-    return {
-        "midcourse": midcourse.__version__,
-        "python": platform.python_version(),
-        "sqlite": sqlite3.sqlite_version,
-        "cores": str(os.cpu_count()),
-        "system": platform.system(),
-    }
+# ---- measuring
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -64,67 +71,85 @@ def percentile(values: Sequence[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
+def p99(values: Sequence[float]) -> float:
+    """The 99th percentile."""
+    return percentile(values, 0.99)
+
+
 def median(values: Sequence[float]) -> float:
     """The middle one."""
     return statistics.median(values)
 
 
 @contextmanager
-def folder() -> Iterator[Path]:
-    """A fresh folder on the disk the working directory is on: /tmp may be memory."""
-    path = Path(tempfile.mkdtemp(prefix="bench-", dir=os.environ.get("BENCH_DIR")))
+def folder() -> Generator[Path]:
+    """A fresh folder on a disk; ``BENCH_DIR`` names another place for it."""
+    place = Path(os.environ.get("BENCH_DIR", PLACE))
+    place.mkdir(parents=True, exist_ok=True)
+    path = Path(tempfile.mkdtemp(prefix="bench-", dir=place))
     try:
         yield path
     finally:
         shutil.rmtree(path, ignore_errors=True)
 
 
-@contextmanager
-def stopwatch() -> Iterator[list[float]]:
-    """Appends the milliseconds the block took."""
-    taken: list[float] = []
-    start = time.perf_counter()
-    yield taken
-    taken.append((time.perf_counter() - start) * 1000)
+def store_in(path: Path) -> str:
+    """The URL of the store in a folder."""
+    return f"sqlite:///{path}/runs.db"
 
 
-def ask(*questions: Callable[[], Awaitable[list[Result]]]) -> list[Result]:
+def ask(*questions: Callable[[], Coroutine[Any, Any, list[Result]]]) -> list[Result]:
     """Ask each question on a loop of its own."""
-    results: list[Result] = []
-    for question in questions:
-        results += asyncio.run(question())  # pyright: ignore[reportArgumentType]
-    return results
+    return [result for question in questions for result in asyncio.run(question())]
 
 
-def show(results: Sequence[Result]) -> None:
-    """The table."""
-    rows = [("question", "case", "ours", "floor", "× floor", "must", "aim", "")]
-    for one in results:
-        ratio = f"{one.ours / one.floor:.1f}" if one.floor else ""
-        rows.append(
-            (
-                one.question,
-                one.case,
-                f"{one.ours:.3g} {one.unit}",
-                f"{one.floor:.3g} {one.unit}" if one.floor is not None else "",
-                ratio,
-                f"{one.must:g}" if one.must is not None else "",
-                f"{one.aim:g}" if one.aim is not None else "",
-                one.verdict,
-            )
-        )
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        sys.stdout.write("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n")
-    sys.stdout.flush()
+# ---- telling
+
+HEADINGS: Final = ("question", "case", "median", "ours", "floor", "× floor", "peers", "must", "aim", "reached")
 
 
-def save(results: Sequence[Result]) -> None:
-    """Replace these questions' lines in the results file; the others stay."""
-    known: list[dict[str, object]] = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
+def cells(one: Result) -> tuple[str, ...]:
+    """A result as one row of the table."""
+    return (
+        one.question,
+        one.case,
+        _figure(one.median, one.unit),
+        _figure(one.ours, one.unit),
+        _figure(one.floor, one.unit),
+        f"{one.ours / one.floor:.1f}" if one.floor else "",
+        ", ".join(f"{name} {_figure(value, one.unit)}" for name, value in (one.peers or {}).items()),
+        _figure(one.must, one.unit),
+        _figure(one.aim, one.unit),
+        one.verdict,
+    )
+
+
+def _figure(value: float | None, unit: str) -> str:
+    if value is None:
+        return ""
+    digits = f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+    return f"{digits} {unit}"
+
+
+def table(results: Sequence[Result]) -> str:
+    """The table, for a terminal."""
+    rows = [HEADINGS, *map(cells, results)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+    return "\n".join(lines)
+
+
+# ---- keeping
+
+
+def saved() -> list[Result]:
+    """What the results file holds."""
+    return [Result(**line) for line in json.loads(RESULTS.read_text())] if RESULTS.exists() else []
+
+
+def save(results: Sequence[Result], order: Sequence[str]) -> None:
+    """Replace these questions' lines in the results file; the others stay. ``order`` is that of the questions."""
     asked = {one.question for one in results}
-    kept = [line for line in known if line["question"] not in asked]
-    RESULTS.write_text(json.dumps(kept + [asdict(one) for one in results], indent=1, ensure_ascii=False) + "\n")
-
-
-__all__ = ["Result", "ask", "folder", "median", "open_store", "percentile", "save", "show", "stopwatch", "versions"]
+    lines = [one for one in saved() if one.question not in asked and one.question in order] + list(results)
+    lines.sort(key=lambda one: order.index(one.question))
+    RESULTS.write_text(json.dumps([asdict(one) for one in lines], indent=1, ensure_ascii=False) + "\n")

@@ -26,6 +26,7 @@ from pathlib import Path
 
 import midcourse
 
+SCRIPT = os.path.abspath(__file__)
 STORE = "sqlite:///runs.db"
 SESSION = "sess_nightly"
 LINES = Path("lines.txt")
@@ -36,6 +37,15 @@ def note(step: str) -> None:
     """One line per execution of a step's body."""
     with LINES.open("a") as lines:
         lines.write(f"{step} {os.getpid()}\n")
+
+
+def executions() -> dict[str, list[str]]:
+    """For each step the processes its body ran in, as the lines say."""
+    ran: dict[str, list[str]] = {}
+    for line in LINES.read_text().splitlines():
+        step, pid = line.split()
+        ran.setdefault(step, []).append(pid)
+    return ran
 
 
 def load() -> list[int]:
@@ -83,9 +93,7 @@ async def child() -> None:
 
 async def main() -> None:
     """Start the child, kill it in its third step, and go on."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, os.path.abspath(__file__), "--child", stdout=asyncio.subprocess.PIPE
-    )
+    process = await asyncio.create_subprocess_exec(sys.executable, SCRIPT, "--child", stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
     print((await process.stdout.readline()).decode().strip())
     os.kill(process.pid, signal.SIGKILL)
@@ -96,11 +104,7 @@ async def main() -> None:
         session = await mc.get(SESSION)
         print("result:", await session.result())
 
-        ran: dict[str, list[str]] = {}
-        for line in LINES.read_text().splitlines():
-            step, pid = line.split()
-            ran.setdefault(step, []).append(pid)
-        for step, pids in ran.items():
+        for step, pids in executions().items():
             times = "1 time " if len(pids) == 1 else f"{len(pids)} times"
             print(f"{step:<9} ran {times}  in process {', '.join(pids)}")
 

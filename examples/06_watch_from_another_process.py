@@ -8,9 +8,8 @@ Prints:
     question 1 of 6 asked
     question 2 of 6 asked
     question 3 of 6 asked
-    pause: stopping, …
-    stopped: paused after … questions; what survives: …
-    still … questions when looked at again
+    pause: stopping, … (answered after … ms)
+    stopped: paused after … questions, durable against: …
     resume: decided, running
     question 6 of 6 asked
     result: 6 answers
@@ -22,9 +21,11 @@ import contextlib
 import os
 import sys
 import tempfile
+import time
 
 import midcourse
 
+SCRIPT = os.path.abspath(__file__)
 STORE = "sqlite:///runs.db"
 SESSION = "sess_survey"
 QUESTIONS = 6
@@ -55,9 +56,7 @@ async def child() -> None:
 
 async def main() -> None:
     """Watch it; pause it at the third question; resume it."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, os.path.abspath(__file__), "--child", stdout=asyncio.subprocess.PIPE
-    )
+    process = await asyncio.create_subprocess_exec(sys.executable, SCRIPT, "--child", stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
     await process.stdout.readline()
     print(f"process {process.pid} works on {SESSION}; process {os.getpid()} watches")
@@ -69,11 +68,12 @@ async def main() -> None:
                 continue
             print(event.event.message)
             if event.event.message.startswith("question 3"):
-                print("pause:", await session.pause("a person reads along"))
+                click = time.perf_counter()
+                reply = await session.pause("a person reads along")
+                print(f"pause: {reply} (answered after {(time.perf_counter() - click) * 1000:.1f} ms)")
                 reply = await session.pause(until="stopped")
-                before = (await session.state()).finished_steps
-                print(f"stopped: {reply.status} after {before} questions; what survives: {reply.durability}")
-                print(f"still {(await session.state()).finished_steps} questions when looked at again")
+                asked = (await session.state()).finished_steps
+                print(f"stopped: {reply.status} after {asked} questions, durable against: {reply.durability}")
                 print("resume:", await session.resume(reply.pause))
         print("result:", await session.result())
     print("the process that worked ended with", await process.wait())

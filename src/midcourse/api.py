@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import signal
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Generic, Literal, TypeVar, overload
@@ -19,12 +20,13 @@ from midcourse.ports.clock import Clock
 from midcourse.ports.store import Durability, Head, Store
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.control import Control
+from midcourse.runtime.history import Inspection
 from midcourse.runtime.loading import content_of
 from midcourse.runtime.outcomes import Level, Reply
 from midcourse.runtime.run import JSON
 from midcourse.runtime.settings import Settings
 from midcourse.runtime.worker import Worker
-from midcourse.wiring import open_worker
+from midcourse.wiring import open_control
 
 T = TypeVar("T")
 ANSWER_LIMIT = 1_000_000
@@ -124,7 +126,7 @@ class SessionHandle(Generic[T]):
         by: str = "local",
         command_id: str | None = None,
     ) -> Reply:
-        """Answer an ask; without ``ask`` the only one that is open."""
+        """Answer an ask; without ``ask`` the only one that is open. A child's is named ``child/ask``."""
         content = encode(value, what="The answer")
         if len(content) > ANSWER_LIMIT:
             raise InvalidInput(
@@ -132,9 +134,12 @@ class SessionHandle(Generic[T]):
                 "Put it where the agent can read it and answer with the place.",
                 field="value",
             )
-        named = AskId(ask) if ask is not None else None
+        child, _, name = (ask or "").rpartition("/")
+        if child and not child.startswith(f"{self.id}."):
+            raise InvalidInput(f"'{child}' is not a child of session '{self.id}'.", field="ask")
+        named = AskId(name) if ask is not None else None
         command = cmd.Answer(id=self._command_id(command_id), by=by, value=inline(content), ask=named)
-        return await self._control.send(self.id, command, until="decided", wait=wait)
+        return await self._control.send(SessionId(child) if child else self.id, command, until="decided", wait=wait)
 
     def _command_id(self, given: str | None) -> CommandId:
         if given is not None and not 0 < len(given) <= _A_LONG_ID:
@@ -181,7 +186,7 @@ class SessionHandle(Generic[T]):
         if session.failure is not None:
             again = "" if session.failure.code == "damaged" else " Resume it to try again."
             raise SessionEnded(
-                f"Session '{self.id}' failed ({session.failure.code}): {session.failure.message}{again}",
+                f"Session '{self.id}' failed ({session.failure.code}): {session.failure.message.rstrip('.')}.{again}",
                 code=session.failure.code,
                 session_id=self.id,
             )
@@ -192,6 +197,22 @@ class SessionHandle(Generic[T]):
     async def _ended(self) -> Session:
         await self._control.until_ended(self.id)
         return await self.state()
+
+    async def inspect(self, at: int | None = None) -> Inspection:
+        """The session as it was at a journal position: messages, plan, steps, calls and asks that were open, state."""
+        return await self._control.inspect(self.id, at)
+
+    async def fork(
+        self, at: int | None = None, *, session_id: str | None = None, paused: bool = False
+    ) -> "SessionHandle[T]":
+        """A new session that goes on from a point of this one: its last checkpoint, or the journal position ``at``.
+
+        What had finished by then is not done again; what was in flight is. ``paused`` lets you redirect it first.
+        """
+        new = _fresh_session_id(session_id, self._worker)
+        pause = cmd.Pause(id=self._command_id(None), reason="forked") if paused else None
+        await self._control.fork(self.id, new, at, pause=pause)
+        return SessionHandle(new, self._worker, self._control)
 
     async def receipt(self) -> Receipt:
         """What became of each call that ever began: ended, or unknown."""
@@ -211,9 +232,9 @@ class SessionHandle(Generic[T]):
 class Midcourse:
     """An open store. Made by :func:`open`."""
 
-    def __init__(self, worker: Worker) -> None:
-        self._worker = worker
-        self._control = Control(worker)
+    def __init__(self, control: Control) -> None:
+        self._worker = control.worker
+        self._control = control
 
     @property
     def durability(self) -> Durability:
@@ -226,12 +247,7 @@ class Midcourse:
             raise InvalidInput(
                 f"The goal has {len(goal):,} characters; at most {cmd.TEXT_LIMIT:,} are taken.", field="goal"
             )
-        if session_id is not None and not _is_name(session_id):
-            raise InvalidInput(
-                f"{session_id!r} cannot be a session id. Use 1 to {_A_LONG_ID} letters, digits, '_', '-', '.'.",
-                field="session_id",
-            )
-        identity = SessionId(session_id or f"sess_{self._worker.clock.fresh_id()}")
+        identity = _fresh_session_id(session_id, self._worker)
         await self._worker.create(identity, self._resolve(agent), goal)
         return SessionHandle(identity, self._worker, self._control)
 
@@ -276,9 +292,36 @@ class Midcourse:
             )
         return await self._worker.store.heads(statuses=tuple(status), agent=agent, limit=limit, before=before)
 
+    async def work(self, grace: float = 10.0) -> None:
+        """Drive sessions until SIGTERM or SIGINT, then drain: take nothing new, let each go at its next safe point.
+
+        Calls in flight may go on for ``grace`` seconds. Nothing is cancelled: another process, or this one started
+        again, goes on with every session.
+        """
+        asked = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        signals = (signal.SIGTERM, signal.SIGINT)
+        for one in signals:
+            loop.add_signal_handler(one, asked.set)
+        try:
+            await asked.wait()
+        finally:
+            for one in signals:
+                loop.remove_signal_handler(one)
+        await self.close(grace)
+
     async def close(self, grace: float = 2.0) -> None:
         """Let every session go at its next safe point. None is cancelled: who opens the store next goes on with it."""
         await self._worker.close(grace)
+
+
+def _fresh_session_id(wanted: str | None, worker: Worker) -> SessionId:
+    if wanted is not None and not _is_name(wanted):
+        raise InvalidInput(
+            f"{wanted!r} cannot be a session id. Use 1 to {_A_LONG_ID} letters, digits, '_', '-', '.'.",
+            field="session_id",
+        )
+    return SessionId(wanted or f"sess_{worker.clock.fresh_id()}")
 
 
 def _is_name(text: str) -> bool:
@@ -300,8 +343,10 @@ async def open(
     ``drive=False`` opens it to look and to steer only. Leaving the block lets sessions go at their next safe point
     (calls in flight within ``grace`` seconds); it cancels none.
     """
-    worker = await open_worker(store, durability=durability, drives=drive, settings=settings or Settings(), clock=clock)
-    midcourse = Midcourse(worker)
+    control = await open_control(
+        store, durability=durability, drives=drive, settings=settings or Settings(), clock=clock
+    )
+    midcourse = Midcourse(control)
     try:
         yield midcourse
     finally:

@@ -190,3 +190,13 @@ class InterruptRequested(BaseException):
 
     Seeing this in your own traceback? A bare ``except:`` caught it. Catch ``Exception`` instead.
     """
+
+
+def words_of(error: BaseException) -> str:
+    """What somebody else's exception says, as it can be journaled: whatever it holds, and not endless."""
+    try:
+        text = str(error)
+    except Exception as another:  # noqa: BLE001 - a user's class may fail even at this
+        text = f"(its text cannot be made: {type(another).__name__})"
+    # A file name that is not UTF-8 comes as half of a surrogate pair, which no journal can hold.
+    return text[:10_000].encode("utf-8", "backslashreplace").decode()

@@ -10,6 +10,7 @@ from midcourse.ports.clock import Clock
 from midcourse.ports.store import Durability, Store
 from midcourse.runtime.agents import Agent, registered
 from midcourse.runtime.clock import SystemClock
+from midcourse.runtime.control import Control
 from midcourse.runtime.settings import Settings
 from midcourse.runtime.worker import Worker
 from midcourse.stores.memory import MemoryStore
@@ -50,7 +51,7 @@ def _bus_for(store: Store) -> Bus:
     return LocalBus()
 
 
-async def open_worker(
+async def open_control(
     store: str | Store,
     *,
     durability: Durability,
@@ -58,8 +59,8 @@ async def open_worker(
     settings: Settings,
     agents: Mapping[str, Agent[object]] | None = None,
     clock: Clock | None = None,
-) -> Worker:
-    """A worker on a store, listening and sweeping."""
+) -> Control:
+    """A worker on a store, listening and sweeping, and the controls over it."""
     opened = await open_store(store, durability) if isinstance(store, str) else store
     worker = Worker(
         opened,
@@ -69,5 +70,6 @@ async def open_worker(
         registered() if agents is None else agents,
         drives=drives,
     )
-    await worker.open()
-    return worker
+    control = Control(worker)
+    await worker.open(control)
+    return control

@@ -87,6 +87,8 @@ def _plain(value: object) -> object:
 
 
 def _typed(kind: type, value: Any) -> object:
+    if kind is object:
+        return value
     validate: Callable[[object], object] | None = getattr(kind, "model_validate", None)
     if validate is None:
         raise NotImplementedError

@@ -135,6 +135,9 @@ def _resume_running(session: Session, command: cmd.AnyCommand) -> Events:
     return _already_resumed(session, command)
 
 
+REFUSALS.add(_resume_running)
+
+
 def _resume_halted(session: Session, command: cmd.AnyCommand) -> Events:
     assert isinstance(command, cmd.Resume)
     # A resume that names a pause was meant for that pause: a late one must not lift the kill switch.

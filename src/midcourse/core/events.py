@@ -11,11 +11,11 @@ from typing import Any, Final, Literal, dataclass_transform, get_args
 import msgspec
 
 from midcourse.core.codec import NOTHING, Value
-from midcourse.core.ids import AskId, Epoch, PauseId, Position, StepId
+from midcourse.core.ids import AskId, Epoch, PauseId, Position, SessionId, StepId
 from midcourse.errors import Damaged, Unencodable
 
 Level = Literal["step", "goal", "clarify"]
-StepKind = Literal["tool", "model"]
+StepKind = Literal["tool", "model", "child"]
 Mode = Literal["replay", "state"]
 AskEnd = Literal["superseded", "withdrawn", "expired"]
 PlanStatus = Literal["queued", "running", "done", "interrupted"]
@@ -35,6 +35,8 @@ class SessionCreated(Event, tag="session.created@1"):
     origin: str
     resumable: bool
     goal: str
+    parent: SessionId | None = None
+    forked_from: str = ""
 
 
 class SessionStarted(Event, tag="session.started@1"):
@@ -63,9 +65,10 @@ class PauseRequested(Event, tag="session.pause_requested@1"):
 
 
 class SessionPaused(Event, tag="session.paused@1"):
-    """Nothing of the session runs. ``unknown`` are calls that were lost with their process."""
+    """Nothing of the session runs. ``unknown`` are calls that were lost with their process, ``unreached`` children."""
 
     unknown: tuple[StepId, ...] = ()
+    unreached: tuple[SessionId, ...] = ()
 
 
 class SessionResumed(Event, tag="session.resumed@1"):
@@ -112,6 +115,7 @@ class SessionCancelled(Event, tag="session.cancelled@1"):
     """The session ended by a cancel; the receipt tells of each call that was open then."""
 
     receipt: tuple[ReceiptLine, ...] = ()
+    unreached: tuple[SessionId, ...] = ()
 
 
 class SessionHalted(Event, tag="session.halted@1"):
@@ -164,6 +168,30 @@ class AgentSilent(Event, tag="agent.silent@1"):
     advice: str = "cannot be paused here; wrap this call in run.step"
 
 
+class LoopBlocked(Event, tag="agent.blocked@1"):
+    """The session's code held the event loop it runs on, so that nothing else there could run, not even an abort."""
+
+    seconds: float
+    where: str
+    advice: str = "run this call in a plain function given to run.step, which gets a thread"
+
+
+class ChildAsked(Event, tag="child.asked@1"):
+    """A child of this session, or a child's child, needs a person."""
+
+    child: SessionId
+    ask: AskId
+    reason: str
+    prompt: str
+
+
+class ChildAskClosed(Event, tag="child.ask_closed@1"):
+    """A child's ask was answered, or can no longer be."""
+
+    child: SessionId
+    ask: AskId
+
+
 class CheckpointTaken(Event, tag="checkpoint.taken@1"):
     """A ``state`` agent said "start here": opens the scope that later steps are named in."""
 
@@ -207,6 +235,8 @@ class StepFailed(Event, tag="step.failed@1"):
     attempt: int
     kind: str
     detail: str
+    cost: float = 0.0
+    tokens: int = 0
 
 
 class StepAborted(Event, tag="step.aborted@1"):
@@ -322,6 +352,9 @@ AnyEvent = (
     | SessionFailed
     | AgentChanged
     | AgentSilent
+    | LoopBlocked
+    | ChildAsked
+    | ChildAskClosed
     | CheckpointTaken
     | StepBegun
     | StepNotBegun

@@ -1,5 +1,6 @@
 """The names of things, as types, so that one kind of id cannot be passed for another."""
 
+import hashlib
 from typing import NewType
 
 SessionId = NewType("SessionId", str)
@@ -20,6 +21,11 @@ def pause_id(ordinal: int) -> PauseId:
 def ask_id(ordinal: int) -> AskId:
     """The name of a session's ``ordinal``-th ask."""
     return AskId(f"ask_{ordinal}")
+
+
+def child_id(parent: SessionId, step: StepId) -> SessionId:
+    """The id of the child a step of ``parent`` spawns: made of the two, so that a retry finds the same child."""
+    return SessionId(f"{parent}.{hashlib.blake2b(step.encode(), digest_size=5).hexdigest()}")
 
 
 def ordinal_of(name: str) -> int | None:

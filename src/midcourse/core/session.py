@@ -13,7 +13,7 @@ import msgspec
 
 from midcourse.core import events as ev
 from midcourse.core.codec import Value
-from midcourse.core.ids import AskId, PauseId, Position, SessionId, StepId, ask_id, pause_id
+from midcourse.core.ids import AskId, PauseId, Position, SessionId, StepId, ask_id, child_id, pause_id
 from midcourse.errors import Damaged, ImpossibleEvent
 
 replace = msgspec.structs.replace
@@ -96,6 +96,9 @@ ALLOWED_IN: Final[Mapping[type[ev.Event], frozenset[Status]]] = {
             ev.ReportMade,
             ev.AgentChanged,
             ev.AgentSilent,
+            ev.LoopBlocked,
+            ev.ChildAsked,
+            ev.ChildAskClosed,
         ),
         LIVE,
     ),
@@ -127,6 +130,16 @@ class OpenAsk(msgspec.Struct, frozen=True, omit_defaults=True):
     options: tuple[str, ...] = ()
     expires_at: float | None = None
     default: Value | None = None
+
+
+class ChildAsk(msgspec.Struct, frozen=True):
+    """An open ask of a child: answer it as ``child/ask``."""
+
+    child: SessionId
+    ask: AskId
+    reason: str
+    prompt: str
+    since: float
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -178,6 +191,8 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     origin: str
     resumable: bool
     created_at: float
+    parent: SessionId | None = None
+    forked_from: str = ""
     status: Status = Status.QUEUED
     position: Position = Position(0)
     at: float = 0.0
@@ -186,12 +201,17 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     checkpoints: int = 0
     messages: tuple[Message, ...] = ()
     calls: Mapping[StepId, OpenCall] = {}
+    children: Mapping[StepId, SessionId] = {}
+    child_asks: tuple[ChildAsk, ...] = ()
+    unreached: tuple[SessionId, ...] = ()
     asks: tuple[OpenAsk, ...] = ()
     asks_opened: int = 0
     pause: StandingPause | None = None
     pauses: int = 0
     cancel: StandingCancel | None = None
     halted_from: Status | None = None
+    halted_by: str = ""
+    halts: int = 0
     plan: tuple[ev.PlanItem, ...] = ()
     progress: float | None = None
     hypothesis: str = ""
@@ -206,6 +226,11 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def goal(self) -> str:
         """The goal as it stands: the last message that set one."""
         return next((message.text for message in reversed(self.messages) if message.level == "goal"), "")
+
+    @property
+    def next_scope(self) -> str:
+        """What the next checkpoint's scope is called: by its place, so that whoever falls back finds the same names."""
+        return f"{self.turn}.{self.checkpoints + 1}"
 
     @property
     def running(self) -> tuple[StepId, ...]:
@@ -237,6 +262,8 @@ def created(session_id: SessionId, record: ev.Recorded) -> Session:
         mode=event.mode,
         origin=event.origin,
         resumable=event.resumable,
+        parent=event.parent,
+        forked_from=event.forked_from,
         created_at=record.at,
         at=record.at,
         position=record.position,
@@ -278,9 +305,9 @@ def _contradiction(session: Session, event: ev.AnyEvent) -> str:
             return _not_open(session, event.step, event.attempt)
         case ev.StepClosed(step=step) if step in session.calls:  # what was aborted or cut before may be closed, too
             return _not_open(session, step, event.attempt)
-        case ev.SessionPaused():
-            return _still_running(session)
-        case ev.CheckpointTaken():
+        case ev.CheckpointTaken(scope=scope):
+            if scope != session.next_scope:  # a name that stood before would give old results to new steps
+                return f"the next scope is '{session.next_scope}', not '{scope}'"
             return _still_running(session) or ("an ask is open" if session.asks else "")
         case ev.SessionWaiting():
             return "" if session.asks else "no ask is open"
@@ -342,19 +369,32 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
     match event:
         case ev.StepBegun():
             changes["calls"] = {**session.calls, event.step: _begun(session, event, at)}
+            if event.kind == "child":
+                changes["children"] = {**session.children, event.step: child_id(session.id, event.step)}
         case ev.StepNotBegun():
             changes["calls"] = _not_begun(session, event.step)
         case ev.StepFinished():
             changes["calls"] = _without(session.calls, event.step)
             changes["finished_steps"] = session.finished_steps + 1
-            changes["cost"] = session.cost + event.cost
-            changes["tokens"] = session.tokens + event.tokens
+            changes |= _spent(session, event) | _childless(session, event.step)
         case ev.StepCut():
             changes["calls"] = _without(session.calls, event.step)
-            changes["cost"] = session.cost + event.cost
-            changes["tokens"] = session.tokens + event.tokens
-        case ev.StepFailed() | ev.StepAborted() | ev.StepClosed():
+            changes |= _spent(session, event)
+        case ev.StepFailed():
             changes["calls"] = _without(session.calls, event.step)
+            changes |= _spent(session, event) | _childless(session, event.step)
+        case ev.StepClosed():
+            changes["calls"] = _without(session.calls, event.step)
+            changes |= _childless(session, event.step)
+        case ev.StepAborted():  # a child that was stopped with its parent goes on with it
+            changes["calls"] = _without(session.calls, event.step)
+        case ev.ChildAsked():
+            asked = ChildAsk(event.child, event.ask, event.reason, event.prompt, at)
+            changes["child_asks"] = (*session.child_asks, asked)
+        case ev.ChildAskClosed(child=child, ask=ask):
+            changes["child_asks"] = tuple(one for one in session.child_asks if (one.child, one.ask) != (child, ask))
+        case ev.SessionPaused(unreached=unreached):
+            changes["unreached"] = unreached
         case ev.SessionTaken(lost=lost):
             changes["calls"] = {
                 step: replace(call, lost=True) if step in lost else call for step, call in session.calls.items()
@@ -373,8 +413,7 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
             changes["pause"] = _paused_by(session, event, at)
             changes["pauses"] = session.pauses + (session.pause is None)
         case ev.SessionResumed():
-            changes["pause"] = None
-            changes["failure"] = None
+            changes |= {"pause": None, "failure": None, "unreached": ()}
         case ev.SessionRedirected():
             changes["messages"] = (
                 *session.messages,
@@ -390,6 +429,9 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
                 "checkpoints": 0,
                 "messages": (*session.messages, Message(event.text, event.level, turn, event.by, at)),
                 "calls": {},
+                "children": {},
+                "child_asks": (),
+                "unreached": (),
                 "pause": None,
                 "cancel": None,
                 "result": None,
@@ -403,11 +445,16 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
             changes["cancel"] = StandingCancel(event.by, at, event.grace, event.reason)
             changes["pause"] = None
             changes["halted_from"] = None
-        case ev.SessionCancelled(receipt=receipt):
-            changes["receipt"] = receipt
-            changes["calls"] = {}
+        case ev.SessionCancelled():
+            changes |= {
+                "receipt": event.receipt,
+                "unreached": event.unreached,
+                "calls": {},
+                "children": {},
+                "child_asks": (),
+            }
         case ev.SessionHalted():
-            changes["halted_from"] = session.status
+            changes |= {"halted_from": session.status, "halted_by": event.by, "halts": session.halts + 1}
         case ev.HaltLifted():
             changes["halted_from"] = None
         case ev.SessionCompleted(result=result):
@@ -434,6 +481,21 @@ def _begun(session: Session, event: ev.StepBegun, at: float) -> OpenCall:
     before = session.calls.get(event.step)
     lost = before is not None and (before.lost or before.earlier_lost)
     return OpenCall(event.step, event.name, event.kind, event.attempt, at, earlier_lost=lost)
+
+
+def _spent(session: Session, event: ev.StepFinished | ev.StepFailed | ev.StepCut) -> dict[str, object]:
+    return {"cost": session.cost + event.cost, "tokens": session.tokens + event.tokens}
+
+
+def _childless(session: Session, step: StepId) -> dict[str, object]:
+    """The child of ``step``, if it had one, has ended: it has nothing to ask any more, nor have its own children."""
+    if step not in session.children:
+        return {}
+    gone = session.children[step]
+    return {
+        "children": {one: child for one, child in session.children.items() if one != step},
+        "child_asks": tuple(ask for ask in session.child_asks if not f"{ask.child}.".startswith(f"{gone}.")),
+    }
 
 
 def _not_begun(session: Session, step: StepId) -> Mapping[StepId, OpenCall]:

@@ -46,11 +46,14 @@ class StepRecord(msgspec.Struct, omit_defaults=True):
     arguments: str = ""
     attempt: int = 0
     outcome: Outcome = ""
+    again: bool = False
     streamed: bool = False
     value: Value = NOTHING
     kind: str = ""
     detail: str = ""
     message: int = 0
+    cost: float = 0.0
+    tokens: int = 0
     redirects: int = 0
     pieces: list[str] = msgspec.field(default_factory=list[str])
     length: int = 0
@@ -109,6 +112,7 @@ class StepLog(msgspec.Struct, omit_defaults=True):
             case ev.StepFailed():
                 record = self._open(event.step)
                 record.outcome, record.kind, record.detail = "failed", event.kind, event.detail
+                record.cost, record.tokens = record.cost + event.cost, record.tokens + event.tokens
             case ev.StepClosed():
                 record = self._open(event.step)
                 record.outcome, record.message, record.detail = "closed", event.message, event.truth
@@ -179,7 +183,7 @@ class StepLog(msgspec.Struct, omit_defaults=True):
         record = self.steps.get(self.failed) if self.failed else None
         # A result that could not be encoded is a finished step: doing it again would do it twice.
         if record is not None and record.outcome == "failed" and record.kind != "Unencodable":
-            record.outcome, record.kind, record.detail = "", "", ""
+            record.outcome, record.kind, record.detail, record.again = "", "", "", True
         # An ask that ended with the session, or ended it, is asked again.
         for step, ask in list(self.asks.items()):
             if ask.end == "withdrawn" or (ask.end == "expired" and step == self.failed):

@@ -29,6 +29,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     cost: float = 0.0
     finished_steps: int = 0
     wake_at: float | None = None
+    parent: SessionId | None = None
 
 
 class Owned(msgspec.Struct, frozen=True, kw_only=True):

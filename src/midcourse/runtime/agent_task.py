@@ -12,7 +12,9 @@ from midcourse.errors import (
     InterruptRequested,
     MidcourseError,
     StepError,
+    words_of,
 )
+from midcourse.runtime.calls import enter
 from midcourse.runtime.gate import Gate
 
 
@@ -59,13 +61,16 @@ class AgentTask:
         """Whether the agent runs code that Midcourse cannot see: it is at no step, at no ask, and not at the gate."""
         return self.is_alive and not self._gate.waiting and not self._gate.begun
 
-    def start(self, name: str, agent: Callable[[], Awaitable[object]], state: Callable[[], object]) -> None:
+    def start(
+        self, name: str, agent: Callable[[], Awaitable[object]], state: Callable[[], object], *, task_name: str
+    ) -> None:
         """Run the agent's function. On the agent's loop."""
         self._gate.torn = False
         self.overdue = False
-        self._task = asyncio.get_running_loop().create_task(self._run(name, agent, state), name=f"agent {name}")
+        self._task = asyncio.get_running_loop().create_task(self._run(name, agent, state), name=task_name)
 
     async def _run(self, name: str, agent: Callable[[], Awaitable[object]], state: Callable[[], object]) -> None:
+        enter(None)
         try:
             result = encode(await agent(), what=f"The result of agent '{name}'")
             self.end_with(Returned(result, encode(state(), what=f"run.state of agent '{name}'")))
@@ -126,4 +131,4 @@ def _failure(name: str, error: BaseException) -> Failed:
                 "agent_cancelled", f"Agent '{name}' cancelled itself. Resume to try again from its last step."
             )
         case _:
-            return Failed("agent_error", f"Agent '{name}' raised {type(error).__name__}: {error}")
+            return Failed("agent_error", f"Agent '{name}' raised {type(error).__name__}: {words_of(error)}")

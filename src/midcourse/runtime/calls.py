@@ -36,6 +36,7 @@ class Call:
     answer: "Value | None" = None
     task: "asyncio.Task[None] | None" = None
     in_thread: bool = False
+    is_bearing: bool = False
     stopped: bool = False
     cut: bool = False
     offset: int = 0
@@ -82,7 +83,7 @@ class CurrentCall:
     answer: object
 
 
-_current: ContextVar[CurrentCall] = ContextVar("midcourse_current_call")
+_current: ContextVar[CurrentCall | None] = ContextVar("midcourse_current_call", default=None)
 
 
 def current_call() -> CurrentCall:
@@ -91,21 +92,21 @@ def current_call() -> CurrentCall:
     Raises:
         MisusedRun: this code does not run in a step.
     """
-    try:
-        return _current.get()
-    except LookupError:
+    call = _current.get()
+    if call is None:
         raise MisusedRun(
             "current_call() was used outside a step. It tells a step's body about its own call: "
             "use it inside a function that run.step or run.stream calls.",
             code="not_in_a_step",
-        ) from None
+        )
+    return call
 
 
 def in_a_step() -> bool:
     """Whether this code runs in the body of a step."""
-    return _current.get(None) is not None
+    return _current.get() is not None
 
 
-def enter(call: CurrentCall) -> None:
-    """Mark the present context as the body of ``call``."""
+def enter(call: CurrentCall | None) -> None:
+    """Mark the present context as the body of ``call``, or of none: an agent that a step started is not that step."""
     _current.set(call)

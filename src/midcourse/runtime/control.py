@@ -1,17 +1,21 @@
 """Commands from anybody to any session: put into its inbox, decided by whoever owns it, answered with what is known."""
 
+import contextlib
 from collections.abc import AsyncIterator
 
 from midcourse.core import commands as cmd
 from midcourse.core.commands import AnyCommand, check_command, encode_command
 from midcourse.core.events import Recorded
-from midcourse.core.ids import Position, SessionId
+from midcourse.core.ids import CommandId, Position, SessionId
 from midcourse.core.session import ENDED, Session, Status
-from midcourse.errors import StoreError
+from midcourse.errors import Refused, StoreError
 from midcourse.ports.bus import Delta, Wake, Watch
 from midcourse.ports.store import InboxRow
+from midcourse.runtime.agents import Agent
+from midcourse.runtime.children import parent_name
 from midcourse.runtime.driver import Driver
 from midcourse.runtime.fanout import REMOTE_SECONDS, Watcher
+from midcourse.runtime.history import Inspection, forked, inspect
 from midcourse.runtime.loading import load, read_events
 from midcourse.runtime.outcomes import Level, Outcome, Reply, decode_outcome, raise_if_refused
 from midcourse.runtime.worker import Worker
@@ -24,7 +28,7 @@ class Control:
     """The verbs of a session, from this process, whichever process owns it."""
 
     def __init__(self, worker: Worker) -> None:
-        self._worker = worker
+        self.worker = worker
 
     async def send(self, session_id: SessionId, command: AnyCommand, *, until: Level, wait: float) -> Reply:
         """Send a command and answer once ``until`` is reached, or after ``wait`` seconds with what is known by then.
@@ -35,7 +39,7 @@ class Control:
             InvalidInput: nobody could carry it out.
         """
         check_command(command)
-        worker = self._worker
+        worker = self.worker
         await worker.must_exist(session_id)
         stops = isinstance(command, cmd.Pause | cmd.Cancel | cmd.Halt)
         driver = worker.driver(session_id) if stops else None
@@ -61,7 +65,7 @@ class Control:
 
     async def _outcome(self, session_id: SessionId, row: InboxRow, watcher: Watcher, wait: float) -> Outcome | None:
         """How the row was decided, by the owner or, without one, here. None: the owner is silent."""
-        worker = self._worker
+        worker = self.worker
         deadline = worker.clock.monotonic() + wait
         if row.outcome is not None:
             return decode_outcome(row.outcome)
@@ -86,12 +90,12 @@ class Control:
             await watcher.wait(min(left, 0.05))
 
     async def _unanswered(self, session_id: SessionId, row: InboxRow) -> Reply:
-        owned = await self._worker.store.head(session_id)
+        owned = await self.worker.store.head(session_id)
         return Reply(
             level="accepted",
             status=owned.head.status,
             session=session_id,
-            durability=self._worker.store.durability,
+            durability=self.worker.store.durability,
             position=owned.head.position,
             unreachable_since=row.put_at,
         )
@@ -104,9 +108,9 @@ class Control:
         until: Level,
         deadline: float,
     ) -> Reply:
-        worker = self._worker
+        worker = self.worker
         status, position = Status(outcome.status), outcome.position
-        running = outcome.running
+        running, unknown = outcome.running, outcome.unknown
         while until == "stopped" and _level(status, running) == "stopping":
             left = deadline - worker.clock.monotonic()
             if left <= 0:
@@ -114,7 +118,7 @@ class Control:
             await self._listen_to_owner(session_id, deltas=False)
             await watcher.wait(min(left, 0.1))
             session = await self.session(session_id)
-            status, position = session.status, session.position
+            status, position, unknown = session.status, session.position, session.lost
             driver = worker.driver(session_id)
             alive = {call.step for call in driver.running()} if driver else set(session.calls) - set(session.lost)
             running = tuple(call for call in running if call.step in alive)
@@ -127,12 +131,13 @@ class Control:
             position=position,
             pause=outcome.pause,
             running=running,
+            unknown=unknown,
             receipt=session.receipt if session else (),
         )
 
     async def _stopped_all_the_same(self, driver: Driver, error: StoreError) -> Reply:
         """The stop could not be written: the gate stays shut, what runs is stopped, and the answer says so."""
-        worker = self._worker
+        worker = self.worker
         driver.journal.give_up(error)
         driver.wake()
         deadline = worker.clock.monotonic() + worker.settings.cleanup
@@ -148,6 +153,36 @@ class Control:
             running=driver.running(),
         )
 
+    async def bear(self, child: SessionId, agent: Agent[object], goal: str, parent: SessionId) -> None:
+        """Create a child, queued and unowned, or find it as it is."""
+        try:
+            await self.worker.create(child, agent, goal, parent=parent)
+        except StoreError as error:
+            if error.code != "session_exists":
+                raise
+
+    async def set_going(self, child: SessionId, parent: SessionId, *, again: bool) -> None:
+        """Start a queued child, lift what its parent had stopped it with, and try a failed one ``again``."""
+        session = await self.session(child)
+        by = parent_name(parent)
+        command: AnyCommand | None = None
+        if session.status is Status.QUEUED:
+            await self.worker.attend(child, sponsor=self.worker.driver(parent))
+        elif session.pause is not None and session.pause.by == by:
+            command = cmd.Resume(id=CommandId(f"{by} resume {session.pause.id}"), by=by, pause=session.pause.id)
+        elif session.status is Status.HALTED and session.halted_by == by:
+            command = cmd.Lift(id=CommandId(f"{by} lift {session.halts}"), by=by, role="operate")
+        elif session.status is Status.FAILED and again:
+            command = cmd.Resume(id=CommandId(f"{by} again {session.position}"), by=by)
+        if command is not None:
+            with contextlib.suppress(Refused):  # somebody else was faster
+                await self.send(child, command, until="decided", wait=self.worker.settings.unreachable_after)
+
+    async def glance(self, child: SessionId) -> Session:
+        """A session as it is, from memory if it is driven here."""
+        driver = self.worker.driver(child)
+        return driver.journal.session if driver is not None else await self.session(child)
+
     async def session(self, session_id: SessionId) -> Session:
         """The session as its journal tells it: what is durable, and nothing else.
 
@@ -155,12 +190,12 @@ class Control:
             SessionNotFound: no such session.
             Damaged: its journal is damaged.
         """
-        owned = await self._worker.must_exist(session_id)
-        return (await load(self._worker.store, owned.head)).state.session
+        owned = await self.worker.must_exist(session_id)
+        return (await load(self.worker.store, owned.head)).state.session
 
     async def until_ended(self, session_id: SessionId) -> None:
         """Wait for the session's end."""
-        worker = self._worker
+        worker = self.worker
         with worker.fanout.watching(session_id) as watcher:
             while True:
                 if worker.driver(session_id) is None:  # a session that is driven here has not ended
@@ -169,6 +204,22 @@ class Control:
                         return
                     await self._listen_to_owner(session_id, deltas=False)
                 await watcher.wait(0.5)
+
+    async def inspect(self, session_id: SessionId, at: int | None) -> Inspection:
+        """The session as it was at a position, or as it is."""
+        owned = await self.worker.must_exist(session_id)
+        return await inspect(self.worker.store, owned.head, at)
+
+    async def fork(self, session_id: SessionId, new: SessionId, at: int | None, *, pause: AnyCommand | None) -> None:
+        """A new session that goes on from a point of this one; with ``pause`` it is paused before it begins."""
+        worker = self.worker
+        owned = await worker.must_exist(session_id)
+        head, rows = await forked(worker.store, owned.head, new, at)
+        await worker.store.create(head, rows, worker=None)
+        if pause is not None:
+            await worker.store.put(new, pause.id, encode_command(pause), worker.clock.now())
+        if worker.drives or pause is not None:
+            await worker.attend(new)
 
     async def watch(
         self,
@@ -182,7 +233,7 @@ class Control:
 
         Ends with the session, unless it is to ``follow`` into later turns.
         """
-        worker = self._worker
+        worker = self.worker
         await worker.must_exist(session_id)
         told = worker.clock.monotonic()
         await self._listen_to_owner(session_id, deltas=deltas)
@@ -206,7 +257,7 @@ class Control:
 
     async def _listen_to_owner(self, session_id: SessionId, *, deltas: bool) -> None:
         """Have a session's owner in another process tell this one when it moves."""
-        worker = self._worker
+        worker = self.worker
         if worker.driver(session_id) is not None:
             return
         owned = await worker.store.head(session_id)

@@ -22,6 +22,7 @@ from midcourse.ports.store import Deciding, InboxRow
 from midcourse.runtime.agent_task import AgentTask, Failed, Returned
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.calls import RunningCall
+from midcourse.runtime.children import Children
 from midcourse.runtime.gate import LETS_RUN, Gate
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.loading import content_of
@@ -29,6 +30,7 @@ from midcourse.runtime.outcomes import Outcome, encode_outcome, refusal
 from midcourse.runtime.run import INTERRUPT, Run
 from midcourse.runtime.steps import Steps
 from midcourse.runtime.surroundings import Surroundings
+from midcourse.runtime.watchdog import Blocked, task_name
 
 log = logging.getLogger("midcourse")
 
@@ -49,14 +51,17 @@ class Driver:
         *,
         gone: Callable[["Driver"], None],
         unavailable: AgentUnavailable | None = None,
+        sponsor: "Driver | None" = None,
     ) -> None:
         self.journal = journal
         self.gate = Gate(journal, is_fresh=around.is_fresh, stood=self.react)
         self._agent = agent
         self._unavailable = unavailable
+        self._sponsor = sponsor
         self._around = around
         self._gone = gone
         self._task = AgentTask(self.gate, cleanup=around.settings.cleanup, moved=self.react)
+        self._children = Children(journal, self.gate, around.tree, moved=self.react)
         self._steps = Steps(journal, self.gate, around, moved=self.react, diverged=self._diverged)
         self._over = False
         self._decided_through = 0
@@ -114,6 +119,7 @@ class Driver:
                 position=ahead.position,
                 pause=ahead.pause.id if ahead.pause else None,
                 running=self.running(),
+                unknown=ahead.lost,
             )
         return outcome, self.journal.append(*events, deciding=Deciding(row.id, encode_outcome(outcome)))
 
@@ -185,13 +191,29 @@ class Driver:
             self._ask_for_agent(self._task.ending)
         if self._unavailable is not None and self._task.ending is None:
             self.fail(self._unavailable.code, self._unavailable.message)
-        if self._agent is None or self.gate.draining:
+        if self._agent is None or self.gate.draining or not self._is_let_in(self._agent):
             return
         if self._task.is_alive:
             self.gate.look_again()
             self._soon(self._say_if_waiting)
-        elif self._task.ending is None and self._starting is None and self._may_start(self._agent):
+        # Cold and waiting, it lies in the store until somebody answers: to start it would undo its parking.
+        elif (
+            self._task.ending is None
+            and self._starting is None
+            and self.journal.session.status is not Status.WAITING
+            and self._may_start(self._agent)
+        ):
             self._starting = self._around.loop.create_task(self._start(self._agent))
+
+    def _is_let_in(self, agent: Agent[object]) -> bool:
+        """Whether it is the session's turn. Only who has not begun waits for one, and a child goes with its parent."""
+        session = self.journal.session
+        if session.parent is not None:
+            return session.status is not Status.QUEUED or self._sponsor is not None
+        if session.status is Status.QUEUED:
+            return self._around.admission.let_in(self, agent.name)
+        self._around.admission.entered(self.id)
+        return True
 
     def _soon(self, act: Callable[[], None]) -> None:
         """After those who were woken have had their chance to go on."""
@@ -214,7 +236,9 @@ class Driver:
         now = self._around.clock.now()
         later: list[float] = []
         for call in list(self.gate.begun.values()):
-            deadline = 0.0 if call.cut else self._deadline(call.step)
+            deadline = (
+                0.0 if call.cut else self._child_deadline() if call.kind == "child" else self._deadline(call.step)
+            )
             if deadline is not None and deadline <= now:
                 call.stop()
             elif deadline is not None:
@@ -237,6 +261,13 @@ class Driver:
         message = session.messages[call.redirected]
         return None if message.grace is None else message.at + message.grace
 
+    def _child_deadline(self) -> float | None:
+        """A call that waits for a child ends once the child has been stopped too, and never by a grace of its own."""
+        if self.gate.draining:
+            return 0.0
+        stops = self.journal.session.status in (Status.PAUSING, Status.CANCELLING, Status.HALTED)
+        return 0.0 if stops and self._children.have_stopped() else None
+
     def _look_again(self, why: str, delay: float) -> None:
         if why in self._timers:
             self._timers[why].cancel()
@@ -253,16 +284,18 @@ class Driver:
 
     def _finish_pause(self) -> None:
         """Nothing runs, and the agent stands still: the pause is complete."""
-        if self.gate.begun or self._task.is_in_its_own_code:
+        if not self._children.have_stopped() or self.gate.begun or self._task.is_in_its_own_code:
             return
         with self.journal.lock:
-            if self.journal.session.status is Status.PAUSING:
-                self.journal.append(ev.SessionPaused(unknown=self.journal.session.lost))
+            session = self.journal.session
+            if session.status is Status.PAUSING:
+                unreached = tuple(sorted(self._children.unreached))
+                self.journal.append(ev.SessionPaused(unknown=session.lost, unreached=unreached))
 
     def _finish_cancel(self) -> None:
         """Calls first, then the agent, then the receipt."""
         cancel = self.journal.session.cancel
-        if self.gate.begun or cancel is None:
+        if not self._children.have_stopped() or self.gate.begun or cancel is None:
             return
         if self._task.is_alive:
             left = cancel.since + cancel.grace - self._around.clock.now()
@@ -273,7 +306,8 @@ class Driver:
             return
         ended = [ev.ReceiptLine(step, name, "ended") for step, name in self._in_flight_at_cancel.items()]
         lost = [ev.ReceiptLine(call.step, call.name, "unknown") for call in self.journal.session.calls.values()]
-        self._let_go(ev.SessionCancelled(receipt=(*ended, *lost)))
+        unreached = tuple(sorted(self._children.unreached))
+        self._let_go(ev.SessionCancelled(receipt=(*ended, *lost), unreached=unreached))
 
     def _fail(self, failure: Failed) -> None:
         if self.gate.begun or self._task.is_alive:  # what is in flight ends by itself; its result is kept
@@ -318,9 +352,10 @@ class Driver:
         except MidcourseError as error:
             self._task.end_with(Failed(error.code, error.message))
         else:
-            with self.journal.lock:
-                if self.journal.session.status is Status.QUEUED:
-                    self.journal.note(ev.SessionStarted())
+            if not self._begin():
+                self._starting = None
+                self._let_go()
+                return
             self.touch()
             run = Run(
                 self.journal,
@@ -330,10 +365,33 @@ class Driver:
                 state=state,
                 touch=self.touch,
             )
-            self._task.start(agent.name, lambda: agent.function(run), lambda: run.state)
+            name = task_name(self.id, "agent")
+            self._task.start(agent.name, lambda: agent.function(run), lambda: run.state, task_name=name)
         finally:
             self._starting = None
         self.react()
+
+    def _begin(self) -> bool:
+        """Journal the start, if this is one. A child starts only while its parent's gate is open."""
+        if self.journal.session.status is not Status.QUEUED:
+            return True
+        if self._sponsor is None:
+            self._note_start()
+            return True
+        return self._sponsor.while_open(self._note_start)
+
+    def _note_start(self) -> None:
+        with self.journal.lock:
+            if self.journal.session.status is Status.QUEUED:
+                self.journal.note(ev.SessionStarted())
+
+    def while_open(self, act: Callable[[], None]) -> bool:
+        """Do it if the gate stands open, and tell whether it did."""
+        with self.journal.lock:
+            if not self.gate.is_open:
+                return False
+            act()
+            return True
 
     def _ask_for_agent(self, interrupt: Interrupt) -> None:
         """The agent raised ``Interrupt``: ask, and start it again once there is an answer."""
@@ -377,6 +435,12 @@ class Driver:
         self._last_run_call = self._around.clock.monotonic()
         self._silence_told = False
 
+    def name_as_blocking(self, blocked: Blocked) -> None:
+        """Say that this session's code holds the loop. On the control loop."""
+        with self.journal.lock:
+            if self.journal.session.status not in ENDED and not self.journal.broken and not self.journal.leaving:
+                self.journal.append(ev.LoopBlocked(seconds=blocked.seconds, where=blocked.where))
+
     def name_if_silent(self) -> None:
         """Name an agent that has made no ``run.*`` call for long. Called now and then, on the control loop."""
         with self.journal.lock:
@@ -405,12 +469,16 @@ class Driver:
     def _let_go_if_nothing_lives(self) -> None:
         """Park what has rested long enough, and let a session go once nothing of it is in memory."""
         session = self.journal.session
+        if session.status in RESTS:
+            self._around.admission.left(self.id)
         if self.gate.begun or self._starting is not None:
             return
         if self._task.is_alive:
             self._consider_parking()
             return
         match session.status:
+            case Status.HALTED if not self._children.have_stopped():
+                pass
             case Status.PAUSED | Status.WAITING | Status.HALTED:
                 self.journal.save_snapshot()
                 self._let_go(ev.SessionParked())
@@ -419,12 +487,16 @@ class Driver:
                     self._complete(self._task.ending)
                 elif self.gate.draining:
                     self._let_go(ev.SessionParked())
-                elif self._agent is None and self._unavailable is None:
+                elif (self._agent is None and self._unavailable is None) or self._waits_for_its_parent():
                     self._let_go()
             case Status.COMPLETED | Status.FAILED | Status.CANCELLED:
                 self._let_go()
             case _:
                 pass
+
+    def _waits_for_its_parent(self) -> bool:
+        session = self.journal.session
+        return session.parent is not None and session.status is Status.QUEUED and self._sponsor is None
 
     def _consider_parking(self) -> None:
         """A warm session that has rested long enough is taken down, to be started cold when it is resumed."""
@@ -479,6 +551,7 @@ class Driver:
 
     def _end(self) -> None:
         self._over = True
+        self._around.admission.left(self.id)
         for timer in self._timers.values():
             timer.cancel()
         self._gone(self)

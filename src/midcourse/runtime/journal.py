@@ -221,4 +221,5 @@ def head_of(session: Session, digest: bytes) -> Head:
         cost=session.cost,
         finished_steps=session.finished_steps,
         wake_at=min(deadlines) if deadlines else None,
+        parent=session.parent,
     )

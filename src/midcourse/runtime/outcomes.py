@@ -5,7 +5,7 @@ from typing import Literal
 import msgspec
 
 from midcourse.core.events import ReceiptLine
-from midcourse.core.ids import PauseId, Position, SessionId
+from midcourse.core.ids import PauseId, Position, SessionId, StepId
 from midcourse.errors import MidcourseError, Refused
 from midcourse.ports.store import Durability
 from midcourse.runtime.calls import RunningCall
@@ -24,6 +24,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     position: Position = Position(0)
     pause: PauseId | None = None
     running: tuple[RunningCall, ...] = ()
+    unknown: tuple[StepId, ...] = ()
 
 
 _encoder = msgspec.json.Encoder()
@@ -63,6 +64,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     """A control's answer: what is known, and never more.
 
     ``level`` is how far it has got; ``running`` lists every call that had begun and was not known to have ended;
+    ``unknown`` are calls that were lost with their process, so that nobody can say how they ended;
     ``durability`` is what the answer survives (``durable`` False: the write failed, and it was stopped all the same);
     ``unreachable_since`` is set when the owner is silent.
     """
@@ -75,6 +77,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     position: Position = Position(0)
     pause: PauseId | None = None
     running: tuple[RunningCall, ...] = ()
+    unknown: tuple[StepId, ...] = ()
     unreachable_since: float | None = None
     receipt: tuple[ReceiptLine, ...] = ()
 
@@ -84,4 +87,5 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
         if self.unreachable_since is not None:
             return f"{self.level}, owner not reachable since {self.unreachable_since:.3f}"
         still = f", still running: {', '.join(call.name for call in self.running)}" if self.running else ""
-        return f"{self.level}, {self.status}{still}"
+        lost = f", effects in flight unknown: {', '.join(self.unknown)}" if self.unknown else ""
+        return f"{self.level}, {self.status}{still}{lost}"

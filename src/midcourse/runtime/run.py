@@ -15,6 +15,7 @@ from midcourse.core.session import Message, Status
 from midcourse.core.steps import check_name, step_id
 from midcourse.errors import AskExpired, InterruptRequested, InvalidInput, MisusedRun
 from midcourse.ports.clock import Clock
+from midcourse.runtime.agents import Agent
 from midcourse.runtime.calls import in_a_step
 from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
@@ -100,6 +101,30 @@ class Run:
         inside ``body``. With ``on_cut="continue"`` the next call finds the text so far in ``current_call().prefix``.
         """
         return cast("str", await self._submit(name, "model", body, arguments, key, on_redirect, on_cut))
+
+    async def spawn(self, agent: "Agent[T]", goal: str, *, key: str | None = None) -> T:
+        """Have another agent do it, as a child session of its own, and return its result.
+
+        A stop of this session reaches the child, a resume lifts only the pause it caused, the child's asks are shown
+        here too, and its cost is added to this session's.
+
+        Raises:
+            StepError: the child failed or was cancelled; ``kind`` is ``ChildError``.
+        """
+        self._enter("run.spawn")
+        name = f"spawn {agent.name}"
+        identity = self._identity(name, key)
+        spelled = canonical((agent.name, goal))
+        step = Step(
+            id=identity,
+            name=name,
+            kind="child",
+            digest=digest_of(spelled),
+            arguments=preview(spelled),
+            body=lambda: None,
+            child=(cast("Agent[object]", agent), goal),
+        )
+        return cast("T", await self._wait(identity, step))
 
     async def _submit(
         self,

@@ -17,6 +17,10 @@ class Settings:
     """Seconds after which an owner that does not decide a command is called not reachable."""
     poll: float = 0.5
     """Seconds between two looks for what a lost wake-up would have told."""
+    blocked_after: float = 1.0
+    """Seconds that code may hold the event loop before the session it belongs to is named."""
+    max_running: int | None = None
+    """Sessions that may run at once in this process; the others wait in a queue. None: as many as come."""
     segment_tokens: int = 100
     """Streamed pieces after which a durable segment is written."""
     segment_seconds: float = 0.25

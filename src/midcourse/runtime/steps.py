@@ -9,12 +9,13 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextvars import copy_context
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any, Literal, cast
 
 from midcourse.core import events as ev
 from midcourse.core.codec import NOTHING, Value, decode, encode, value_of
-from midcourse.core.ids import StepId, ask_id
-from midcourse.core.session import Status
+from midcourse.core.ids import StepId, ask_id, child_id
+from midcourse.core.session import ENDED, Session, Status
 from midcourse.core.steps import StepRecord, check_same
 from midcourse.errors import (
     AskExpired,
@@ -25,13 +26,16 @@ from midcourse.errors import (
     MisusedRun,
     Redirected,
     StepError,
+    words_of,
 )
 from midcourse.ports.bus import Delta
+from midcourse.runtime.agents import Agent
 from midcourse.runtime.calls import Call, CurrentCall, enter
 from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.loading import content_of
 from midcourse.runtime.surroundings import Surroundings
+from midcourse.runtime.watchdog import task_name
 
 OnRedirect = Literal["again", "raise"]
 OnCut = Literal["regenerate", "continue"]
@@ -58,6 +62,7 @@ class Step:
     digest: str
     arguments: str
     body: Callable[[], object]
+    child: "tuple[Agent[object], str] | None" = None
     returns: Any = Any
     on_redirect: OnRedirect = "again"
     on_cut: OnCut = "regenerate"
@@ -109,28 +114,39 @@ class Steps:
         self._moved = moved
         self._diverged = diverged
         self._tasks: set[asyncio.Task[None]] = set()
+        self._waiters: dict[StepId, list[asyncio.Future[Any]]] = {}
 
     def submit(self, wanted: Step | Question) -> "asyncio.Future[Any]":
         """Perform it in a task of the driver; the future is for the agent to wait on."""
+        if wanted.id in self._waiters:
+            # The agent had given up waiting, and asks for it again while it is under way: it is the same call.
+            self._waiters[wanted.id].append(wanted.waiter)
+            return wanted.waiter
+        self._waiters[wanted.id] = [wanted.waiter]
         perform = self._perform(wanted) if isinstance(wanted, Step) else self._question(wanted)
-        task = asyncio.get_running_loop().create_task(self._deliver(wanted.waiter, perform))
+        name = task_name(self._journal.session.id, f"step {wanted.id}")
+        task = asyncio.get_running_loop().create_task(self._deliver(wanted.id, perform), name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return wanted.waiter
 
-    async def _deliver(self, waiter: "asyncio.Future[Any]", perform: Awaitable[object]) -> None:
+    async def _deliver(self, identity: StepId, perform: Awaitable[object]) -> None:
         try:
             value = await perform
         except asyncio.CancelledError:
-            waiter.cancel()
+            for waiter in self._waiting_for(identity):
+                waiter.cancel()
             raise
         except BaseException as error:  # noqa: BLE001 - it is the agent's to see, stops included
-            if not waiter.done():
+            for waiter in self._waiting_for(identity):
                 waiter.set_exception(error)
                 waiter.exception()  # the agent may have given up waiting: that is not an error of its own
         else:
-            if not waiter.done():
+            for waiter in self._waiting_for(identity):
                 waiter.set_result(value)
+
+    def _waiting_for(self, identity: StepId) -> list["asyncio.Future[Any]"]:
+        return [waiter for waiter in self._waiters.pop(identity) if not waiter.done()]
 
     # ---- steps
 
@@ -156,7 +172,7 @@ class Steps:
             self._journal_end(step, call, ended)
             self._moved()
             if ended.error is not None:
-                raise _step_error(step, type(ended.error).__name__, str(ended.error)) from ended.error
+                raise _step_error(step, type(ended.error).__name__, words_of(ended.error)) from ended.error
             if ended.streamed:
                 return self._journal.log.steps[step.id].text
             if ended.content is not None:
@@ -222,6 +238,8 @@ class Steps:
         try:
             if step.kind == "model":
                 await self._consume(step, call, ended)
+            elif step.child is not None:
+                await self._tend(step, call, ended, *step.child)
             else:
                 result = await self._invoke(step.body, call)
                 ended.content = encode(result, what=f"The result of step '{step.name}'")
@@ -272,8 +290,11 @@ class Steps:
                 )
                 self._open(question)
             elif ended.error is not None:
-                kind, detail = type(ended.error).__name__, str(ended.error)[:10_000]
-                journal.note(ev.StepFailed(step=step.id, attempt=attempt, kind=kind, detail=detail))
+                kind, detail = type(ended.error).__name__, words_of(ended.error)
+                failed = ev.StepFailed(
+                    step=step.id, attempt=attempt, kind=kind, detail=detail, cost=ended.cost, tokens=ended.tokens
+                )
+                journal.note(failed)
             else:
                 value, blob = value_of(ended.content) if ended.content is not None else (NOTHING, None)
                 finished = ev.StepFinished(
@@ -310,21 +331,18 @@ class Steps:
         try:
             async for piece in source:
                 if isinstance(piece, StreamEnd):
-                    end = piece
+                    end = _checked_end(step, piece)
                     continue
-                if not isinstance(piece, str):
-                    raise MisusedRun(
-                        f"Step '{step.name}' streamed a {type(piece).__name__}; a stream yields str pieces "
-                        "and, at the end, at most one StreamEnd.",
-                        code="bad_stream",
-                    )
+                # Before it becomes part of a segment: one that could not be written would hold up the stop that cuts it.
+                text = _checked_piece(step, piece)
                 await self._gate.until_fresh()
                 with self._journal.lock:
                     if call.cut:
                         call.stopped = True
                         raise asyncio.CancelledError
-                    offset = call.write(piece)
-                self._around.fanout.preview(Delta(self._journal.session.id, step.id, call.attempt, offset, piece))
+                    offset = call.write(text)
+                    # Under the lock: no preview comes after the decision of a stop.
+                    self._around.fanout.preview(Delta(self._journal.session.id, step.id, call.attempt, offset, text))
                 if len(call.tail) >= self._around.settings.segment_tokens:
                     self._flush(call)
                 elif flush is None or flush.when() <= asyncio.get_running_loop().time():
@@ -348,6 +366,48 @@ class Steps:
             if call.step in self._gate.begun and not self._journal.broken:
                 for segment in call.take_tail():
                     self._journal.note(segment)
+
+    # ---- children
+
+    async def _tend(self, step: Step, call: Call, ended: _Ended, agent: Agent[object], goal: str) -> None:
+        """Have a child do it: create it, set it going, pass its asks on, and take its result and its cost."""
+        journal, tree = self._journal, self._around.tree
+        parent, child = journal.session.id, child_id(journal.session.id, step.id)
+        call.is_bearing = True
+        try:
+            await tree.bear(child, agent, goal, parent)
+        finally:
+            call.is_bearing = False
+            self._moved()
+        await tree.set_going(child, parent, again=journal.log.steps[step.id].again)
+        with self._around.fanout.watching(child) as watcher:
+            while True:
+                session = await tree.glance(child)
+                self._pass_on_asks(session)
+                if session.status in ENDED:
+                    break
+                await watcher.wait(1.0)
+        record = journal.log.steps[step.id]
+        ended.cost, ended.tokens = session.cost - record.cost, session.tokens - record.tokens
+        if session.status is not Status.COMPLETED or session.result is None:
+            why = session.failure.message if session.failure else "it was cancelled"
+            raise ChildError(f"child '{child}' ended as {session.status}: {why}")
+        ended.content = await content_of(self._around.store, session.result)
+
+    def _pass_on_asks(self, child: Session) -> None:
+        """What a child asks, this session's people see: its own asks and those of its children."""
+        journal = self._journal
+        asked = {(child.id, ask.id): (ask.reason, ask.prompt) for ask in child.asks}
+        asked |= {(ask.child, ask.ask): (ask.reason, ask.prompt) for ask in child.child_asks}
+        with journal.lock:
+            known = {
+                (ask.child, ask.ask) for ask in journal.session.child_asks if f"{ask.child}.".startswith(f"{child.id}.")
+            }
+            for owner, ask in known - set(asked):
+                journal.note(ev.ChildAskClosed(child=owner, ask=ask))
+            for owner, ask in sorted(set(asked) - known):
+                reason, prompt = asked[owner, ask]
+                journal.note(ev.ChildAsked(child=owner, ask=ask, reason=reason, prompt=prompt))
 
     # ---- asks
 
@@ -424,9 +484,41 @@ class Steps:
         return Redirected(sentence, instruction=said.text, level=said.level, partial=partial)
 
 
+class ChildError(Exception):
+    """A child ended without a result. The agent sees it as a ``StepError`` of this kind."""
+
+
 def interrupt_id(step: StepId, attempt: int) -> StepId:
     """The identity of the ask that an attempt's ``Interrupt`` opened."""
     return StepId(f"{step}?{attempt}")
+
+
+def _checked_piece(step: Step, piece: object) -> str:
+    if not isinstance(piece, str):
+        raise MisusedRun(
+            f"Step '{step.name}' streamed a {type(piece).__name__}; a stream yields str pieces "
+            "and, at the end, at most one StreamEnd.",
+            code="bad_stream",
+        )
+    if not piece.isascii():
+        try:
+            piece.encode()
+        except UnicodeEncodeError as error:
+            raise MisusedRun(
+                f"Step '{step.name}' streamed text that is not Unicode ({error.reason}), which cannot be journaled. "
+                "Put the halves of a surrogate pair together before yielding them.",
+                code="bad_stream",
+            ) from error
+    return piece
+
+
+def _checked_end(step: Step, end: StreamEnd) -> StreamEnd:
+    if not isfinite(end.cost):
+        raise MisusedRun(
+            f"Step '{step.name}' ended with a cost of {end.cost}, which cannot be journaled. Give a finite number.",
+            code="bad_stream",
+        )
+    return end
 
 
 def _step_error(step: Step, kind: str, detail: str) -> StepError:

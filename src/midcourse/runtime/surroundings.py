@@ -4,11 +4,38 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from typing import Protocol
 
+from midcourse.core.commands import AnyCommand
+from midcourse.core.ids import SessionId
+from midcourse.core.session import Session
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Store
+from midcourse.runtime.admission import Admission
+from midcourse.runtime.agents import Agent
 from midcourse.runtime.fanout import Fanout
+from midcourse.runtime.outcomes import Level, Reply
 from midcourse.runtime.settings import Settings
+
+
+class Tree(Protocol):
+    """What a session can do about its children, whichever process drives them."""
+
+    async def bear(self, child: SessionId, agent: Agent[object], goal: str, parent: SessionId) -> None:
+        """Create the child, queued and unowned, or find it as it is."""
+        ...
+
+    async def set_going(self, child: SessionId, parent: SessionId, *, again: bool) -> None:
+        """Start a queued child, lift what its parent had stopped it with, and try a failed one ``again``."""
+        ...
+
+    async def glance(self, child: SessionId) -> Session:
+        """The child as it is, at the least cost."""
+        ...
+
+    async def send(self, session_id: SessionId, command: AnyCommand, *, until: Level, wait: float) -> Reply:
+        """Send a command to any session."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,3 +49,5 @@ class Surroundings:
     threads: Executor
     loop: asyncio.AbstractEventLoop
     is_fresh: Callable[[], bool]
+    admission: Admission
+    tree: Tree

@@ -22,6 +22,7 @@ from midcourse.errors import AgentUnavailable, Damaged, MidcourseError, OwnerAli
 from midcourse.ports.bus import Bus, Delta, Grown, Note, Wake, Watch
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Deciding, Owned, Store
+from midcourse.runtime.admission import Admission
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.driver import Driver
 from midcourse.runtime.fanout import Fanout
@@ -29,7 +30,8 @@ from midcourse.runtime.journal import Journal, head_of
 from midcourse.runtime.loading import Loaded, load
 from midcourse.runtime.outcomes import encode_outcome, refusal
 from midcourse.runtime.settings import Settings
-from midcourse.runtime.surroundings import Surroundings
+from midcourse.runtime.surroundings import Surroundings, Tree
+from midcourse.runtime.watchdog import Watchdog
 
 log = logging.getLogger("midcourse")
 
@@ -70,8 +72,9 @@ class Worker:
 
     # ---- life
 
-    async def open(self) -> None:
+    async def open(self, tree: Tree) -> None:
         """Become a worker of the store, and begin to listen and to sweep."""
+        self._watchdog = Watchdog(self.clock, self.settings.blocked_after)
         self._around = Surroundings(
             store=self.store,
             clock=self.clock,
@@ -80,6 +83,8 @@ class Worker:
             threads=self._threads,
             loop=asyncio.get_running_loop(),
             is_fresh=self._is_fresh,
+            admission=Admission(self.settings.max_running),
+            tree=tree,
         )
         await self.store.enlist(self.id, self.bus.address)
         self._control = asyncio.new_event_loop()
@@ -92,18 +97,21 @@ class Worker:
 
     async def close(self, grace: float) -> None:
         """Let every session go at its next safe point, calls in flight within ``grace`` seconds; stop listening."""
+        if self._closing:
+            return
         self._closing = True
+        # The listener first: a session that it is just taking is among the drivers then.
+        self._nudge()
+        await asyncio.to_thread(self._thread.join)
         until = self.clock.now() + grace
         for driver in self.drivers():
             driver.drain(until)
         patience = self.clock.monotonic() + grace + 2 * self.settings.cleanup
-        # noqa below: drivers end by themselves, each in its own time, and this is the end of the program.
+        # Looked at, not waited for: drivers end by themselves, each in its own time.
         while any(not driver.is_over for driver in self.drivers()) and self.clock.monotonic() < patience:  # noqa: ASYNC110
             await asyncio.sleep(0.002)
         for driver in self.drivers():
             log.error("session %s: still running: %s", driver.id, ", ".join(call.name for call in driver.running()))
-        self._control.call_soon_threadsafe(self._noted.set)
-        await asyncio.to_thread(self._thread.join)
         self.bus.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
         await self.store.close()
@@ -119,8 +127,10 @@ class Worker:
 
     # ---- sessions
 
-    async def create(self, session_id: SessionId, agent: Agent[object], goal: str) -> None:
-        """Store a new session and, in a process that drives, begin it."""
+    async def create(
+        self, session_id: SessionId, agent: Agent[object], goal: str, *, parent: SessionId | None = None
+    ) -> None:
+        """Store a new session and, in a process that drives, begin it. A child is begun by its parent, later."""
         event = SessionCreated(
             agent=agent.name,
             agent_version=agent.version,
@@ -128,19 +138,22 @@ class Worker:
             origin=agent.origin,
             resumable=agent.resumable,
             goal=goal,
+            parent=parent,
         )
         at = self.clock.now()
         content = encode_record(Record(at, event))
         state = first(session_id, at, event, content)
         rows = [(Position(1), content, state.digest)]
-        worker = self.id if self.drives else None
+        worker = self.id if self.drives and parent is None else None
+        self._born_here.add(session_id)
         epoch = await self.store.create(head_of(state.session, state.digest), rows, worker=worker)
-        if self.drives:
-            self._born_here.add(session_id)
+        if worker is not None:
             self._drive(Loaded(state, 0), epoch)
 
-    async def attend(self, session_id: SessionId) -> None:
+    async def attend(self, session_id: SessionId, sponsor: Driver | None = None) -> None:
         """Take a session nobody alive owns, decide its inbox, and drive it on or let it go again.
+
+        ``sponsor`` is the parent of a child that has not begun: only its parent begins it.
 
         Raises:
             Damaged: its journal is damaged; it is marked as failed.
@@ -151,7 +164,7 @@ class Worker:
                 return
             self._attending.add(session_id)
         try:
-            driver = await self._take(session_id)
+            driver = await self._take(session_id, sponsor)
         except OwnerAlive:
             return
         finally:
@@ -160,7 +173,7 @@ class Worker:
         await driver.settle()
         driver.wake()
 
-    async def _take(self, session_id: SessionId) -> Driver:
+    async def _take(self, session_id: SessionId, sponsor: Driver | None) -> Driver:
         epoch = self._broken.get(session_id)
         if epoch is None:
             owned = await self.store.take(session_id, self.id)
@@ -173,14 +186,14 @@ class Worker:
         except Damaged as error:
             await self._bury(owned, error)
             raise
-        driver = self._drive(loaded, owned.epoch, awake=False)
+        driver = self._drive(loaded, owned.epoch, awake=False, sponsor=sponsor)
         with driver.journal.lock:
             lost = tuple(driver.journal.session.calls)
             driver.journal.append(ev.SessionTaken(epoch=owned.epoch, worker=self.id, lost=lost))
         self._broken.pop(session_id, None)
         return driver
 
-    def _drive(self, loaded: Loaded, epoch: Epoch, *, awake: bool = True) -> Driver:
+    def _drive(self, loaded: Loaded, epoch: Epoch, *, awake: bool = True, sponsor: Driver | None = None) -> Driver:
         session = loaded.state.session
         journal = Journal(
             self.store,
@@ -201,7 +214,7 @@ class Worker:
                 "the top level of a module and start a new session.",
                 session_id=session.id,
             )
-        driver = Driver(journal, agent, self._around, gone=self._forget, unavailable=unavailable)
+        driver = Driver(journal, agent, self._around, gone=self._forget, unavailable=unavailable, sponsor=sponsor)
         with self._lock:
             self._drivers[session.id] = driver
         if awake:
@@ -320,9 +333,20 @@ class Worker:
         await asyncio.gather(*(self._carefully(self._read_mail(driver)) for driver in mail))
         for driver in self.drivers():
             driver.name_if_silent()
+        self._name_who_blocks()
         for session_id in list(self._broken):
             if session_id not in self._drivers:
                 await self._carefully(self.attend(session_id))
+
+    def _name_who_blocks(self) -> None:
+        blocked = self._watchdog.look()
+        if blocked is None:
+            return
+        driver = self._drivers.get(blocked.session) if blocked.session else None
+        whose = f"session {blocked.session}" if driver else "code outside any session"
+        log.warning("%s has held its event loop for %.1f s: %s", whose, blocked.seconds, blocked.where)
+        if driver is not None:
+            driver.name_as_blocking(blocked)
 
     async def _read_mail(self, driver: Driver) -> None:
         try:
@@ -339,8 +363,11 @@ class Worker:
 
     def _can_help(self, owned: Owned) -> bool:
         """A session that only needs its agent is left to a process that has it."""
-        needs_agent = owned.head.status in (Status.RUNNING, Status.QUEUED)
-        return not needs_agent or owned.head.agent in self.agents or owned.pending
+        head = owned.head
+        if owned.pending or head.status not in (Status.RUNNING, Status.QUEUED):
+            return True
+        waits_for_its_parent = head.parent is not None and head.status == Status.QUEUED
+        return head.agent in self.agents and not waits_for_its_parent
 
     async def must_exist(self, session_id: SessionId) -> Owned:
         """The session's head and owner.

@@ -70,7 +70,6 @@ def nested(depth: int) -> object:
 @pytest.mark.parametrize(
     "value",
     [None, True, 0, -1, 2**80, 1.5, -0.0, 1e300, "", "é\u0000\U0001f600", [], {}, {"a": [1, {"b": None}]}, nested(200)],
-    ids=repr,
 )
 def test_a_json_like_value_comes_back_as_it_was(value: object) -> None:
     assert decode(encode(value, what="it")) == value
@@ -119,7 +118,7 @@ def test_what_cannot_be_journaled_is_named_with_its_place(value: object, named: 
 
 
 def test_a_wide_value_is_not_taken_for_a_deep_one() -> None:
-    wide = [{"text": "]]][[[\\\"{"} for _ in range(1000)]
+    wide = [{"text": ']]][[[\\"{'} for _ in range(1000)]
 
     assert decode(encode(wide, what="it")) == wide
 
@@ -194,7 +193,6 @@ def test_a_checksum_knows_the_borders_of_its_parts() -> None:
         ({"a": "\ud800"}, {"a": "\ud800"}),
         (Model(a=1, b=2), Model(b=2, a=1)),
     ],
-    ids=repr,
 )
 def test_arguments_that_mean_the_same_have_one_spelling(one: object, same: object) -> None:
     assert canonical(one) == canonical(same)
@@ -223,7 +221,6 @@ def test_arguments_that_mean_the_same_have_one_spelling(one: object, same: objec
         (Point({3: 1}), Point({3: 2})),
         (Opaque(), Duck),
     ],
-    ids=repr,
 )
 def test_arguments_that_differ_have_different_spellings(one: object, other: object) -> None:
     assert canonical(one) != canonical(other)
@@ -235,7 +232,7 @@ def test_arguments_that_went_through_the_journal_are_spelled_as_before() -> None
     assert canonical(decode(encode(arguments, what="it"))) == canonical(arguments)
 
 
-@pytest.mark.parametrize("arguments", [Opaque(), Moody(), {Opaque(): 1}, "\ud800", math.nan, lambda: 1], ids=repr)
+@pytest.mark.parametrize("arguments", [Opaque(), Moody(), {Opaque(): 1}, "\ud800", math.nan, lambda: 1])
 def test_whatever_the_arguments_are_their_spelling_is_json(arguments: object) -> None:
     msgspec.json.decode(canonical(arguments))
     assert isinstance(preview(canonical({"token": arguments})), str)
@@ -279,7 +276,6 @@ def test_a_preview_is_short() -> None:
         ["-----BEGIN RSA PRIVATE KEY-----\nhunter2"],
         [{"password": "x" * 5000}, {"token": "hunter2"}],
     ],
-    ids=repr,
 )
 def test_what_looks_like_a_secret_is_left_out_of_a_preview(arguments: object) -> None:
     shown = preview(canonical(arguments))

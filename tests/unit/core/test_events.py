@@ -12,7 +12,7 @@ from midcourse.core import events as ev
 from midcourse.core.events import Record, decode_record, encode_record
 from midcourse.core.ids import Position
 from midcourse.errors import Damaged, Unencodable
-from tests.unit.core.stories import FETCH, asked, finished, value
+from tests.unit.core.stories import FETCH, asked, value
 
 EVERY: Final[tuple[type[ev.AnyEvent], ...]] = get_args(ev.AnyEvent)
 
@@ -43,11 +43,11 @@ def test_an_event_names_its_type_without_the_version() -> None:
 
 def test_an_event_cannot_be_edited() -> None:
     with pytest.raises(AttributeError):
-        ev.SessionFailed(code="a", message="b").code = "c"  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
+        ev.SessionFailed(code="a", message="b").code = "c"  # type: ignore[misc]
 
 
 def test_a_record_says_when_and_what() -> None:
-    content = encode_record(Record(12.5, finished(json='{"rows":[1,2]}')))
+    content = encode_record(Record(12.5, ev.StepFinished(step=FETCH, attempt=1, value=value('{"rows":[1,2]}'))))
 
     assert msgspec.json.decode(content) == {
         "at": 12.5,
@@ -105,7 +105,10 @@ def _from_2_to_today(event: dict[str, Any]) -> dict[str, Any]:
 
 
 CHAIN: Final = {"chapter.closed@1": _from_1_to_2, "chapter.closed@2": _from_2_to_today}
-OLD: Final = b'{"at":3.0,"event":{"type":"chapter.closed@1","step":"1/fetch#0","length":7,"text":{"big":1180591620717411303424}}}'
+OLD: Final = (
+    b'{"at":3.0,"event":{"type":"chapter.closed@1","step":"1/fetch#0","length":7,'
+    b'"text":{"big":1180591620717411303424}}}'
+)
 
 
 def test_an_old_version_is_read_as_todays_through_every_version_between() -> None:
@@ -120,9 +123,7 @@ def test_an_old_version_is_read_as_todays_through_every_version_between() -> Non
 def test_a_version_between_is_read_as_well() -> None:
     between = b'{"at":3.0,"event":{"type":"chapter.closed@2","step":"1/fetch#0","pages":7,"text":"t"}}'
 
-    assert decode_record(between, CHAIN).event == ev.StepFinished(
-        step=FETCH, attempt=1, tokens=7, value=value('"t"')
-    )
+    assert decode_record(between, CHAIN).event == ev.StepFinished(step=FETCH, attempt=1, tokens=7, value=value('"t"'))
 
 
 def test_upcasting_is_pure() -> None:
@@ -162,7 +163,9 @@ def test_every_upcaster_starts_at_a_version_of_the_past() -> None:
     ],
     ids=lambda given: str(given)[:60],
 )
-def test_what_no_known_version_wrote_is_refused_with_a_sentence_that_says_what_to_do(content: bytes, named: str) -> None:
+def test_what_no_known_version_wrote_is_refused_with_a_sentence_that_says_what_to_do(
+    content: bytes, named: str
+) -> None:
     with pytest.raises(Damaged, match="upgrade this program, or restore the store from a backup") as caught:
         decode_record(content, CHAIN)
 

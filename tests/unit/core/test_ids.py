@@ -12,7 +12,8 @@ def test_the_name_of_a_pause_or_an_ask_tells_its_ordinal(ordinal: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "pause", "pause_", "pause_x", "pause_-1", "pause_1.0", "pause_١", "pause_1_2", "pause_" + "9" * 10]
+    "name",
+    ["", "pause", "pause_", "pause_x", "pause_-1", "pause_1.0", "pause_\u0661", "pause_1_2", "pause_" + "9" * 10],
 )
 def test_what_is_no_such_name_has_no_ordinal(name: str) -> None:
     assert ordinal_of(name) is None

@@ -7,34 +7,39 @@ from pathlib import Path
 
 from midcourse.errors import Damaged, MidcourseError, StoreError, StoreFull, StoreUnavailable
 
+Failure = sqlite3.Error | UnicodeDecodeError
+"""What Python's sqlite3 raises. The latter when the text of a damaged file, or of an error about it, is no text."""
+FAILURES = (sqlite3.Error, UnicodeDecodeError)
+
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})
 _SOME_ROOM = 1024 * 1024
 
 
-def code_of(error: sqlite3.Error) -> int:
+def code_of(error: Failure) -> int:
     """SQLite's primary result code; 0 where Python's own module raised the error."""
     return int(getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
 
 
-def is_busy(error: sqlite3.Error) -> bool:
+def is_busy(error: Failure) -> bool:
     """Whether another connection was in the way, so that it is worth trying again."""
     return code_of(error) in _BUSY
 
 
-def explained(error: sqlite3.Error, path: Path) -> MidcourseError:
+def explained(error: Failure, path: Path) -> MidcourseError:
     """``error`` as people and programs can use it, with the original as its cause."""
     explanation = _explained(error, path)
     explanation.__cause__ = error
     return explanation
 
 
-def _explained(error: sqlite3.Error, path: Path) -> MidcourseError:
+def _explained(error: Failure, path: Path) -> MidcourseError:
     code = code_of(error)
     if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _no_room(path)):
         return StoreFull(
             f"No space is left for {path}; nothing was written. Free some space there and try again.", path=str(path)
         )
-    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or "decode to UTF-8" in str(error):
+    no_text = isinstance(error, UnicodeDecodeError) or "decode to UTF-8" in str(error)
+    if no_text or code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return Damaged(
             f"{path} is damaged ({error}). Stop using it and restore it from a backup; nothing of it is followed.",
             path=str(path),

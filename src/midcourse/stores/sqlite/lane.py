@@ -89,7 +89,7 @@ class Lane(Generic[C]):
     def refuse(self, error: Exception) -> "asyncio.Future[Any]":
         """The answer to work that is not enqueued."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        future.set_exception(error)
+        future.set_exception(error if generation() == self._generation else self._forked())
         return future
 
     def _forked(self) -> StoreUnavailable:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from midcourse.errors import Damaged, MidcourseError, StoreUnavailable
 from midcourse.stores.sqlite.durability import Wanted, set_durability
-from midcourse.stores.sqlite.failures import code_of, explained
+from midcourse.stores.sqlite.failures import FAILURES, Failure, code_of, explained
 from midcourse.stores.sqlite.statements import SCHEMA
 from midcourse.stores.sqlite.turn import Turn, patiently
 
@@ -63,7 +63,7 @@ def open_store(
             reader.execute("PRAGMA query_only = 1")
             patiently(lambda: reader.execute("SELECT count(*) FROM meta").fetchone(), path)
             turn = Turn(path, workers_folder(path) / "turn", patience)
-        except sqlite3.Error as error:
+        except FAILURES as error:
             raise _unusable(error, path) from error
         except OSError as error:
             raise _forbidden(path, f"{workers_folder(path)} cannot be used ({error.strerror})") from error
@@ -169,8 +169,16 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
             f"{path} was written by a newer Midcourse (schema {version}; this one knows {SCHEMA_VERSION}). "
             "Upgrade midcourse here, or name another file; nothing was changed.",
         )
-    if version < SCHEMA_VERSION:
-        raise Damaged(f"{path} does not say which schema it has. Restore it from a backup.", path=str(path))
+    # Word by word: one changed letter in a CREATE TABLE makes another column the key, and SQLite takes its word for it.
+    if version < SCHEMA_VERSION or _tables(connection) != set(SCHEMA):
+        raise Damaged(
+            f"{path} has not the tables of a Midcourse store. Restore it from a backup; nothing was changed.",
+            path=str(path),
+        )
+
+
+def _tables(connection: sqlite3.Connection) -> set[str]:
+    return {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
 
 
 def _version(connection: sqlite3.Connection) -> int | None:
@@ -193,7 +201,7 @@ def _forbidden(path: Path, what: str) -> StoreUnavailable:
     return _refused(path, "no_permission", f"{what}. Change the permissions or the owner, or name another file.")
 
 
-def _unusable(error: sqlite3.Error, path: Path) -> MidcourseError:
+def _unusable(error: Failure, path: Path) -> MidcourseError:
     if code_of(error) == sqlite3.SQLITE_NOTADB:
         return _refused(
             path,

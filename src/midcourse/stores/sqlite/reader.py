@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from midcourse.stores.sqlite.failures import explained
+from midcourse.stores.sqlite.failures import FAILURES, explained
 from midcourse.stores.sqlite.lane import Answer, Job, Lane, deliver
 from midcourse.stores.sqlite.turn import patiently
 
@@ -39,7 +39,7 @@ class Reader:
         for future, read in jobs:
             try:
                 answer = Answer(future, patiently(lambda read=read: read(self._connection), self._path), None)
-            except sqlite3.Error as error:
+            except FAILURES as error:
                 answer = Answer(future, None, explained(error, self._path))
             except Exception as error:  # noqa: BLE001 - it belongs to whoever asked; the thread lives on
                 answer = Answer(future, None, error)

@@ -48,7 +48,7 @@ def owner_seal(session_id: SessionId, epoch: int, owner: str | None) -> bytes:
 
 def command_seal(session_id: SessionId, seq: int, command_id: CommandId, put_at: float, content: bytes) -> bytes:
     """The seal over a command as it was put."""
-    return checksum(session_id.encode(), b"%d" % seq, command_id.encode(), put_at.hex().encode(), content)
+    return checksum(session_id.encode(), b"%d" % seq, command_id.encode(), float(put_at).hex().encode(), content)
 
 
 def outcome_seal(seal: bytes, outcome: bytes) -> bytes:
@@ -118,7 +118,7 @@ def read_command(session_id: SessionId, row: Sequence[Any]) -> InboxRow:
         whole = command_seal(session_id, seq, command_id, put_at, content) == seal and (
             sealed_outcome is None if outcome is None else outcome_seal(seal, outcome) == sealed_outcome
         )
-    except (TypeError, AttributeError):
+    except (TypeError, ValueError, AttributeError):
         whole = False
     if not whole:
         raise refusals.damaged_command(session_id, command_id)
@@ -127,7 +127,13 @@ def read_command(session_id: SessionId, row: Sequence[Any]) -> InboxRow:
 
 def damaged_row(row: Sequence[Any]) -> InboxRow:
     """What is said of a command that cannot be followed: that it is there, and nothing of what it says."""
-    return InboxRow(seq=int(row[0]), id=CommandId(str(row[1])), put_at=0.0, content=b"")
+    seq, command_id, *_ = row
+    return InboxRow(
+        seq=seq if isinstance(seq, int) else 0,
+        id=CommandId(command_id if isinstance(command_id, str) else ""),
+        put_at=0.0,
+        content=b"",
+    )
 
 
 def place(key: int, position: int) -> int:

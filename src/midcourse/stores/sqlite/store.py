@@ -90,7 +90,7 @@ class SqliteStore:
     async def enlist(self, worker: WorkerId, address: str) -> None:
         """Make this store object the worker ``worker``; see the port."""
         if self._worker is not None:
-            raise refusals.already_enlisted(self._worker)
+            await self.writer.refuse(refusals.already_enlisted(self._worker))
         self._worker = worker  # before the first await: of two calls at once, one is refused
         try:
             # Locked before it is known: whoever learns of the worker must find it alive.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from midcourse.errors import StoreUnavailable
-from midcourse.stores.sqlite.failures import explained
+from midcourse.stores.sqlite.failures import FAILURES, explained
 from midcourse.stores.sqlite.lane import Answer, Job, Lane, deliver
 from midcourse.stores.sqlite.turn import Turn
 
@@ -92,7 +92,7 @@ class Writer:
         return answer
 
     def _told(self, error: BaseException) -> BaseException:
-        return explained(error, self._path) if isinstance(error, sqlite3.Error) else error
+        return explained(error, self._path) if isinstance(error, FAILURES) else error
 
     def _roll_back(self) -> None:
         try:

@@ -1,0 +1,83 @@
+"""Control down the tree: a session's stop reaches its children before it counts as stopped."""
+
+import asyncio
+from collections.abc import Callable
+
+from midcourse.core import commands as cmd
+from midcourse.core.ids import CommandId, SessionId
+from midcourse.core.session import Session, Status
+from midcourse.errors import MidcourseError, Refused, SessionNotFound
+from midcourse.runtime.gate import Gate
+from midcourse.runtime.journal import Journal
+from midcourse.runtime.surroundings import Tree
+
+_WAIT = 5.0
+
+
+def parent_name(parent: SessionId) -> str:
+    """Who a child's command comes from when its parent sent it."""
+    return f"parent {parent}"
+
+
+class Children:
+    """The children of one session, while it is being stopped. On the agent's loop."""
+
+    def __init__(self, journal: Journal, gate: Gate, tree: Tree, *, moved: Callable[[], None]) -> None:
+        self.unreached: set[SessionId] = set()
+        self._journal = journal
+        self._gate = gate
+        self._tree = tree
+        self._moved = moved
+        self._settled: set[CommandId] = set()
+        self._tasks: dict[CommandId, asyncio.Task[None]] = {}
+
+    def have_stopped(self) -> bool:
+        """Send the stop that stands to every child. True once each has stopped, or is listed as not reached."""
+        session = self._journal.session
+        if not session.children:
+            return True
+        if any(call.is_bearing for call in self._gate.begun.values()):
+            return False  # a child that is just being created has no inbox yet
+        waiting = False
+        for child in session.children.values():
+            command = _passed_on(session, child)
+            if command is None or command.id in self._settled:
+                continue
+            waiting = True
+            if command.id not in self._tasks:
+                task = asyncio.get_running_loop().create_task(self._reach(child, command))
+                self._tasks[command.id] = task
+        return not waiting
+
+    async def _reach(self, child: SessionId, command: cmd.AnyCommand) -> None:
+        try:
+            stopping = True
+            while stopping:  # the same id again is the same command: it only waits on
+                reply = await self._tree.send(child, command, until="stopped", wait=_WAIT)
+                stopping = reply.level == "stopping"
+                if reply.unreachable_since is not None:
+                    self.unreached.add(child)
+        except (Refused, SessionNotFound):
+            pass  # it has ended, is being stopped by somebody else, or was never born
+        except MidcourseError:
+            self.unreached.add(child)
+        finally:
+            del self._tasks[command.id]
+        self._settled.add(command.id)
+        self._moved()
+
+
+def _passed_on(session: Session, child: SessionId) -> cmd.AnyCommand | None:
+    """The command that passes the parent's stop on; its id is made of the stop's, so a retry is the same command."""
+    by = parent_name(session.id)
+    if session.status is Status.PAUSING and session.pause is not None:
+        grace = session.pause.grace
+        identity = CommandId(f"{by} {session.pause.id} {grace} {child}")
+        return cmd.Pause(id=identity, by=by, reason=session.pause.reason, grace=grace)
+    if session.status is Status.CANCELLING and session.cancel is not None:
+        grace = session.cancel.grace
+        identity = CommandId(f"{by} cancel {session.turn} {grace} {child}")
+        return cmd.Cancel(id=identity, by=by, role="operate", reason=session.cancel.reason, grace=grace)
+    if session.status is Status.HALTED:
+        return cmd.Halt(id=CommandId(f"{by} halt {session.halts} {child}"), by=by, role="operate")
+    return None

@@ -1,0 +1,132 @@
+"""A session at any point of its journal: looked at as it was, or forked into a new session that goes on from there."""
+
+from typing import Any
+
+import msgspec
+
+from midcourse.core.codec import GENESIS, chain, decode
+from midcourse.core.events import CheckpointTaken, Record, Recorded, SessionCreated, encode_record
+from midcourse.core.fold import Fold, Row, fold
+from midcourse.core.ids import Position, SessionId, StepId
+from midcourse.core.session import Session
+from midcourse.core.snapshot import decode_snapshot
+from midcourse.errors import Damaged, InvalidInput
+from midcourse.ports.store import Head, Store
+from midcourse.runtime.journal import head_of
+from midcourse.runtime.loading import content_of, read_events
+
+_PAGE = 1000
+
+
+class StepView(msgspec.Struct, frozen=True):
+    """A step of the current scope: how it stands, and its result or its text."""
+
+    id: StepId
+    name: str
+    arguments: str
+    attempt: int
+    outcome: str
+    text: str
+    value: Any
+
+
+class Inspection(msgspec.Struct, frozen=True):
+    """A session at a position: the fold, the steps of its scope, and the state its agent would start from."""
+
+    session: Session
+    steps: tuple[StepView, ...]
+    state: Any
+
+
+async def inspect(store: Store, head: Head, at: int | None) -> Inspection:
+    """The session as it was at ``at``, or as it is.
+
+    Raises:
+        InvalidInput: there is no such position.
+        Damaged: the journal up to there is damaged.
+    """
+    position = _checked(head, at)
+    state = await _fold_to(store, head.id, position)
+    steps = [
+        StepView(
+            id=step,
+            name=record.name,
+            arguments=record.arguments,
+            attempt=record.attempt,
+            outcome=record.outcome or ("running" if step in state.session.running else "open"),
+            text=record.text,
+            value=decode(await content_of(store, record.value)) if record.outcome == "finished" else None,
+        )
+        for step, record in state.log.steps.items()
+    ]
+    saved = decode(await content_of(store, state.log.state))
+    return Inspection(state.session, tuple(steps), saved)
+
+
+async def _fold_to(store: Store, session_id: SessionId, position: Position) -> Fold:
+    start = None
+    for content in await store.snapshots(session_id):
+        try:
+            snapshot = decode_snapshot(content)
+        except Damaged:
+            continue
+        if snapshot.position <= position and await store.digest_at(session_id, snapshot.position) == snapshot.digest:
+            start = snapshot
+            break
+    after = start.position if start else Position(0)
+    rows: list[Row] = []
+    while after < position:
+        page = await store.read(session_id, after, min(_PAGE, position - after))
+        if not page:
+            break
+        rows += page
+        after = page[-1][0]
+    if start is not None and not rows:
+        return Fold(start.session, start.log, start.digest)
+    return fold(session_id, start, rows)
+
+
+async def forked(store: Store, head: Head, new: SessionId, at: int | None) -> tuple[Head, list[Row]]:
+    """The journal of a new session that begins as ``head``'s was at ``at``: its last checkpoint, if nothing is said.
+
+    Raises:
+        InvalidInput: there is no such position.
+        Damaged: the journal up to there is damaged.
+    """
+    events = await _events_to(store, head.id, _checked(head, at))
+    if at is None:
+        checkpoints = [index for index, one in enumerate(events) if isinstance(one.event, CheckpointTaken)]
+        events = events[: checkpoints[-1] + 1] if checkpoints else events
+    rows: list[Row] = []
+    digest = GENESIS
+    for position, recorded in enumerate(events, 1):
+        event = recorded.event
+        if isinstance(event, SessionCreated):
+            source = f"{head.id}@{len(events)}"
+            event = msgspec.structs.replace(event, parent=None, forked_from=source)
+        content = encode_record(Record(recorded.at, event))
+        digest = chain(digest, position, content)
+        rows.append((Position(position), content, digest))
+    return head_of(fold(new, None, rows).session, digest), rows
+
+
+async def _events_to(store: Store, session_id: SessionId, position: Position) -> list[Recorded]:
+    events: list[Recorded] = []
+    while len(events) < position:
+        page = await read_events(store, session_id, Position(len(events)), min(_PAGE, position - len(events)))
+        if not page:
+            break
+        events += page
+    return events
+
+
+def _checked(head: Head, at: int | None) -> Position:
+    if at is None:
+        return head.position
+    if not 1 <= at <= head.position:
+        raise InvalidInput(
+            f"Session '{head.id}' has positions 1 to {head.position}; {at} is none of them.",
+            field="at",
+            last=head.position,
+        )
+    return Position(at)

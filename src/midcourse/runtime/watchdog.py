@@ -1,0 +1,71 @@
+"""Notices when an agent's code holds the event loop, and finds out whose code it is."""
+
+import asyncio
+import contextlib
+import sys
+import threading
+from dataclasses import dataclass
+from types import FrameType
+
+from midcourse.core.ids import SessionId
+from midcourse.ports.clock import Clock
+
+_MARK = "midcourse "
+
+
+def task_name(session: SessionId, what: str) -> str:
+    """How a task of a session is named, so that whoever holds the loop can be told."""
+    return f"{_MARK}{session} {what}"
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """The loop has not turned for ``seconds``; ``session`` is whose code holds it, if that is known."""
+
+    seconds: float
+    session: SessionId | None
+    where: str
+
+
+class Watchdog:
+    """Watches one loop from another thread. Made on the loop it watches."""
+
+    def __init__(self, clock: Clock, blocked_after: float) -> None:
+        self._clock = clock
+        self._blocked_after = blocked_after
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._turned = clock.monotonic()
+        self._told = False
+
+    def look(self) -> Blocked | None:
+        """Who holds the loop, once per time it is held. Called now and then, from another thread."""
+        silent = self._clock.monotonic() - self._turned
+        with contextlib.suppress(RuntimeError):  # closed: there is nothing left to watch
+            self._loop.call_soon_threadsafe(self._turn)
+        if silent < self._blocked_after:
+            self._told = False
+            return None
+        if self._told:
+            return None
+        self._told = True
+        task = asyncio.current_task(self._loop)
+        words = task.get_name().split(" ") if task else []
+        session = SessionId(words[1]) if len(words) > 1 and task and task.get_name().startswith(_MARK) else None
+        return Blocked(round(silent, 3), session, _where(sys._current_frames().get(self._thread)))  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - the one way to see another thread's stack
+
+    def _turn(self) -> None:
+        self._turned = self._clock.monotonic()
+
+
+def _where(frame: FrameType | None) -> str:
+    """The innermost place in code that is not the standard library's nor ours: where the reader should look."""
+    innermost = ""
+    while frame is not None:
+        file, name = frame.f_code.co_filename, frame.f_code.co_name
+        place = f"{file}:{frame.f_lineno} in {name}"
+        innermost = innermost or place
+        if "/lib/python" not in file and "midcourse/runtime" not in file and not file.startswith("<"):
+            return place
+        frame = frame.f_back
+    return innermost

@@ -1,0 +1,1 @@
+"""The sample agents of the demonstration and the docs. They use the public names alone."""

@@ -1,0 +1,85 @@
+"""What the tests of a store start from: workers, heads and rows, and the fixtures a backend brings."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal
+
+import msgspec
+import pytest
+
+from midcourse.core.codec import GENESIS, chain
+from midcourse.core.fold import Row
+from midcourse.core.ids import Epoch, Position, SessionId, WorkerId
+from midcourse.ports.store import Head, Store
+
+Crash = Callable[[Store], Awaitable[None]]
+"""Ends the life of a store's worker without letting its sessions go, as the end of its process would."""
+
+Damage = Callable[[Literal["head", "snapshot", "command"], SessionId], Awaitable[None]]
+"""Changes a byte of what is kept: the session's head, its newest snapshot, its newest command."""
+
+ALICE = WorkerId("worker_alice")
+BOB = WorkerId("worker_bob")
+SESSION = SessionId("sess_1")
+
+
+class StoreGiven:
+    """The fixtures a backend brings. All of them are about the same, empty data."""
+
+    @pytest.fixture
+    def store(self) -> Store:
+        """The store."""
+        raise NotImplementedError("Override the fixture `store`: an open store without sessions.")
+
+    @pytest.fixture
+    def peer(self) -> Store:
+        """Another store object on the same data, as another process would have."""
+        raise NotImplementedError("Override the fixture `peer`: a second store object on the data of `store`.")
+
+    @pytest.fixture
+    def crash(self) -> Crash:
+        """How to end a worker."""
+        raise NotImplementedError("Override the fixture `crash`: it ends a worker as the end of its process would.")
+
+    @pytest.fixture
+    def damage(self) -> Damage:
+        """How to damage what is kept."""
+        raise NotImplementedError("Override the fixture `damage`: it changes a byte of what the store keeps.")
+
+
+def rows(first: int, last: int, *, before: bytes = GENESIS) -> list[Row]:
+    """Journal rows from ``first`` to ``last``."""
+    made: list[Row] = []
+    for position in range(first, last + 1):
+        record = b'{"n":%d}' % position
+        before = chain(before, position, record)
+        made.append((Position(position), record, before))
+    return made
+
+
+def head(session_id: SessionId = SESSION, position: int = 1, **changes: Any) -> Head:
+    """A head at ``position``."""
+    known = Head(
+        id=session_id,
+        agent="writer",
+        goal="Write it down",
+        status="running",
+        turn=1,
+        position=Position(position),
+        digest=b"\x01" * 16,
+        created_at=1_000.0,
+        updated_at=1_000.0 + position,
+    )
+    return msgspec.structs.replace(known, **changes)
+
+
+async def started(
+    store: Store, session_id: SessionId = SESSION, *, worker: WorkerId | None = None, **changes: Any
+) -> Epoch:
+    """A new session with one row, owned by ``worker``."""
+    return await store.create(head(session_id, **changes), rows(1, 1), worker=worker)
+
+
+async def owned(store: Store, session_id: SessionId = SESSION, *, worker: WorkerId = ALICE, **changes: Any) -> Epoch:
+    """A new session with one row, owned by ``worker``, which ``store`` becomes."""
+    await store.enlist(worker, f"address of {worker}")
+    return await started(store, session_id, worker=worker, **changes)

@@ -1,0 +1,215 @@
+"""What a store promises of owners: one at a time, alive as long as its process, and never one that comes back."""
+
+import asyncio
+
+import pytest
+
+from midcourse.core.ids import CommandId, Epoch, SessionId, WorkerId
+from midcourse.errors import OwnerAlive, SessionNotFound, StaleEpoch, StoreError, StoreUnavailable
+from midcourse.ports.store import Deciding, Owned, Store
+from midcourse.testing.store_promises.given import ALICE, BOB, SESSION, Crash, StoreGiven, head, owned, rows, started
+
+DRIVEN = ("queued", "running")
+OTHER = SessionId("sess_2")
+
+
+class OwnershipPromises(StoreGiven):
+    """Enlist, take, release, sweep."""
+
+    async def test_a_store_object_is_at_most_one_worker(self, store: Store) -> None:
+        """A second enlisting is refused and the first worker stays what it is."""
+        await owned(store)
+        with pytest.raises(StoreError) as refused:
+            await store.enlist(BOB, "")
+        assert refused.value.code == "already_enlisted"
+        assert (await store.head(SESSION)).alive
+
+    async def test_a_worker_id_is_used_once(self, store: Store, peer: Store, crash: Crash) -> None:
+        """A worker that could come back under its old id would own what it had lost."""
+        await owned(store)
+        for _ in range(2):
+            with pytest.raises(StoreError) as refused:
+                await peer.enlist(ALICE, "")
+            assert refused.value.code == "worker_exists"
+            await crash(store)
+        assert not (await peer.head(SESSION)).alive
+        await peer.enlist(BOB, "")
+
+    async def test_only_an_enlisted_worker_can_own(self, store: Store, peer: Store) -> None:
+        """A session is neither created for nor taken by a worker that this store object is not."""
+        await peer.enlist(BOB, "")
+        await started(store)
+        for attempt in (
+            store.create(head(OTHER), rows(1, 1), worker=ALICE),
+            store.take(SESSION, ALICE),
+            store.take(SESSION, BOB),
+        ):
+            with pytest.raises(StoreError) as refused:
+                await attempt
+            assert refused.value.code == "not_enlisted"
+        with pytest.raises(SessionNotFound):
+            await store.head(OTHER)
+
+    async def test_a_session_without_an_owner_can_be_taken(self, store: Store, peer: Store) -> None:
+        """Whoever takes a session owns it under the next epoch, may write to it, and is seen by all."""
+        await started(store)
+        await peer.enlist(BOB, "at bob's")
+        taken = await peer.take(SESSION, BOB)
+        assert taken == Owned(head=head(), epoch=Epoch(2), owner=BOB, alive=True, address="at bob's")
+        assert await store.head(SESSION) == taken
+        await peer.append(head(position=2), rows(2, 2), epoch=taken.epoch)
+
+    async def test_a_live_owner_keeps_its_session(self, store: Store, peer: Store) -> None:
+        """A session with a live owner is not taken, by another worker or by the owner itself."""
+        epoch = await owned(store)
+        await peer.enlist(BOB, "")
+        for one, worker in ((peer, BOB), (store, ALICE)):
+            with pytest.raises(OwnerAlive) as refused:
+                await one.take(SESSION, worker)
+            assert ALICE in str(refused.value)
+        await store.append(head(position=2), rows(2, 2), epoch=epoch)
+
+    async def test_nobody_takes_what_is_not_there(self, store: Store) -> None:
+        """A session that does not exist can be neither taken nor looked at."""
+        await store.enlist(ALICE, "")
+        with pytest.raises(SessionNotFound) as refused:
+            await store.take(SESSION, ALICE)
+        assert SESSION in str(refused.value)
+        with pytest.raises(SessionNotFound):
+            await store.head(SESSION)
+
+    async def test_a_dead_owners_session_can_be_taken(self, store: Store, peer: Store, crash: Crash) -> None:
+        """After its owner's end a session names it, as dead, and goes to whoever takes it; the old epoch is void."""
+        epoch = await owned(store)
+        await crash(store)
+        known = await peer.head(SESSION)
+        assert (known.owner, known.alive, known.address) == (ALICE, False, "")
+        await peer.enlist(BOB, "")
+        taken = await peer.take(SESSION, BOB)
+        assert taken.epoch == epoch + 1
+        with pytest.raises(StaleEpoch):
+            await store.append(head(position=2), rows(2, 2), epoch=epoch)
+
+    async def test_of_two_takers_one_wins(self, store: Store, peer: Store) -> None:
+        """However many take a session at once, one owns it and the others are told of a live owner."""
+        await started(store)
+        await store.enlist(ALICE, "")
+        await peer.enlist(BOB, "")
+        answers = await asyncio.gather(
+            *(one.take(SESSION, worker) for one, worker in ((store, ALICE), (peer, BOB)) * 20), return_exceptions=True
+        )
+        winners = [answer for answer in answers if isinstance(answer, Owned)]
+        assert len(winners) == 1
+        assert all(isinstance(answer, OwnerAlive) for answer in answers if answer is not winners[0])
+        assert await store.head(SESSION) == winners[0]
+
+    async def test_epochs_only_grow(self, store: Store, peer: Store) -> None:
+        """Every taking gives an epoch no owner had before, and letting go gives none back."""
+        await started(store)
+        await store.enlist(ALICE, "")
+        await peer.enlist(BOB, "")
+        seen = [1]
+        for one, worker in ((store, ALICE), (peer, BOB), (store, ALICE), (store, ALICE)):
+            epoch = (await one.take(SESSION, worker)).epoch
+            await one.release(SESSION, epoch)
+            known = await store.head(SESSION)
+            assert (known.epoch, known.owner, known.alive) == (epoch, None, False)
+            seen.append(epoch)
+        assert seen == sorted(set(seen))
+        with pytest.raises(StaleEpoch):
+            await store.release(SESSION, Epoch(seen[-1]))
+
+    async def test_a_closed_store_gives_up_its_life_and_nothing_else(self, store: Store, peer: Store) -> None:
+        """Closing finishes what was enqueued; the worker is dead, its sessions are still its own and can be taken."""
+        epoch = await owned(store)
+        writes = [
+            store.append(head(position=position), rows(position, position), epoch=epoch) for position in range(2, 30)
+        ]
+        await store.close()
+        await asyncio.gather(*writes)
+        known = await peer.head(SESSION)
+        assert (known.head.position, known.owner, known.alive) == (29, ALICE, False)
+        await peer.enlist(BOB, "")
+        await peer.take(SESSION, BOB)
+
+    async def test_a_closed_store_says_so(self, store: Store, peer: Store) -> None:
+        """Every later call is refused with a sentence; closing again is no error, and others go on."""
+        await started(store)
+        await store.close()
+        await store.close()
+        for attempt in (
+            lambda: store.put(SESSION, CommandId("cmd_1"), b"", 1.0),
+            lambda: store.create(head(OTHER), rows(1, 1), worker=None),
+            lambda: store.head(SESSION),
+            store.heads,
+            store.changed,
+        ):
+            with pytest.raises(StoreUnavailable, match="closed"):
+                await attempt()
+        await peer.put(SESSION, CommandId("cmd_1"), b"", 1.0)
+
+    async def test_a_sweep_finds_what_nobody_drives(self, store: Store, peer: Store, crash: Crash) -> None:
+        """A session in one of the statuses is unattended if it has no owner, or a dead one."""
+        await store.enlist(ALICE, "")
+        for number, (worker, status) in enumerate(
+            [(ALICE, "running"), (ALICE, "paused"), (None, "queued"), (None, "completed"), (None, "pausing")]
+        ):
+            await started(store, SessionId(f"sess_{number}"), worker=worker, status=status)
+        assert await _unattended(peer) == {"sess_2"}
+        await crash(store)
+        assert await _unattended(peer) == {"sess_0", "sess_2"}
+        found = {one.head.id: one for one in await peer.unattended(DRIVEN, 0.0)}
+        assert (found[SessionId("sess_0")].owner, found[SessionId("sess_0")].alive) == (ALICE, False)
+        assert (found[SessionId("sess_2")].owner, found[SessionId("sess_2")].epoch) == (None, 1)
+
+    async def test_a_sweep_finds_undecided_commands(self, store: Store, peer: Store, crash: Crash) -> None:
+        """A session with an undecided command and no live owner is unattended, whatever its status."""
+        epoch = await owned(store, status="paused")
+        await started(store, OTHER, status="completed")
+        await peer.put(OTHER, CommandId("cmd_1"), b"", 1.0)
+        await peer.put(SESSION, CommandId("cmd_1"), b"", 1.0)
+        assert await _unattended(peer) == {OTHER}
+        await crash(store)
+        assert await _unattended(peer) == {OTHER, SESSION}
+        await store.append(head(status="paused"), [], epoch=epoch, deciding=Deciding(CommandId("cmd_1"), b""))
+        assert await _unattended(peer) == {OTHER}
+
+    async def test_a_sweep_finds_what_must_wake(self, store: Store, peer: Store, crash: Crash) -> None:
+        """A session whose ``wake_at`` is past is unattended if it has no live owner; before that time it is not."""
+        await owned(store, status="waiting", wake_at=50.0)
+        await started(store, OTHER, status="waiting", wake_at=60.0)
+        assert await _unattended(peer, now=59.9) == set()
+        assert await _unattended(peer, now=60.0) == {OTHER}
+        await crash(store)
+        assert await _unattended(peer, now=49.9) == set()
+        assert await _unattended(peer, now=60.0) == {SESSION, OTHER}
+
+    async def test_a_sweep_takes_no_more_than_it_asked_for(self, store: Store) -> None:
+        """``limit`` bounds a sweep; each session is found once, however many reasons it has."""
+        for number in range(5):
+            session_id = SessionId(f"sess_{number}")
+            await started(store, session_id, wake_at=1.0)
+            for command in ("cmd_1", "cmd_2"):
+                await store.put(session_id, CommandId(command), b"", 1.0)
+        assert len(await store.unattended(DRIVEN, 5.0, limit=3)) == 3
+        assert len(await store.unattended(DRIVEN, 5.0)) == 5
+
+    async def test_a_taken_session_is_attended(self, store: Store) -> None:
+        """What was taken is not found again."""
+        await started(store)
+        await store.enlist(ALICE, "")
+        assert await _unattended(store) == {SESSION}
+        await store.take(SESSION, ALICE)
+        assert await _unattended(store) == set()
+
+    async def test_workers_are_told_apart_by_any_name(self, store: Store, peer: Store) -> None:
+        """A worker's id may hold any character."""
+        odd = WorkerId("../we ird/wörker%2e\n")
+        await store.enlist(odd, "")
+        await started(store, worker=odd)
+        assert (await peer.head(SESSION)).owner == odd
+        assert (await peer.head(SESSION)).alive
+
+
+async def _unattended(store: Store, now: float = 0.0) -> set[str]:
+    return {one.head.id for one in await store.unattended(DRIVEN, now)}

@@ -1,0 +1,1 @@
+"""Control from outside: real second processes on one SQLite file."""

@@ -1,0 +1,56 @@
+"""``python -m tests.crash``: every kill point of every scenario; ``--help`` lists the rest."""
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+
+from tests.crash.points import plan
+from tests.crash.scenarios import SCENARIOS
+from tests.crash.trial import Verdict, attempt
+
+AT_A_TIME = 2
+
+
+def say(line: str) -> None:
+    """Print at once, so that a long run can be followed."""
+    print(line, flush=True)
+
+
+def progress(done: int, total: int, bad: int) -> None:
+    """One line that is written over on a terminal, and now and then elsewhere."""
+    line = f"{done} of {total} kill points, {bad} bad"
+    if sys.stdout.isatty():
+        print(f"\r{line}", end="\n" if done == total else "", flush=True)
+    elif done % 100 == 0 or done == total:
+        say(line)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run them, and say how many commands were lost and how many steps repeated."""
+    parser = argparse.ArgumentParser(prog="python -m tests.crash", description=__doc__)
+    parser.add_argument("--only", choices=SCENARIOS, action="append", help="this scenario (may be given again)")
+    parser.add_argument("--sample", type=int, metavar="K", help="a fixed choice of K points, spread over all")
+    options = parser.parse_args(arguments)
+    began = time.monotonic()
+    everything = plan(options.only or tuple(SCENARIOS), tell=say)
+    chosen = everything if options.sample is None else everything.sample(options.sample)
+    bad: list[Verdict] = []
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
+        trials = [pool.submit(attempt, point, chosen.ends[point.scenario]) for point in chosen.points]
+        for done, trial in enumerate(as_completed(trials), 1):
+            verdict = trial.result()
+            if not verdict.is_good:
+                bad.append(verdict)
+            progress(done, len(trials), len(bad))
+    for verdict in bad:
+        say(str(verdict))
+    lost, repeated = sum(len(one.lost) for one in bad), sum(len(one.repeated) for one in bad)
+    say(f"{time.monotonic() - began:.0f} s, {len(bad)} points where something differed")
+    say(f"crash: {len(trials)} kill points, {lost} lost, {repeated} repeated")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,61 @@
+"""One life of a scenario: ``python -m tests.crash.child <scenario> <folder> <at> <when>``.
+
+It starts the session or, in a later life, finds it, plays the client's script, and ends when the session has; unless it
+is killed at its ``at``-th call (0: it is not).
+"""
+
+import asyncio
+import faulthandler
+import os
+import sys
+from pathlib import Path
+from typing import Final, cast
+
+import midcourse
+from midcourse.testing.killer import Killer, Ledger, When
+from midcourse.wiring import open_store
+from tests.crash.scenarios import GOAL, SCENARIOS, SESSION, Client, world
+
+LIMIT: Final = 25.0
+"""Seconds after which a life counts as hanging, and shows where."""
+
+
+def store_of(folder: Path) -> str:
+    """The URL of the store in a folder."""
+    return f"sqlite:///{folder.absolute() / 'store.db'}"
+
+
+def ledger_of(folder: Path) -> Path:
+    """The file outside the store that every life writes to."""
+    return folder / "ledger"
+
+
+async def live(name: str, folder: Path, at: int, when: When) -> None:
+    """Play the scenario to its end, or to the death of this process."""
+    scenario = SCENARIOS[name]
+    world.ledger = Ledger(ledger_of(folder))
+    world.ledger.write(f"life {os.getpid()}")
+    killer = Killer(await open_store(store_of(folder)), at=at, when=when, ledger=ledger_of(folder))
+    onlooker = Killer(await open_store(store_of(folder)), ledger=ledger_of(folder))
+    async with (
+        midcourse.open(killer, settings=scenario.settings) as inside,
+        midcourse.open(onlooker, drive=False) as outside,
+    ):
+        try:
+            handle = await inside.get(SESSION)
+        except midcourse.SessionNotFound:
+            handle = await inside.start(scenario.agent, GOAL, session_id=SESSION)
+        seen = await outside.get(SESSION)
+        await scenario.play(Client(seen if scenario.outside else handle, seen, killer.store))
+    world.ledger.write(f"calls {len(killer.calls)} {' '.join(killer.calls)}")
+
+
+def main(arguments: list[str]) -> None:
+    """Live once."""
+    name, folder, at, when = arguments
+    faulthandler.dump_traceback_later(LIMIT, exit=True)
+    asyncio.run(live(name, Path(folder), int(at), cast("When", when)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

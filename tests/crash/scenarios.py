@@ -1,0 +1,370 @@
+"""What the killed processes do: agents, and the client of each, which sends its commands again after every crash.
+
+A client waits for what the journal says and never for a time. In a second life it goes through its whole script again,
+with the same command ids: what it had sent before is answered as it was then.
+"""
+
+import asyncio
+import os
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from midcourse import (
+    Agent,
+    Interrupt,
+    Recorded,
+    Refused,
+    Reply,
+    Run,
+    SessionHandle,
+    Settings,
+    StreamEnd,
+    agent,
+    current_call,
+)
+from midcourse.core import events as ev
+from midcourse.core.ids import SessionId
+from midcourse.ports.store import Store
+from midcourse.testing.killer import Ledger
+
+SESSION: Final = SessionId("sess_crash")
+GOAL: Final = "survive"
+CANCEL: Final = "c-cancel"
+"""The command after which no later process may run anything."""
+
+
+class World:
+    """What the bodies of steps touch: the ledger outside, and doors that the client opens."""
+
+    def __init__(self) -> None:
+        self.doors: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+        self.ledger: Ledger | None = None
+
+    def ran(self) -> None:
+        """Tell the ledger that the body of a step runs in this process."""
+        assert self.ledger is not None
+        self.ledger.write(f"ran {current_call().step} {os.getpid()}")
+
+
+world = World()
+
+
+class Client:
+    """Sends commands and watches, as a person at a terminal would."""
+
+    def __init__(self, sends: SessionHandle[Any], sees: SessionHandle[Any], store: Store) -> None:
+        self.handle = sends
+        self._sees = sees
+        self._store = store
+
+    async def saw(self, happened: Callable[[ev.AnyEvent], bool], *, times: int = 1, after: int = 0) -> Recorded:
+        """Until ``happened`` was true of ``times`` events of the journal; the last of them."""
+        async for recorded in self._sees.watch(after=after, follow=True):
+            times -= happened(recorded.event)
+            if times == 0:
+                return recorded
+        raise AssertionError("a watch that follows does not end")
+
+    async def ended(self, after: int = 0) -> None:
+        """Until the session has ended, later than position ``after``."""
+        async for recorded in self._sees.watch(after=after):
+            del recorded
+
+    async def parked_since(self, rested: Recorded) -> None:
+        """Until nothing of the session is in memory. After a crash one that rests is in nobody's."""
+        if (await self._store.head(SESSION)).alive:
+            # In a later life it may have gone on long ago, without ever having been parked.
+            moved = (ev.SessionParked, ev.SessionResumed, ev.AskAnswered)
+            await self.saw(lambda event: isinstance(event, moved), after=rested.position)
+
+    async def send(self, command: str, verb: Callable[..., Awaitable[Reply]], *arguments: Any, **options: Any) -> None:
+        """Send a command until its outcome is known, and tell the ledger that it was acknowledged."""
+        code = "accepted"
+        while code == "accepted":
+            try:
+                reply = await verb(*arguments, command_id=command, **options)
+                code = "accepted" if reply.level == "accepted" else "ok"
+            except Refused as refused:
+                code = refused.code
+            assert world.ledger is not None
+            world.ledger.write(f"acked {command} {code}")
+
+
+def began(name: str) -> Callable[[ev.AnyEvent], bool]:
+    """A step of that name began."""
+    return lambda event: isinstance(event, ev.StepBegun) and event.name == name
+
+
+def finished(step: str) -> Callable[[ev.AnyEvent], bool]:
+    """That step finished."""
+    return lambda event: isinstance(event, ev.StepFinished) and event.step == step
+
+
+def is_a(kind: type[ev.Event]) -> Callable[[ev.AnyEvent], bool]:
+    """An event of that kind."""
+    return lambda event: isinstance(event, kind)
+
+
+# ---- bodies
+
+
+async def work(value: str) -> str:
+    """Ends at once."""
+    world.ran()
+    return f"{value} done"
+
+
+def work_in_thread(value: str) -> str:
+    """Ends at once, in a thread."""
+    world.ran()
+    return value.upper()
+
+
+async def big_work(seed: float, size: int) -> str:
+    """A result of ``size`` characters: some are large enough for a snapshot, or for a blob."""
+    world.ran()
+    assert 0 <= seed < 1
+    return "x" * size
+
+
+async def behind(door: str) -> str:
+    """Ends once the client has opened the door."""
+    world.ran()
+    await world.doors[door].wait()
+    return f"through {door}"
+
+
+async def forever() -> None:
+    """Ends only by being aborted."""
+    world.ran()
+    await asyncio.get_running_loop().create_future()
+
+
+async def breaks_until(door: str) -> str:
+    """Fails until the client has opened the door."""
+    world.ran()
+    if not world.doors[door].is_set():
+        raise ValueError("not yet")
+    return "mended"
+
+
+async def needs_approval() -> str:
+    """Asks a person from inside."""
+    world.ran()
+    answer = current_call().answer
+    if answer is None:
+        raise Interrupt("need_approval", "Really?")
+    return f"approved: {answer}"
+
+
+WORDS: Final = "the quick brown fox jumps over the lazy dog ".split(" ")
+
+
+async def recite() -> AsyncIterator[str | StreamEnd]:
+    """Always the same text, and after a crash only what is missing of it."""
+    world.ran()
+    text, said = " ".join(WORDS), len(current_call().prefix)
+    while said < len(text):
+        yield text[said : said + 4]
+        said += 4
+        await asyncio.sleep(0)
+    yield StreamEnd(cost=0.25, tokens=9)
+
+
+# ---- scenarios
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """An agent, the client's script, and whether the commands come from a second, outside opening of the store."""
+
+    agent: Agent[Any]
+    play: Callable[[Client], Awaitable[None]]
+    settings: Settings = field(default_factory=Settings)
+    outside: bool = False
+
+
+@agent
+async def plain(run: Run) -> list[object]:
+    """Parallel steps with keys, a stream, drawn values, a plan, a report, results of several sizes."""
+    run.plan.set("look", "think", "tell")
+    token, moment, dice = run.uuid(), run.now(), run.random()
+    run.plan.start("look")
+    seen = await asyncio.gather(*(run.step("look", work, place, key=place) for place in ("north", "south")))
+    run.plan.done("look")
+    large = "".join([await run.step("large", big_work, dice, size) for size in (20_000, 20_001)])
+    huge = await run.step("huge", big_work, dice, 50_000)
+    run.plan.start("think")
+    text = await run.stream("think", recite, on_cut="continue")
+    run.report("nearly there", progress=0.9)
+    loud = await run.step("tell", work_in_thread, f"{text} {token} {moment:%Y}")
+    run.plan.done("think")
+    return [seen, len(large), len(huge), text, len(loud)]
+
+
+async def play_plain(client: Client) -> None:
+    """Only watches."""
+    await client.ended()
+
+
+@agent
+async def pausing(run: Run) -> list[str]:
+    """A step that may finish under a pause, and one that is aborted by the next."""
+    first = await run.step("first", work, "first")
+    slow = await run.step("slow", behind, "slow")
+    torn = await run.step("torn", behind, "torn")
+    return [first, slow, torn, await run.step("last", work, "last")]
+
+
+async def play_pausing(client: Client) -> None:
+    """Pauses mid-step, twice: once with all the time in the world, once with none. A late resume is refused."""
+    handle = client.handle
+    await client.saw(began("slow"))
+    await client.send("c-pause", handle.pause, "let me read")
+    world.doors["slow"].set()
+    await client.saw(is_a(ev.SessionPaused))
+    await client.send("c-resume", handle.resume, "pause_1")
+    await client.send("c-late", handle.resume, "pause_1")
+    await client.saw(began("torn"))
+    await client.send("c-abort", handle.pause, grace=0.0)
+    world.doors["torn"].set()
+    await client.saw(is_a(ev.SessionPaused), times=2)
+    await client.send("c-again", handle.resume, "pause_2")
+    await client.ended()
+
+
+@agent
+async def asking(run: Run) -> list[object]:
+    """Asks from the agent, and from inside a step."""
+    draft = await run.step("draft", work, "draft")
+    answer = await run.ask("Send it?", options=("yes", "no"))
+    sent = await run.step("send", behind, "asked")
+    return [draft, answer, sent, await run.step("risk", needs_approval)]
+
+
+async def play_asking(client: Client) -> None:
+    """Answers both, and one of them twice."""
+    handle = client.handle
+    await client.saw(is_a(ev.AskOpened))
+    await client.send("c-yes", handle.answer, "yes", ask="ask_1")
+    await client.send("c-no", handle.answer, "no", ask="ask_1")
+    world.doors["asked"].set()
+    await client.saw(is_a(ev.AskOpened), times=2)
+    await client.send("c-approve", handle.answer, "approve", ask="ask_2")
+    await client.ended()
+
+
+@agent
+async def redirected(run: Run) -> list[str]:
+    """Streams until somebody says what to write."""
+
+    async def write() -> AsyncIterator[str]:
+        world.ran()
+        said = [message.text for message in run.messages if message.level == "step"]
+        yield "Once upon a time"
+        if not said:
+            await asyncio.get_running_loop().create_future()
+        yield f", {said[-1]}"
+
+    outline = await run.step("outline", work, "outline")
+    text = await run.stream("write", write)
+    return [outline, text, await run.step("print", work, text)]
+
+
+async def play_redirected(client: Client) -> None:
+    """Redirects once some of the text is there to be read."""
+    await client.saw(is_a(ev.SegmentWritten))
+    await client.send("c-redirect", client.handle.redirect, "there was a fox")
+    await client.ended()
+
+
+@agent
+async def cancelled(run: Run) -> list[object]:
+    """Has something finished and something in flight when the cancel comes."""
+    await run.step("before", work, "before")
+    return list(await asyncio.gather(run.step("kept", work, "kept"), run.step("stuck", forever)))
+
+
+async def play_cancelled(client: Client) -> None:
+    """Cancels."""
+    await client.saw(finished("1/kept#1"))
+    await client.saw(began("stuck"))
+    await client.send(CANCEL, client.handle.cancel, "enough", grace=0.0)
+    await client.ended()
+
+
+@agent
+async def parked(run: Run) -> list[object]:
+    """Is taken out of memory twice: by a pause and while it waits for a person."""
+    one = await run.step("one", work, "one")
+    two = await run.step("two", behind, "two")
+    answer = await run.ask("Go on?")
+    return [one, two, answer, run.random() < 1, await run.step("three", work, "three")]
+
+
+async def play_parked(client: Client) -> None:
+    """Resumes it cold, and answers it cold."""
+    await client.saw(began("two"))
+    await client.send("c-pause", client.handle.pause)
+    world.doors["two"].set()
+    await client.parked_since(await client.saw(is_a(ev.SessionPaused)))
+    await client.send("c-resume", client.handle.resume, "pause_1")
+    await client.parked_since(await client.saw(is_a(ev.SessionWaiting)))
+    await client.send("c-answer", client.handle.answer, 42, ask="ask_1")
+    await client.ended()
+
+
+@agent(mode="state")
+async def stateful(run: Run) -> dict[str, object]:
+    """Goes through a list, with a checkpoint after each item."""
+    items = ("ash", "beech", "cedar", "dogwood")
+    for item in items[run.state.get("count", 0) :]:
+        found = await run.step("find", work, item)
+        kept = await run.step("keep", behind if item == "beech" else work, item)
+        run.state = {"count": run.state.get("count", 0) + 1, "kept": [*run.state.get("kept", ()), found, kept]}
+        await run.checkpoint()
+    return {**run.state, "goal": run.goal}
+
+
+async def play_stateful(client: Client) -> None:
+    """From outside: aborts a step by a pause, changes the goal while it is paused, and resumes."""
+    handle = client.handle
+    await client.saw(began("keep"), times=2)
+    await client.send("c-pause", handle.pause, grace=0.0)
+    await client.saw(is_a(ev.SessionPaused))
+    await client.send("c-goal", handle.redirect, "thrive", level="goal")
+    world.doors["beech"].set()
+    await client.send("c-resume", handle.resume, "pause_1")
+    await client.ended()
+
+
+@agent
+async def failing(run: Run) -> list[str]:
+    """Fails at its second step, until it is tried again; then has a second turn."""
+    first = await run.step("first", work, run.goal)
+    return [first, await run.step("broken", breaks_until, "mended")]
+
+
+async def play_failing(client: Client) -> None:
+    """Tries it again, and opens a second turn when it has ended."""
+    await client.saw(is_a(ev.SessionFailed))
+    world.doors["mended"].set()
+    await client.send("c-retry", client.handle.resume)
+    await client.saw(is_a(ev.SessionCompleted))
+    await client.send("c-turn", client.handle.redirect, "once more", level="goal")
+    opened = await client.saw(is_a(ev.TurnOpened))
+    await client.ended(after=opened.position)
+
+
+SCENARIOS: Final = {
+    "plain": Scenario(agent=plain, play=play_plain, settings=Settings(segment_tokens=4)),
+    "pause": Scenario(agent=pausing, play=play_pausing),
+    "ask": Scenario(agent=asking, play=play_asking),
+    "redirect": Scenario(agent=redirected, play=play_redirected, settings=Settings(segment_seconds=0.01)),
+    "cancel": Scenario(agent=cancelled, play=play_cancelled),
+    "parking": Scenario(agent=parked, play=play_parked, settings=Settings(park_after=0.0)),
+    "state": Scenario(agent=stateful, play=play_stateful, settings=Settings(poll=0.05), outside=True),
+    "retry": Scenario(agent=failing, play=play_failing),
+}

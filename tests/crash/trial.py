@@ -1,0 +1,266 @@
+"""Kill, recover, and judge: what one kill point shows.
+
+Whether a step ran again, or an acknowledged command was lost, is told by the ledger, a file outside the store that the
+processes wrote line by line until they died. Whether the end is the same is told by the store, when all are gone.
+"""
+
+import asyncio
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Final
+
+from midcourse.core.codec import decode
+from midcourse.core.events import StepFinished, decode_record
+from midcourse.core.fold import Row, fold
+from midcourse.core.ids import CommandId, Position
+from midcourse.errors import MidcourseError
+from midcourse.ports.store import Store
+from midcourse.runtime.loading import content_of
+from midcourse.runtime.outcomes import decode_outcome
+from midcourse.testing.killer import When
+from midcourse.wiring import open_store
+from tests.crash.child import LIMIT, ledger_of, store_of
+from tests.crash.scenarios import CANCEL, SESSION
+
+ROOT: Final = Path(__file__).parents[2]
+ATTEMPTS: Final = 3
+"""Two threads of a child may meet in another order than when it was counted, and a call may fall away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """Where a life ends: before or after its ``at``-th call, which was a call of ``call`` when it was counted."""
+
+    at: int
+    when: When
+    call: str
+
+    def __str__(self) -> str:
+        return f"{self.when} call {self.at} ({self.call})"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A scenario and the deaths it must survive, one life after the other; the last life is left alone."""
+
+    scenario: str
+    kills: tuple[Kill, ...]
+
+    def __str__(self) -> str:
+        return f"{self.scenario}, killed {', then '.join(map(str, self.kills))}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """What the store holds when everybody is gone."""
+
+    status: str
+    result: object
+    state: object
+    messages: tuple[str, ...]
+    plan: tuple[tuple[str, str], ...]
+    pauses: int
+    finished: tuple[str, ...]
+    receipt: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """A run that nobody killed: its calls, and its end."""
+
+    calls: tuple[str, ...]
+    end: End
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What was found at a point; three empty lists are what is promised."""
+
+    point: Point
+    lost: tuple[str, ...] = ()
+    repeated: tuple[str, ...] = ()
+    different: tuple[str, ...] = ()
+
+    @property
+    def is_good(self) -> bool:
+        """Whether every promise was kept."""
+        return not (self.lost or self.repeated or self.different)
+
+    def __str__(self) -> str:
+        found = [f"lost: {one}" for one in self.lost]
+        found += [f"repeated: {one}" for one in self.repeated]
+        found += [f"different: {one}" for one in self.different]
+        return "\n    ".join([str(self.point), *found])
+
+
+class Failed(Exception):
+    """A life did not end as it should: it hung, it raised, or it was not killed."""
+
+
+# ---- lives
+
+
+def _live(scenario: str, folder: Path, at: int = 0, when: When = "before") -> None:
+    """One life of a scenario, in a process of its own.
+
+    Raises:
+        Failed: it was to be killed and was not, or the other way round.
+    """
+    command = [sys.executable, "-m", "tests.crash.child", scenario, str(folder), str(at), when]
+    life = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=2 * LIMIT, check=False)
+    if life.returncode == (-signal.SIGKILL if at else 0):
+        return
+    tail = "\n".join((life.stdout + life.stderr).splitlines()[-30:])
+    wanted = "killed" if at else "left alone"
+    raise Failed(f"a life that was to be {wanted} ended with {life.returncode}:\n{tail}")
+
+
+def rehearse(scenario: str, *kills: Kill) -> Rehearsal:
+    """The scenario's last life after ``kills`` (none: its only one), unharmed: the calls it makes, and its end."""
+    with tempfile.TemporaryDirectory(prefix="midcourse-crash-") as name:
+        folder = Path(name)
+        _live_through(scenario, folder, kills)
+        counted = [line for line in _lines(folder) if line[0] == "calls"][-1]
+        return Rehearsal(tuple(counted[2:]), asyncio.run(_end(folder, ())).end)
+
+
+def _live_through(scenario: str, folder: Path, kills: Iterable[Kill]) -> None:
+    for kill in kills:
+        _live(scenario, folder, kill.at, kill.when)
+    _live(scenario, folder)
+
+
+def attempt(point: Point, expected: End) -> Verdict:
+    """Kill and recover at ``point``, and judge what is left."""
+    failure = ""
+    for _ in range(ATTEMPTS):
+        with tempfile.TemporaryDirectory(prefix="midcourse-crash-") as name:
+            folder = Path(name)
+            try:
+                _live_through(point.scenario, folder, point.kills)
+            except (Failed, subprocess.TimeoutExpired) as failed:
+                failure = str(failed)
+                if _was_not_reached(folder, point):
+                    continue
+                return Verdict(point=point, different=(failure,))
+            return _judge(point, folder, expected)
+    return Verdict(point=point, different=(f"not reached in {ATTEMPTS} attempts; {failure}",))
+
+
+def _was_not_reached(folder: Path, point: Point) -> bool:
+    """Whether a life ended before the call it was to be killed at."""
+    lines = _lines(folder)
+    return any(line[0] == "calls" for line in lines) and sum(line[0] == "killed" for line in lines) < len(point.kills)
+
+
+# ---- judging
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    end: End
+    outcomes: dict[str, str | None]
+
+
+def _judge(point: Point, folder: Path, expected: End) -> Verdict:
+    lines = _lines(folder)
+    commands = {line[1] for line in lines if line[0] in ("acked", "put", "decided")}
+    try:
+        left = asyncio.run(_end(folder, commands))
+    except MidcourseError as error:
+        return Verdict(point=point, different=(f"the store cannot be read back: {error}",))
+    return Verdict(
+        point=point,
+        lost=tuple(_lost(lines, left.outcomes)),
+        repeated=tuple(_repeated(lines)),
+        different=tuple(_differences(left.end, expected)),
+    )
+
+
+def _lost(lines: list[list[str]], outcomes: dict[str, str | None]) -> Iterator[str]:
+    """Commands that were durable, or answered, and of which the store knows nothing or something else."""
+    for command, code in sorted(outcomes.items()):
+        if code is None:
+            yield f"{command} was durable and was never decided"
+        answers = {line[2] for line in lines if line[0] == "acked" and line[1] == command} - {"accepted"}
+        if code is not None and answers - {code}:
+            yield f"{command} was answered {', '.join(sorted(answers))}, and the store says {code}"
+
+
+def _repeated(lines: list[list[str]]) -> Iterator[str]:
+    """Steps that ran after they had finished, and whatever a later life ran after a durable cancel."""
+    finished: set[str] = set()
+    cancelled, forbidden = False, False
+    for line in lines:
+        match line:
+            case ["life", _]:
+                forbidden = cancelled
+            case ["finished", step]:
+                if step in finished:
+                    yield f"{step} finished twice"
+                finished.add(step)
+            case ["put", command] if command == CANCEL:
+                cancelled = True
+            case ["ran", step, _]:
+                if step in finished:
+                    yield f"{step} ran again after it had finished"
+                elif forbidden:
+                    yield f"{step} ran in a new process after the cancel"
+            case _:
+                pass
+
+
+def _differences(end: End, expected: End) -> Iterator[str]:
+    for one in fields(End):
+        now, then = getattr(end, one.name), getattr(expected, one.name)
+        if now != then:
+            yield f"{one.name} is {_short(now)}, and without a crash {_short(then)}"
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) < 300 else f"{text[:300]}…"
+
+
+def _lines(folder: Path) -> list[list[str]]:
+    return [line.split() for line in ledger_of(folder).read_text().splitlines()]
+
+
+async def _end(folder: Path, commands: Iterable[str]) -> _Left:
+    """The session as a fold of its whole journal, every digest checked, and how each command was decided."""
+    store = await open_store(store_of(folder))
+    try:
+        head = (await store.head(SESSION)).head
+        rows = await store.read(SESSION, Position(0), 100_000)
+        folded = fold(SESSION, None, rows, ends=(head.position, head.digest))
+        session = folded.session
+        end = End(
+            status=session.status.value,
+            result=decode(await content_of(store, session.result)) if session.result else None,
+            state=decode(await content_of(store, folded.log.state)),
+            messages=tuple(message.text for message in session.messages),
+            plan=tuple((item.title, item.status) for item in session.plan),
+            pauses=session.pauses,
+            finished=tuple(sorted(_finished(rows))),
+            receipt=tuple(sorted(line.step for line in session.receipt)),
+        )
+        return _Left(end, {command: await _outcome(store, command) for command in commands})
+    finally:
+        await store.close()
+
+
+def _finished(rows: Iterable[Row]) -> Iterator[str]:
+    for _, content, _ in rows:
+        event = decode_record(content).event
+        if isinstance(event, StepFinished):
+            yield event.step
+
+
+async def _outcome(store: Store, command: str) -> str | None:
+    row = await store.row(SESSION, CommandId(command))
+    return None if row is None or row.outcome is None else decode_outcome(row.outcome).code

@@ -1,0 +1,1 @@
+"""The promises of the design, each a named test on every store."""

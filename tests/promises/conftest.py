@@ -1,0 +1,5 @@
+"""Fixtures of the promises."""
+
+from tests.promises.harness import place
+
+__all__ = ["place"]

@@ -1,0 +1,174 @@
+"""Where the sessions of a test live, and what a test needs to look at them. Nothing here decides by time."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import pytest
+
+import midcourse
+from midcourse.api import Midcourse, SessionHandle
+from midcourse.core.events import Mode, Recorded, event_type
+from midcourse.ports.store import Durability, Store
+from midcourse.runtime.agents import OnNewVersion
+from midcourse.runtime.settings import Settings
+from midcourse.stores.memory import Memory, MemoryStore
+from midcourse.stores.sqlite import SqliteStore
+from midcourse.wiring import open_control
+
+T = TypeVar("T")
+Kind = Literal["memory", "sqlite"]
+KINDS: tuple[Kind, ...] = ("memory", "sqlite")
+NEVER = 3600.0
+"""Seconds that no test lives."""
+
+
+def resumable(
+    function: Callable[[midcourse.Run], Awaitable[T]],
+    *,
+    name: str = "agent",
+    mode: Mode = "replay",
+    version: str = "1",
+    on_new_version: OnNewVersion = "go_on",
+) -> midcourse.Agent[T]:
+    """An agent that may go on anywhere, although a test defines it inside a function."""
+    return midcourse.Agent(
+        name=name,
+        function=function,
+        version=version,
+        mode=mode,
+        origin=f"{function.__module__}:{name}",
+        resumable=True,
+        on_new_version=on_new_version,
+    )
+
+
+class Place:
+    """A store that a test opens as often as it likes, as several programs would."""
+
+    def __init__(self, kind: Kind, folder: Path) -> None:
+        self.kind = kind
+        self.path = folder / "sessions.db"
+        self.memory = Memory()
+        self.url = "memory://" if kind == "memory" else f"sqlite:///{self.path}"
+
+    async def store(self, durability: Durability = "process") -> MemoryStore | SqliteStore:
+        """Another store object on the same sessions."""
+        if self.kind == "memory":
+            return MemoryStore(self.memory)
+        return await SqliteStore.open(self.path, durability=durability)
+
+    @asynccontextmanager
+    async def open(
+        self,
+        *agents: midcourse.Agent[Any],
+        store: Store | None = None,
+        drive: bool = True,
+        grace: float = 2.0,
+        settings: Settings | None = None,
+    ) -> AsyncGenerator[Midcourse]:
+        """A program that has ``agents`` and opens the store."""
+        control = await open_control(
+            store or await self.store(),
+            durability="process",
+            drives=drive,
+            settings=settings or QUICK,
+            agents={agent.name: agent for agent in agents},
+        )
+        opened = Midcourse(control)
+        try:
+            yield opened
+        finally:
+            await opened.close(grace)
+
+
+# The poll is quick so that a takeover is; an owner is called unreachable only where a test is about that.
+QUICK = Settings(poll=0.05, unreachable_after=30.0)
+
+
+@pytest.fixture(params=KINDS)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """An empty store of each kind."""
+    return Place(request.param, tmp_path)
+
+
+class Tool:
+    """The body of a step: it keeps what it was called with, and ends when it may."""
+
+    def __init__(self, *, holds: bool = False) -> None:
+        self.begun: list[tuple[object, ...]] = []
+        self.ended: list[tuple[object, ...]] = []
+        self.entered = asyncio.Event()
+        self.may_end = asyncio.Event()
+        if not holds:
+            self.may_end.set()
+
+    async def run(self, *arguments: object) -> object:
+        """What a step calls."""
+        self.begun.append(arguments)
+        self.entered.set()
+        await self.may_end.wait()
+        self.ended.append(arguments)
+        return arguments[0] if arguments else None
+
+
+async def history(session: SessionHandle[Any]) -> list[Recorded]:
+    """The journal as it is now."""
+    position = (await session.state()).position
+    events: list[Recorded] = []
+    watching = session.watch(follow=True)
+    async for event in watching:
+        events.append(event)
+        if event.position >= position:
+            break
+    await stop_watching(watching)
+    return events
+
+
+async def stop_watching(watching: AsyncIterator[Any]) -> None:
+    """Close the generator that ``watch`` gave."""
+    assert isinstance(watching, AsyncGenerator)
+    await watching.aclose()
+
+
+def types(events: Sequence[Recorded]) -> list[str]:
+    """What happened, in words."""
+    return [event_type(event.event) for event in events]
+
+
+async def until(session: SessionHandle[Any], kind: str, *, times: int = 1, after: int = 0) -> Recorded:
+    """The event of that type, the ``times``-th after a position, once it is durable."""
+    watching = session.watch(after, follow=True)
+    try:
+        async for event in watching:
+            times -= event.type == kind
+            if times == 0:
+                return event
+    finally:
+        await stop_watching(watching)
+    raise AssertionError("a followed watch does not end")
+
+
+async def until_status(session: SessionHandle[Any], *statuses: str) -> str:
+    """Where the session stands once it stands at one of ``statuses``."""
+    watching = session.watch((await session.state()).position, follow=True)
+    try:
+        while (status := await session.status()) not in statuses:
+            await anext(watching)
+        return status
+    finally:
+        await stop_watching(watching)
+
+
+async def until_true(condition: Callable[[], bool]) -> None:
+    """Until the condition holds; the test's own timeout is the guard."""
+    while not condition():  # noqa: ASYNC110 - conditions of other threads and processes have no event to wait for
+        await asyncio.sleep(0.002)
+
+
+async def turns(count: int) -> None:
+    """Let the loop run what is ready, ``count`` times."""
+    for _ in range(count):
+        await asyncio.sleep(0)

@@ -1,0 +1,266 @@
+"""Promise 2: durable before acknowledged. The stop does not wait for the disk; its answer does."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+import midcourse
+from midcourse.errors import StoreUnavailable
+from tests.promises.faults import Faulty
+from tests.promises.harness import Place, Tool, history, resumable, turns, types, until_status, until_true
+
+
+async def test_the_gate_is_shut_before_the_stop_is_written(place: Place) -> None:
+    """While the command is on its way to the disk nothing begins, and nothing is answered yet."""
+    first, second = Tool(holds=True), Tool()
+
+    async def agent(run: midcourse.Run) -> None:
+        await run.step("first", first.run)
+        await run.step("second", second.run)
+
+    store = Faulty(await place.store())
+    async with place.open(resumable(agent), store=store) as mc:
+        session = await mc.start(resumable(agent))
+        await first.entered.wait()
+        store.holds = lambda write: write == "put"
+        pausing = asyncio.create_task(session.pause())
+        await until_true(lambda: "put" in store.held)
+        first.may_end.set()
+        await until_true(lambda: bool(first.ended))
+        await turns(50)
+        assert second.begun == []
+        assert not pausing.done()
+        store.let_through()
+        assert (await pausing).level in ("stopping", "stopped")
+        assert (await session.pause(until="stopped")).level == "stopped"
+        assert second.begun == []
+
+
+async def test_the_answer_waits_for_the_commit_of_the_decision(place: Place) -> None:
+    """Everything that ran has ended, and still nothing is answered until the decision is durable."""
+    tool = Tool(holds=True)
+    one = resumable(lambda run: run.step("fetch", tool.run))
+    store = Faulty(await place.store())
+    async with place.open(one, store=store) as mc:
+        session = await mc.start(one)
+        await tool.entered.wait()
+        store.holds = lambda write: write == "decide"
+        pausing = asyncio.create_task(session.pause(grace=0))
+        await until_true(lambda: "decide" in store.held)
+        await turns(50)
+        assert not pausing.done()
+        # What was not written does not exist for anybody who looks.
+        assert "session.pause_requested" not in types(await history(session))
+        assert await session.status() == "running"
+        store.let_through()
+        assert (await pausing).level in ("stopping", "stopped")
+        assert "session.pause_requested" in types(await history(session))
+
+
+async def test_the_abort_does_not_wait_for_the_commit_of_the_decision(place: Place) -> None:
+    """Abort and write go on side by side."""
+    entered, torn = asyncio.Event(), asyncio.Event()
+
+    async def body() -> None:
+        entered.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            torn.set()
+
+    one = resumable(lambda run: run.step("slow", body))
+    store = Faulty(await place.store())
+    async with place.open(one, store=store) as mc:
+        session = await mc.start(one)
+        await entered.wait()
+        store.holds = lambda write: write == "decide"
+        pausing = asyncio.create_task(session.pause(grace=0, until="stopped"))
+        await torn.wait()
+        assert not pausing.done()
+        store.let_through()
+        assert (await pausing).level == "stopped"
+
+
+async def test_no_watcher_sees_an_event_before_it_is_durable(place: Place) -> None:
+    """What was shown is in the journal, whatever dies."""
+    first, second = Tool(), Tool()
+
+    async def agent(run: midcourse.Run) -> None:
+        await run.step("first", first.run)
+        await run.step("second", second.run)
+
+    store = Faulty(await place.store())
+    async with place.open(resumable(agent), store=store) as mc:
+        session = await mc.start(resumable(agent))
+        store.holds = lambda write: write == "append"
+        seen: list[str] = []
+
+        async def watch() -> None:
+            async for event in session.watch():
+                seen.append(event.type)  # noqa: PERF401 - it is looked at while it grows
+
+        watching = asyncio.create_task(watch())
+        await until_true(lambda: "append" in store.held)
+        await turns(50)
+        durable = types(await history(session))
+        assert "step.finished" not in durable
+        assert seen == durable[: len(seen)]
+        store.let_through()
+        await watching
+        assert seen[-1] == "session.completed"
+
+
+@pytest.mark.parametrize("write", ["put", "decide"])
+async def test_a_stop_that_cannot_be_written_is_answered_stopped_not_durable(place: Place, write: str) -> None:
+    """The gate stays shut, what ran was stopped, and the answer says that it will not survive."""
+    first, second = Tool(holds=True), Tool()
+
+    async def agent(run: midcourse.Run) -> str:
+        await run.step("first", first.run)
+        await run.step("second", second.run)
+        return "done"
+
+    store = Faulty(await place.store())
+    async with place.open(resumable(agent), store=store) as mc:
+        session = await mc.start(resumable(agent))
+        await first.entered.wait()
+        store.fails = lambda name: name in (write, "append", "release", "take")
+        reply = await session.pause()
+        assert (reply.level, reply.durable, reply.running) == ("stopped", False, ())
+        assert str(reply) == "stopped, not durable"
+        first.may_end.set()
+        await turns(50)
+        assert first.ended == []  # it was aborted
+        assert second.begun == []
+
+        # The store works again: the session goes on from what is durable, and only once.
+        store.work_again()
+        if write == "decide":  # the pause itself had been written, and is carried out first
+            assert await until_status(session, "paused") == "paused"
+            assert second.begun == []
+            await session.resume()
+        assert await session.result() == "done"
+        assert len(first.ended) == len(second.ended) == 1
+
+
+async def test_nothing_begins_while_the_store_fails_and_the_session_goes_on_when_it_works_again(place: Place) -> None:
+    """A step whose start cannot be written does not run; the agent cannot catch that."""
+    first, second = Tool(holds=True), Tool()
+    caught: list[BaseException] = []
+
+    async def agent(run: midcourse.Run) -> str:
+        await run.step("first", first.run)
+        try:
+            await run.step("second", second.run)
+        except Exception as error:
+            caught.append(error)
+            raise
+        return "done"
+
+    store = Faulty(await place.store())
+    async with place.open(resumable(agent), store=store) as mc:
+        session = await mc.start(resumable(agent))
+        await first.entered.wait()
+        attempts = 0
+
+        def fails(write: str) -> bool:
+            nonlocal attempts
+            attempts += write in ("append", "release")
+            return write in ("append", "release", "put")
+
+        store.fails = fails
+        first.may_end.set()
+        await until_true(lambda: attempts > 3)  # it has tried again, in vain
+        assert second.begun == []
+        assert await session.status() == "running"
+        store.work_again()
+        assert await session.result() == "done"
+        # The first step's result could not be written: nobody knows it, so it was done again. The second ran once.
+        assert (len(first.ended), len(second.begun)) == (2, 1)
+        assert caught == []
+
+
+async def test_a_failing_write_of_the_last_result_loses_nothing_that_was_answered(place: Place) -> None:
+    """A session that could not be completed is completed later, without doing a finished step again."""
+    tool = Tool()
+    one = resumable(lambda run: run.step("fetch", tool.run, "page"))
+    store = Faulty(await place.store())
+    async with place.open(one, store=store) as mc:
+        failed = 0
+
+        def fails(write: str) -> bool:
+            nonlocal failed
+            failed += write == "release"
+            return write == "release"
+
+        store.fails = fails
+        session = await mc.start(one)
+        await until_true(lambda: failed > 1)
+        assert await session.status() == "running"
+        store.work_again()
+        assert await session.result() == "page"
+        assert len(tool.begun) == 1
+
+
+async def test_a_stream_whose_segments_cannot_be_written_stops_speaking(place: Place) -> None:
+    """Nothing that could not be kept is shown for long: the owner stops."""
+    said = 0
+
+    async def model() -> AsyncIterator[str]:
+        nonlocal said
+        while True:
+            said += 1
+            yield "word "
+            await asyncio.sleep(0)
+
+    one = resumable(lambda run: run.stream("write", model))
+    store = Faulty(await place.store())
+    async with place.open(one, store=store) as mc:
+        session = await mc.start(one)
+        await until_true(lambda: said > 10)
+        store.fails = lambda write: write != "snapshot"
+        store.error = lambda: StoreUnavailable("Another program holds the file.", code="store_busy")
+        reply = await session.pause()
+        assert (reply.level, reply.durable) == ("stopped", False)
+        at_answer = said
+        await turns(50)
+        assert said == at_answer
+        store.work_again()
+        assert (await session.cancel(until="stopped")).level == "stopped"
+
+
+async def test_every_answer_says_what_it_survives(place: Place) -> None:
+    """`nothing` in memory; what was asked for, and verified, on a disk."""
+    tool = Tool(holds=True)
+    one = resumable(lambda run: run.step("fetch", tool.run))
+    expected = {"memory": "nothing", "sqlite": "process"}[place.kind]
+    async with place.open(one) as mc:
+        session = await mc.start(one)
+        await tool.entered.wait()
+        replies = [
+            await session.pause(),
+            await session.redirect("look elsewhere"),
+            await session.resume(),
+            await session.cancel(grace=0),
+        ]
+        assert mc.durability == expected
+        assert {reply.durability for reply in replies} == {expected}
+
+
+async def test_the_same_command_id_is_one_command(place: Place) -> None:
+    """A double click and a retry are answered alike and happen once."""
+    tool = Tool(holds=True)
+    one = resumable(lambda run: run.step("fetch", tool.run))
+    async with place.open(one) as mc:
+        session = await mc.start(one)
+        await tool.entered.wait()
+        replies = await asyncio.gather(*(session.redirect("left", command_id="click") for _ in range(5)))
+        assert {reply.position for reply in replies} == {replies[0].position}
+        assert types(await history(session)).count("session.redirected") == 1
+        await session.pause(command_id="p")
+        await session.resume(command_id="r")
+        # A late retry is told what came of the command then, and lifts or sets nothing now.
+        assert (await session.pause(command_id="p", until="decided")).pause == "pause_1"
+        assert await session.status() == "running"
+        tool.may_end.set()

@@ -1,0 +1,256 @@
+"""Random histories: what people may wish and what a driver may do, in any order, as far as it is possible."""
+
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal, get_args, get_origin
+
+import msgspec
+from hypothesis import strategies as st
+
+from midcourse.core import commands as cmd
+from midcourse.core import events as ev
+from midcourse.core.codec import Value
+from midcourse.core.decisions import expire
+from midcourse.core.ids import AskId, CommandId, Epoch, PauseId, StepId, ask_id
+from midcourse.core.receipt import receipt_lines
+from midcourse.core.session import Session
+from midcourse.core.steps import StepLog, step_id
+from midcourse.errors import ImpossibleEvent, Refused
+from tests.unit.core.stories import Story
+
+# ---- values of every type that stands in an event
+
+json_values: Final = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(min_value=-(2**80), max_value=2**80)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def _inline(json: object) -> Value:
+    return Value(raw=msgspec.Raw(msgspec.json.encode(json)))
+
+
+values: Final = json_values.map(_inline) | st.builds(
+    Value, blob=st.text("0123456789abcdef", min_size=32, max_size=32), size=st.integers(1, 10**9)
+)
+_BY_TYPE: Final[Mapping[Any, st.SearchStrategy[Any]]] = {
+    str: st.text(max_size=30),
+    int: st.integers(0, 2**63),
+    float: st.floats(allow_nan=False, allow_infinity=False),
+    bool: st.booleans(),
+    types.NoneType: st.none(),
+    Value: values,
+}
+
+
+def values_of(kind: Any) -> st.SearchStrategy[Any]:
+    """Any value of a field's type."""
+    if isinstance(kind, typing.NewType):
+        return values_of(kind.__supertype__)
+    if kind in _BY_TYPE:
+        return _BY_TYPE[kind]
+    if get_origin(kind) is Literal:
+        return st.sampled_from(get_args(kind))
+    if get_origin(kind) is tuple:
+        return st.lists(values_of(get_args(kind)[0]), max_size=3).map(tuple)
+    if get_origin(kind) in (types.UnionType, typing.Union):
+        return st.one_of(*map(values_of, get_args(kind)))
+    return structs(kind)
+
+
+def structs(kind: Any) -> st.SearchStrategy[Any]:
+    """Any struct of a class, its optional fields given or not."""
+    fields = msgspec.structs.fields(kind)
+    given = {field.name: values_of(field.type) for field in fields if field.required}
+    maybe = {field.name: values_of(field.type) for field in fields if not field.required}
+    return st.fixed_dictionaries(given, optional=maybe).map(lambda fields: kind(**fields))
+
+
+EVENT_TYPES: Final[tuple[type[ev.AnyEvent], ...]] = get_args(ev.AnyEvent)
+any_event: Final[st.SearchStrategy[ev.AnyEvent]] = st.sampled_from(EVENT_TYPES).flatmap(structs)
+
+# ---- what people may wish
+
+_ID: Final = CommandId("c")
+_NAMES: Final = ("pause_1", "pause_2", "pause_3", "ask_1", "ask_2", "ask_3", "nothing", "{status}", "pause_0")
+_who: Final[Mapping[str, st.SearchStrategy[Any]]] = {
+    "id": st.just(_ID),
+    "by": st.sampled_from(["ada", "bob"]),
+    "role": st.sampled_from(["operate", "steer", "operate", "approve", "watch"]),
+}
+_graces: Final = st.sampled_from([0.0, 0.5, 1.0, 2.0, 60.0])
+pauses: Final = st.builds(cmd.Pause, **_who, reason=st.just("wait"), grace=st.none() | _graces)
+resumes: Final = st.builds(cmd.Resume, **_who, pause=st.none() | st.sampled_from(_NAMES).map(PauseId))
+redirects: Final = st.builds(
+    cmd.Redirect,
+    **_who,
+    text=st.just("in French"),
+    level=st.sampled_from(["step", "goal", "clarify"]),
+    grace=st.none() | _graces,
+    resume=st.booleans(),
+)
+cancels: Final = st.builds(cmd.Cancel, **_who, grace=_graces)
+answers: Final = st.builds(cmd.Answer, **_who, value=values, ask=st.none() | st.sampled_from(_NAMES).map(AskId))
+halts: Final = st.builds(cmd.Halt, **_who)
+lifts: Final = st.builds(cmd.Lift, **_who)
+any_command: Final[st.SearchStrategy[cmd.AnyCommand]] = st.one_of(
+    pauses, resumes, redirects, cancels, answers, halts, lifts
+)
+
+# ---- what a driver may do
+
+
+class Move(msgspec.Struct, frozen=True):
+    """Something a driver wants to do; which step it means follows from ``pick`` and the session as it stands."""
+
+    do: str
+    pick: int
+    value: Value
+
+
+def _steps(session: Session, move: Move) -> StepId:
+    return step_id(session.scope, ("fetch", "write", "say")[move.pick % 3], move.pick % 2)
+
+
+def _begin(session: Session, log: StepLog, move: Move) -> Sequence[ev.AnyEvent]:
+    step = _steps(session, move)
+    record = log.steps.get(step)
+    attempt, digest = (record.attempt + 1, record.digest) if record else (1, "d")
+    return [
+        ev.StepBegun(
+            step=step,
+            name=step.partition("/")[2].partition("#")[0],
+            kind="model" if move.pick % 3 == 2 else "tool",
+            attempt=attempt,
+            digest=digest,
+        )
+    ]
+
+
+def _of_a_call(
+    make: Callable[[StepId, int, StepLog, Move], ev.AnyEvent],
+) -> Callable[[Session, StepLog, Move], Sequence[ev.AnyEvent]]:
+    def moves(session: Session, log: StepLog, move: Move) -> Sequence[ev.AnyEvent]:
+        calls = [call for call in session.calls.values() if call.step in log.steps]
+        if not calls:
+            return []
+        call = calls[move.pick % len(calls)]
+        return [make(call.step, call.attempt, log, move)]
+
+    return moves
+
+
+def _ask(session: Session, _log: StepLog, move: Move) -> Sequence[ev.AnyEvent]:
+    ordinal = session.asks_opened + 1
+    expires_at = 100.0 if move.pick % 2 else None
+    default = move.value if move.pick % 4 == 3 else None
+    step = step_id(session.scope, "ask", ordinal)
+    return [
+        ev.AskOpened(
+            ask=ask_id(ordinal), step=step, reason="unsure", prompt="{Go on}?", expires_at=expires_at, default=default
+        )
+    ]
+
+
+def _close(session: Session, log: StepLog, move: Move) -> Sequence[ev.AnyEvent]:
+    open_steps = [(step, record) for step, record in log.steps.items() if not record.outcome]
+    if not open_steps:
+        return []
+    step, record = open_steps[move.pick % len(open_steps)]
+    message = len(session.messages) - 1
+    return [ev.StepClosed(step=step, attempt=record.attempt, message=message, truth="may have happened")]
+
+
+def _fail(session: Session, log: StepLog, move: Move) -> Sequence[ev.AnyEvent]:
+    failed = [step for step, record in log.steps.items() if record.outcome == "failed"]
+    step = failed[move.pick % len(failed)] if failed else None
+    code = ("agent_failed", "agent_failed", "agent_failed", "damaged")[move.pick % 4]
+    return [ev.SessionFailed(code=code, message="{no}", step=step)]
+
+
+DRIVER: Final[Mapping[str, Callable[[Session, StepLog, Move], Sequence[ev.AnyEvent]]]] = {
+    "start": lambda session, log, move: [ev.SessionStarted()],
+    "begin": _begin,
+    "finish": _of_a_call(lambda step, n, _, move: ev.StepFinished(step=step, attempt=n, value=move.value, cost=0.25)),
+    "finish streamed": _of_a_call(
+        lambda step, n, _, move: ev.StepFinished(step=step, attempt=n, streamed=True, tokens=3)
+    ),
+    "raise": _of_a_call(lambda step, n, _, __: ev.StepFailed(step=step, attempt=n, kind="OSError", detail="down")),
+    "abort": _of_a_call(lambda step, n, _, __: ev.StepAborted(step=step, attempt=n)),
+    "find the gate shut": _of_a_call(lambda step, n, _, __: ev.StepNotBegun(step=step, attempt=n)),
+    "cut": _of_a_call(
+        lambda step, n, log, __: ev.StepCut(step=step, attempt=n, length=log.steps[step].length, cost=0.5)
+    ),
+    "write": _of_a_call(
+        lambda step, n, log, _: ev.SegmentWritten(step=step, attempt=n, offset=log.steps[step].length, text="héllo ")
+    ),
+    "write over": _of_a_call(
+        lambda step, n, log, _: ev.SegmentWritten(step=step, attempt=n, offset=log.steps[step].length // 2, text="…")
+    ),
+    "close": _close,
+    "ask": _ask,
+    "wait": lambda session, log, move: [ev.SessionWaiting()],
+    "wake": lambda session, log, move: [ev.SessionWoken()],
+    "expire": lambda session, log, move: expire(session, 1e9),
+    "pause": lambda session, log, move: [ev.SessionPaused(unknown=session.lost)],
+    "cancel": lambda session, log, move: [ev.SessionCancelled(receipt=receipt_lines(session.calls.values()))],
+    "complete": lambda session, log, move: [ev.SessionCompleted(result=move.value, state=move.value)],
+    "fail": _fail,
+    "park": lambda session, log, move: [ev.SessionParked()],
+    "take": lambda session, log, move: [
+        ev.SessionTaken(epoch=Epoch(session.position), worker="w", lost=session.running),
+    ],
+    "checkpoint": lambda session, log, move: [
+        ev.CheckpointTaken(scope=session.next_scope, state=move.value),
+    ],
+    "draw": lambda session, log, move: [ev.ValueDrawn(name="now", value=move.value)],
+    "plan": lambda session, log, move: [ev.PlanChanged(items=(ev.PlanItem("write", "running"),))],
+    "report": lambda session, log, move: [ev.ReportMade(progress=move.pick / 10, hypothesis="slow")],
+    "fall silent": lambda session, log, move: [ev.AgentSilent(seconds=30.0)],
+    "change": lambda session, log, move: [ev.AgentChanged(before=session.agent_version, now=str(move.pick))],
+}
+any_move: Final = st.builds(Move, do=st.sampled_from(sorted(DRIVER)), pick=st.integers(0, 11), value=values)
+_busy_move: Final = st.builds(
+    Move,
+    do=st.sampled_from(
+        ["begin", "begin", "finish", "finish streamed", "write", "ask", "raise", "draw", "take", "pause"]
+    ),
+    pick=st.integers(0, 11),
+    value=values,
+)
+
+
+def events_of(session: Session, log: StepLog, move: Move) -> Sequence[ev.AnyEvent]:
+    """What ``move`` would journal."""
+    return DRIVER[move.do](session, log, move)
+
+
+def play(story: Story, deed: Move | cmd.AnyCommand) -> None:
+    """Do it if it is possible and allowed; else nothing happens."""
+    try:
+        if isinstance(deed, Move):
+            story.happen(*events_of(story.session, story.log, deed))
+        else:
+            story.want(deed)
+    except (ImpossibleEvent, Refused):
+        return
+
+
+any_deed: Final[st.SearchStrategy[Move | cmd.AnyCommand]] = st.one_of(_busy_move, _busy_move, any_move, any_command)
+
+
+@st.composite
+def stories(draw: st.DrawFn, *, min_size: int = 0, max_size: int = 60) -> Story:
+    """A random history that could have been."""
+    story = Story()
+    if draw(st.sampled_from([True, True, True, False])):
+        story.happen(ev.SessionStarted())
+    for deed in draw(st.lists(any_deed, min_size=min_size, max_size=max_size)):
+        play(story, deed)
+    return story
