@@ -1,54 +1,38 @@
-"""What does one durable step (a model call and a tool call) cost, on SQLite, safe against power loss?"""
+"""What does one durable step (a model call and a tool call) cost, and does it cost more in a long session?"""
 
-import time
-from collections.abc import AsyncIterator
+from typing import Final
 
 import midcourse
-from bench import floors
-from bench.harness import Result, ask, folder, median
+from bench import floors, loops
+from bench.harness import Result, ask, folder, mean, median, store_in
 
-STEPS = 300
-TEXT = "word " * 20
-
-
-async def model() -> AsyncIterator[str]:
-    """A model that answers at once."""
-    yield TEXT
+QUESTION: Final = "durable step, median"
+SHORT: Final = 200
+LONG: Final = 2000
 
 
-async def tool(number: int) -> str:
-    """A tool that answers at once."""
-    return f"{number}: {TEXT}"
-
-
-@midcourse.agent(mode="state")
-async def loop_agent(run: midcourse.Run) -> list[float]:
-    """Model, tool, model, tool, with a checkpoint every fifty steps."""
-    taken: list[float] = []
-    for number in range(STEPS):
-        start = time.perf_counter()
-        await run.stream("think", model)
-        await run.step("act", tool, number)
-        taken.append((time.perf_counter() - start) * 1000)
-        if number % 50 == 49:
-            await run.checkpoint()
-    return taken
-
-
-async def one_session() -> list[Result]:
-    """A loop of a model call and a tool call, each durable."""
+async def durable_steps(agent: midcourse.Agent[None], number: int, kind: str) -> list[Result]:
+    """The last 200 of so many steps."""
     with folder() as path:
-        floor = 2 * floors.commit_ms(path / "floor.db")
-        async with midcourse.open(f"sqlite:///{path}/runs.db") as mc:
-            session = await mc.start(loop_agent, "bench")
-            taken = await session.result()
-    return [
-        Result(
-            "durable step", "model + tool, median", median(taken), "ms", STEPS, floor, "two bare commits", must=1.5, aim=0.5
-        )
-    ]
+        floor = 2 * floors.commit_ms(path / "floor.db", size=600, repeats=2 * SHORT)
+        taken = await loops.run_loop(store_in(path), agent, number)
+    last = taken[-SHORT:]
+    results = [_result(f"{kind}, the last {SHORT} of {number:,} steps", median(last), len(last), floor)]
+    if number > SHORT:
+        case = f"{kind}, {number:,} steps, mean with checkpoints and snapshots"
+        results.append(_result(case, mean(taken), len(taken), floor))
+    return results
+
+
+def _result(case: str, ours: float, repeats: int, floor: float) -> Result:
+    return Result(QUESTION, case, ours, "ms", repeats, floor=floor, floor_is="two bare commits", must=1.5, aim=0.5)
 
 
 def answers() -> list[Result]:
     """The table's lines."""
-    return ask(one_session)
+    return ask(
+        lambda: durable_steps(loops.checkpointing, SHORT, "`state`"),
+        lambda: durable_steps(loops.checkpointing, LONG, "`state`"),
+        lambda: durable_steps(loops.replaying, LONG, "`replay`"),
+        lambda: durable_steps(loops.streaming, SHORT, "`state`, 100 streamed tokens"),
+    )

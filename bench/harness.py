@@ -36,7 +36,7 @@ def versions() -> dict[str, str]:
 class Result:
     """One line of the table: our figure, the floor's, and the peers' where they were measured in this run.
 
-    Where ``ours`` is a 99th percentile, ``median`` stands beside it, and ``floor`` is a 99th percentile too.
+    Where ``ours`` is a 99th percentile, ``floor`` is one too, and ``median`` stands beside it.
     """
 
     question: str
@@ -55,10 +55,10 @@ class Result:
     @property
     def verdict(self) -> str:
         """Against the numbers of the design."""
-        if self.must is None:
-            return ""
         if self.aim is not None and self.ours <= self.aim:
             return "aim"
+        if self.must is None:
+            return "" if self.aim is None else "not the aim"
         return "must" if self.ours <= self.must else "MISSED"
 
 
@@ -74,6 +74,11 @@ def percentile(values: Sequence[float], share: float) -> float:
 def p99(values: Sequence[float]) -> float:
     """The 99th percentile."""
     return percentile(values, 0.99)
+
+
+def mean(values: Sequence[float]) -> float:
+    """The average one."""
+    return statistics.fmean(values)
 
 
 def median(values: Sequence[float]) -> float:

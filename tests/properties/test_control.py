@@ -1,6 +1,7 @@
 """Any stream of commands and driver events is applied, or refused with an error that says what is allowed."""
 
 import contextlib
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -13,12 +14,13 @@ from midcourse.core import events as ev
 from midcourse.core.decisions import allowed, decide
 from midcourse.core.fold import fold
 from midcourse.core.ids import AskId, CommandId, PauseId
-from midcourse.core.session import ALLOWED_IN, ENDED, TRANSITIONS, Session, Status
+from midcourse.core.session import ALLOWED_IN, ENDED, LIVE, TRANSITIONS, Session, Status
 from midcourse.core.snapshot import encode_snapshot
 from midcourse.errors import ImpossibleEvent, Refused
 from tests.properties.histories import (
     Move,
     answers,
+    any_command,
     any_event,
     any_move,
     cancels,
@@ -69,10 +71,15 @@ def moves(*do: str) -> st.SearchStrategy[Move]:
     return st.builds(Move, do=st.sampled_from(do), pick=st.integers(0, 11), value=values)
 
 
+def is_in(*statuses: Status) -> "Callable[[Control], bool]":
+    """Whether the session stands in one of them."""
+    return lambda machine: machine.story.session.status in statuses
+
+
 class Control(RuleBasedStateMachine):
     """People and a driver against ``decide`` and ``evolve``, with a memory of its own of what must never happen.
 
-    One rule per kind of deed: hypothesis leaves some of them out in each run, so that some sessions are never cancelled.
+    One rule per kind of deed: hypothesis leaves some out in each run, so that some sessions are never cancelled.
     """
 
     def __init__(self) -> None:
@@ -85,31 +92,41 @@ class Control(RuleBasedStateMachine):
 
     # ---- people
 
+    @rule(command=any_command)
+    def somebody_wants_anything(self, command: cmd.AnyCommand) -> None:
+        self.somebody_wants(command)
+
+    @precondition(is_in(S.QUEUED, S.RUNNING, S.WAITING, S.PAUSING))
     @rule(command=pauses)
     def somebody_pauses(self, command: cmd.AnyCommand) -> None:
         self.somebody_wants(command)
 
+    @precondition(is_in(S.PAUSING, S.PAUSED, S.FAILED))
     @rule(command=resumes)
     def somebody_resumes(self, command: cmd.AnyCommand) -> None:
         self.somebody_wants(command)
 
+    @precondition(is_in(S.RUNNING, S.WAITING, S.PAUSING, S.PAUSED, *ENDED))
     @rule(command=redirects)
     def somebody_redirects(self, command: cmd.AnyCommand) -> None:
         self.somebody_wants(command)
 
+    @precondition(is_in(*LIVE))
     @rule(command=cancels)
     def somebody_cancels(self, command: cmd.AnyCommand) -> None:
         self.somebody_wants(command)
 
-    @precondition(lambda self: self.story.session.asks_opened)  # pyright: ignore[reportUnknownLambdaType, reportUnknownMemberType]
+    @precondition(lambda self: bool(self.story.session.asks))
     @rule(command=answers)
     def somebody_answers(self, command: cmd.AnyCommand) -> None:
         self.somebody_wants(command)
 
+    @precondition(is_in(*LIVE))
     @rule(command=halts)
     def somebody_halts(self, command: cmd.AnyCommand) -> None:
         self.somebody_wants(command)
 
+    @precondition(is_in(S.HALTED))
     @rule(command=lifts)
     def somebody_lifts(self, command: cmd.AnyCommand) -> None:
         self.somebody_wants(command)
@@ -121,36 +138,39 @@ class Control(RuleBasedStateMachine):
         if starts:
             self.happens(ev.SessionStarted())
 
+    @precondition(is_in(S.RUNNING))
     @rule(move=moves("begin"))
     def a_step_begins(self, move: Move) -> None:
         self.the_driver_does(move)
 
+    @precondition(lambda self: bool(self.story.session.calls))
     @rule(move=moves("finish", "finish streamed", "raise", "abort", "find the gate shut", "cut", "close"))
     def a_call_ends(self, move: Move) -> None:
         self.the_driver_does(move)
 
-    @rule(move=moves("write", "write over"))
-    def a_call_writes(self, move: Move) -> None:
+    @precondition(lambda self: bool(self.story.session.calls))
+    @rule(move=moves("write", "write over", "take"))
+    def a_call_writes_or_is_lost(self, move: Move) -> None:
         self.the_driver_does(move)
 
+    @precondition(is_in(S.RUNNING, S.WAITING, S.PAUSING, S.HALTED))
     @rule(move=moves("ask"))
     def the_agent_asks(self, move: Move) -> None:
         self.the_driver_does(move)
 
-    @rule(move=moves("wait", "wake", "expire"))
+    @precondition(lambda self: bool(self.story.session.asks))
+    @rule(move=moves("wait", "wait", "wake", "expire"))
     def the_agent_waits(self, move: Move) -> None:
         self.the_driver_does(move)
 
+    @precondition(is_in(S.QUEUED, S.PAUSING, S.CANCELLING))
     @rule(move=moves("start", "pause", "cancel"))
-    def a_stop_is_completed(self, move: Move) -> None:
+    def a_start_or_a_stop_is_completed(self, move: Move) -> None:
         self.the_driver_does(move)
 
-    @rule(move=moves("complete", "fail"))
-    def the_turn_ends(self, move: Move) -> None:
-        self.the_driver_does(move)
-
-    @rule(move=moves("take", "park"))
-    def the_owner_changes(self, move: Move) -> None:
+    @precondition(is_in(S.RUNNING, S.PAUSED))
+    @rule(move=moves("complete", "fail", "checkpoint"))
+    def the_scope_ends(self, move: Move) -> None:
         self.the_driver_does(move)
 
     @rule(move=any_move)
@@ -172,6 +192,8 @@ class Control(RuleBasedStateMachine):
         self.check_granted(command, events)
         for event in events:
             self.happens(event)  # what is decided is always possible: nothing is caught here
+        if self.story.session.status is S.CANCELLING and events:
+            assert not self.story.session.asks
 
     def the_driver_does(self, move: Move) -> None:
         for event in events_of(self.story.session, self.story.log, move):
@@ -253,8 +275,6 @@ class Control(RuleBasedStateMachine):
         assert (session.failure is not None) == (session.status is S.FAILED)
         if acts_as is S.WAITING:
             assert session.asks
-        if acts_as in (S.CANCELLING, S.CANCELLED):
-            assert not session.asks
 
     @invariant()
     def every_hint_can_be_followed(self) -> None:
@@ -282,4 +302,4 @@ def test_no_event_is_both_a_transition_to_and_a_resident_of_the_same_status() ->
 
 
 TestControl = Control.TestCase
-TestControl.settings = settings(max_examples=120, stateful_step_count=50, deadline=None)
+TestControl.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)

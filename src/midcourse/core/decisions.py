@@ -191,10 +191,13 @@ def _new_turn(session: Session, command: cmd.AnyCommand) -> Events:
 def _cancel(session: Session, command: cmd.AnyCommand) -> Events:
     assert isinstance(command, cmd.Cancel)
     requested = ev.CancelRequested(by=command.by, grace=command.grace, reason=command.reason)
-    withdrawn = tuple(ev.AskClosed(ask=ask.id, step=ask.step, end="withdrawn") for ask in session.asks)
     if session.status is Status.QUEUED:
-        return (requested, *withdrawn, ev.SessionCancelled())
-    return (requested, *withdrawn)
+        return (requested, *_withdrawn(session), ev.SessionCancelled())
+    return (requested, *_withdrawn(session))
+
+
+def _withdrawn(session: Session) -> Events:
+    return tuple(ev.AskClosed(ask=ask.id, step=ask.step, end="withdrawn") for ask in session.asks)
 
 
 def _firmer_cancel(session: Session, command: cmd.AnyCommand) -> Events:
@@ -245,8 +248,10 @@ def _by_operator(rule: Rule) -> Rule:
     return checked
 
 
-def _lift(_session: Session, command: cmd.AnyCommand) -> Events:
-    return (ev.HaltLifted(by=command.by),)
+def _lift(session: Session, command: cmd.AnyCommand) -> Events:
+    # A call that the halt aborted may have asked after the cancel had withdrawn the asks it found.
+    withdrawn = _withdrawn(session) if session.halted_from is Status.CANCELLING else ()
+    return (ev.HaltLifted(by=command.by), *withdrawn)
 
 
 def _cancel_halted(session: Session, command: cmd.AnyCommand) -> Events:
@@ -254,7 +259,7 @@ def _cancel_halted(session: Session, command: cmd.AnyCommand) -> Events:
     assert isinstance(command, cmd.Cancel)
     if session.halted_from is Status.CANCELLING and session.cancel is not None:
         grace = min(command.grace, session.cancel.grace)
-        return (ev.CancelRequested(by=command.by, grace=grace, reason=command.reason),)
+        return (ev.CancelRequested(by=command.by, grace=grace, reason=command.reason), *_withdrawn(session))
     return _cancel(session, command)
 
 

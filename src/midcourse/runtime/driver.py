@@ -1,43 +1,39 @@
 """Drives one session: decides its inbox, runs its agent, and makes what is alive match what the journal says.
 
-``settle`` decides commands, on whichever thread they arrive, under the journal's lock. ``react`` then acts, on the
+Commands are decided (``inbox``) on whichever thread they arrive, under the journal's lock. ``react`` then acts, on the
 agent's loop, by looking at the folded state alone: it may run any number of times, and what it missed it does the next.
 """
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Final
 
-from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.codec import Blob, decode, value_of
-from midcourse.core.decisions import decide, expire
-from midcourse.core.ids import CommandId, SessionId, StepId, ask_id
+from midcourse.core.decisions import expire
+from midcourse.core.ids import CommandId, SessionId, StepId
 from midcourse.core.session import ENDED, Status
-from midcourse.core.steps import step_id
-from midcourse.errors import AgentUnavailable, Damaged, Diverged, Interrupt, MidcourseError, Refused
-from midcourse.ports.store import Deciding, InboxRow
+from midcourse.errors import AgentUnavailable, Diverged, Interrupt, MidcourseError
 from midcourse.runtime.agent_task import AgentTask, Failed, Returned
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.calls import RunningCall
 from midcourse.runtime.children import Children
 from midcourse.runtime.gate import LETS_RUN, Gate
+from midcourse.runtime.inbox import Inbox
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.loading import content_of
-from midcourse.runtime.outcomes import Outcome, encode_outcome, refusal
-from midcourse.runtime.run import INTERRUPT, Run
+from midcourse.runtime.outcomes import Outcome
+from midcourse.runtime.run import Run
+from midcourse.runtime.starting import Starting
 from midcourse.runtime.steps import Steps
 from midcourse.runtime.surroundings import Surroundings
 from midcourse.runtime.watchdog import Blocked, task_name
 
 log = logging.getLogger("midcourse")
 
-CUTS_STREAMS: Final = (ev.PauseRequested, ev.CancelRequested, ev.SessionHalted, ev.SessionRedirected)
 RESTS: Final = frozenset({Status.PAUSED, Status.WAITING, Status.HALTED})
-NEW_VERSION: Final = "version"
-APPROVALS: Final = ("yes", "approve", "true", True)
 
 
 class Driver:
@@ -57,91 +53,41 @@ class Driver:
         self.gate = Gate(journal, is_fresh=around.is_fresh, stood=self.react)
         self._agent = agent
         self._unavailable = unavailable
-        self._sponsor = sponsor
         self._around = around
         self._gone = gone
         self._task = AgentTask(self.gate, cleanup=around.settings.cleanup, moved=self.react)
+        self._inbox = Inbox(
+            journal, self.gate, around.store, running=self.running, decided=self.wake, unavailable=unavailable
+        )
+        self._starting = Starting(journal, around.admission, sponsor.while_open if sponsor else None)
         self._children = Children(journal, self.gate, around.tree, moved=self.react)
         self._steps = Steps(journal, self.gate, around, moved=self.react, diverged=self._diverged)
         self._over = False
-        self._decided_through = 0
         self._leaving: asyncio.Task[None] | None = None
-        self._starting: asyncio.Task[None] | None = None
+        self._start_task: asyncio.Task[None] | None = None
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._rests_since: float | None = None
         self._last_run_call = around.clock.monotonic()
         self._silence_told = False
-        self._in_flight_at_cancel: dict[StepId, str] = {}
 
     @property
     def id(self) -> SessionId:
         """The session's id."""
         return self.journal.session.id
 
-    # ---- deciding, on any thread
+    # ---- on any thread
 
     async def settle(self) -> dict[CommandId, Outcome]:
         """Decide every undecided command, in inbox order; return what was decided here, once it is durable."""
-        outcomes: dict[CommandId, Outcome] = {}
-        written: list[Awaitable[None]] = []
-        for row in await self._around.store.undecided(self.id):
-            with self.journal.lock:
-                if self.journal.leaving or self.journal.broken or row.seq <= self._decided_through:
-                    continue
-                outcome, append = self._decide(row)
-                self._decided_through = row.seq
-            outcomes[row.id] = outcome
-            written.append(append)
-        if written:
-            self.wake()
-            await asyncio.gather(*written)
-        return outcomes
-
-    def _decide(self, row: InboxRow) -> tuple[Outcome, Awaitable[None]]:
-        """Decide one row and append what it makes. Under the lock, so that the calls it lists are all there are."""
-        session = self.journal.session
-        events: tuple[ev.AnyEvent, ...] = ()
-        try:
-            command = cmd.decode_command(row.content)
-            if self._unavailable is not None and isinstance(command, cmd.Resume):
-                raise self._unavailable
-            events = decide(session, command)
-        except (Refused, Damaged, AgentUnavailable) as error:
-            outcome = refusal(error, session.status.value, session.position)
-        else:
-            if any(isinstance(event, CUTS_STREAMS) for event in events):
-                events = (*self._cut_streams(), *events)
-            if any(isinstance(event, ev.CancelRequested) for event in events):
-                self._in_flight_at_cancel |= {call.step: call.name for call in self.gate.begun.values()}
-            ahead = self.journal.after(*events)
-            outcome = Outcome(
-                status=ahead.status.value,
-                position=ahead.position,
-                pause=ahead.pause.id if ahead.pause else None,
-                running=self.running(),
-                unknown=ahead.lost,
-            )
-        return outcome, self.journal.append(*events, deciding=Deciding(row.id, encode_outcome(outcome)))
-
-    def _cut_streams(self) -> tuple[ev.AnyEvent, ...]:
-        """No token after this: each stream's tail becomes a segment, in the append that answers the stop."""
-        tails: list[ev.AnyEvent] = []
-        for call in self.gate.begun.values():
-            if call.kind == "model" and not call.cut:
-                call.cut = True
-                tails.extend(call.take_tail())
-        return tuple(tails)
+        return await self._inbox.settle()
 
     def shut(self) -> None:
-        """A stop is on its way: nothing begins until it is decided. Before anything is written, on any thread."""
-        with self.journal.lock:
-            self.gate.stops_on_the_way += 1
+        """A stop is on its way: nothing begins until it is decided. Before anything is written."""
+        self._inbox.shut()
 
     def unshut(self) -> None:
-        """The stop has been decided or refused: the status alone speaks again. On any thread."""
-        with self.journal.lock:
-            self.gate.stops_on_the_way -= 1
-        self.wake()
+        """The stop has been decided or refused: the status alone speaks again."""
+        self._inbox.unshut()
 
     def running(self) -> tuple[RunningCall, ...]:
         """Everything of the session that has begun and has not ended. On any thread."""
@@ -188,32 +134,24 @@ class Driver:
     def _go_on(self) -> None:
         """Running, as far as the session is concerned: start the agent, or let it pass the gate."""
         if isinstance(self._task.ending, Interrupt):
-            self._ask_for_agent(self._task.ending)
+            self._starting.ask_for_agent(self._task.ending)
+            self._task.ending = None
         if self._unavailable is not None and self._task.ending is None:
-            self.fail(self._unavailable.code, self._unavailable.message)
-        if self._agent is None or self.gate.draining or not self._is_let_in(self._agent):
+            self.fail(Failed(self._unavailable.code, self._unavailable.message))
+        if self._agent is None or self.gate.draining or not self._starting.is_let_in(self, self._agent):
             return
         if self._task.is_alive:
             self.gate.look_again()
             self._soon(self._say_if_waiting)
         # Cold and waiting, it lies in the store until somebody answers: to start it would undo its parking.
         elif (
-            self._task.ending is None
-            and self._starting is None
-            and self.journal.session.status is not Status.WAITING
-            and self._may_start(self._agent)
+            self._task.ending is None and self._start_task is None and self.journal.session.status is not Status.WAITING
         ):
-            self._starting = self._around.loop.create_task(self._start(self._agent))
-
-    def _is_let_in(self, agent: Agent[object]) -> bool:
-        """Whether it is the session's turn. Only who has not begun waits for one, and a child goes with its parent."""
-        session = self.journal.session
-        if session.parent is not None:
-            return session.status is not Status.QUEUED or self._sponsor is not None
-        if session.status is Status.QUEUED:
-            return self._around.admission.let_in(self, agent.name)
-        self._around.admission.entered(self.id)
-        return True
+            may = self._starting.may_start(self._agent)
+            if isinstance(may, Failed):
+                self.fail(may)
+            elif may:
+                self._start_task = self._around.loop.create_task(self._start(self._agent))
 
     def _soon(self, act: Callable[[], None]) -> None:
         """After those who were woken have had their chance to go on."""
@@ -304,7 +242,7 @@ class Driver:
             else:
                 self._task.take_down()
             return
-        ended = [ev.ReceiptLine(step, name, "ended") for step, name in self._in_flight_at_cancel.items()]
+        ended = [ev.ReceiptLine(step, name, "ended") for step, name in self._inbox.in_flight_at_cancel.items()]
         lost = [ev.ReceiptLine(call.step, call.name, "unknown") for call in self.journal.session.calls.values()]
         unreached = tuple(sorted(self._children.unreached))
         self._let_go(ev.SessionCancelled(receipt=(*ended, *lost), unreached=unreached))
@@ -319,41 +257,14 @@ class Driver:
 
     # ---- the agent
 
-    def _may_start(self, agent: Agent[object]) -> bool:
-        """Whether the agent may run as it is here; a question or a failure says why not."""
-        session = self.journal.session
-        if self._is_asking_first():
-            return False
-        if session.agent_version == agent.version:
-            return True
-        before = f"version {session.agent_version}, and it is now {agent.version}"
-        asked = self.journal.log.asks.get(step_id(session.scope, NEW_VERSION, agent.version))
-        if agent.on_new_version == "ask" and asked is None:
-            self._ask_first(
-                step_id(session.scope, NEW_VERSION, agent.version),
-                Interrupt("agent_changed", f"Agent '{agent.name}' began as {before}. Go on?"),
-            )
-            return False
-        approved = asked is not None and asked.end == "answered" and decode(asked.value.raw) in APPROVALS
-        if agent.on_new_version == "refuse" or (agent.on_new_version == "ask" and not approved):
-            self.fail(
-                "agent_changed",
-                f"Session '{session.id}' began under agent '{agent.name}' {before}; going on was refused. "
-                "Run it with the old code, or start a new session.",
-            )
-            return False
-        with self.journal.lock:
-            self.journal.note(ev.AgentChanged(before=session.agent_version, now=agent.version))
-        return True
-
     async def _start(self, agent: Agent[object]) -> None:
         try:
             state = decode(await content_of(self._around.store, self.journal.log.state))
         except MidcourseError as error:
             self._task.end_with(Failed(error.code, error.message))
         else:
-            if not self._begin():
-                self._starting = None
+            if not self._starting.begin():
+                self._start_task = None
                 self._let_go()
                 return
             self.touch()
@@ -368,22 +279,8 @@ class Driver:
             name = task_name(self.id, "agent")
             self._task.start(agent.name, lambda: agent.function(run), lambda: run.state, task_name=name)
         finally:
-            self._starting = None
+            self._start_task = None
         self.react()
-
-    def _begin(self) -> bool:
-        """Journal the start, if this is one. A child starts only while its parent's gate is open."""
-        if self.journal.session.status is not Status.QUEUED:
-            return True
-        if self._sponsor is None:
-            self._note_start()
-            return True
-        return self._sponsor.while_open(self._note_start)
-
-    def _note_start(self) -> None:
-        with self.journal.lock:
-            if self.journal.session.status is Status.QUEUED:
-                self.journal.note(ev.SessionStarted())
 
     def while_open(self, act: Callable[[], None]) -> bool:
         """Do it if the gate stands open, and tell whether it did."""
@@ -393,37 +290,9 @@ class Driver:
             act()
             return True
 
-    def _ask_for_agent(self, interrupt: Interrupt) -> None:
-        """The agent raised ``Interrupt``: ask, and start it again once there is an answer."""
-        self._task.ending = None
-        scope, asks = self.journal.session.scope, self.journal.log.asks
-        ordinal = 1 + sum(step.startswith(f"{scope}/{INTERRUPT}#") for step in asks)
-        self._ask_first(step_id(scope, INTERRUPT, ordinal), interrupt)
-
-    def _ask_first(self, step: StepId, interrupt: Interrupt) -> None:
-        with self.journal.lock:
-            session = self.journal.session
-            opened = ev.AskOpened(
-                ask=ask_id(session.asks_opened + 1),
-                step=step,
-                reason=interrupt.reason,
-                prompt=interrupt.prompt,
-            )
-            self.journal.note(opened)
-            if session.status is Status.QUEUED:
-                self.journal.note(ev.SessionStarted())
-            if self.journal.session.status is Status.RUNNING:
-                self.journal.note(ev.SessionWaiting())
-
-    def _is_asking_first(self) -> bool:
-        """Whether an ask is open that the agent cannot be started without."""
-        scope = self.journal.session.scope
-        first = (f"{scope}/{INTERRUPT}#", f"{scope}/{NEW_VERSION}#")
-        return any(ask.step.startswith(first) for ask in self.journal.session.asks)
-
-    def fail(self, code: str, message: str) -> None:
+    def fail(self, failure: Failed) -> None:
         """The session cannot go on; it says why once nothing of it runs."""
-        self._task.end_with(Failed(code, message))
+        self._task.end_with(failure)
         self._soon(self.react)
 
     def _diverged(self, error: Diverged) -> None:
@@ -471,32 +340,28 @@ class Driver:
         session = self.journal.session
         if session.status in RESTS:
             self._around.admission.left(self.id)
-        if self.gate.begun or self._starting is not None:
+        if self.gate.begun or self._start_task is not None:
             return
         if self._task.is_alive:
             self._consider_parking()
             return
         match session.status:
+            case Status.RUNNING | Status.WAITING if isinstance(self._task.ending, Returned):
+                self._complete(self._task.ending)
             case Status.HALTED if not self._children.have_stopped():
                 pass
             case Status.PAUSED | Status.WAITING | Status.HALTED:
                 self.journal.save_snapshot()
                 self._let_go(ev.SessionParked())
             case Status.QUEUED | Status.RUNNING:
-                if isinstance(self._task.ending, Returned) and session.status is Status.RUNNING:
-                    self._complete(self._task.ending)
-                elif self.gate.draining:
+                if self.gate.draining:
                     self._let_go(ev.SessionParked())
-                elif (self._agent is None and self._unavailable is None) or self._waits_for_its_parent():
+                elif (self._agent is None and self._unavailable is None) or self._starting.waits_for_its_parent:
                     self._let_go()
             case Status.COMPLETED | Status.FAILED | Status.CANCELLED:
                 self._let_go()
             case _:
                 pass
-
-    def _waits_for_its_parent(self) -> bool:
-        session = self.journal.session
-        return session.parent is not None and session.status is Status.QUEUED and self._sponsor is None
 
     def _consider_parking(self) -> None:
         """A warm session that has rested long enough is taken down, to be started cold when it is resumed."""
@@ -546,7 +411,7 @@ class Driver:
             call.stop()
         if self._task.is_alive:
             self._task.take_down()
-        elif not self.gate.begun and self._starting is None:
+        elif not self.gate.begun and self._start_task is None:
             self._end()
 
     def _end(self) -> None:

@@ -17,7 +17,7 @@ from midcourse.core.ids import Epoch, Position
 from midcourse.core.session import Session, evolve
 from midcourse.core.snapshot import encode_snapshot, is_due
 from midcourse.core.steps import StepLog
-from midcourse.errors import InboxNotEmpty, MidcourseError
+from midcourse.errors import ImpossibleEvent, InboxNotEmpty, MidcourseError
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Deciding, Head, Store
 
@@ -170,16 +170,19 @@ class Journal:
                 raise self.broken
             if self._rows:
                 self._write(None)
-            self.leaving = True
             ahead = Fold(self.session, StepLog(), self._fold.digest)  # the log is not looked at before the write
             rows: list[Row] = []
             recorded: list[tuple[float, AnyEvent, bytes]] = []
             for event in events:
                 at = self._clock.now()
                 content = encode_record(Record(at, event))
-                place = ahead.look_ahead(at, event, content)
+                try:
+                    place = ahead.look_ahead(at, event, content)
+                except ImpossibleEvent:  # a command was decided since the caller looked: there is another end now
+                    return False
                 rows.append((place, content, ahead.digest))
                 recorded.append((at, event, content))
+            self.leaving = True
             head = head_of(ahead.session, ahead.digest)
             written = self._store.append(head, rows, epoch=self.epoch, blobs=blobs, release=True)
         try:

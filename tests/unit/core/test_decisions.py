@@ -421,6 +421,13 @@ def test_an_operators_cancel_of_a_session_halted_while_cancelling_is_no_softer(s
     assert story.session.cancel.grace == grace
 
 
+@pytest.mark.parametrize("command", [LIFT, cmd.Cancel(id=ID, role="operate")], ids=cmd.verb)
+def test_a_session_that_goes_on_cancelling_after_a_halt_has_no_open_ask(command: cmd.AnyCommand) -> None:
+    story = in_status(S.CANCELLING).want(HALT).happen(asked()).want(command)
+
+    assert (story.session.status, story.session.asks) == (S.CANCELLING, ())
+
+
 def test_an_operators_cancel_of_a_halted_session_withdraws_its_asks() -> None:
     story = in_status(S.WAITING).want(HALT).want(cmd.Cancel(id=ID, role="operate"))
 

@@ -6,6 +6,7 @@ It says ``ready`` when it owns the session and then obeys, one word a line: ``ap
 import asyncio
 import os
 import sys
+import time
 
 from midcourse.core.ids import SessionId, WorkerId
 from midcourse.stores.sqlite import SqliteStore
@@ -35,11 +36,11 @@ async def main(path: str, worker: str, session_id: str) -> None:
 
 
 def fork() -> int:
-    """A child that lives until its standard input ends, and does nothing."""
+    """A child that does nothing, and lives until it is killed or a minute is over."""
     child = os.fork()
     if child:
         return child
-    sys.stdin.buffer.raw.read(1)
+    time.sleep(60)
     os._exit(0)
 
 

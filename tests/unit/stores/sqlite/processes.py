@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -73,7 +73,7 @@ class Program:
 
 
 @contextmanager
-def owner(path: Path, worker: str = "worker_child", session_id: str = "sess_child") -> Iterator[Program]:
+def owner(path: Path, worker: str = "worker_child", session_id: str = "sess_child") -> Generator[Program]:
     """A process that owns a session."""
     with Program("owner.py", path, worker, session_id) as program:
         assert program.hear() == "ready"

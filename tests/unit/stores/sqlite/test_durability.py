@@ -4,6 +4,7 @@ import logging
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,8 +70,8 @@ def test_sqlite_is_told_and_asked(path: Path, wanted: durability.Wanted, synchro
 
 def test_a_sqlite_that_does_not_obey_is_refused(path: Path) -> None:
     class Deaf(sqlite3.Connection):
-        def execute(self, sql: str, *arguments: object) -> sqlite3.Cursor:
-            return super().execute(sql.replace("synchronous = 2", "synchronous = 0"), *arguments)  # type: ignore[arg-type]
+        def execute(self, sql: str, *arguments: Any) -> sqlite3.Cursor:
+            return super().execute(sql.replace("synchronous = 2", "synchronous = 0"), *arguments)
 
     with closing(sqlite3.connect(path, factory=Deaf)) as connection, pytest.raises(StoreUnavailable) as refused:
         durability.set_durability(connection, path, "power")

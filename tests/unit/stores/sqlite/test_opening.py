@@ -8,7 +8,9 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -135,15 +137,28 @@ async def _listed(path: Path) -> None:
         await store.close()
 
 
+def _read_only_file(path: Path) -> None:
+    path.chmod(0o400)
+
+
+def _read_only_folder(path: Path) -> None:
+    path.parent.chmod(0o500)
+
+
+def _no_file_in_a_read_only_folder(path: Path) -> None:
+    path.unlink()
+    path.parent.chmod(0o500)
+
+
 @pytest.mark.parametrize(
     ("what", "spoil"),
     [
-        ("cannot be read and written", lambda path: path.chmod(0o400)),
-        ("cannot be written by this user", lambda path: path.parent.chmod(0o500)),
-        ("cannot be made", lambda path: (path.unlink(), path.parent.chmod(0o500))),
+        ("cannot be read and written", _read_only_file),
+        ("cannot be written by this user", _read_only_folder),
+        ("cannot be made", _no_file_in_a_read_only_folder),
     ],
 )
-async def test_a_place_without_permission_is_named(tmp_path: Path, what: str, spoil: Callable[[Path], object]) -> None:
+async def test_a_place_without_permission_is_named(tmp_path: Path, what: str, spoil: Callable[[Path], None]) -> None:
     folder = tmp_path / "theirs"
     folder.mkdir()
     path = folder / "midcourse.db"
@@ -184,13 +199,12 @@ def _opened_by_somebody(path: Path) -> str:
 
 async def test_a_log_that_cannot_be_kept_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file system without shared memory: SQLite offers another journal."""
-    connect = sqlite3.connect
 
     class Stubborn(sqlite3.Connection):
-        def execute(self, sql: str, *arguments: object) -> sqlite3.Cursor:
-            return super().execute(sql.replace("= WAL", "= DELETE"), *arguments)  # type: ignore[arg-type]
+        def execute(self, sql: str, *arguments: Any) -> sqlite3.Cursor:
+            return super().execute(sql.replace("= WAL", "= DELETE"), *arguments)
 
-    monkeypatch.setattr(opening.sqlite3, "connect", lambda *a, **k: connect(*a, **k, factory=Stubborn))
+    monkeypatch.setattr(opening.sqlite3, "connect", partial(sqlite3.connect, factory=Stubborn))
     error = await refusal(path)
     assert error.code == "no_wal"
     assert "network drive" in str(error)

@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,20 +36,20 @@ def empty() -> Iterator[sqlite3.Connection]:
 )
 def test_each_query_begins_at_an_index(empty: sqlite3.Connection, statement: str, index: str) -> None:
     query = READ[statement]
-    values: object = (1,) * query.count("?")
+    values: Any = (1,) * query.count("?")
     if ":" in query:
         values = {"before": 1.0, "agent": None, "any_status": True, "statuses": "[]"}
-    plan = [row[3] for row in empty.execute(f"EXPLAIN QUERY PLAN {query}", values)]  # type: ignore[arg-type]
+    plan = [row[3] for row in empty.execute(f"EXPLAIN QUERY PLAN {query}", values)]
     assert any(index in step for step in plan)
     assert not [step for step in plan if step.startswith(("SCAN sessions", "SCAN s ", "USE TEMP B-TREE"))]
 
 
 def test_every_statement_can_be_prepared(empty: sqlite3.Connection) -> None:
     for statement in (*READ.values(), *WRITE.values()):
-        empty.execute(f"EXPLAIN {statement}", _nothing_for(statement))  # type: ignore[arg-type]
+        empty.execute(f"EXPLAIN {statement}", _nothing_for(statement))
 
 
-def _nothing_for(statement: str) -> object:
+def _nothing_for(statement: str) -> Any:
     if ":before" in statement:
         return {"before": None, "agent": None, "any_status": None, "statuses": None}
     return (None,) * (statement.count("?") if "?1" not in statement else 2 if "?2" in statement else 1)

@@ -2,7 +2,6 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -105,9 +104,9 @@ async def test_an_error_of_our_own_belongs_to_its_caller(store: SqliteStore) -> 
         connection.execute("DELETE FROM sessions")
         raise RuntimeError("after a change")
 
-    writes: list[Callable[[sqlite3.Connection], None]] = [fail, spoil]
     answers = await asyncio.gather(
-        *(store.writer.submit(write) for write in writes),
+        store.writer.submit(fail),
+        store.writer.submit(spoil),
         store.put(SESSION, CommandId("cmd_1"), b"", 1.0),
         return_exceptions=True,
     )

@@ -1,0 +1,104 @@
+"""Decides the commands to one session, in the order they were put, each in the append that makes its facts durable."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from midcourse.core import commands as cmd
+from midcourse.core import events as ev
+from midcourse.core.decisions import decide
+from midcourse.core.ids import CommandId, StepId
+from midcourse.errors import AgentUnavailable, Damaged, Refused
+from midcourse.ports.store import Deciding, InboxRow, Store
+from midcourse.runtime.calls import RunningCall
+from midcourse.runtime.gate import Gate
+from midcourse.runtime.journal import Journal
+from midcourse.runtime.outcomes import Outcome, encode_outcome, refusal
+
+CUTS_STREAMS: Final = (ev.PauseRequested, ev.CancelRequested, ev.SessionHalted, ev.SessionRedirected)
+
+
+class Inbox:
+    """The owner's view of a session's inbox. On any thread."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        gate: Gate,
+        store: Store,
+        *,
+        running: Callable[[], tuple[RunningCall, ...]],
+        decided: Callable[[], None],
+        unavailable: AgentUnavailable | None,
+    ) -> None:
+        self.in_flight_at_cancel: dict[StepId, str] = {}
+        self._journal = journal
+        self._gate = gate
+        self._store = store
+        self._running = running
+        self._decided = decided
+        self._unavailable = unavailable
+        self._decided_through = 0
+
+    async def settle(self) -> dict[CommandId, Outcome]:
+        """Decide every undecided command, in inbox order; return what was decided here, once it is durable."""
+        outcomes: dict[CommandId, Outcome] = {}
+        written: list[Awaitable[None]] = []
+        for row in await self._store.undecided(self._journal.session.id):
+            with self._journal.lock:
+                if self._journal.leaving or self._journal.broken or row.seq <= self._decided_through:
+                    continue
+                outcome, append = self._decide(row)
+                self._decided_through = row.seq
+            outcomes[row.id] = outcome
+            written.append(append)
+        if written:
+            self._decided()
+            await asyncio.gather(*written)
+        return outcomes
+
+    def _decide(self, row: InboxRow) -> tuple[Outcome, Awaitable[None]]:
+        """Decide one row and append what it makes. Under the lock, so that the calls it lists are all there are."""
+        session = self._journal.session
+        events: tuple[ev.AnyEvent, ...] = ()
+        try:
+            command = cmd.decode_command(row.content)
+            if self._unavailable is not None and isinstance(command, cmd.Resume):
+                raise self._unavailable
+            events = decide(session, command)
+        except (Refused, Damaged, AgentUnavailable) as error:
+            outcome = refusal(error, session.status.value, session.position)
+        else:
+            if any(isinstance(event, CUTS_STREAMS) for event in events):
+                events = (*self._cut_streams(), *events)
+            if any(isinstance(event, ev.CancelRequested) for event in events):
+                self.in_flight_at_cancel |= {call.step: call.name for call in self._gate.begun.values()}
+            ahead = self._journal.after(*events)
+            outcome = Outcome(
+                status=ahead.status.value,
+                position=ahead.position,
+                pause=ahead.pause.id if ahead.pause else None,
+                running=self._running(),
+                unknown=ahead.lost,
+            )
+        return outcome, self._journal.append(*events, deciding=Deciding(row.id, encode_outcome(outcome)))
+
+    def _cut_streams(self) -> tuple[ev.AnyEvent, ...]:
+        """No token after this: each stream's tail becomes a segment, in the append that answers the stop."""
+        tails: list[ev.AnyEvent] = []
+        for call in self._gate.begun.values():
+            if call.kind == "model" and not call.cut:
+                call.cut = True
+                tails.extend(call.take_tail())
+        return tuple(tails)
+
+    def shut(self) -> None:
+        """A stop is on its way: nothing begins until it is decided. Before anything is written, on any thread."""
+        with self._journal.lock:
+            self._gate.stops_on_the_way += 1
+
+    def unshut(self) -> None:
+        """The stop has been decided or refused: the status alone speaks again. On any thread."""
+        with self._journal.lock:
+            self._gate.stops_on_the_way -= 1
+        self._decided()
