@@ -73,7 +73,7 @@ async def child(function: str, *arguments: object, descriptors: Sequence[int] = 
 async def start(
     function: str, *arguments: object, descriptors: Sequence[int] = (), errors: Path | None = None
 ) -> Child:
-    """The same, for whoever ends it himself. It inherits ``descriptors``, and adds its errors to the file ``errors``."""
+    """The same, for whoever ends it himself. It inherits ``descriptors``, and adds to the file ``errors``."""
     descriptor = None if errors is None else os.open(errors, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         process = await asyncio.create_subprocess_exec(

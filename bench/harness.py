@@ -86,12 +86,17 @@ def median(values: Sequence[float]) -> float:
     return statistics.median(values)
 
 
-@contextmanager
-def folder() -> Generator[Path]:
-    """A fresh folder on a disk; ``BENCH_DIR`` names another place for it."""
+def fresh_folder() -> Path:
+    """A new folder on a disk; ``BENCH_DIR`` names another place for it."""
     place = Path(os.environ.get("BENCH_DIR", PLACE))
     place.mkdir(parents=True, exist_ok=True)
-    path = Path(tempfile.mkdtemp(prefix="bench-", dir=place))
+    return Path(tempfile.mkdtemp(prefix="bench-", dir=place))
+
+
+@contextmanager
+def folder() -> Generator[Path]:
+    """The same, for as long as the block lasts."""
+    path = fresh_folder()
     try:
         yield path
     finally:

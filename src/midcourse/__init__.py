@@ -2,6 +2,7 @@
 
 from midcourse._version import __version__
 from midcourse.api import Midcourse, SessionHandle, open
+from midcourse.core import events
 from midcourse.core.events import Recorded
 from midcourse.core.receipt import Receipt
 from midcourse.core.session import Message, Session, Status
@@ -25,6 +26,7 @@ from midcourse.errors import (
 from midcourse.ports.bus import Delta
 from midcourse.runtime.agents import Agent, agent
 from midcourse.runtime.calls import RunningCall, current_call
+from midcourse.runtime.history import Inspection
 from midcourse.runtime.outcomes import Reply
 from midcourse.runtime.run import Run
 from midcourse.runtime.settings import Settings
@@ -37,6 +39,7 @@ __all__ = [
     "Damaged",
     "Delta",
     "Diverged",
+    "Inspection",
     "Interrupt",
     "InvalidInput",
     "Message",
@@ -63,5 +66,6 @@ __all__ = [
     "__version__",
     "agent",
     "current_call",
+    "events",
     "open",
 ]

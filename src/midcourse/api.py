@@ -31,6 +31,8 @@ from midcourse.wiring import open_control
 T = TypeVar("T")
 ANSWER_LIMIT = 1_000_000
 _FOREVER = 1e9
+_FINAL = ("damaged", "unencodable", "agent_unavailable", "agent_changed")
+"""Failures that trying again cannot mend."""
 _A_LONG_ID = 200
 
 
@@ -184,7 +186,7 @@ class SessionHandle(Generic[T]):
         if session.status is Status.COMPLETED and session.result is not None:
             return decode(await content_of(self._worker.store, session.result))
         if session.failure is not None:
-            again = "" if session.failure.code == "damaged" else " Resume it to try again."
+            again = "" if session.failure.code in _FINAL else " Resume it to try again."
             raise SessionEnded(
                 f"Session '{self.id}' failed ({session.failure.code}): {session.failure.message.rstrip('.')}.{again}",
                 code=session.failure.code,

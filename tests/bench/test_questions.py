@@ -13,7 +13,18 @@ from bench import readme
 from bench.__main__ import QUESTIONS, names
 from bench.harness import Result, cells, percentile, saved, table, versions
 
-PARTS: Final = {"__main__", "children", "effects", "floors", "harness", "loops", "readme", "soak", "verdicts"}
+PARTS: Final = {
+    "__main__",
+    "children",
+    "effects",
+    "floors",
+    "harness",
+    "loops",
+    "readme",
+    "soak",
+    "soak_verdict",
+    "soak_worker",
+}
 """Modules of the bench that ask nothing."""
 
 

@@ -1,6 +1,6 @@
 """The child process: opens a store and does what it is told, one JSON line at a time, several at once.
 
-    python -m tests.control.program URL '{"drive": true, "settings": {…}}'
+python -m tests.control.program URL '{"drive": true, "settings": {…}}'
 """
 
 import asyncio

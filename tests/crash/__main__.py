@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
     chosen = everything if options.sample is None else everything.sample(options.sample)
     bad: list[Verdict] = []
     with ThreadPoolExecutor(AT_A_TIME) as pool:
-        trials = [pool.submit(attempt, point, chosen.ends[point.scenario]) for point in chosen.points]
+        trials = [pool.submit(attempt, point, chosen.end_of(point)) for point in chosen.points]
         for done, trial in enumerate(as_completed(trials), 1):
             verdict = trial.result()
             if not verdict.is_good:

@@ -14,7 +14,7 @@ from typing import Final, cast
 import midcourse
 from midcourse.testing.killer import Killer, Ledger, When
 from midcourse.wiring import open_store
-from tests.crash.scenarios import GOAL, SCENARIOS, SESSION, Client, world
+from tests.crash.scenarios import GOAL, SCENARIOS, SESSION, Client, ledger_of, world
 
 LIMIT: Final = 25.0
 """Seconds after which a life counts as hanging, and shows where."""
@@ -25,16 +25,12 @@ def store_of(folder: Path) -> str:
     return f"sqlite:///{folder.absolute() / 'store.db'}"
 
 
-def ledger_of(folder: Path) -> Path:
-    """The file outside the store that every life writes to."""
-    return folder / "ledger"
-
-
 async def live(name: str, folder: Path, at: int, when: When) -> None:
     """Play the scenario to its end, or to the death of this process."""
     scenario = SCENARIOS[name]
-    world.ledger = Ledger(ledger_of(folder))
-    world.ledger.write(f"life {os.getpid()}")
+    world.enter(folder)
+    ledger = Ledger(ledger_of(folder))
+    ledger.write(f"life {os.getpid()}")
     killer = Killer(await open_store(store_of(folder)), at=at, when=when, ledger=ledger_of(folder))
     onlooker = Killer(await open_store(store_of(folder)), ledger=ledger_of(folder))
     async with (
@@ -47,7 +43,7 @@ async def live(name: str, folder: Path, at: int, when: When) -> None:
             handle = await inside.start(scenario.agent, GOAL, session_id=SESSION)
         seen = await outside.get(SESSION)
         await scenario.play(Client(seen if scenario.outside else handle, seen, killer.store))
-    world.ledger.write(f"calls {len(killer.calls)} {' '.join(killer.calls)}")
+    ledger.write(f"calls {len(killer.calls)} {' '.join(killer.calls)}")
 
 
 def main(arguments: list[str]) -> None:

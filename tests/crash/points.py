@@ -19,6 +19,10 @@ class Plan:
     points: tuple[Point, ...]
     ends: Mapping[str, End]
 
+    def end_of(self, point: Point) -> End:
+        """The end the point must lead to."""
+        return self.ends[point.scenario]
+
     def sample(self, size: int) -> "Plan":
         """A fixed choice of ``size`` points, spread over all."""
         every = len(self.points) / size if size else 1

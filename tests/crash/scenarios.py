@@ -9,6 +9,7 @@ import os
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from midcourse import (
@@ -36,11 +37,20 @@ CANCEL: Final = "c-cancel"
 
 
 class World:
-    """What the bodies of steps touch: the ledger outside, and doors that the client opens."""
+    """What the bodies of steps touch: the ledger, a fault that can be mended, and doors that a client opens.
+
+    Ledger and fault are files, which outlive the process; doors are as they were when a process began: closed.
+    """
 
     def __init__(self) -> None:
         self.doors: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self.ledger: Ledger | None = None
+        self.mended = Path()
+
+    def enter(self, folder: Path) -> None:
+        """Live in this folder."""
+        self.ledger = Ledger(ledger_of(folder))
+        self.mended = folder / "mended"
 
     def ran(self) -> None:
         """Tell the ledger that the body of a step runs in this process."""
@@ -49,6 +59,11 @@ class World:
 
 
 world = World()
+
+
+def ledger_of(folder: Path) -> Path:
+    """The file outside the store that every life writes to."""
+    return folder / "ledger"
 
 
 class Client:
@@ -142,10 +157,10 @@ async def forever() -> None:
     await asyncio.get_running_loop().create_future()
 
 
-async def breaks_until(door: str) -> str:
-    """Fails until the client has opened the door."""
+async def break_down() -> str:
+    """Fails until the client has mended it."""
     world.ran()
-    if not world.doors[door].is_set():
+    if not world.mended.exists():
         raise ValueError("not yet")
     return "mended"
 
@@ -159,7 +174,7 @@ async def needs_approval() -> str:
     return f"approved: {answer}"
 
 
-WORDS: Final = "the quick brown fox jumps over the lazy dog ".split(" ")
+WORDS: Final = ["the", "quick", "brown", "fox", "jumps", "over", "the", "lazy", "dog", ""]
 
 
 async def recite() -> AsyncIterator[str | StreamEnd]:
@@ -344,13 +359,13 @@ async def play_stateful(client: Client) -> None:
 async def failing(run: Run) -> list[str]:
     """Fails at its second step, until it is tried again; then has a second turn."""
     first = await run.step("first", work, run.goal)
-    return [first, await run.step("broken", breaks_until, "mended")]
+    return [first, await run.step("broken", break_down)]
 
 
 async def play_failing(client: Client) -> None:
     """Tries it again, and opens a second turn when it has ended."""
     await client.saw(is_a(ev.SessionFailed))
-    world.doors["mended"].set()
+    world.mended.touch()
     await client.send("c-retry", client.handle.resume)
     await client.saw(is_a(ev.SessionCompleted))
     await client.send("c-turn", client.handle.redirect, "once more", level="goal")

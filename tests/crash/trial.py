@@ -24,8 +24,8 @@ from midcourse.runtime.loading import content_of
 from midcourse.runtime.outcomes import decode_outcome
 from midcourse.testing.killer import When
 from midcourse.wiring import open_store
-from tests.crash.child import LIMIT, ledger_of, store_of
-from tests.crash.scenarios import CANCEL, SESSION
+from tests.crash.child import LIMIT, store_of
+from tests.crash.scenarios import CANCEL, SESSION, ledger_of
 
 ROOT: Final = Path(__file__).parents[2]
 ATTEMPTS: Final = 3

@@ -9,8 +9,8 @@ from midcourse.core.ids import Position, SessionId
 from midcourse.stores.memory import Sealed, StoredSession
 from tests.promises.harness import Place
 
-Kind = Literal["flip", "drop", "swap", "truncate", "forge"]
-KINDS: tuple[Kind, ...] = ("flip", "drop", "swap", "truncate", "forge")
+Kind = Literal["flip", "drop", "swap", "truncate", "lengthen"]
+KINDS: tuple[Kind, ...] = ("flip", "drop", "swap", "truncate", "lengthen")
 
 
 def flipped(content: bytes, at: int = -3) -> bytes:
@@ -18,6 +18,16 @@ def flipped(content: bytes, at: int = -3) -> bytes:
     changed = bytearray(content)
     changed[at] ^= 1
     return bytes(changed)
+
+
+def shortened(content: bytes) -> bytes:
+    """``content`` without its last byte."""
+    return content[:-1]
+
+
+def emptied(_content: bytes) -> bytes:
+    """Nothing."""
+    return b""
 
 
 def damage_journal(place: Place, session: str, kind: Kind, position: int) -> None:
@@ -35,8 +45,8 @@ def _in_memory(stored: StoredSession, kind: Kind, position: int) -> None:
     match kind:
         case "flip":
             rows[index] = (where, flipped(content), digest)
-        case "forge":
-            rows[index] = (where, content.replace(b"step", b"stop"), digest)
+        case "lengthen":
+            rows[index] = (where, content + b" ", digest)
         case "drop":
             del rows[index]
         case "swap":
@@ -54,8 +64,8 @@ def _in_file(connection: sqlite3.Connection, session: str, kind: Kind, position:
     match kind:
         case "flip":
             connection.execute(write, (flipped(content), digest, place))
-        case "forge":
-            connection.execute(write, (content.replace(b"step", b"stop"), digest, place))
+        case "lengthen":
+            connection.execute(write, (content + b" ", digest, place))
         case "drop":
             connection.execute("DELETE FROM journal WHERE place = ?", (place,))
         case "swap":

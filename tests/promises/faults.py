@@ -28,6 +28,7 @@ class Faulty:
         self.held: list[str] = []
         self.bytes_written = 0
         self.snapshots_saved = 0
+        self.reads: list[int] = []
         self._lock = threading.Lock()
         self._waiting: list[tuple[asyncio.AbstractEventLoop, Callable[[], None]]] = []
 
@@ -151,6 +152,7 @@ class Faulty:
 
     async def read(self, session_id: SessionId, after: Position, limit: int = 1000) -> Sequence[Row]:
         """See the port."""
+        self.reads.append(after)
         return await self.inner.read(session_id, after, limit)
 
     async def digest_at(self, session_id: SessionId, position: Position) -> bytes | None:

@@ -81,7 +81,7 @@ async def test_a_damaged_journal_stops_the_session_with_a_clear_error_and_never_
 
 def _without_snapshots(place: Place) -> None:
     """So that nothing bridges the damage; with a good snapshot behind it, rows before it are not read."""
-    damage.damage_snapshots(place, "s", lambda _: b"")
+    damage.damage_snapshots(place, "s", damage.emptied)
 
 
 async def _until_head(mc: midcourse.Midcourse, status: str) -> bool:
@@ -110,7 +110,7 @@ async def test_damage_behind_a_snapshot_is_noticed_although_the_snapshot_is_good
 
 
 @pytest.mark.parametrize("newest", [1, 2])
-@pytest.mark.parametrize("change", [damage.flipped, lambda content: content[:-1], lambda _: b""])
+@pytest.mark.parametrize("change", [damage.flipped, damage.shortened, damage.emptied])
 async def test_a_damaged_snapshot_falls_back_and_is_rebuilt_from_the_journal(
     place: Place, newest: int, change: Callable[[bytes], bytes]
 ) -> None:
@@ -124,11 +124,15 @@ async def test_a_damaged_snapshot_falls_back_and_is_rebuilt_from_the_journal(
     async with place.open(worker.agent, store=store) as mc:
         session = await mc.get("s")
         assert await session.state() == before
+        # With the older one what comes after it was read; with neither, everything.
+        assert (store.reads[0] == 0) == (newest == 2)
         await session.resume()
         assert len(await session.result()) == 240
-        assert store.snapshots_saved > 0
         assert len(worker.tool.begun) == 240
-        assert len(await store.snapshots(SessionId("s"))) == 2
+        assert store.snapshots_saved > 0
+    async with place.open(store=(after := Faulty(await place.store())), drive=False) as mc:
+        assert (await (await mc.get("s")).state()).finished_steps == 241
+        assert after.reads[0] > 0
 
 
 @pytest.mark.parametrize("change", [damage.flipped, None])

@@ -1,5 +1,6 @@
 """Random histories: what people may wish and what a driver may do, in any order, as far as it is possible."""
 
+import contextlib
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -11,10 +12,10 @@ from hypothesis import strategies as st
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.codec import Value
-from midcourse.core.decisions import expire
+from midcourse.core.decisions import decide, expire
 from midcourse.core.ids import AskId, CommandId, Epoch, PauseId, StepId, ask_id
 from midcourse.core.receipt import receipt_lines
-from midcourse.core.session import Session
+from midcourse.core.session import Session, evolve
 from midcourse.core.steps import StepLog, step_id
 from midcourse.errors import ImpossibleEvent, Refused
 from tests.unit.core.stories import Story
@@ -216,14 +217,6 @@ DRIVER: Final[Mapping[str, Callable[[Session, StepLog, Move], Sequence[ev.AnyEve
     "change": lambda session, log, move: [ev.AgentChanged(before=session.agent_version, now=str(move.pick))],
 }
 any_move: Final = st.builds(Move, do=st.sampled_from(sorted(DRIVER)), pick=st.integers(0, 11), value=values)
-_busy_move: Final = st.builds(
-    Move,
-    do=st.sampled_from(
-        ["begin", "begin", "finish", "finish streamed", "write", "ask", "raise", "draw", "take", "pause"]
-    ),
-    pick=st.integers(0, 11),
-    value=values,
-)
 
 
 def events_of(session: Session, log: StepLog, move: Move) -> Sequence[ev.AnyEvent]:
@@ -231,26 +224,52 @@ def events_of(session: Session, log: StepLog, move: Move) -> Sequence[ev.AnyEven
     return DRIVER[move.do](session, log, move)
 
 
-def play(story: Story, deed: Move | cmd.AnyCommand) -> None:
-    """Do it if it is possible and allowed; else nothing happens."""
+# ---- whole histories
+
+_VALUES: Final = (Value(), Value(raw=msgspec.Raw(b'{"rows":[1,2.5,null]}')), Value(blob="ab" * 16, size=40_000))
+_PICKS: Final = {"begin": 6, "finish": 3, "ask": 4, "write": 2, "abort": 2, "cut": 2, "fail": 4}
+_MOVES: Final = tuple(Move(do, pick, _VALUES[pick % 3]) for do in DRIVER for pick in range(_PICKS.get(do, 1)))
+_OPERATOR: Final[Mapping[str, Any]] = {"id": _ID, "role": "operate"}
+_WISHES: Final[tuple[cmd.AnyCommand, ...]] = (
+    cmd.Pause(**_OPERATOR),
+    cmd.Pause(**_OPERATOR, grace=1.0),
+    cmd.Resume(**_OPERATOR),
+    cmd.Redirect(**_OPERATOR, text="in French", level="goal"),
+    cmd.Redirect(**_OPERATOR, text="shorter", grace=0.0, resume=True),
+    cmd.Answer(**_OPERATOR, value=_VALUES[1]),
+    cmd.Cancel(**_OPERATOR),
+    cmd.Halt(**_OPERATOR),
+    cmd.Lift(**_OPERATOR),
+)
+_ENDS_MUCH: Final = (ev.CancelRequested, ev.SessionHalted, ev.SessionCompleted, ev.SessionFailed)
+
+
+def _is_possible(session: Session, events: Sequence[ev.AnyEvent]) -> bool:
     try:
-        if isinstance(deed, Move):
-            story.happen(*events_of(story.session, story.log, deed))
-        else:
-            story.want(deed)
-    except (ImpossibleEvent, Refused):
-        return
+        for event in events:
+            session = evolve(session, ev.Recorded(session.position, session.at, event))
+    except ImpossibleEvent:
+        return False
+    return bool(events)
 
 
-any_deed: Final[st.SearchStrategy[Move | cmd.AnyCommand]] = st.one_of(_busy_move, _busy_move, any_move, any_command)
+def _decided(session: Session, wish: cmd.AnyCommand) -> Sequence[ev.AnyEvent]:
+    try:
+        return decide(session, wish)
+    except Refused:
+        return ()
 
 
 @st.composite
-def stories(draw: st.DrawFn, *, min_size: int = 0, max_size: int = 60) -> Story:
-    """A random history that could have been."""
+def stories(draw: st.DrawFn, *, min_size: int = 0, max_size: int = 40) -> Story:
+    """A random history that could have been; each deed is one of those that are possible where it stands."""
     story = Story()
-    if draw(st.sampled_from([True, True, True, False])):
-        story.happen(ev.SessionStarted())
-    for deed in draw(st.lists(any_deed, min_size=min_size, max_size=max_size)):
-        play(story, deed)
+    for _ in range(draw(st.integers(min_size, max_size))):
+        deeds = [events_of(story.session, story.log, move) for move in _MOVES]
+        deeds += [_decided(story.session, wish) for wish in _WISHES]
+        deeds = [deed for deed in deeds if _is_possible(story.session, deed)]
+        gentle = [deed for deed in deeds if not isinstance(deed[0], _ENDS_MUCH)]
+        choice = draw(st.sampled_from([*gentle, *gentle, *deeds]))
+        with contextlib.suppress(ImpossibleEvent):  # the step log knows more than the session
+            story.happen(*choice)
     return story

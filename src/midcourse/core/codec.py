@@ -160,7 +160,7 @@ def _first_bad(value: Any, path: str, depth: int = 0) -> str:
     if depth < 20 and isinstance(value, dict):  # deeper nesting is named by its container
         for key, item in cast("dict[object, object]", value).items():
             if not _can_encode({key: None}):
-                return f"the key {key!r} of {path or 'the value'} is a {type(key).__name__}"
+                return f"the key {key!r} of {path or 'the value'} is of type {type(key).__name__}"
             found = _first_bad(item, f"{path}[{key!r}]", depth + 1)
             if found:
                 return found
@@ -175,7 +175,7 @@ def _first_bad(value: Any, path: str, depth: int = 0) -> str:
         return ""
     if isinstance(value, str):
         return f"{path or 'the value'} is text that is not Unicode"
-    return f"{path or 'the value'} is a {type(value).__name__}"
+    return f"{path or 'the value'} is of type {type(value).__name__}"
 
 
 def _can_encode(value: object) -> bool:

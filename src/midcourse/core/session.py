@@ -7,7 +7,7 @@ nothing of stores, agents or clocks.
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -17,6 +17,7 @@ from midcourse.core.ids import AskId, PauseId, Position, SessionId, StepId, ask_
 from midcourse.errors import Damaged, ImpossibleEvent
 
 replace = msgspec.structs.replace
+T = TypeVar("T")
 
 
 class Status(StrEnum):
@@ -165,12 +166,13 @@ class StandingPause(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class StandingCancel(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The cancel under way."""
+    """The cancel under way. ``in_flight`` are the calls, by name, that were open when it came: its receipt's lines."""
 
     by: str
     since: float
     grace: float
     reason: str = ""
+    in_flight: Mapping[StepId, str] = {}
 
 
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -372,7 +374,9 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
             if event.kind == "child":
                 changes["children"] = {**session.children, event.step: child_id(session.id, event.step)}
         case ev.StepNotBegun():
-            changes["calls"] = _not_begun(session, event.step)
+            calls = changes["calls"] = _not_begun(session, event.step)
+            if session.cancel is not None and event.step not in calls:
+                changes["cancel"] = replace(session.cancel, in_flight=_without(session.cancel.in_flight, event.step))
         case ev.StepFinished():
             changes["calls"] = _without(session.calls, event.step)
             changes["finished_steps"] = session.finished_steps + 1
@@ -442,7 +446,7 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
             changes["scope"] = scope
             changes["checkpoints"] = session.checkpoints + 1
         case ev.CancelRequested():
-            changes["cancel"] = StandingCancel(event.by, at, event.grace, event.reason)
+            changes["cancel"] = _cancelled_by(session, event, at)
             changes["pause"] = None
             changes["halted_from"] = None
         case ev.SessionCancelled():
@@ -505,7 +509,7 @@ def _not_begun(session: Session, step: StepId) -> Mapping[StepId, OpenCall]:
     return _without(session.calls, step)
 
 
-def _without(calls: Mapping[StepId, OpenCall], step: StepId) -> Mapping[StepId, OpenCall]:
+def _without(calls: Mapping[StepId, T], step: StepId) -> Mapping[StepId, T]:
     return {one: call for one, call in calls.items() if one != step}
 
 
@@ -520,6 +524,12 @@ def _opened(event: ev.AskOpened, at: float) -> OpenAsk:
         event.expires_at,
         event.default,
     )
+
+
+def _cancelled_by(session: Session, event: ev.CancelRequested, at: float) -> StandingCancel:
+    standing = session.cancel
+    in_flight = standing.in_flight if standing else {call.step: call.name for call in session.calls.values()}
+    return StandingCancel(event.by, at, event.grace, event.reason, in_flight)
 
 
 def _paused_by(session: Session, event: ev.PauseRequested, at: float) -> StandingPause:

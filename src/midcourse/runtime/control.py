@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator
 
 from midcourse.core import commands as cmd
 from midcourse.core.commands import AnyCommand, check_command, encode_command
-from midcourse.core.events import Recorded
+from midcourse.core.events import Recorded, SessionTaken
+from midcourse.core.fold import damaged_journal
 from midcourse.core.ids import CommandId, Position, SessionId
 from midcourse.core.session import ENDED, Session, Status
 from midcourse.errors import Refused, StoreError
@@ -52,7 +53,7 @@ class Control:
                 deadline = worker.clock.monotonic() + wait
                 outcome = await self._outcome(session_id, row, watcher, min(wait, worker.settings.unreachable_after))
                 if outcome is None:
-                    return await self._unanswered(session_id, row)
+                    return await self._unanswered(session_id, row, patient=wait >= worker.settings.unreachable_after)
                 raise_if_refused(session_id, outcome)
                 return await self._reply(session_id, outcome, watcher, until, deadline)
         except StoreError as error:
@@ -89,7 +90,8 @@ class Control:
                 return None
             await watcher.wait(min(left, 0.05))
 
-    async def _unanswered(self, session_id: SessionId, row: InboxRow) -> Reply:
+    async def _unanswered(self, session_id: SessionId, row: InboxRow, *, patient: bool) -> Reply:
+        """It is durable and not decided: the owner is silent, unless the caller was too impatient to tell."""
         owned = await self.worker.store.head(session_id)
         return Reply(
             level="accepted",
@@ -97,7 +99,7 @@ class Control:
             session=session_id,
             durability=self.worker.store.durability,
             position=owned.head.position,
-            unreachable_since=row.put_at,
+            unreachable_since=row.put_at if patient else None,
         )
 
     async def _reply(
@@ -166,9 +168,7 @@ class Control:
         session = await self.session(child)
         by = parent_name(parent)
         command: AnyCommand | None = None
-        if session.status is Status.QUEUED:
-            await self.worker.attend(child, sponsor=self.worker.driver(parent))
-        elif session.pause is not None and session.pause.by == by:
+        if session.pause is not None and session.pause.by == by:
             command = cmd.Resume(id=CommandId(f"{by} resume {session.pause.id}"), by=by, pause=session.pause.id)
         elif session.status is Status.HALTED and session.halted_by == by:
             command = cmd.Lift(id=CommandId(f"{by} lift {session.halts}"), by=by, role="operate")
@@ -177,6 +177,9 @@ class Control:
         if command is not None:
             with contextlib.suppress(Refused):  # somebody else was faster
                 await self.send(child, command, until="decided", wait=self.worker.settings.unreachable_after)
+            session = await self.session(child)
+        if session.status is Status.QUEUED:
+            await self.worker.attend(child, sponsor=self.worker.driver(parent))
 
     async def glance(self, child: SessionId) -> Session:
         """A session as it is, from memory if it is driven here."""
@@ -236,6 +239,7 @@ class Control:
         worker = self.worker
         await worker.must_exist(session_id)
         told = worker.clock.monotonic()
+        promised = Position(0)
         await self._listen_to_owner(session_id, deltas=deltas)
         with worker.fanout.watching(session_id, deltas=deltas) as watcher:
             while True:
@@ -245,10 +249,17 @@ class Control:
                 for event in events:
                     after = event.position
                     yield event
+                if any(isinstance(event.event, SessionTaken) for event in events):
+                    await self._listen_to_owner(session_id, deltas=deltas)  # a new owner does not know its audience
                 if events or watcher.deltas:
                     continue
+                if after < promised:  # head and rows are written together: what a head tells of can be read
+                    raise damaged_journal(session_id, after + 1, f"rows are missing up to position {promised}")
                 owned = await worker.store.head(session_id)
-                if owned.head.status in ENDED and owned.head.position <= after and not follow:
+                promised = owned.head.position
+                if after < promised:
+                    continue
+                if owned.head.status in ENDED and not follow:
                     return
                 if worker.clock.monotonic() - told > REMOTE_SECONDS / 3:
                     told = worker.clock.monotonic()

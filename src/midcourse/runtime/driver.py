@@ -242,10 +242,13 @@ class Driver:
             else:
                 self._task.take_down()
             return
-        ended = [ev.ReceiptLine(step, name, "ended") for step, name in self._inbox.in_flight_at_cancel.items()]
-        lost = [ev.ReceiptLine(call.step, call.name, "unknown") for call in self.journal.session.calls.values()]
+        calls = self.journal.session.calls
+        receipt = tuple(
+            ev.ReceiptLine(step, name, "unknown" if step in calls else "ended")
+            for step, name in cancel.in_flight.items()
+        )
         unreached = tuple(sorted(self._children.unreached))
-        self._let_go(ev.SessionCancelled(receipt=(*ended, *lost), unreached=unreached))
+        self._let_go(ev.SessionCancelled(receipt=receipt, unreached=unreached))
 
     def _fail(self, failure: Failed) -> None:
         if self.gate.begun or self._task.is_alive:  # what is in flight ends by itself; its result is kept

@@ -77,7 +77,10 @@ class Fanout:
     def tell(self, session_id: SessionId, address: str, *, deltas: bool, seconds: float = REMOTE_SECONDS) -> None:
         """Tell another process too, for the next seconds."""
         with self._lock:
-            self._remote.setdefault(session_id, {})[address] = (self._clock.monotonic() + seconds, deltas)
+            told = self._remote.setdefault(session_id, {})
+            # Who watches with previews and then sends a command goes on seeing them.
+            deltas = deltas or (address in told and told[address][1])
+            told[address] = (self._clock.monotonic() + seconds, deltas)
 
     def grown(self, session_id: SessionId) -> None:
         """The journal has durably grown, or a command was decided."""

@@ -7,7 +7,7 @@ from typing import Final
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.decisions import decide
-from midcourse.core.ids import CommandId, StepId
+from midcourse.core.ids import CommandId
 from midcourse.errors import AgentUnavailable, Damaged, Refused
 from midcourse.ports.store import Deciding, InboxRow, Store
 from midcourse.runtime.calls import RunningCall
@@ -31,7 +31,6 @@ class Inbox:
         decided: Callable[[], None],
         unavailable: AgentUnavailable | None,
     ) -> None:
-        self.in_flight_at_cancel: dict[StepId, str] = {}
         self._journal = journal
         self._gate = gate
         self._store = store
@@ -71,8 +70,6 @@ class Inbox:
         else:
             if any(isinstance(event, CUTS_STREAMS) for event in events):
                 events = (*self._cut_streams(), *events)
-            if any(isinstance(event, ev.CancelRequested) for event in events):
-                self.in_flight_at_cancel |= {call.step: call.name for call in self._gate.begun.values()}
             ahead = self._journal.after(*events)
             outcome = Outcome(
                 status=ahead.status.value,

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, TypeAlias, TypeVar, TypeVarTuple, cast, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, TypeVarTuple, cast, get_type_hints
 
 from midcourse.core import events as ev
 from midcourse.core.codec import canonical, decode, digest_of, encode, inline, preview, value_of
@@ -15,11 +15,13 @@ from midcourse.core.session import Message, Status
 from midcourse.core.steps import check_name, step_id
 from midcourse.errors import AskExpired, InterruptRequested, InvalidInput, MisusedRun
 from midcourse.ports.clock import Clock
-from midcourse.runtime.agents import Agent
 from midcourse.runtime.calls import in_a_step
 from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.steps import OnCut, OnRedirect, Question, Step, Steps, StreamEnd
+
+if TYPE_CHECKING:
+    from midcourse.runtime.agents import Agent
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -35,7 +37,7 @@ INTERRUPT = "interrupt"
 
 
 class Run:
-    """One turn of one session, as its agent sees it. Every method is a safe point."""
+    """One turn of one session, as its agent sees it. Every await of it is a safe point."""
 
     def __init__(
         self,

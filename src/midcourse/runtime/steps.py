@@ -333,7 +333,7 @@ class Steps:
                 if isinstance(piece, StreamEnd):
                     end = _checked_end(step, piece)
                     continue
-                # Before it becomes part of a segment: one that could not be written would hold up the stop that cuts it.
+                # Before it becomes part of a segment: what cannot be written would hold up the stop that cuts it.
                 text = _checked_piece(step, piece)
                 await self._gate.until_fresh()
                 with self._journal.lock:
@@ -379,10 +379,13 @@ class Steps:
         finally:
             call.is_bearing = False
             self._moved()
-        await tree.set_going(child, parent, again=journal.log.steps[step.id].again)
+        again = journal.log.steps[step.id].again
         with self._around.fanout.watching(child) as watcher:
+            await tree.set_going(child, parent, again=again)
             while True:
                 session = await tree.glance(child)
+                if session.status is Status.QUEUED:  # whoever had it was just letting it go
+                    await tree.set_going(child, parent, again=again)
                 self._pass_on_asks(session)
                 if session.status in ENDED:
                     break
@@ -436,12 +439,16 @@ class Steps:
                     await self._gate.wait()  # withdrawn by a cancel: the stop comes
 
     async def _answer_to_interrupt(self, step: Step) -> Value | None:
-        """What a person answered to the ``Interrupt`` the last attempt raised; None if it raised none."""
+        """What a person answered to the last ``Interrupt`` the step raised; None if it raised none."""
         log = self._journal.log
         record = log.steps.get(step.id)
         if record is None:
             return None
-        waiting_for = interrupt_id(step.id, record.attempt)
+        # Attempts that were lost or aborted since have not used the answer up.
+        raised = (interrupt_id(step.id, attempt) for attempt in range(record.attempt, 0, -1))
+        waiting_for = next((one for one in raised if one in log.asks), None)
+        if waiting_for is None:
+            return None
         while (ask := log.asks.get(waiting_for)) is not None and not ask.end:
             await self._gate.wait_for_answer(waiting_for)
         if ask is not None and ask.end == "expired":

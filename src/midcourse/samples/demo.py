@@ -161,7 +161,7 @@ class Demo:
         self.console = console
         self.folder = folder
         self.fast = fast
-        self.pace = 0.1 if fast else 1.0
+        self.pace = 0.15 if fast else 1.0
         self.children: list[Child] = []
         self.timings: list[tuple[str, str]] = []
 

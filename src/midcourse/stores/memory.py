@@ -57,7 +57,7 @@ class StoredCommand:
 class StoredSession:
     """A session as it is kept."""
 
-    __slots__ = ("epoch", "head", "id", "inbox", "number", "owner", "rows", "snapshots")
+    __slots__ = ("epoch", "head", "id", "inbox", "number", "owner", "position", "rows", "snapshots")
 
     def __init__(self, session_id: SessionId, number: int, owner: WorkerId | None) -> None:
         self.id = session_id
@@ -65,6 +65,7 @@ class StoredSession:
         self.owner = owner
         self.epoch = Epoch(1)
         self.head = Sealed.of(b"")
+        self.position = 0
         self.rows: list[Row] = []
         self.inbox: dict[CommandId, StoredCommand] = {}
         self.snapshots: dict[Position, Sealed] = {}
@@ -180,7 +181,8 @@ class MemoryStore:
 
         def write() -> None:
             session = self._owned(head.id, epoch)
-            refusals.check_order(head, rows, len(session.rows))
+            # Where it ends by what was written, not by what is left: a journal that lost rows must still be buried.
+            refusals.check_order(head, rows, session.position)
             command = _decidable(session, deciding) if deciding else None
             if release and any(other is not command for other in session.undecided):
                 raise refusals.inbox_not_empty(head.id)
@@ -366,6 +368,7 @@ class MemoryStore:
 
     def _keep(self, session: StoredSession, head: Head, blobs: Sequence[Blob]) -> None:
         session.head = Sealed.of(_head_encoder.encode(head))
+        session.position = head.position
         self.memory.blobs.update({blob.digest: blob.content for blob in blobs})
 
     def _session(self, session_id: SessionId) -> StoredSession:

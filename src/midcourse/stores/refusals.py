@@ -126,6 +126,15 @@ def damaged_command(session_id: SessionId, command_id: CommandId) -> Damaged:
     )
 
 
+def damaged_inbox(session_id: SessionId) -> Damaged:
+    """An inbox that does not hold what was put into it."""
+    return Damaged(
+        f"The inbox of session '{session_id}' is damaged: a command is missing. Nothing of it is followed; "
+        "restore the store from a backup.",
+        session_id=session_id,
+    )
+
+
 def check_order(head: Head, rows: Sequence[Row], position: int) -> None:
     """Refuse ``rows`` that do not continue a journal of ``position`` rows up to ``head``.
 

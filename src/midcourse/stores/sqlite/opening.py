@@ -53,9 +53,8 @@ def open_store(
     with contextlib.ExitStack() as undo:
         try:
             writer = _connect(path, undo)
-            _check_kind(writer, path)
-            _use_log(writer, path)
-            _check_schema(writer, path)
+            # As a whole: whoever makes the store at the same time is in the way of every single step.
+            patiently(lambda: _prepare(writer, path), path)
             durability = set_durability(writer, path, durability)
             for pragma, value in pragmas.items():
                 writer.execute(f"PRAGMA {pragma} = {value}")
@@ -123,10 +122,17 @@ def _connect(path: Path, undo: contextlib.ExitStack) -> sqlite3.Connection:
     return connection
 
 
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    _check_kind(connection, path)
+    _use_log(connection, path)
+    _check_schema(connection, path)
+
+
 def _check_kind(connection: sqlite3.Connection, path: Path) -> None:
     """Before anything is written: an empty file, or a store of ours."""
-    (application_id,) = patiently(lambda: connection.execute("PRAGMA application_id").fetchone(), path)
-    (tables,) = patiently(lambda: connection.execute("SELECT count(*) FROM sqlite_master").fetchone(), path)
+    # In this order: whoever makes a store at the same time writes both at once, so an id that is read later is not older.
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    (application_id,) = connection.execute("PRAGMA application_id").fetchone()
     if application_id != APPLICATION_ID and tables:
         raise _refused(
             path, "not_a_store", f"{path} is the database of another program. Name another file; nothing was changed."
@@ -134,7 +140,7 @@ def _check_kind(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _use_log(connection: sqlite3.Connection, path: Path) -> None:
-    (mode,) = patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone(), path)
+    (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
     if mode != "wal":
         raise _refused(
             path,
@@ -148,7 +154,7 @@ def _use_log(connection: sqlite3.Connection, path: Path) -> None:
 def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
     version = _version(connection)
     if version is None:
-        patiently(lambda: connection.execute("BEGIN IMMEDIATE"), path)
+        connection.execute("BEGIN IMMEDIATE")
         try:
             version = _version(connection)  # another program may have been first
             if version is None:

@@ -19,6 +19,7 @@ from midcourse.stores.sqlite.rows import (
     damaged_row,
     place,
     places,
+    position_of,
     read_command,
     read_head,
     read_ownership,
@@ -114,11 +115,26 @@ def undecided(connection: sqlite3.Connection, session_id: SessionId) -> list[Inb
         return []
     found: list[InboxRow] = []
     for row in connection.execute(READ["undecided_commands"], (key,)).fetchall():
+        if row[5] is not None:
+            raise refusals.damaged_inbox(session_id)  # the index names a decided one, so it hides an undecided one
         try:
             found.append(read_command(session_id, row))
         except Damaged:
             found.append(damaged_row(row))
     return found
+
+
+def check_inbox(connection: sqlite3.Connection, session_id: SessionId, key: int) -> None:
+    """Refuse an inbox that hides a command: one that was put must be decided, or be found undecided.
+
+    Raises:
+        Damaged: rows are missing, or the index does not name them.
+    """
+    rows, undecided_rows, undecided_named, last = connection.execute(
+        READ["inbox_counts"], (*places(key), key)
+    ).fetchone()
+    if rows != position_of(last or 0) or undecided_rows != undecided_named:
+        raise refusals.damaged_inbox(session_id)
 
 
 def command(connection: sqlite3.Connection, session_id: SessionId, command_id: CommandId) -> InboxRow | None:

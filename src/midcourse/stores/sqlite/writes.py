@@ -12,7 +12,7 @@ from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId
 from midcourse.ports.store import Deciding, InboxRow, Owned
 from midcourse.stores import refusals
 from midcourse.stores.sqlite import locks
-from midcourse.stores.sqlite.reads import key_of
+from midcourse.stores.sqlite.reads import check_inbox, key_of
 from midcourse.stores.sqlite.rows import (
     EncodedHead,
     check_owner,
@@ -139,9 +139,11 @@ def take(
         if locks.is_alive(folder, before.owner):
             raise refusals.owner_alive(session_id, before.owner)
         connection.execute(_DELETE_WORKER, (before.owner,))
+    key = key_of(connection, session_id)
+    assert key is not None  # it was just read
+    check_inbox(connection, session_id, key)
     epoch = Epoch(before.epoch + 1)
-    seal = owner_seal(session_id, epoch, worker)
-    connection.execute(_UPDATE_OWNER, (epoch, worker, seal, key_of(connection, session_id)))
+    connection.execute(_UPDATE_OWNER, (epoch, worker, owner_seal(session_id, epoch, worker), key))
     return Owned(head=before.head, epoch=epoch, owner=worker, alive=True, address=address)
 
 

@@ -76,10 +76,11 @@ class JournalPromises(StoreGiven):
     async def test_rows_out_of_order_are_refused_and_nothing_is_written(self, store: Store) -> None:
         """Rows that do not continue the journal are refused, every one of them, with their blobs and their head."""
         epoch = await owned(store)
-        for wrong in (rows(3, 4), rows(1, 1), [*rows(2, 2), *rows(4, 4)], rows(2, 2) * 2):
-            with pytest.raises(StoreError) as refused:
-                await store.append(head(position=wrong[-1][0], goal="New"), wrong, epoch=epoch, blobs=[BLOB])
-            assert refused.value.code == "out_of_order"
+        for wrong in (rows(3, 4), rows(1, 1), [*rows(2, 2), *rows(4, 4)], rows(2, 2) * 2, rows(2, 3)[::-1]):
+            for position in {wrong[-1][0], 1 + len(wrong)}:
+                with pytest.raises(StoreError) as refused:
+                    await store.append(head(position=position, goal="New"), wrong, epoch=epoch, blobs=[BLOB])
+                assert refused.value.code == "out_of_order"
         with pytest.raises(StoreError, match="head says 9"):
             await store.append(head(position=9, goal="New"), rows(2, 2), epoch=epoch)
         assert list(await store.read(SESSION, Position(0))) == rows(1, 1)

@@ -96,9 +96,11 @@ async def _check_session(store: Store, session_id: SessionId) -> None:
     row = await _or_error(store.row(session_id, CommandId("cmd_1")))
     if row is not None:
         assert (row.content, row.outcome, row.put_at) == (b"cmd_1" * 5, b"done", 5.0)
+    waiting = await _or_error(store.undecided(session_id))
     taken = await _or_error(store.take(session_id, WorkerId("worker_reader")))
     if taken is not None:
         assert (taken.head, taken.epoch) == (head(session_id, 30, wake_at=5.0), 2)
+        assert waiting is None or len(waiting) == 2  # no command is lost without a word
 
 
 async def _or_error(answer: Any) -> Any:

@@ -52,7 +52,8 @@ def test_every_statement_can_be_prepared(empty: sqlite3.Connection) -> None:
 def _nothing_for(statement: str) -> Any:
     if ":before" in statement:
         return {"before": None, "agent": None, "any_status": None, "statuses": None}
-    return (None,) * (statement.count("?") if "?1" not in statement else 2 if "?2" in statement else 1)
+    numbered = [number for number in (1, 2, 3) if f"?{number}" in statement]
+    return (None,) * (len(numbered) or statement.count("?"))
 
 
 async def test_liveness_is_looked_up_once_for_each_owner(

@@ -1,0 +1,280 @@
+"""Promise 11: control goes down the tree. Children are reached or listed, asks come up, cost adds up."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+import midcourse
+from midcourse.api import Midcourse, SessionHandle
+from midcourse.core import commands as cmd
+from midcourse.core.ids import CommandId, SessionId, child_id
+from midcourse.core.steps import step_id
+from midcourse.runtime.control import Control
+from tests.promises.harness import Place, Tool, history, resumable, types, until, until_status
+
+
+def _family(tool: Tool, *, goals: tuple[str, ...] = ("one",)) -> tuple[midcourse.Agent[Any], midcourse.Agent[Any]]:
+    async def child(run: midcourse.Run) -> object:
+        if run.goal == "ask":
+            return await run.ask("May I?")
+        return await run.step("work", tool.run, run.goal)
+
+    kid = resumable(child, name="kid")
+
+    async def parent(run: midcourse.Run) -> object:
+        return await asyncio.gather(*(run.spawn(kid, goal, key=goal) for goal in goals))
+
+    return resumable(parent, name="parent"), kid
+
+
+async def _children(mc: Midcourse, parent: SessionHandle[Any]) -> list[SessionHandle[Any]]:
+    return [await mc.get(child) for child in (await parent.state()).children.values()]
+
+
+async def test_a_child_returns_its_result_to_the_step_that_spawned_it(place: Place) -> None:
+    """It is a session of its own, with its parent's name and an id made of parent and step."""
+    tool = Tool()
+    parent, kid = _family(tool, goals=("one", "two"))
+    async with place.open(parent, kid) as mc:
+        session = await mc.start(parent)
+        assert await session.result() == ["one", "two"]
+        heads = [head for head in await mc.list() if head.parent == session.id]
+        assert {head.id for head in heads} == {
+            child_id(session.id, step_id("1", "spawn kid", f"={goal}")) for goal in ("one", "two")
+        }
+        assert {head.status for head in heads} == {"completed"}
+
+
+async def test_a_pause_reaches_the_children_before_it_counts_as_paused(place: Place) -> None:
+    """While a child's call runs on, the parent is pausing; resume lifts the pause it caused."""
+    tool = Tool(holds=True)
+    parent, kid = _family(tool)
+    async with place.open(parent, kid) as mc:
+        session = await mc.start(parent)
+        await tool.entered.wait()
+        [child] = await _children(mc, session)
+        assert (await session.pause()).level == "stopping"
+        await until_status(child, "pausing")
+        assert await session.status() == "pausing"
+        tool.may_end.set()
+        await until_status(session, "paused")
+        assert await child.status() == "paused"
+        await session.resume()
+        assert await session.result() == ["one"]
+        assert len(tool.begun) == 1
+
+
+async def test_a_resume_lifts_only_the_pauses_it_caused(place: Place) -> None:
+    """A child that a person had paused stays paused when its parent goes on."""
+    tool = Tool(holds=True)
+    parent, kid = _family(tool, goals=("one", "two"))
+    async with place.open(parent, kid) as mc:
+        session = await mc.start(parent)
+        await until(session, "step.begun", times=2)
+        await tool.entered.wait()
+        held, free = await _children(mc, session)
+        for child in (held, free):
+            await until(child, "step.begun")
+        await held.pause("I look at this one")
+        await session.pause()
+        tool.may_end.set()
+        await until_status(session, "paused")
+        await session.resume()
+        await until_status(free, "completed")
+        assert await held.status() == "paused"
+        assert await session.status() == "running"
+        await held.resume()
+        assert await session.result() == ["one", "two"]
+
+
+async def test_a_cancel_reaches_the_children_too(place: Place) -> None:
+    """Running or paused, each child is cancelled before its parent is."""
+    tool = Tool(holds=True)
+    parent, kid = _family(tool, goals=("one", "two"))
+    async with place.open(parent, kid) as mc:
+        session = await mc.start(parent)
+        await until(session, "step.begun", times=2)
+        children = await _children(mc, session)
+        for child in children:
+            await until(child, "step.begun")
+        await children[0].pause(grace=0, until="stopped")
+        reply = await session.cancel(grace=0, until="stopped")
+        assert reply.status == "cancelled"
+        assert [await child.status() for child in children] == ["cancelled", "cancelled"]
+        assert tool.ended == []
+
+
+async def test_a_cancel_of_a_paused_parent_cancels_its_paused_children(place: Place) -> None:
+    """A child that was stopped with its parent is not forgotten."""
+    tool = Tool(holds=True)
+    parent, kid = _family(tool)
+    async with place.open(parent, kid) as mc:
+        session = await mc.start(parent)
+        await tool.entered.wait()
+        [child] = await _children(mc, session)
+        await session.pause(grace=0, until="stopped")
+        assert (await session.cancel(until="stopped")).status == "cancelled"
+        assert await child.status() == "cancelled"
+
+
+async def test_a_halt_goes_down_the_tree_and_its_lift_lets_it_go_on(place: Place) -> None:
+    """The kill switch stops a child at once, and only what it halted is lifted."""
+    tool = Tool(holds=True)
+    parent, kid = _family(tool)
+    async with place.open(parent, kid) as mc:
+        session = await mc.start(parent)
+        await tool.entered.wait()
+        [child] = await _children(mc, session)
+        control = _control(mc)
+        await control.send(session.id, cmd.Halt(id=CommandId("h"), role="operate"), until="stopped", wait=10)
+        assert [await session.status(), await child.status()] == ["halted", "halted"]
+        tool.may_end.set()
+        await control.send(session.id, cmd.Lift(id=CommandId("l"), role="operate"), until="decided", wait=10)
+        assert await session.result() == ["one"]
+
+
+async def test_a_child_that_is_created_while_its_parent_is_being_stopped_never_starts(place: Place) -> None:
+    """It may exist, queued; not a line of it runs until its parent goes on."""
+    tool = Tool()
+    parent, kid = _family(tool)
+    async with place.open(parent, kid) as mc:
+        for stop in range(8):  # at another moment of the start each time
+            session = await mc.start(parent, session_id=f"s{stop}")
+            for _ in range(stop):
+                await asyncio.sleep(0)
+            begun = len(tool.begun)
+            reply = await session.pause(until="stopped")
+            assert reply.status in ("paused", "completed") or reply.level == "stopped"
+            stopped_at = len(tool.begun)
+            for head in await mc.list(limit=100):
+                if head.parent == session.id and head.status == "queued":
+                    assert stopped_at == begun
+            if await session.status() == "paused":
+                assert len(tool.begun) == stopped_at
+                await session.resume()
+            assert await session.result() == ["one"]
+            assert len(tool.begun) == begun + 1
+
+
+async def test_a_queued_child_is_not_started_by_a_sweep(place: Place) -> None:
+    """Its parent was stopped before it began; another program that has the agent leaves it alone."""
+    tool = Tool()
+    parent, kid = _family(tool)
+    async with place.open(parent, kid, drive=False) as mc:
+        session = await mc.start(parent, session_id="p")
+        await session.pause()
+        control = _control(mc)
+        orphan = child_id(session.id, step_id("1", "spawn kid", "=one"))
+        await control.bear(orphan, kid, "one", session.id)
+    async with place.open(parent, kid) as mc:
+        looked = await mc.start(kid, "two")  # by its end the sweep has been round
+        await looked.result()
+        assert await (await mc.get(orphan)).status() == "queued"
+        assert tool.begun == [("two",)]
+        await (await mc.get("p")).resume()
+        assert await (await mc.get("p")).result() == ["one"]
+
+
+async def test_children_that_cannot_be_reached_are_listed(place: Place) -> None:
+    """The owner of the child is silent: the parent stops, and says whom it did not reach."""
+    tool = Tool(holds=True)
+    parent, kid = _family(tool)
+    settings = midcourse.Settings(poll=0.05, unreachable_after=0.2)
+    async with place.open(parent, kid, settings=settings) as mc:
+        session = await mc.start(parent)
+        await tool.entered.wait()
+        [child] = await _children(mc, session)
+        _silence(mc, child.id)
+        reply = await session.cancel(grace=0, until="stopped")
+        assert reply.status == "cancelled"
+        assert (await session.state()).unreached == (child.id,)
+        tool.may_end.set()
+
+
+async def test_a_childs_ask_reaches_the_parents_people(place: Place) -> None:
+    """It stands in the parent's journal and state, a grandchild's too, and can be answered from there."""
+    tool = Tool()
+    parent, kid = _family(tool, goals=("ask",))
+
+    async def grand(run: midcourse.Run) -> object:
+        return await run.spawn(parent, "go")
+
+    elder = resumable(grand, name="elder")
+    async with place.open(elder, parent, kid) as mc:
+        session = await mc.start(elder)
+        asked = (await until(session, "child.asked")).event
+        [ask] = (await session.state()).child_asks
+        assert isinstance(asked, midcourse.events.ChildAsked)
+        assert (ask.prompt, ask.child) == ("May I?", asked.child)
+        await session.answer("yes", ask=f"{ask.child}/{ask.ask}")
+        assert await session.result() == ["yes"]
+        assert (await session.state()).child_asks == ()
+        with pytest.raises(midcourse.InvalidInput, match="not a child"):
+            await session.answer("yes", ask="somebody/ask_1")
+
+
+async def test_cost_adds_up_along_the_tree(place: Place) -> None:
+    """What a child spent, its parent has spent, whether it ended well or not, and never twice."""
+    fails = True
+
+    async def model() -> AsyncIterator[str | midcourse.StreamEnd]:
+        yield "text"
+        yield midcourse.StreamEnd(cost=0.25, tokens=10)
+
+    async def tool() -> str:
+        if fails:
+            raise ValueError("not yet")
+        return "done"
+
+    async def child(run: midcourse.Run) -> str:
+        await run.stream("think", model)
+        return await run.step("act", tool)
+
+    kid = resumable(child, name="kid")
+    parent = resumable(lambda run: run.spawn(kid, "go"), name="parent")
+    async with place.open(parent, kid) as mc:
+        session = await mc.start(parent)
+        with pytest.raises(midcourse.SessionEnded, match="ChildError"):
+            await session.result()
+        state = await session.state()
+        assert (state.cost, state.tokens) == (0.25, 10)
+        fails = False
+        await session.resume()
+        assert await session.result() == "done"
+        state = await session.state()
+        assert (state.cost, state.tokens) == (0.25, 10)
+
+
+async def test_after_a_crash_parent_and_child_go_on_and_no_step_runs_twice(place: Place) -> None:
+    """The owner dies with both; whoever comes next finds the same child."""
+    tool = Tool(holds=True)
+    parent, kid = _family(tool)
+    store = await place.store()
+    async with place.open(parent, kid, store=store) as mc:
+        session = await mc.start(parent, session_id="p")
+        await tool.entered.wait()
+        store.abandon()
+        tool.may_end.set()
+        async with place.open(parent, kid) as other:
+            again = await other.get("p")
+            assert await again.result() == ["one"]
+            assert len([head for head in await other.list() if head.parent == "p"]) == 1
+            assert types(await history(again)).count("step.finished") == 1
+        del session
+
+
+def _control(mc: Midcourse) -> Control:
+    return mc._control  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - the kill switch has no public verb yet
+
+
+def _silence(mc: Midcourse, session_id: SessionId) -> None:
+    """Have the session's owner decide nothing any more, as a stopped process would."""
+    driver = _control(mc).worker.driver(session_id)
+    assert driver is not None
+
+    async def nothing() -> dict[CommandId, Any]:
+        return {}
+
+    driver.settle = nothing

@@ -1,0 +1,77 @@
+"""Replay equals live: the journal alone, or any snapshot and what follows it, gives the session as it was."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from midcourse.core.fold import Fold, fold
+from midcourse.core.ids import StepId
+from midcourse.core.receipt import receipt_of
+from midcourse.core.session import ENDED
+from midcourse.core.snapshot import decode_snapshot, encode_snapshot
+from tests.properties.histories import stories
+from tests.unit.core.stories import SESSION, Story
+
+
+def assert_same(state: Fold, live: Fold) -> None:
+    assert state.session == live.session
+    assert state.log == live.log
+    assert state.digest == live.digest
+    # Equal dicts may still differ in order, and calls are listed in the order they began.
+    assert list(state.session.calls) == list(live.session.calls)
+    assert list(state.log.steps) == list(live.log.steps)
+    assert list(state.log.asks) == list(live.log.asks)
+
+
+@settings(max_examples=120)
+@given(story=stories())
+def test_the_journal_alone_gives_the_live_session_back(story: Story) -> None:
+    ends = (story.session.position, story.fold.digest)
+
+    assert_same(fold(SESSION, None, story.rows, ends=ends), story.fold)
+
+
+@settings(max_examples=40)
+@given(story=stories())
+def test_every_snapshot_and_what_follows_it_gives_the_live_session_back(story: Story) -> None:
+    for number in range(1, len(story.rows) + 1):
+        content, _ = encode_snapshot(fold(SESSION, None, story.rows[:number]).snapshot())
+
+        assert_same(fold(SESSION, decode_snapshot(content), story.rows[number:]), story.fold)
+
+
+@settings(max_examples=60)
+@given(story=stories(min_size=2), data=st.data())
+def test_a_session_that_was_folded_again_goes_on_as_if_it_had_never_been_away(
+    story: Story, data: st.DataObject
+) -> None:
+    cut = data.draw(st.integers(1, len(story.rows)))
+    again = Story()
+    again.fold, again.rows = fold(SESSION, None, story.rows[:cut]), story.rows[:cut]
+    again.happen(*story.events[cut:])
+
+    assert again.rows == story.rows
+    assert_same(again.fold, story.fold)
+
+
+@settings(max_examples=80)
+@given(story=stories())
+def test_a_receipt_calls_unknown_exactly_the_calls_whose_end_is_not_in_the_journal(story: Story) -> None:
+    receipt = receipt_of(story.events)
+    unknown = {line.step for line in receipt.unknown}
+
+    assert set(story.session.calls) <= unknown
+    assert len({line.step for line in receipt.lines}) == len(receipt.lines)
+    if story.session.turn == 1 and story.session.status not in ENDED:
+        assert unknown == set(story.session.calls)
+    assert receipt.final == (story.session.status in ENDED)
+
+
+@settings(max_examples=60)
+@given(story=stories())
+def test_a_finished_step_keeps_its_first_result(story: Story) -> None:
+    results: dict[StepId, bytes] = {}
+    for row_count in range(1, len(story.rows) + 1, 7):
+        log = fold(SESSION, None, story.rows[:row_count]).log
+        finished = {step: bytes(one.value.raw) for step, one in log.steps.items() if one.outcome == "finished"}
+        assert all(results[step] == finished[step] for step in results.keys() & finished.keys())
+        results |= finished
