@@ -130,7 +130,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 
 def _check_kind(connection: sqlite3.Connection, path: Path) -> None:
     """Before anything is written: an empty file, or a store of ours."""
-    # In this order: whoever makes a store at the same time writes both at once, so an id that is read later is not older.
+    # In this order: whoever makes a store at the same time writes both at once, so what is read later is not older.
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     (application_id,) = connection.execute("PRAGMA application_id").fetchone()
     if application_id != APPLICATION_ID and tables:
