@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from tests.crash.points import plan
 from tests.crash.scenarios import SCENARIOS
-from tests.crash.trial import Verdict, attempt
+from tests.crash.trial import attempt
 
 AT_A_TIME = 2
 
@@ -20,7 +20,7 @@ def say(line: str) -> None:
 
 def progress(done: int, total: int, bad: int) -> None:
     """One line that is written over on a terminal, and now and then elsewhere."""
-    line = f"{done} of {total} kill points, {bad} bad"
+    line = f"{done} of {total} trials, {bad} bad"
     if sys.stdout.isatty():
         print(f"\r{line}", end="\n" if done == total else "", flush=True)
     elif done % 100 == 0 or done == total:
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
     began = time.monotonic()
     everything = plan(options.only or tuple(SCENARIOS), tell=say)
     chosen = everything if options.sample is None else everything.sample(options.sample)
-    bad: list[Verdict] = []
+    bad = list(chosen.failed)
     with ThreadPoolExecutor(AT_A_TIME) as pool:
         trials = [pool.submit(attempt, point, chosen.end_of(point)) for point in chosen.points]
         for done, trial in enumerate(as_completed(trials), 1):
@@ -47,8 +47,9 @@ def main(arguments: Sequence[str]) -> int:
     for verdict in bad:
         say(str(verdict))
     lost, repeated = sum(len(one.lost) for one in bad), sum(len(one.repeated) for one in bad)
-    say(f"{time.monotonic() - began:.0f} s, {len(bad)} points where something differed")
-    say(f"crash: {len(trials)} kill points, {lost} lost, {repeated} repeated")
+    say(f"{time.monotonic() - began:.0f} s, {len(bad)} trials where something was not as promised")
+    kills = sum(bool(point.kills) for point in chosen.points)
+    say(f"crash: {kills} kill points, {lost} lost, {repeated} repeated")
     return 1 if bad else 0
 
 

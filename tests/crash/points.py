@@ -1,12 +1,12 @@
 """Which kill points there are: every call of every scenario, before and after; and every call of some recoveries."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, get_args
 
 from midcourse.testing.killer import When
 from tests.crash.scenarios import SCENARIOS
-from tests.crash.trial import End, Kill, Point, Rehearsal, rehearse
+from tests.crash.trial import End, Failed, Kill, Point, Rehearsal, Verdict, rehearse
 
 SECOND_DEATHS: Final[Mapping[str, str]] = {"pause": "put", "cancel": "put", "parking": "take", "plain": "save_snapshot"}
 """Scenarios whose recovery is killed, too; their first life ends after their first call of this kind."""
@@ -14,20 +14,23 @@ SECOND_DEATHS: Final[Mapping[str, str]] = {"pause": "put", "cancel": "put", "par
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Every kill point, and the end each of them must lead to."""
+    """Every kill point, the end each of them must lead to, and the scenarios that fail without being killed."""
 
     points: tuple[Point, ...]
     ends: Mapping[str, End]
+    failed: tuple[Verdict, ...] = ()
 
     def end_of(self, point: Point) -> End:
         """The end the point must lead to."""
         return self.ends[point.scenario]
 
     def sample(self, size: int) -> "Plan":
-        """A fixed choice of ``size`` points, spread over all."""
-        every = len(self.points) / size if size else 1
-        chosen = [self.points[int((place + 0.5) * every)] for place in range(min(size, len(self.points)))]
-        return Plan(tuple(chosen), self.ends)
+        """A fixed choice of ``size`` kill points, spread over all, and the runs that nobody kills."""
+        unharmed = [point for point in self.points if not point.kills]
+        deadly = [point for point in self.points if point.kills]
+        size = min(size, len(deadly))
+        chosen = [deadly[int((place + 0.5) * len(deadly) / size)] for place in range(size)]
+        return replace(self, points=(*unharmed, *chosen))
 
 
 Told = Callable[[str], None]
@@ -37,19 +40,29 @@ def plan(names: Sequence[str] = tuple(SCENARIOS), *, recoveries: bool = True, te
     """Play each scenario once to count its calls, and its recovery where that is killed as well."""
     points: list[Point] = []
     ends: dict[str, End] = {}
+    failed: list[Verdict] = []
     for name in names:
-        whole = rehearse(name)
+        try:
+            whole = rehearse(name)
+        except Failed as failure:
+            failed.append(Verdict(point=Point(name, ()), different=(str(failure),)))
+            continue
         ends[name] = whole.end
-        points += [Point(name, (kill,)) for kill in _kills(whole)]
+        # First of all without a kill: what goes wrong then would go wrong in every comparison, unseen.
+        points += [Point(name, ()), *(Point(name, (kill,)) for kill in _kills(whole))]
         said = f"{name}: {len(whole.calls)} calls"
         if recoveries and name in SECOND_DEATHS:
             call = SECOND_DEATHS[name]
             first = Kill(whole.calls.index(call) + 1, "after", call)
-            again = rehearse(name, first)
+            try:
+                again = rehearse(name, first)
+            except Failed as failure:
+                failed.append(Verdict(point=Point(name, (first,)), different=(str(failure),)))
+                continue
             points += [Point(name, (first, second)) for second in _kills(again)]
             said += f", and {len(again.calls)} of its recovery"
         tell(said)
-    return Plan(tuple(points), ends)
+    return Plan(tuple(points), ends, tuple(failed))
 
 
 def _kills(rehearsal: Rehearsal) -> Iterator[Kill]:

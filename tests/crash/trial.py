@@ -52,6 +52,8 @@ class Point:
     kills: tuple[Kill, ...]
 
     def __str__(self) -> str:
+        if not self.kills:
+            return f"{self.scenario}, not killed"
         return f"{self.scenario}, killed {', then '.join(map(str, self.kills))}"
 
 
@@ -176,7 +178,7 @@ def _judge(point: Point, folder: Path, expected: End) -> Verdict:
         return Verdict(point=point, different=(f"the store cannot be read back: {error}",))
     return Verdict(
         point=point,
-        lost=tuple(_lost(lines, left.outcomes)),
+        lost=(*_lost(lines, left.outcomes), *_never_kept(lines, left.end)),
         repeated=tuple(_repeated(lines)),
         different=tuple(_differences(left.end, expected)),
     )
@@ -190,6 +192,14 @@ def _lost(lines: list[list[str]], outcomes: dict[str, str | None]) -> Iterator[s
         answers = {line[2] for line in lines if line[0] == "acked" and line[1] == command} - {"accepted"}
         if code is not None and answers - {code}:
             yield f"{command} was answered {', '.join(sorted(answers))}, and the store says {code}"
+
+
+def _never_kept(lines: list[list[str]], end: End) -> Iterator[str]:
+    """Steps of a completed session that ran, and whose result neither the ledger nor the journal ever had."""
+    kept = {line[1] for line in lines if line[0] == "finished"} | set(end.finished)
+    for step in sorted({line[1] for line in lines if line[0] == "ran"} - kept):
+        if end.status == "completed":
+            yield f"{step} ran, and its result was never durable"
 
 
 def _repeated(lines: list[list[str]]) -> Iterator[str]:

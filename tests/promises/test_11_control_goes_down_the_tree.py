@@ -1,7 +1,7 @@
 """Promise 11: control goes down the tree. Children are reached or listed, asks come up, cost adds up."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -186,11 +186,12 @@ async def test_children_that_cannot_be_reached_are_listed(place: Place) -> None:
         session = await mc.start(parent)
         await tool.entered.wait()
         [child] = await _children(mc, session)
-        _silence(mc, child.id)
+        wake_up = _silence(mc, child.id)
         reply = await session.cancel(grace=0, until="stopped")
         assert reply.status == "cancelled"
         assert (await session.state()).unreached == (child.id,)
-        tool.may_end.set()
+        wake_up()
+        assert await until_status(child, "cancelled") == "cancelled"  # the command was durable, and is carried out
 
 
 async def test_a_childs_ask_reaches_the_parents_people(place: Place) -> None:
@@ -269,7 +270,7 @@ def _control(mc: Midcourse) -> Control:
     return mc._control  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - the kill switch has no public verb yet
 
 
-def _silence(mc: Midcourse, session_id: SessionId) -> None:
+def _silence(mc: Midcourse, session_id: SessionId) -> Callable[[], None]:
     """Have the session's owner decide nothing any more, as a stopped process would."""
     driver = _control(mc).worker.driver(session_id)
     assert driver is not None
@@ -278,3 +279,8 @@ def _silence(mc: Midcourse, session_id: SessionId) -> None:
         return {}
 
     driver.settle = nothing
+
+    def wake_up() -> None:
+        del driver.settle
+
+    return wake_up

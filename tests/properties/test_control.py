@@ -176,7 +176,8 @@ class Control(RuleBasedStateMachine):
     def the_driver_does_anything(self, move: Move) -> None:
         self.the_driver_does(move)
 
-    @rule(event=any_event)
+    # These two withdraw asks, which only deciding them does.
+    @rule(event=any_event.filter(lambda event: not isinstance(event, ev.CancelRequested | ev.HaltLifted)))
     def anything_is_tried(self, event: ev.AnyEvent) -> None:
         self.happens_if_possible(event)
 

@@ -80,7 +80,6 @@ _ended = _refusal("session_ended", "it has ended, {status}")
 _already_resumed = _refusal("already_resumed", IS)
 _not_while = _refusal("not_allowed", IS)
 _operator_only = _refusal("operator_only", "it is {status}, and the kill switch is an operator's (role 'operate')")
-_no_ask = _refusal("ask_not_found", "no ask is open")
 
 
 def _changes_nothing(_session: Session, _command: cmd.AnyCommand) -> Events:
@@ -304,7 +303,7 @@ TABLE: Final[Mapping[type[cmd.AnyCommand], Mapping[Status, Rule]]] = {
         **dict.fromkeys(ENDED, _changes_nothing),
     },
     cmd.Answer: {
-        S.QUEUED: _no_ask,
+        S.QUEUED: _answer,
         S.RUNNING: _answer,
         S.WAITING: _answer,
         S.PAUSING: _answer,

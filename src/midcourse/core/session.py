@@ -74,10 +74,11 @@ ALLOWED_IN: Final[Mapping[type[ev.Event], frozenset[Status]]] = {
     # A start in any status but running is what "stop means stop" forbids: the fold itself refuses it.
     ev.StepBegun: frozenset({Status.RUNNING}),
     ev.CheckpointTaken: frozenset({Status.RUNNING, Status.PAUSING}),
-    ev.AskOpened: frozenset({Status.RUNNING, Status.WAITING, Status.PAUSING, Status.HALTED}),
-    ev.AskAnswered: LIVE - {Status.QUEUED, Status.CANCELLING},
+    # Queued, because a person may have to be asked before the agent starts at all.
+    ev.AskOpened: frozenset({Status.QUEUED, Status.RUNNING, Status.WAITING, Status.PAUSING, Status.HALTED}),
+    ev.AskAnswered: LIVE - {Status.CANCELLING},
     # A cancel withdraws asks while it is under way; a new turn supersedes those that a failed one left open.
-    ev.AskClosed: frozenset(Status) - {Status.QUEUED},
+    ev.AskClosed: frozenset(Status),
     ev.SessionParked: frozenset({Status.PAUSED, Status.WAITING, Status.HALTED, Status.RUNNING, Status.QUEUED}),
     ev.SessionTaken: frozenset(Status),
     ev.SessionRedirected: frozenset(

@@ -1,5 +1,6 @@
 """What an agent holds while it runs: its steps, its asks, its messages, its state."""
 
+import asyncio
 import inspect
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -113,7 +114,7 @@ class Run:
         Raises:
             StepError: the child failed or was cancelled; ``kind`` is ``ChildError``.
         """
-        self._enter("run.spawn")
+        await self._arrive("run.spawn")
         name = f"spawn {agent.name}"
         identity = self._identity(name, key)
         spelled = canonical((agent.name, goal))
@@ -138,7 +139,7 @@ class Run:
         on_redirect: OnRedirect,
         on_cut: OnCut,
     ) -> object:
-        self._enter(f"run.{'step' if kind == 'tool' else 'stream'}")
+        await self._arrive(f"run.{'step' if kind == 'tool' else 'stream'}")
         check_name(name)
         identity = self._identity(name, key)
         spelled = canonical(arguments)
@@ -203,7 +204,7 @@ class Run:
             AskExpired: nobody answered in time, and there is no ``default``.
             Redirected: with ``on_redirect="raise"``, a redirect superseded the ask.
         """
-        self._enter("run.ask")
+        await self._arrive("run.ask")
         if not prompt or len(prompt) > TEXT_LIMIT:
             raise InvalidInput(f"A prompt has 1 to {TEXT_LIMIT:,} characters.", field="prompt")
         identity = self._identity("ask", key)
@@ -251,7 +252,7 @@ class Run:
 
     async def checkpoint(self) -> None:
         """Save ``run.state`` as the place to start from. Only for agents registered with ``mode="state"``."""
-        self._enter("run.checkpoint")
+        await self._arrive("run.checkpoint")
         session = self._journal.session
         if session.mode != "state":
             raise MisusedRun(
@@ -333,6 +334,12 @@ class Run:
         with self._journal.lock:
             if ordinal >= getattr(self._journal.log, counter):
                 self._journal.note(event)
+
+    async def _arrive(self, what: str) -> None:
+        if self._gate.torn:
+            # An agent that catches its stop and comes again, and again, must not keep everybody else from running.
+            await asyncio.sleep(0.01)
+        self._enter(what)
 
     def _enter(self, what: str) -> None:
         if self._gate.torn:

@@ -96,15 +96,15 @@ def test_a_value_of_the_wrong_type_is_an_error_and_not_a_guess() -> None:
 @pytest.mark.parametrize(
     ("value", "named"),
     [
-        (Opaque(), "the value is a Opaque"),
-        ({"a": [1, {"b": Opaque()}]}, "['a'][1]['b'] is a Opaque"),
-        ({"a": {(1, 2): 3}}, "the key (1, 2) of ['a'] is a tuple"),
+        (Opaque(), "the value is of type Opaque"),
+        ({"a": [1, {"b": Opaque()}]}, "['a'][1]['b'] is of type Opaque"),
+        ({"a": {(1, 2): 3}}, "the key (1, 2) of ['a'] is of type tuple"),
         ({"a": ["\ud800"]}, "['a'][0] is text that is not Unicode"),
         ({"a": [math.nan]}, "['a'][0] is nan"),
         (Point(1, math.inf), "['y'] is inf"),
         (nested(201), "nested deeper than 200"),
         (nested(100_000), ""),
-        (Moody(), "the value is a Moody"),
+        (Moody(), "the value is of type Moody"),
     ],
     ids=lambda value: type(value).__name__,
 )

@@ -71,6 +71,7 @@ cancelled  | session_ended | session_ended
 """
 WITH_AN_OPEN_ASK: Final = """
 in         | answer
+queued     | same
 running    | same
 pausing    | same
 paused     | same
@@ -91,6 +92,7 @@ COMMANDS: Final[Mapping[str, Callable[[cmd.Role], cmd.AnyCommand]]] = {
     "lift": lambda role: cmd.Lift(id=ID, role=role),
 }
 WITH_ASK: Final[Mapping[Status, Callable[[], Story]]] = {
+    S.QUEUED: lambda: Story().happen(asked()),
     S.RUNNING: lambda: started().happen(begun(), asked()),
     S.PAUSING: lambda: WITH_ASK[S.RUNNING]().want(PAUSE),
     S.PAUSED: lambda: WITH_ASK[S.PAUSING]().happen(finished(), ev.SessionPaused()),

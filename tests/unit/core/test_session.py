@@ -410,6 +410,12 @@ def test_an_ask_is_opened_under_the_next_ordinal_and_once_per_step() -> None:
     assert_impossible(story, ev.AskAnswered(ask=ASK_1, step=OTHER_QUESTION, value=NOTHING, by="ada"))
 
 
+def test_a_person_may_be_asked_before_the_agent_starts() -> None:
+    story = Story().happen(asked(), ev.SessionStarted(), ev.SessionWaiting(), ANSWERED)
+
+    assert story.session.status is S.RUNNING
+
+
 def test_a_session_does_not_wait_without_an_ask() -> None:
     assert_impossible(started(), ev.SessionWaiting(), "no ask is open")
 

@@ -130,10 +130,10 @@ def check_inbox(connection: sqlite3.Connection, session_id: SessionId, key: int)
     Raises:
         Damaged: rows are missing, or the index does not name them.
     """
-    rows, undecided_rows, undecided_named, last = connection.execute(
-        READ["inbox_counts"], (*places(key), key)
-    ).fetchone()
-    if rows != position_of(last or 0) or undecided_rows != undecided_named:
+    first, last = places(key)
+    values = {"first": first, "last": last, "key": key}
+    rows, undecided_rows, undecided_named, newest = connection.execute(READ["inbox_counts"], values).fetchone()
+    if rows != position_of(newest or 0) or undecided_rows != undecided_named:
         raise refusals.damaged_inbox(session_id)
 
 

@@ -33,10 +33,10 @@ FROM inbox WHERE session = ? AND outcome IS NULL ORDER BY place;
 -- The same commands, counted once over the rows and once over the index that finds them.
 -- name: inbox_counts
 SELECT
-    (SELECT count(*) FROM inbox NOT INDEXED WHERE place BETWEEN ?1 AND ?2),
-    (SELECT count(*) FROM inbox NOT INDEXED WHERE place BETWEEN ?1 AND ?2 AND outcome IS NULL),
-    (SELECT count(*) FROM inbox INDEXED BY inbox_undecided WHERE session = ?3 AND outcome IS NULL),
-    (SELECT max(place) FROM inbox NOT INDEXED WHERE place BETWEEN ?1 AND ?2);
+    (SELECT count(*) FROM inbox NOT INDEXED WHERE place BETWEEN :first AND :last),
+    (SELECT count(*) FROM inbox NOT INDEXED WHERE place BETWEEN :first AND :last AND outcome IS NULL),
+    (SELECT count(*) FROM inbox INDEXED BY inbox_undecided WHERE session = :key AND outcome IS NULL),
+    (SELECT max(place) FROM inbox NOT INDEXED WHERE place BETWEEN :first AND :last);
 
 -- name: command
 SELECT place & 4294967295, id, put_at, content, seal, outcome, outcome_seal

@@ -174,13 +174,14 @@ def save_snapshot(
     if current != epoch:
         raise refusals.stale_epoch(session_id, epoch, current, owner)
     connection.execute(_INSERT_SNAPSHOT, (place(key, position), content, snapshot_seal(session_id, position, content)))
-    connection.execute(_DELETE_OLDER_SNAPSHOTS, places(key))
+    first, last = places(key)
+    connection.execute(_DELETE_OLDER_SNAPSHOTS, {"first": first, "last": last})
     _insert(connection, key, (), blobs)
 
 
 def add_worker(connection: sqlite3.Connection, worker: WorkerId, address: str, started_at: float) -> None:
     """A worker whose process holds its lock already."""
-    if connection.execute(_WORKER_IS_KNOWN, (worker,)).fetchone()[0]:
+    if connection.execute(_WORKER_IS_KNOWN, {"id": worker}).fetchone()[0]:
         raise refusals.worker_exists(worker)
     connection.execute(_INSERT_WORKER, (worker, os.getpid(), address, started_at))
 

@@ -39,11 +39,11 @@ INSERT OR REPLACE INTO snapshots (place, content, seal) VALUES (?, ?, ?);
 
 -- name: delete_older_snapshots
 DELETE FROM snapshots
-WHERE place BETWEEN ?1 AND ?2
-AND place < (SELECT place FROM snapshots WHERE place BETWEEN ?1 AND ?2 ORDER BY place DESC LIMIT 1 OFFSET 1);
+WHERE place BETWEEN :first AND :last
+AND place < (SELECT place FROM snapshots WHERE place BETWEEN :first AND :last ORDER BY place DESC LIMIT 1 OFFSET 1);
 
 -- name: worker_is_known
-SELECT EXISTS (SELECT 1 FROM workers WHERE id = ?1) OR EXISTS (SELECT 1 FROM sessions WHERE owner = ?1);
+SELECT EXISTS (SELECT 1 FROM workers WHERE id = :id) OR EXISTS (SELECT 1 FROM sessions WHERE owner = :id);
 
 -- name: insert_worker
 INSERT INTO workers (id, pid, address, started_at) VALUES (?, ?, ?, ?);

@@ -1,5 +1,6 @@
 """A sweep that finds nothing costs next to nothing, however many sessions there are."""
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -36,9 +37,7 @@ def empty() -> Iterator[sqlite3.Connection]:
 )
 def test_each_query_begins_at_an_index(empty: sqlite3.Connection, statement: str, index: str) -> None:
     query = READ[statement]
-    values: Any = (1,) * query.count("?")
-    if ":" in query:
-        values = {"before": 1.0, "agent": None, "any_status": True, "statuses": "[]"}
+    values = _values_for(query)
     plan = [row[3] for row in empty.execute(f"EXPLAIN QUERY PLAN {query}", values)]
     assert any(index in step for step in plan)
     assert not [step for step in plan if step.startswith(("SCAN sessions", "SCAN s ", "USE TEMP B-TREE"))]
@@ -46,14 +45,12 @@ def test_each_query_begins_at_an_index(empty: sqlite3.Connection, statement: str
 
 def test_every_statement_can_be_prepared(empty: sqlite3.Connection) -> None:
     for statement in (*READ.values(), *WRITE.values()):
-        empty.execute(f"EXPLAIN {statement}", _nothing_for(statement))
+        empty.execute(f"EXPLAIN {statement}", _values_for(statement))
 
 
-def _nothing_for(statement: str) -> Any:
-    if ":before" in statement:
-        return {"before": None, "agent": None, "any_status": None, "statuses": None}
-    numbered = [number for number in (1, 2, 3) if f"?{number}" in statement]
-    return (None,) * (len(numbered) or statement.count("?"))
+def _values_for(statement: str) -> Any:
+    names = re.findall(r":(\w+)", statement)
+    return {name: "[]" if name == "statuses" else 1 for name in names} if names else (1,) * statement.count("?")
 
 
 async def test_liveness_is_looked_up_once_for_each_owner(
