@@ -30,7 +30,7 @@ from midcourse.runtime.history import Inspection
 from midcourse.runtime.outcomes import Reply
 from midcourse.runtime.run import Run
 from midcourse.runtime.settings import Settings
-from midcourse.runtime.steps import StreamEnd
+from midcourse.runtime.streaming import StreamEnd
 
 __all__ = [
     "Agent",

@@ -5,12 +5,14 @@ processes wrote line by line until they died. Whether the end is the same is tol
 """
 
 import asyncio
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +30,8 @@ from tests.crash.child import LIMIT, store_of
 from tests.crash.scenarios import CANCEL, SESSION, ledger_of
 
 ROOT: Final = Path(__file__).parents[2]
+MISSING: Final = "(not in the inbox)"
+UNDECIDED: Final = "(undecided)"
 ATTEMPTS: Final = 3
 """Two threads of a child may meet in another order than when it was counted, and a call may fall away."""
 
@@ -107,12 +111,13 @@ class Failed(Exception):
 # ---- lives
 
 
-def _live(scenario: str, folder: Path, at: int = 0, when: When = "before") -> None:
+def _live(scenario: str, folder: Path, kill: Kill | None = None) -> None:
     """One life of a scenario, in a process of its own.
 
     Raises:
         Failed: it was to be killed and was not, or the other way round.
     """
+    at, when = (kill.at, kill.when) if kill else (0, "before")
     command = [sys.executable, "-m", "tests.crash.child", scenario, str(folder), str(at), when]
     life = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=2 * LIMIT, check=False)
     if life.returncode == (-signal.SIGKILL if at else 0):
@@ -126,32 +131,32 @@ def rehearse(scenario: str, *kills: Kill) -> Rehearsal:
     """The scenario's last life after ``kills`` (none: its only one), unharmed: the calls it makes, and its end."""
     with tempfile.TemporaryDirectory(prefix="midcourse-crash-") as name:
         folder = Path(name)
-        _live_through(scenario, folder, kills)
+        for kill in kills:
+            _live(scenario, folder, kill)
+        _live(scenario, folder)
         counted = [line for line in _lines(folder) if line[0] == "calls"][-1]
-        return Rehearsal(tuple(counted[2:]), asyncio.run(_end(folder, ())).end)
-
-
-def _live_through(scenario: str, folder: Path, kills: Iterable[Kill]) -> None:
-    for kill in kills:
-        _live(scenario, folder, kill.at, kill.when)
-    _live(scenario, folder)
+        return Rehearsal(tuple(counted[2:]), asyncio.run(_left(folder, ())).end)
 
 
 def attempt(point: Point, expected: End) -> Verdict:
     """Kill and recover at ``point``, and judge what is left."""
-    failure = ""
+    verdict = Verdict(point=point)
     for _ in range(ATTEMPTS):
         with tempfile.TemporaryDirectory(prefix="midcourse-crash-") as name:
             folder = Path(name)
+            lost: list[str] = []
+            different: list[str] = []
             try:
-                _live_through(point.scenario, folder, point.kills)
+                for kill in point.kills:
+                    _live(point.scenario, folder, kill)
+                    lost += _lost_at_death(folder)
+                _live(point.scenario, folder)
             except (Failed, subprocess.TimeoutExpired) as failed:
-                failure = str(failed)
-                if _was_not_reached(folder, point):
-                    continue
-                return Verdict(point=point, different=(failure,))
-            return _judge(point, folder, expected)
-    return Verdict(point=point, different=(f"not reached in {ATTEMPTS} attempts; {failure}",))
+                different.append(str(failed))
+            verdict = _judge(point, folder, expected, lost, different)
+            if not _was_not_reached(folder, point):
+                return verdict
+    return replace(verdict, different=(f"not reached in {ATTEMPTS} attempts", *verdict.different))
 
 
 def _was_not_reached(folder: Path, point: Point) -> bool:
@@ -166,31 +171,50 @@ def _was_not_reached(folder: Path, point: Point) -> bool:
 @dataclass(frozen=True, slots=True)
 class _Left:
     end: End
-    outcomes: dict[str, str | None]
+    outcomes: Mapping[str, str]
 
 
-def _judge(point: Point, folder: Path, expected: End) -> Verdict:
+def _judge(point: Point, folder: Path, expected: End, lost: list[str], different: list[str]) -> Verdict:
     lines = _lines(folder)
-    commands = {line[1] for line in lines if line[0] in ("acked", "put", "decided")}
     try:
-        left = asyncio.run(_end(folder, commands))
+        left = asyncio.run(_left(folder, _commands(lines)))
     except MidcourseError as error:
-        return Verdict(point=point, different=(f"the store cannot be read back: {error}",))
-    return Verdict(
-        point=point,
-        lost=(*_lost(lines, left.outcomes), *_never_kept(lines, left.end)),
-        repeated=tuple(_repeated(lines)),
-        different=tuple(_differences(left.end, expected)),
-    )
+        different.append(f"the store cannot be read back: {error}")
+    else:
+        lost += _lost(lines, left.outcomes)
+        lost += [f"{command} was never decided" for command, code in sorted(left.outcomes.items()) if code == UNDECIDED]
+        lost += _never_kept(lines, left.end)
+        different += _differences(left.end, expected)
+    return Verdict(point=point, lost=tuple(lost), repeated=tuple(_repeated(lines)), different=tuple(different))
 
 
-def _lost(lines: list[list[str]], outcomes: dict[str, str | None]) -> Iterator[str]:
-    """Commands that were durable, or answered, and of which the store knows nothing or something else."""
+def _lost_at_death(folder: Path) -> Iterator[str]:
+    """What a dead process had answered, or made durable, and did not leave behind. Looked up in a copy of the store."""
+    lines = _lines(folder)
+    if not _commands(lines):
+        return
+    with tempfile.TemporaryDirectory(prefix="midcourse-crash-") as name:
+        for file in folder.glob("store.db*"):
+            if file.is_file():
+                shutil.copy(file, name)
+        outcomes = asyncio.run(_outcomes(Path(name), _commands(lines)))
+    for one in _lost(lines, outcomes):
+        yield f"at its death: {one}"
+
+
+def _commands(lines: list[list[str]]) -> set[str]:
+    return {line[1] for line in lines if line[0] in ("acked", "put", "decided")}
+
+
+def _lost(lines: list[list[str]], outcomes: Mapping[str, str]) -> Iterator[str]:
+    """Commands that were durable, decided or answered, and of which the store knows nothing, or something else."""
     for command, code in sorted(outcomes.items()):
-        if code is None:
-            yield f"{command} was durable and was never decided"
-        answers = {line[2] for line in lines if line[0] == "acked" and line[1] == command} - {"accepted"}
-        if code is not None and answers - {code}:
+        answers = {line[2] for line in lines if line[:2] == ["acked", command]} - {"accepted"}
+        if code == MISSING:
+            yield f"{command} was durable, and is not in the inbox"
+        elif code == UNDECIDED and (answers or ["decided", command] in lines):
+            yield f"{command} was decided, and the store does not know how"
+        elif code != UNDECIDED and answers - {code}:
             yield f"{command} was answered {', '.join(sorted(answers))}, and the store says {code}"
 
 
@@ -241,10 +265,9 @@ def _lines(folder: Path) -> list[list[str]]:
     return [line.split() for line in ledger_of(folder).read_text().splitlines()]
 
 
-async def _end(folder: Path, commands: Iterable[str]) -> _Left:
+async def _left(folder: Path, commands: Iterable[str]) -> _Left:
     """The session as a fold of its whole journal, every digest checked, and how each command was decided."""
-    store = await open_store(store_of(folder))
-    try:
+    async with _opened(folder) as store:
         head = (await store.head(SESSION)).head
         rows = await store.read(SESSION, Position(0), 100_000)
         folded = fold(SESSION, None, rows, ends=(head.position, head.digest))
@@ -260,6 +283,18 @@ async def _end(folder: Path, commands: Iterable[str]) -> _Left:
             receipt=tuple(sorted(line.step for line in session.receipt)),
         )
         return _Left(end, {command: await _outcome(store, command) for command in commands})
+
+
+async def _outcomes(folder: Path, commands: Iterable[str]) -> Mapping[str, str]:
+    async with _opened(folder) as store:
+        return {command: await _outcome(store, command) for command in commands}
+
+
+@asynccontextmanager
+async def _opened(folder: Path) -> AsyncGenerator[Store]:
+    store = await open_store(store_of(folder))
+    try:
+        yield store
     finally:
         await store.close()
 
@@ -271,6 +306,8 @@ def _finished(rows: Iterable[Row]) -> Iterator[str]:
             yield event.step
 
 
-async def _outcome(store: Store, command: str) -> str | None:
+async def _outcome(store: Store, command: str) -> str:
     row = await store.row(SESSION, CommandId(command))
-    return None if row is None or row.outcome is None else decode_outcome(row.outcome).code
+    if row is None:
+        return MISSING
+    return UNDECIDED if row.outcome is None else decode_outcome(row.outcome).code

@@ -88,6 +88,7 @@ class Control(RuleBasedStateMachine):
         self.ended_asks: set[AskId] = set()
         self.done: set[str] = set()
         self.is_cancelled = False
+        self.a_path_can_go_on = False
 
     # ---- people
 
@@ -137,7 +138,6 @@ class Control(RuleBasedStateMachine):
         if starts:
             self.happens(ev.SessionStarted())
 
-    @precondition(is_in(S.RUNNING))
     @rule(move=moves("begin"))
     def a_step_begins(self, move: Move) -> None:
         self.the_driver_does(move)
@@ -249,6 +249,7 @@ class Control(RuleBasedStateMachine):
             case ev.AskAnswered(ask=ask) | ev.AskClosed(ask=ask):
                 assert ask not in self.ended_asks
                 self.ended_asks.add(ask)
+                self.a_path_can_go_on = before.status in (S.PAUSING, S.PAUSED, S.HALTED)
             case ev.CancelRequested():
                 self.is_cancelled = True
             case ev.TurnOpened():
@@ -257,6 +258,10 @@ class Control(RuleBasedStateMachine):
                 assert after.status is before.halted_from or before.halted_from is S.WAITING
             case _:
                 pass
+        if after.status is S.WAITING:
+            assert not self.a_path_can_go_on
+        elif after.status is S.RUNNING:
+            self.a_path_can_go_on = False
 
     @invariant()
     def a_cancelled_session_never_runs_or_pauses_again(self) -> None:

@@ -91,6 +91,9 @@ class Store(Protocol):
 
         ``address`` is where the worker is woken (see the bus). A store object is at most one worker. Its liveness is
         held by the process itself: a killed process is dead at once, a stopped one (SIGSTOP) is alive.
+
+        Raises:
+            StoreError: code ``already_enlisted`` if this object is a worker; ``worker_exists`` if the id lives or owns.
         """
         ...
 
@@ -105,7 +108,7 @@ class Store(Protocol):
         """Store a new session with its first rows, owned by ``worker`` (or nobody), and return epoch 1.
 
         Raises:
-            StoreError: code ``session_exists`` if the id is taken.
+            StoreError: code ``session_exists`` if the id is taken; ``not_enlisted`` if ``worker`` is not this object's.
         """
         ...
 
@@ -126,8 +129,8 @@ class Store(Protocol):
         Raises:
             StaleEpoch: another owner has taken the session, or nobody owns it. Nothing is written.
             InboxNotEmpty: ``release``, and a row other than ``deciding`` is undecided. Nothing is written.
-            StoreError: code ``already_decided`` if the row was decided before; ``out_of_order`` if ``rows`` do not
-                continue the journal. Nothing is written.
+            StoreError: code ``already_decided`` if the row was decided before; ``command_not_found`` if there is none;
+                ``out_of_order`` if ``rows`` do not continue the journal. Nothing is written.
             StoreFull, StoreUnavailable: nothing is written.
         """
         ...
@@ -137,6 +140,7 @@ class Store(Protocol):
 
         Raises:
             SessionNotFound: no such session.
+            Damaged: the row that holds this id does not match its checksum.
         """
         ...
 
@@ -146,6 +150,8 @@ class Store(Protocol):
         Raises:
             OwnerAlive: it has one (this worker included).
             SessionNotFound: no such session.
+            StoreError: code ``not_enlisted`` if ``worker`` is not this object's.
+            Damaged: its head or its inbox does not match its checksums.
         """
         ...
 
@@ -215,7 +221,11 @@ class Store(Protocol):
         ...
 
     async def row(self, session_id: SessionId, command_id: CommandId) -> InboxRow | None:
-        """The inbox row of that command id, decided or not."""
+        """The inbox row of that command id, decided or not.
+
+        Raises:
+            Damaged: it does not match its checksum.
+        """
         ...
 
     async def unattended(self, statuses: Sequence[str], now: float, limit: int = 100) -> Sequence[Owned]:

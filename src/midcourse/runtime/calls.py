@@ -10,7 +10,7 @@ import msgspec
 from midcourse.core.codec import Value
 from midcourse.core.events import SegmentWritten, StepKind
 from midcourse.core.ids import StepId
-from midcourse.errors import MisusedRun
+from midcourse.errors import Interrupt, MisusedRun
 
 
 class RunningCall(msgspec.Struct, frozen=True):
@@ -70,6 +70,19 @@ class Call:
     def running(self, now: float) -> RunningCall:
         """As a control's answer lists it."""
         return RunningCall(self.step, self.name, self.kind, self.attempt, round(max(0.0, now - self.since), 3))
+
+
+@dataclass(slots=True, eq=False)
+class Ended:
+    """How an attempt ended: stopped, by an error, by an interrupt, or with a result."""
+
+    stopped: bool = False
+    error: Exception | None = None
+    interrupt: Interrupt | None = None
+    content: bytes | None = None
+    streamed: bool = False
+    cost: float = 0.0
+    tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,8 +122,8 @@ class Control:
             session = await self.session(session_id)
             status, position, unknown = session.status, session.position, session.lost
             driver = worker.driver(session_id)
-            alive = {call.step for call in driver.running()} if driver else set(session.calls) - set(session.lost)
-            running = tuple(call for call in running if call.step in alive)
+            # An agent that outlives its deadline may have been in a step when the stop was decided: look again.
+            running = driver.running() if driver else tuple(call for call in running if call.step in session.running)
         session = await self.session(session_id) if status in ENDED else None
         return Reply(
             level=_level(status, running),

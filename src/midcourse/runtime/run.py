@@ -16,10 +16,12 @@ from midcourse.core.session import Message, Status
 from midcourse.core.steps import check_name, step_id
 from midcourse.errors import AskExpired, InterruptRequested, InvalidInput, MisusedRun
 from midcourse.ports.clock import Clock
+from midcourse.runtime.asking import OnRedirect, Question
 from midcourse.runtime.calls import in_a_step
 from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
-from midcourse.runtime.steps import OnCut, OnRedirect, Question, Step, Steps, StreamEnd
+from midcourse.runtime.steps import OnCut, Step, Steps
+from midcourse.runtime.streaming import StreamEnd
 
 if TYPE_CHECKING:
     from midcourse.runtime.agents import Agent

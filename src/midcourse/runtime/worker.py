@@ -86,14 +86,18 @@ class Worker:
             admission=Admission(self.settings.max_running),
             tree=tree,
         )
-        await self.store.enlist(self.id, self.bus.address)
         self._control = asyncio.new_event_loop()
         self._noted = asyncio.Event()
         self._thread = threading.Thread(target=self._run_control, name="midcourse-control", daemon=True)
-        self._thread.start()
-        self.bus.listen(self._hear)
-        if self.drives:
-            await self._sweep()
+        try:
+            await self.store.enlist(self.id, self.bus.address)
+            self._thread.start()
+            self.bus.listen(self._hear)
+            if self.drives:
+                await self._sweep()
+        except BaseException:
+            await self.close(0.0)  # nobody else will close what could not be opened
+            raise
 
     async def close(self, grace: float) -> None:
         """Let every session go at its next safe point, calls in flight within ``grace`` seconds; stop listening."""
@@ -102,7 +106,10 @@ class Worker:
         self._closing = True
         # The listener first: a session that it is just taking is among the drivers then.
         self._nudge()
-        await asyncio.to_thread(self._thread.join)
+        if self._thread.ident is None:  # it was never opened
+            self._control.close()
+        else:
+            await asyncio.to_thread(self._thread.join)
         until = self.clock.now() + grace
         for driver in self.drivers():
             driver.drain(until)

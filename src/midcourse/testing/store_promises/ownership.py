@@ -174,6 +174,29 @@ class OwnershipPromises(StoreGiven):
         await store.append(head(status="paused"), [], epoch=epoch, deciding=Deciding(CommandId("cmd_1"), b""))
         assert await _unattended(peer) == {OTHER}
 
+    async def test_a_sweep_says_where_a_command_waits(self, store: Store) -> None:
+        """What a sweep finds is ``pending`` exactly if a command is undecided, whatever else it was found for."""
+        await started(store)
+        await started(store, OTHER, wake_at=1.0)
+        await store.put(OTHER, CommandId("cmd_1"), b"", 1.0)
+        found = {one.head.id: one.pending for one in await store.unattended(DRIVEN, 5.0)}
+        assert found == {SESSION: False, OTHER: True}
+
+    async def test_a_worker_finds_the_commands_to_its_own_sessions(self, store: Store, peer: Store) -> None:
+        """``pending`` names each session of the worker with an undecided command once, and no other worker's."""
+        epoch = await owned(store)
+        await owned(peer, OTHER, worker=BOB)
+        await started(store, SessionId("sess_3"), worker=ALICE)
+        for session_id in (SESSION, OTHER):
+            for command in ("cmd_1", "cmd_2"):
+                await peer.put(session_id, CommandId(command), b"", 1.0)
+        assert list(await store.pending(ALICE)) == [SESSION]
+        assert list(await store.pending(BOB)) == [OTHER]
+        for command in ("cmd_1", "cmd_2"):
+            await store.append(head(), [], epoch=epoch, deciding=Deciding(CommandId(command), b""))
+        assert list(await store.pending(ALICE)) == []
+        assert list(await store.pending(WorkerId("worker_none"))) == []
+
     async def test_a_sweep_finds_what_must_wake(self, store: Store, peer: Store, crash: Crash) -> None:
         """A session whose ``wake_at`` is past is unattended if it has no live owner; before that time it is not."""
         await owned(store, status="waiting", wake_at=50.0)

@@ -1,0 +1,112 @@
+"""The asks of an agent: opened once, waited for however long it takes, found again after a resume."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from midcourse.core import events as ev
+from midcourse.core.codec import Value, decode
+from midcourse.core.ids import StepId, ask_id
+from midcourse.core.session import Session, Status
+from midcourse.errors import AskExpired, Redirected
+from midcourse.ports.store import Store
+from midcourse.runtime.gate import Gate
+from midcourse.runtime.journal import Journal
+from midcourse.runtime.loading import content_of
+
+OnRedirect = Literal["again", "raise"]
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Question:
+    """An ask the agent made with ``run.ask``."""
+
+    id: StepId
+    reason: str
+    prompt: str
+    options: tuple[str, ...] = ()
+    expires_at: float | None = None
+    default: Value | None = None
+    on_redirect: OnRedirect = "again"
+    waiter: "asyncio.Future[Any]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+
+class Asking:
+    """The open questions of one session, on the agent's loop."""
+
+    def __init__(self, journal: Journal, gate: Gate, store: Store, *, moved: Callable[[], None]) -> None:
+        self._journal = journal
+        self._gate = gate
+        self._store = store
+        self._moved = moved
+
+    async def answer(self, question: Question) -> object:
+        """The answer to ``question``, which is opened if it is not open yet."""
+        log = self._journal.log
+        while True:
+            record = log.asks.get(question.id)
+            if record is None or (record.end == "superseded" and question.on_redirect == "again"):
+                await self._gate.wait()
+                with self._journal.lock:
+                    if self._gate.is_open:
+                        self.open(question)
+                        self._moved()
+                continue
+            match record.end:
+                case "":
+                    await self._gate.wait_for_answer(question.id)
+                case "answered":
+                    await self._gate.wait()  # given while paused, it is used after the resume
+                    return decode(await content_of(self._store, record.value))
+                case "expired":
+                    raise AskExpired(f"Nobody answered '{question.prompt}' before its deadline.", ask=record.ask)
+                case "superseded":
+                    raise redirected(self._journal.session, len(self._journal.session.messages) - 1, "")
+                case _:
+                    await self._gate.wait()  # withdrawn by a cancel: the stop comes
+
+    async def answer_to_interrupt(self, step: StepId, name: str) -> Value | None:
+        """What a person answered to the last ``Interrupt`` the step raised; None if it raised none."""
+        log = self._journal.log
+        record = log.steps.get(step)
+        if record is None:
+            return None
+        # Attempts that were lost or aborted since have not used the answer up.
+        raised = (interrupt_id(step, attempt) for attempt in range(record.attempt, 0, -1))
+        waiting_for = next((one for one in raised if one in log.asks), None)
+        if waiting_for is None:
+            return None
+        while (ask := log.asks.get(waiting_for)) is not None and not ask.end:
+            await self._gate.wait_for_answer(waiting_for)
+        if ask is not None and ask.end == "expired":
+            raise AskExpired(f"Nobody answered step '{name}' before the deadline.", ask=ask.ask)
+        return ask.value if ask is not None and ask.end == "answered" else None
+
+    def open(self, question: Question) -> None:
+        """Journal the ask, unless a cancel is under way. Under the journal's lock."""
+        session = self._journal.session
+        if session.status is Status.CANCELLING:
+            return
+        opened = ev.AskOpened(
+            ask=ask_id(session.asks_opened + 1),
+            step=question.id,
+            reason=question.reason,
+            prompt=question.prompt,
+            options=question.options,
+            expires_at=question.expires_at,
+            default=question.default,
+        )
+        self._journal.note(opened)
+
+
+def interrupt_id(step: StepId, attempt: int) -> StepId:
+    """The identity of the ask that an attempt's ``Interrupt`` opened."""
+    return StepId(f"{step}?{attempt}")
+
+
+def redirected(session: Session, message: int, partial: str) -> Redirected:
+    """What an agent that wants to be told of a redirect is told."""
+    said = session.messages[message]
+    sentence = f"A person changed the course ({said.level}): {said.text}"
+    return Redirected(sentence, instruction=said.text, level=said.level, partial=partial)

@@ -1,0 +1,107 @@
+"""Reads a model's stream: a preview for each piece, a durable segment now and then, and not a token after a stop."""
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from math import isfinite
+from typing import cast
+
+from midcourse.core.codec import encode
+from midcourse.errors import MisusedRun
+from midcourse.ports.bus import Delta
+from midcourse.runtime.calls import Call, Ended
+from midcourse.runtime.gate import Gate
+from midcourse.runtime.journal import Journal
+from midcourse.runtime.surroundings import Surroundings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamEnd:
+    """The last thing a streaming function may yield: what the step returns instead of its text, and what it cost."""
+
+    value: object = None
+    cost: float = 0.0
+    tokens: int | None = None
+
+
+class Streaming:
+    """The model streams of one session, on the agent's loop."""
+
+    def __init__(self, journal: Journal, gate: Gate, around: Surroundings) -> None:
+        self._journal = journal
+        self._gate = gate
+        self._around = around
+
+    async def read(self, body: Callable[[], object], call: Call, ended: Ended) -> None:
+        """Read a stream to its end: a preview for each piece, a durable segment now and then."""
+        made = body()
+        source = cast("AsyncIterator[object]", await made if inspect.isawaitable(made) else made)
+        end: StreamEnd | None = None
+        flush: asyncio.TimerHandle | None = None
+        try:
+            async for piece in source:
+                if isinstance(piece, StreamEnd):
+                    end = _checked_end(call, piece)
+                    continue
+                # Before it becomes part of a segment: what cannot be written would hold up the stop that cuts it.
+                text = _checked_piece(call, piece)
+                await self._gate.until_fresh()
+                with self._journal.lock:
+                    if call.cut:
+                        call.stopped = True
+                        raise asyncio.CancelledError
+                    offset = call.write(text)
+                    # Under the lock: no preview comes after the decision of a stop.
+                    self._around.fanout.preview(Delta(self._journal.session.id, call.step, call.attempt, offset, text))
+                if len(call.tail) >= self._around.settings.segment_tokens:
+                    self._flush(call)
+                elif flush is None or flush.when() <= asyncio.get_running_loop().time():
+                    delay = self._around.settings.segment_seconds
+                    flush = asyncio.get_running_loop().call_later(delay, self._flush, call)
+        finally:
+            if flush is not None:
+                flush.cancel()
+            close = getattr(source, "aclose", None)
+            if close is not None:
+                await close()
+        ended.cost = end.cost if end else 0.0
+        ended.tokens = end.tokens if end and end.tokens is not None else call.tokens
+        if end is None or end.value is None:
+            ended.streamed = True
+        else:
+            ended.content = encode(end.value, what=f"The result of step '{call.name}'")
+
+    def _flush(self, call: Call) -> None:
+        with self._journal.lock:
+            if call.step in self._gate.begun and not self._journal.broken:
+                for segment in call.take_tail():
+                    self._journal.note(segment)
+
+
+def _checked_piece(call: Call, piece: object) -> str:
+    if not isinstance(piece, str):
+        raise MisusedRun(
+            f"Step '{call.name}' streamed a {type(piece).__name__}; a stream yields str pieces "
+            "and, at the end, at most one StreamEnd.",
+            code="bad_stream",
+        )
+    if not piece.isascii():
+        try:
+            piece.encode()
+        except UnicodeEncodeError as error:
+            raise MisusedRun(
+                f"Step '{call.name}' streamed text that is not Unicode ({error.reason}), which cannot be journaled. "
+                "Put the halves of a surrogate pair together before yielding them.",
+                code="bad_stream",
+            ) from error
+    return piece
+
+
+def _checked_end(call: Call, end: StreamEnd) -> StreamEnd:
+    if not isfinite(end.cost):
+        raise MisusedRun(
+            f"Step '{call.name}' ended with a cost of {end.cost}, which cannot be journaled. Give a finite number.",
+            code="bad_stream",
+        )
+    return end

@@ -1,0 +1,68 @@
+"""Has a child do a step: creates it, sets it going, passes its asks on, and takes its result and its cost."""
+
+from collections.abc import Callable
+
+from midcourse.core import events as ev
+from midcourse.core.ids import child_id
+from midcourse.core.session import ENDED, Session, Status
+from midcourse.runtime.agents import Agent
+from midcourse.runtime.calls import Call, Ended
+from midcourse.runtime.journal import Journal
+from midcourse.runtime.loading import content_of
+from midcourse.runtime.surroundings import Surroundings
+
+
+class ChildError(Exception):
+    """A child ended without a result. The agent sees it as a ``StepError`` of this kind."""
+
+
+class Tending:
+    """The children of one session while their parent waits for them, on the agent's loop."""
+
+    def __init__(self, journal: Journal, around: Surroundings, *, moved: Callable[[], None]) -> None:
+        self._journal = journal
+        self._around = around
+        self._moved = moved
+
+    async def until_ended(self, call: Call, ended: Ended, agent: Agent[object], goal: str) -> None:
+        """Have the child that ``call`` spawns do ``goal``, from its creation or from wherever it stands, to its end."""
+        journal, tree = self._journal, self._around.tree
+        parent, child = journal.session.id, child_id(journal.session.id, call.step)
+        call.is_bearing = True
+        try:
+            await tree.bear(child, agent, goal, parent)
+        finally:
+            call.is_bearing = False
+            self._moved()
+        again = journal.log.steps[call.step].again
+        with self._around.fanout.watching(child) as watcher:
+            await tree.set_going(child, parent, again=again)
+            while True:
+                session = await tree.glance(child)
+                if session.status is Status.QUEUED:  # whoever had it was just letting it go
+                    await tree.set_going(child, parent, again=again)
+                self._pass_on_asks(session)
+                if session.status in ENDED:
+                    break
+                await watcher.wait(1.0)
+        record = journal.log.steps[call.step]
+        ended.cost, ended.tokens = session.cost - record.cost, session.tokens - record.tokens
+        if session.status is not Status.COMPLETED or session.result is None:
+            why = session.failure.message if session.failure else "it was cancelled"
+            raise ChildError(f"child '{child}' ended as {session.status}: {why}")
+        ended.content = await content_of(self._around.store, session.result)
+
+    def _pass_on_asks(self, child: Session) -> None:
+        """What a child asks, this session's people see: its own asks and those of its children."""
+        journal = self._journal
+        asked = {(child.id, ask.id): (ask.reason, ask.prompt) for ask in child.asks}
+        asked |= {(ask.child, ask.ask): (ask.reason, ask.prompt) for ask in child.child_asks}
+        with journal.lock:
+            known = {
+                (ask.child, ask.ask) for ask in journal.session.child_asks if f"{ask.child}.".startswith(f"{child.id}.")
+            }
+            for owner, ask in known - set(asked):
+                journal.note(ev.ChildAskClosed(child=owner, ask=ask))
+            for owner, ask in sorted(set(asked) - known):
+                reason, prompt = asked[owner, ask]
+                journal.note(ev.ChildAsked(child=owner, ask=ask, reason=reason, prompt=prompt))
