@@ -154,10 +154,13 @@ async def behind(door: str) -> str:
     return f"through {door}"
 
 
-async def forever() -> None:
-    """Ends only by being aborted."""
+async def forever(door: str) -> None:
+    """Ends only by being aborted, and not before the client has opened the door."""
     world.ran()
-    await asyncio.get_running_loop().create_future()
+    try:
+        await asyncio.get_running_loop().create_future()
+    finally:
+        await world.doors[door].wait()
 
 
 async def break_down() -> str:
@@ -302,14 +305,15 @@ async def play_redirected(client: Client) -> None:
 async def cancelled(run: Run) -> list[object]:
     """Has something finished and something in flight when the cancel comes."""
     await run.step("before", work, "before")
-    return list(await asyncio.gather(run.step("kept", work, "kept"), run.step("stuck", forever)))
+    return list(await asyncio.gather(run.step("kept", work, "kept"), run.step("stuck", forever, "stuck")))
 
 
 async def play_cancelled(client: Client) -> None:
-    """Cancels."""
+    """Cancels, and the call in flight takes its time to end."""
     await client.saw(finished("1/kept#1"))
     await client.saw(began("stuck"))
     await client.send(CANCEL, client.handle.cancel, "enough", grace=0.0)
+    world.doors["stuck"].set()
     await client.ended()
 
 

@@ -123,7 +123,7 @@ class Driver:
         status = self.journal.session.status
         if status is Status.CANCELLING:
             self._finish_cancel()
-        elif isinstance(self._task.ending, Failed) and status not in ENDED:
+        elif isinstance(self._task.ending, Failed) and status not in (*ENDED, Status.HALTED):
             self._fail(self._task.ending)
         elif status is Status.PAUSING:
             self._finish_pause()
@@ -160,7 +160,9 @@ class Driver:
 
     def _say_if_waiting(self) -> None:
         with self.journal.lock:
-            if self.journal.session.status is Status.RUNNING and self.gate.is_open and self.gate.only_asking:
+            session = self.journal.session
+            # An ask that has just been answered is no longer open, although its path has not gone on yet.
+            if session.status is Status.RUNNING and session.asks and self.gate.is_open and self.gate.only_asking:
                 self.journal.note(ev.SessionWaiting())
         self.react_to_rest()
 
@@ -222,7 +224,7 @@ class Driver:
 
     def _finish_pause(self) -> None:
         """Nothing runs, and the agent stands still: the pause is complete."""
-        if not self._children.have_stopped() or self.gate.begun or self._task.is_in_its_own_code:
+        if not self._children.have_stopped() or self.gate.has_calls or self._task.is_in_its_own_code:
             return
         with self.journal.lock:
             session = self.journal.session
@@ -233,7 +235,7 @@ class Driver:
     def _finish_cancel(self) -> None:
         """Calls first, then the agent, then the receipt."""
         cancel = self.journal.session.cancel
-        if not self._children.have_stopped() or self.gate.begun or cancel is None:
+        if not self._children.have_stopped() or self.gate.has_calls or cancel is None:
             return
         if self._task.is_alive:
             left = cancel.since + cancel.grace - self._around.clock.now()
@@ -251,7 +253,7 @@ class Driver:
         self._let_go(ev.SessionCancelled(receipt=receipt, unreached=unreached))
 
     def _fail(self, failure: Failed) -> None:
-        if self.gate.begun or self._task.is_alive:  # what is in flight ends by itself; its result is kept
+        if self.gate.has_calls or self._task.is_alive:  # what is in flight ends by itself; its result is kept
             return
         self._let_go(*self._closing(), ev.SessionFailed(code=failure.code, message=failure.message, step=failure.step))
 
@@ -343,7 +345,7 @@ class Driver:
         session = self.journal.session
         if session.status in RESTS:
             self._around.admission.left(self.id)
-        if self.gate.begun or self._start_task is not None:
+        if self.gate.has_calls or self._start_task is not None:
             return
         if self._task.is_alive:
             self._consider_parking()
@@ -414,7 +416,7 @@ class Driver:
             call.stop()
         if self._task.is_alive:
             self._task.take_down()
-        elif not self.gate.begun and self._start_task is None:
+        elif not self.gate.has_calls and self._start_task is None:
             self._end()
 
     def _end(self) -> None:

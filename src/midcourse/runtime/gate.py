@@ -22,6 +22,7 @@ class Gate:
 
     def __init__(self, journal: Journal, *, is_fresh: Callable[[], bool], stood: Callable[[], None]) -> None:
         self.begun: dict[StepId, Call] = {}
+        self.on_the_way: set[StepId] = set()
         self.stops_on_the_way = 0
         self.torn = False
         self.draining = False
@@ -47,6 +48,11 @@ class Gate:
             # A process that was stopped must read its inbox before it starts anything.
             and self._is_fresh()
         )
+
+    @property
+    def has_calls(self) -> bool:
+        """Whether a call has begun and not ended, or has a start in the journal that has not come to the gate yet."""
+        return bool(self.begun or self.on_the_way)
 
     @property
     def waiting(self) -> int:

@@ -14,7 +14,7 @@ from midcourse.core.codec import Blob
 from midcourse.core.events import AnyEvent, Record, Recorded, StepFinished, encode_record
 from midcourse.core.fold import Fold, Row
 from midcourse.core.ids import Epoch, Position
-from midcourse.core.session import Session, evolve
+from midcourse.core.session import ENDED, Session, evolve
 from midcourse.core.snapshot import encode_snapshot, is_due
 from midcourse.core.steps import StepLog
 from midcourse.errors import ImpossibleEvent, InboxNotEmpty, MidcourseError
@@ -209,7 +209,7 @@ class Journal:
 
 def head_of(session: Session, digest: bytes) -> Head:
     """What lists and sweeps see of a session."""
-    deadlines = [ask.expires_at for ask in session.asks if ask.expires_at is not None]
+    deadlines = [ask.expires_at for ask in session.asks if ask.expires_at is not None and session.status not in ENDED]
     return Head(
         id=session.id,
         agent=session.agent,

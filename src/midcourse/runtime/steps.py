@@ -169,10 +169,13 @@ class Steps:
                 gate.begun[step.id] = call
                 return call
             written = journal.append(*starts)
+            gate.on_the_way.add(step.id)
         try:
             await written
         except MidcourseError as error:  # the owner stops; nothing of this is the agent's to handle
             raise InterruptRequested from error
+        finally:
+            gate.on_the_way.discard(step.id)
         with journal.lock:
             # Last of all, and in one hold of the lock with whoever shuts the gate.
             if gate.is_open:
@@ -231,6 +234,9 @@ class Steps:
             self._gate.begun.pop(step.id, None)
             for segment in call.take_tail():
                 journal.note(segment)
+            if ended.streamed and journal.log.steps[step.id].length != call.offset:
+                # An attempt that said nothing supersedes what earlier ones had said, too.
+                journal.note(ev.SegmentWritten(step=step.id, attempt=attempt, offset=call.offset, text=""))
             if ended.stopped and step.kind == "model":
                 length = journal.log.steps[step.id].length
                 journal.note(ev.StepCut(step=step.id, attempt=attempt, length=length, tokens=call.tokens))
