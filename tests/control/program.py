@@ -66,15 +66,15 @@ class Program:
 
         return {"codes": await asyncio.gather(*(one() for _ in range(times)))}
 
-    async def pause_often(self, session: str, times: int, name: str) -> Answer:
+    async def pause_often(self, session: str, times: int, prefix: str) -> Answer:
         """Pause and resume, again and again; every answer that was not as it should be."""
         handle = await self._mc.get(session)
         wrong: list[str] = []
         for number in range(times):
-            paused = await handle.pause(command_id=f"{name}-pause-{number}")
+            paused = await handle.pause(command_id=f"{prefix}-pause-{number}")
             if paused.level not in ("stopping", "stopped"):
                 wrong.append(str(paused))
-            resumed = await handle.resume(paused.pause, command_id=f"{name}-resume-{number}")
+            resumed = await handle.resume(paused.pause, command_id=f"{prefix}-resume-{number}")
             if resumed.level != "decided":
                 wrong.append(str(resumed))
         return {"wrong": wrong}

@@ -82,8 +82,9 @@ class Remote:
         return await self.do("control", session=session, verb=verb, arguments=arguments)
 
     def freeze(self) -> None:
-        """SIGSTOP: it lives, and does nothing."""
+        """SIGSTOP: it lives, and does nothing. Returns once it has stopped."""
         os.kill(self.pid, signal.SIGSTOP)
+        os.waitpid(self.pid, os.WUNTRACED)
 
     def thaw(self) -> None:
         """SIGCONT."""

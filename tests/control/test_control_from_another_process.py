@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from midcourse.core.commands import Pause, encode_command
+from midcourse.core.ids import CommandId, SessionId
 from tests.control.agents import lines
 from tests.control.remote import Remote, RemoteRefused
 from tests.promises.harness import Place, history, stop_watching, types, until_status, until_true
@@ -128,9 +130,6 @@ async def test_a_command_whose_wake_up_was_lost_is_found_by_the_owners_poll(plac
     async with Remote.open(place.url) as owner, place.open(drive=False) as here:
         await owner.do("start", agent="two_waits", goal=str(effects), session="s")
         await until_true(lambda: lines(effects) == ["one"])
-        from midcourse.core.commands import Pause, encode_command
-        from midcourse.core.ids import CommandId, SessionId
-
         store = await place.store()
         content = encode_command(Pause(id=CommandId("quiet"), grace=0))
         await store.put(SessionId("s"), CommandId("quiet"), content, 1.0)

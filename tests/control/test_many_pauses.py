@@ -23,8 +23,8 @@ async def test_a_thousand_pauses_and_resumes_from_other_processes_stop_no_driver
         await owner.do("start", agent="full_speed", goal=str(effects), session="s")
         await owner.do("start", agent="full_speed", goal=str(effects) + "2", session="s2")
         answers = await asyncio.gather(
-            first.do("pause_often", session="s", times=PAIRS // 2, name="first"),
-            second.do("pause_often", session="s2", times=PAIRS // 2, name="second"),
+            first.do("pause_often", session="s", times=PAIRS // 2, prefix="first"),
+            second.do("pause_often", session="s2", times=PAIRS // 2, prefix="second"),
         )
         assert [answer["wrong"] for answer in answers] == [[], []]
         async with place.open(drive=False) as here:

@@ -62,7 +62,8 @@ async def test_a_command_that_was_durable_when_its_owner_died_is_carried_out(
             await until_true(lambda: lines(effects) == ["one"])
             owner.freeze()
             arguments = {"text": "hurry"} if verb == "redirect" else {}
-            assert (await other.control("s", verb, **arguments))["level"] == "accepted"
+            reply = await other.control("s", verb, **arguments)
+            assert reply["level"] == "accepted", reply
             await owner.kill()
         for name in ("one", "two"):
             effects.with_name(f"effects.{name}").touch()

@@ -37,6 +37,9 @@ log = logging.getLogger("midcourse")
 
 THREADS: Final = 64
 """Plain functions that may run as steps at the same time."""
+_SWEEP: Final = 1000
+_AT_ONCE: Final = 32
+"""Sessions taken at the same time by a sweep: enough to share commits, few enough to hear commands in between."""
 
 
 class Worker:
@@ -93,8 +96,6 @@ class Worker:
             await self.store.enlist(self.id, self.bus.address)
             self._thread.start()
             self.bus.listen(self._hear)
-            if self.drives:
-                await self._sweep()
         except BaseException:
             await self.close(0.0)  # nobody else will close what could not be opened
             raise
@@ -292,7 +293,9 @@ class Worker:
             self._control.close()
 
     async def _listen(self) -> None:
-        polled = swept = self.clock.monotonic()
+        polled = self.clock.monotonic()
+        swept = polled - 2 * self.settings.poll  # at once: what a dead process left behind goes on now
+        self._noted.set()
         while not self._closing:
             try:
                 async with asyncio.timeout(max(0.0, polled + self.settings.poll - self.clock.monotonic())):
@@ -364,9 +367,11 @@ class Worker:
     async def _sweep(self) -> None:
         """Take every session that nobody alive owns and that needs somebody."""
         statuses = [status.value for status in NEEDS_DRIVING]
-        for owned in await self.store.unattended(statuses, self.clock.now()):
-            if self._can_help(owned):
-                await self._carefully(self.attend(owned.head.id))
+        found = await self.store.unattended(statuses, self.clock.now(), limit=_SWEEP)
+        needy = [owned.head.id for owned in found if self._can_help(owned)]
+        for start in range(0, len(needy), _AT_ONCE):
+            batch = needy[start : start + _AT_ONCE]
+            await asyncio.gather(*(self._carefully(self.attend(session_id)) for session_id in batch))
 
     def _can_help(self, owned: Owned) -> bool:
         """A session that only needs its agent is left to a process that has it."""
