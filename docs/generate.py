@@ -19,8 +19,9 @@ from midcourse import errors
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.decisions import TABLE, decide
+from midcourse.core.evolution import created, evolve
 from midcourse.core.ids import CommandId, Position, SessionId, StepId, ask_id
-from midcourse.core.session import ALLOWED_IN, BACK, ENDED, LIVE, TRANSITIONS, Session, Status, created, evolve
+from midcourse.core.session import ALLOWED_IN, BACK, ENDED, LIVE, TRANSITIONS, Session, Status
 from midcourse.errors import Refused
 
 DOCS: Final = Path(__file__).parent

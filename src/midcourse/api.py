@@ -29,6 +29,7 @@ from midcourse.runtime.worker import Worker
 from midcourse.wiring import open_control
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 ANSWER_LIMIT = 1_000_000
 _FOREVER = 1e9
 _FINAL = ("damaged", "unencodable", "agent_unavailable", "agent_changed")
@@ -36,7 +37,7 @@ _FINAL = ("damaged", "unencodable", "agent_unavailable", "agent_changed")
 _A_LONG_ID = 200
 
 
-class SessionHandle(Generic[T]):
+class SessionHandle(Generic[T_co]):
     """One session, from any process. Nothing here needs the session to be owned by this process."""
 
     def __init__(self, session_id: SessionId, worker: Worker, control: Control) -> None:
@@ -174,7 +175,7 @@ class SessionHandle(Generic[T]):
         """
         return self._control.watch(self.id, after=Position(after), deltas=deltas, follow=follow)
 
-    async def result(self, timeout: float | None = None) -> T:  # noqa: ASYNC109 - the caller's patience, not a cancel scope
+    async def result(self, timeout: float | None = None) -> T_co:  # noqa: ASYNC109 - the caller's patience, not a cancel scope
         """What the agent returned, once it has.
 
         Raises:
@@ -206,7 +207,7 @@ class SessionHandle(Generic[T]):
 
     async def fork(
         self, at: int | None = None, *, session_id: str | None = None, paused: bool = False
-    ) -> "SessionHandle[T]":
+    ) -> "SessionHandle[T_co]":
         """A new session that goes on from a point of this one: its last checkpoint, or the journal position ``at``.
 
         What had finished by then is not done again; what was in flight is. ``paused`` lets you redirect it first.

@@ -1,4 +1,4 @@
-"""The agents of the child processes. What they do to the world is a line in a file, which nothing of Midcourse writes."""
+"""The agents of the child processes. What they do to the world is a line in a file that Midcourse does not write."""
 
 import asyncio
 import os
@@ -31,7 +31,7 @@ async def note(path: str, text: str) -> str:
 async def note_and_wait(path: str, text: str) -> str:
     """A tool whose effect is a line, and which ends once there is a file of its name."""
     leave_a_line(path, text)
-    while not os.path.exists(f"{path}.{text}"):  # noqa: ASYNC110 - another process makes it
+    while not os.path.exists(f"{path}.{text}"):
         await asyncio.sleep(0.005)
     return text
 

@@ -29,7 +29,7 @@ async def test_drained_again_and_again_under_load_every_session_ends_and_no_fini
         for share in (1, 2, 3, 4):  # drained a quarter of the way, halfway, and so on to the end
             program = await _program(tmp_path)
             begun = (await sessions[0].state()).position
-            while not ledger.exists() or ledger.read_text().count("\n") < share * SESSIONS * STEPS // 4:  # noqa: ASYNC110
+            while not ledger.exists() or ledger.read_text().count("\n") < share * SESSIONS * STEPS // 4:
                 await asyncio.sleep(0.005)
             program.send_signal(signal.SIGTERM)
             assert await program.wait() == 0

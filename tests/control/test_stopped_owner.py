@@ -71,9 +71,7 @@ async def test_every_control_to_a_stopped_owner_is_accepted_and_carried_out_in_o
         await until(session, "session.resumed")
         story = types(await history(session))
         decided = [
-            event
-            for event in story
-            if event in ("session.redirected", "session.pause_requested", "session.resumed")
+            event for event in story if event in ("session.redirected", "session.pause_requested", "session.resumed")
         ]
         assert decided == [
             "session.redirected",

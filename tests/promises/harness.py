@@ -164,7 +164,7 @@ async def until_status(session: SessionHandle[Any], *statuses: str) -> str:
 
 async def until_true(condition: Callable[[], bool]) -> None:
     """Until the condition holds; the test's own timeout is the guard."""
-    while not condition():  # noqa: ASYNC110 - conditions of other threads and processes have no event to wait for
+    while not condition():
         await asyncio.sleep(0.002)
 
 

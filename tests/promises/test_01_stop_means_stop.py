@@ -133,7 +133,7 @@ async def test_no_token_is_emitted_after_stopping_was_answered(place: Place) -> 
         watching = asyncio.create_task(watch())
         for stop in range(5):
             before = len(seen)
-            while len(seen) < before + 10 + stop:  # noqa: ASYNC110 - the watcher moves with the stream
+            while len(seen) < before + 10 + stop:
                 await asyncio.sleep(0)
             reply = await session.pause()
             at_answer = said
@@ -356,10 +356,10 @@ async def test_a_start_that_was_being_journaled_when_the_stop_came_is_this_attem
         session = await mc.start(resumable(agent))
         await before.entered.wait()
         store.holds = lambda write: write == "append"
-        while "append" not in store.held:  # noqa: ASYNC110 - the start of the second step is on its way to the disk
+        while "append" not in store.held:
             await asyncio.sleep(0)
         pausing = asyncio.create_task(session.pause(until="stopped"))
-        while "put" not in store.held:  # noqa: ASYNC110 - behind it, the pause
+        while "put" not in store.held:
             await asyncio.sleep(0)
         store.let_through()
         reply = await pausing

@@ -98,7 +98,7 @@ async def test_no_watcher_sees_an_event_before_it_is_durable(place: Place) -> No
 
         async def watch() -> None:
             async for event in session.watch():
-                seen.append(event.type)  # noqa: PERF401 - it is looked at while it grows
+                seen.append(event.type)
 
         watching = asyncio.create_task(watch())
         await until_true(lambda: "append" in store.held)

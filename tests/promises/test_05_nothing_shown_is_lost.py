@@ -195,6 +195,6 @@ async def test_text_that_could_not_be_journaled_is_refused_before_anybody_sees_i
         try:
             await session.result(timeout=20)
         except midcourse.SessionEnded as ended:
-            assert ended.code == "step_failed"  # noqa: PT017 - what counts is the code
+            assert ended.code == "step_failed"
             assert "Unicode" in ended.message
         assert await session.status() == "failed"

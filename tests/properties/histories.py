@@ -13,9 +13,10 @@ from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.codec import Value
 from midcourse.core.decisions import decide, expire
+from midcourse.core.evolution import evolve
 from midcourse.core.ids import AskId, CommandId, Epoch, PauseId, StepId, ask_id
 from midcourse.core.receipt import receipt_lines
-from midcourse.core.session import Session, evolve
+from midcourse.core.session import Session
 from midcourse.core.steps import StepLog, step_id
 from midcourse.errors import ImpossibleEvent, Refused
 from tests.unit.core.stories import Story

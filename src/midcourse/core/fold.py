@@ -4,8 +4,9 @@ from collections.abc import Iterable
 
 from midcourse.core.codec import GENESIS, chain
 from midcourse.core.events import AnyEvent, Record, Recorded, decode_record
+from midcourse.core.evolution import created, evolve
 from midcourse.core.ids import Position, SessionId
-from midcourse.core.session import Session, created, evolve
+from midcourse.core.session import Session
 from midcourse.core.snapshot import Snapshot
 from midcourse.core.steps import StepLog
 from midcourse.errors import Damaged, MidcourseError

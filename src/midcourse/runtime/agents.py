@@ -13,23 +13,24 @@ if TYPE_CHECKING:
     from midcourse.runtime.run import Run
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 AgentFunction = Callable[["Run"], Awaitable[T]]
 OnNewVersion = Literal["go_on", "ask", "refuse"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Agent(Generic[T]):
+class Agent(Generic[T_co]):
     """A registered agent. Start it with ``midcourse.start(agent, goal=...)``."""
 
     name: str
-    function: AgentFunction[T]
+    function: AgentFunction[T_co]
     version: str
     mode: Mode
     origin: str
     resumable: bool
     on_new_version: OnNewVersion = "go_on"
 
-    def __call__(self, run: "Run") -> Awaitable[T]:
+    def __call__(self, run: "Run") -> Awaitable[T_co]:
         """The agent's own function, for tests and for agents that call one another."""
         return self.function(run)
 
@@ -84,7 +85,7 @@ def agent(
             resumable="<locals>" not in one.__qualname__ and "<lambda>" not in one.__qualname__,
             on_new_version=on_new_version,
         )
-        _registered[made.name] = made  # pyright: ignore[reportArgumentType] - read back as Agent[object] only
+        _registered[made.name] = made
         return made
 
     return register if function is None else register(function)

@@ -12,9 +12,10 @@ from typing import Final
 
 from midcourse.core.codec import Blob
 from midcourse.core.events import AnyEvent, Record, Recorded, StepFinished, encode_record
+from midcourse.core.evolution import evolve
 from midcourse.core.fold import Fold, Row
 from midcourse.core.ids import Epoch, Position
-from midcourse.core.session import ENDED, Session, evolve
+from midcourse.core.session import ENDED, Session
 from midcourse.core.snapshot import encode_snapshot, is_due
 from midcourse.core.steps import StepLog
 from midcourse.errors import ImpossibleEvent, InboxNotEmpty, MidcourseError

@@ -7,6 +7,7 @@ import pytest
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.codec import NOTHING
+from midcourse.core.evolution import created, evolve, status_after
 from midcourse.core.ids import Epoch, Position, pause_id
 from midcourse.core.session import (
     ALLOWED_IN,
@@ -17,9 +18,6 @@ from midcourse.core.session import (
     TRANSITIONS,
     OpenCall,
     Status,
-    created,
-    evolve,
-    status_after,
 )
 from midcourse.errors import Damaged, ImpossibleEvent
 from tests.unit.core.stories import (

@@ -148,9 +148,7 @@ async def test_a_redirect_cuts_a_stream_at_once_and_it_is_called_again_with_the_
         assert await session.result() == "On tulips"
         assert model.calls == 2
         texts = [
-            one.event.text
-            for one in await history(session)
-            if isinstance(one.event, midcourse.events.SegmentWritten)
+            one.event.text for one in await history(session) if isinstance(one.event, midcourse.events.SegmentWritten)
         ]
         assert texts == ["On roses", "On tulips"]
 

@@ -1,0 +1,320 @@
+"""A session and one more record: what the journal's facts make of it. Pure.
+
+An event that is in neither table of ``session``, or that contradicts what is known, cannot be folded.
+"""
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+import msgspec
+
+from midcourse.core import events as ev
+from midcourse.core.ids import SessionId, StepId, ask_id, child_id, pause_id
+from midcourse.core.session import (
+    ALLOWED_IN,
+    BACK,
+    TRANSITIONS,
+    ChildAsk,
+    Failure,
+    Message,
+    OpenAsk,
+    OpenCall,
+    Session,
+    StandingCancel,
+    StandingPause,
+    Status,
+)
+from midcourse.errors import Damaged, ImpossibleEvent
+
+T = TypeVar("T")
+
+replace = msgspec.structs.replace
+
+
+def created(session_id: SessionId, record: ev.Recorded) -> Session:
+    """The session its first record makes."""
+    event = record.event
+    if not isinstance(event, ev.SessionCreated):
+        raise Damaged(
+            f"The journal of session '{session_id}' does not begin with its creation. Restore it from a backup.",
+            session_id=session_id,
+        )
+    return Session(
+        id=session_id,
+        agent=event.agent,
+        agent_version=event.agent_version,
+        mode=event.mode,
+        origin=event.origin,
+        resumable=event.resumable,
+        parent=event.parent,
+        forked_from=event.forked_from,
+        created_at=record.at,
+        at=record.at,
+        position=record.position,
+        messages=(Message(event.goal, "goal", 1, at=record.at),),
+    )
+
+
+def status_after(session: Session, event: ev.AnyEvent) -> Status:
+    """The status ``event`` leads to.
+
+    Raises:
+        ImpossibleEvent: it cannot happen in the session's status.
+    """
+    target = TRANSITIONS.get((session.status, type(event)))
+    if target is None:
+        if session.status in ALLOWED_IN.get(type(event), ()):
+            return session.status
+        raise _impossible(session, event, "not in this status")
+    if target != BACK:
+        return Status(target)
+    return _origin(session, event)
+
+
+def _origin(session: Session, event: ev.AnyEvent) -> Status:
+    if isinstance(event, ev.HaltLifted):
+        return session.halted_from or Status.RUNNING
+    return session.pause.origin if session.pause else Status.RUNNING
+
+
+def _contradiction(session: Session, event: ev.AnyEvent) -> str:
+    """Why ``event`` cannot be true of ``session`` although its status would allow it; empty if it can."""
+    match event:
+        case ev.StepBegun(step=step):
+            before = session.calls.get(step)
+            return f"step '{step}' has begun and has not ended" if before is not None and not before.lost else ""
+        case ev.StepFinished() | ev.StepFailed() | ev.SegmentWritten():
+            return _not_open(session, event.step, event.attempt) or _is_lost(session, event.step)
+        case ev.StepNotBegun() | ev.StepAborted() | ev.StepCut():
+            return _not_open(session, event.step, event.attempt)
+        case ev.StepClosed(step=step) if step in session.calls:  # what was aborted or cut before may be closed, too
+            return _not_open(session, step, event.attempt)
+        case ev.CheckpointTaken(scope=scope):
+            if scope != session.next_scope:  # a name that stood before would give old results to new steps
+                return f"the next scope is '{session.next_scope}', not '{scope}'"
+            return _still_running(session) or ("an ask is open" if session.asks else "")
+        case ev.SessionWaiting():
+            return "" if session.asks else "no ask is open"
+        case ev.AskOpened(ask=ask, step=step):
+            if ask != ask_id(session.asks_opened + 1):
+                return f"the next ask is '{ask_id(session.asks_opened + 1)}', not '{ask}'"
+            return f"step '{step}' has an open ask" if any(one.step == step for one in session.asks) else ""
+        case ev.AskAnswered(ask=ask, step=step) | ev.AskClosed(ask=ask, step=step):
+            one = session.ask(ask)
+            return "" if one is not None and one.step == step else f"step '{step}' has no open ask '{ask}'"
+        case ev.PauseRequested(pause=pause):
+            expected = session.pause.id if session.pause else pause_id(session.pauses + 1)
+            return "" if pause == expected else f"the pause is '{expected}', not '{pause}'"
+        case ev.SessionResumed(pause=pause):
+            standing = session.pause.id if session.pause else None
+            return "" if pause == standing else f"'{standing}' stands, not '{pause}'"
+        case ev.CancelRequested(grace=grace):
+            softer = session.cancel is not None and grace > session.cancel.grace
+            return "a cancel only becomes firmer" if softer else ""
+        case ev.TurnOpened():
+            return "an ask is open" if session.asks else ""
+        case _:
+            return ""
+
+
+def _not_open(session: Session, step: StepId, attempt: int) -> str:
+    call = session.calls.get(step)
+    return "" if call is not None and call.attempt == attempt else f"attempt {attempt} at step '{step}' is not open"
+
+
+def _is_lost(session: Session, step: StepId) -> str:
+    return f"the process step '{step}' ran in is gone" if session.calls[step].lost else ""
+
+
+def _still_running(session: Session) -> str:
+    return f"not ended: {', '.join(session.running)}" if session.running else ""
+
+
+def _impossible(session: Session, event: ev.AnyEvent, why: str) -> ImpossibleEvent:
+    return ImpossibleEvent(
+        f"Session '{session.id}' is {session.status}; '{ev.event_type(event)}' cannot happen there: {why}.",
+        session_id=session.id,
+        status=str(session.status),
+    )
+
+
+def evolve(session: Session, record: ev.Recorded) -> Session:
+    """The session after one more record. Pure.
+
+    Raises:
+        ImpossibleEvent: the event cannot happen in the session's status, or contradicts what is known of it.
+    """
+    event, at = record.event, record.at
+    status = status_after(session, event)
+    why_not = _contradiction(session, event)
+    if why_not:
+        raise _impossible(session, event, why_not)
+    changes: dict[str, object] = {"status": status, "position": record.position, "at": at}
+    match event:
+        case ev.StepBegun():
+            changes["calls"] = {**session.calls, event.step: _begun(session, event, at)}
+            if event.kind == "child":
+                changes["children"] = {**session.children, event.step: child_id(session.id, event.step)}
+        case ev.StepNotBegun():
+            calls = changes["calls"] = _not_begun(session, event.step)
+            if session.cancel is not None and event.step not in calls:
+                changes["cancel"] = replace(session.cancel, in_flight=_without(session.cancel.in_flight, event.step))
+        case ev.StepFinished():
+            changes["calls"] = _without(session.calls, event.step)
+            changes["finished_steps"] = session.finished_steps + 1
+            changes |= _spent(session, event) | _childless(session, event.step)
+        case ev.StepCut():
+            changes["calls"] = _without(session.calls, event.step)
+            changes |= _spent(session, event)
+        case ev.StepFailed():
+            changes["calls"] = _without(session.calls, event.step)
+            changes |= _spent(session, event) | _childless(session, event.step)
+        case ev.StepClosed():
+            changes["calls"] = _without(session.calls, event.step)
+            changes |= _childless(session, event.step)
+        case ev.StepAborted():  # a child that was stopped with its parent goes on with it
+            changes["calls"] = _without(session.calls, event.step)
+        case ev.ChildAsked():
+            asked = ChildAsk(event.child, event.ask, event.reason, event.prompt, at)
+            changes["child_asks"] = (*session.child_asks, asked)
+        case ev.ChildAskClosed(child=child, ask=ask):
+            changes["child_asks"] = tuple(one for one in session.child_asks if (one.child, one.ask) != (child, ask))
+        case ev.SessionPaused(unreached=unreached):
+            changes["unreached"] = unreached
+        case ev.SessionTaken(lost=lost):
+            changes["calls"] = {
+                step: replace(call, lost=True) if step in lost else call for step, call in session.calls.items()
+            }
+        case ev.AskOpened():
+            changes["asks"] = (*session.asks, _opened(event, at))
+            changes["asks_opened"] = session.asks_opened + 1
+        case ev.AskAnswered(ask=ask) | ev.AskClosed(ask=ask):
+            changes["asks"] = tuple(one for one in session.asks if one.id != ask)
+            # The path that waited for it goes on once the stop is lifted, whatever other paths still wait for.
+            if session.pause is not None and session.pause.origin is Status.WAITING:
+                changes["pause"] = replace(session.pause, origin=Status.RUNNING)
+            if session.halted_from is Status.WAITING:
+                changes["halted_from"] = Status.RUNNING
+        case ev.PauseRequested():
+            changes["pause"] = _paused_by(session, event, at)
+            changes["pauses"] = session.pauses + (session.pause is None)
+        case ev.SessionResumed():
+            changes |= {"pause": None, "failure": None, "unreached": ()}
+        case ev.SessionRedirected():
+            changes["messages"] = (
+                *session.messages,
+                Message(event.text, event.level, session.turn, event.by, at, event.grace),
+            )
+            index = len(session.messages)
+            changes["calls"] = {step: replace(call, redirected=index) for step, call in session.calls.items()}
+        case ev.TurnOpened():
+            turn = session.turn + 1
+            changes |= {
+                "turn": turn,
+                "scope": str(turn),
+                "checkpoints": 0,
+                "messages": (*session.messages, Message(event.text, event.level, turn, event.by, at)),
+                "calls": {},
+                "children": {},
+                "child_asks": (),
+                "unreached": (),
+                "pause": None,
+                "cancel": None,
+                "result": None,
+                "failure": None,
+                "receipt": (),
+            }
+        case ev.CheckpointTaken(scope=scope):
+            changes["scope"] = scope
+            changes["checkpoints"] = session.checkpoints + 1
+        case ev.CancelRequested():
+            changes["cancel"] = _cancelled_by(session, event, at)
+            changes["pause"] = None
+            changes["halted_from"] = None
+        case ev.SessionCancelled():
+            changes |= {
+                "receipt": event.receipt,
+                "unreached": event.unreached,
+                "calls": {},
+                "children": {},
+                "child_asks": (),
+            }
+        case ev.SessionHalted():
+            changes |= {"halted_from": session.status, "halted_by": event.by, "halts": session.halts + 1}
+        case ev.HaltLifted():
+            changes["halted_from"] = None
+        case ev.SessionCompleted(result=result):
+            changes["result"] = result
+            changes["calls"] = {}
+        case ev.SessionFailed():
+            changes["failure"] = Failure(event.code, event.message, event.step)
+            changes["pause"] = None
+        case ev.AgentChanged(now=now):
+            changes["agent_version"] = now
+        case ev.PlanChanged(items=items):
+            changes["plan"] = items
+        case ev.ReportMade():
+            if event.progress is not None:
+                changes["progress"] = event.progress
+            if event.hypothesis:
+                changes["hypothesis"] = event.hypothesis
+        case _:
+            pass
+    return replace(session, **changes)
+
+
+def _begun(session: Session, event: ev.StepBegun, at: float) -> OpenCall:
+    before = session.calls.get(event.step)
+    lost = before is not None and (before.lost or before.earlier_lost)
+    return OpenCall(event.step, event.name, event.kind, event.attempt, at, earlier_lost=lost)
+
+
+def _spent(session: Session, event: ev.StepFinished | ev.StepFailed | ev.StepCut) -> dict[str, object]:
+    return {"cost": session.cost + event.cost, "tokens": session.tokens + event.tokens}
+
+
+def _childless(session: Session, step: StepId) -> dict[str, object]:
+    """The child of ``step``, if it had one, has ended: it has nothing to ask any more, nor have its own children."""
+    if step not in session.children:
+        return {}
+    gone = session.children[step]
+    return {
+        "children": {one: child for one, child in session.children.items() if one != step},
+        "child_asks": tuple(ask for ask in session.child_asks if not f"{ask.child}.".startswith(f"{gone}.")),
+    }
+
+
+def _not_begun(session: Session, step: StepId) -> Mapping[StepId, OpenCall]:
+    call = session.calls.get(step)
+    if call is not None and call.earlier_lost:
+        return {**session.calls, step: replace(call, attempt=call.attempt - 1, lost=True, earlier_lost=False)}
+    return _without(session.calls, step)
+
+
+def _without(calls: Mapping[StepId, T], step: StepId) -> Mapping[StepId, T]:
+    return {one: call for one, call in calls.items() if one != step}
+
+
+def _opened(event: ev.AskOpened, at: float) -> OpenAsk:
+    return OpenAsk(
+        event.ask,
+        event.step,
+        event.reason,
+        event.prompt,
+        at,
+        event.options,
+        event.expires_at,
+        event.default,
+    )
+
+
+def _cancelled_by(session: Session, event: ev.CancelRequested, at: float) -> StandingCancel:
+    standing = session.cancel
+    in_flight = standing.in_flight if standing else {call.step: call.name for call in session.calls.values()}
+    return StandingCancel(event.by, at, event.grace, event.reason, in_flight)
+
+
+def _paused_by(session: Session, event: ev.PauseRequested, at: float) -> StandingPause:
+    if session.pause is not None:  # a second pause only shortens the grace of the one that stands
+        return replace(session.pause, grace=event.grace)
+    return StandingPause(event.pause, event.by, at, session.status, event.reason, event.grace)
