@@ -1,8 +1,14 @@
 """``python -m bench [question …]``: ask the questions, print the table, write results.json and the README's table."""
 
+import asyncio
+import faulthandler
 import gc
 import importlib
+import os
 import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Final
 
 from bench import readme
@@ -22,10 +28,34 @@ QUESTIONS: Final = (
 )
 """The modules, in the order of the table. Each has a docstring that asks, a ``QUESTION``, and ``answers()``."""
 
+LIMIT: Final = 180.0
+"""Seconds after which a question counts as hanging."""
+
 
 def names() -> list[str]:
     """How each question is called in the results."""
     return [importlib.import_module(f"bench.{question}").QUESTION for question in QUESTIONS]
+
+
+@contextmanager
+def limited(question: str) -> Generator[None]:
+    """End this process if the question is not answered in time, and show where everybody stands."""
+
+    def give_up() -> None:
+        print(f"{question} has not been answered in {LIMIT:g} s. Its threads and tasks:", file=sys.stderr, flush=True)
+        faulthandler.dump_traceback(all_threads=True)
+        for one in gc.get_objects():
+            if isinstance(one, asyncio.Task) and not one.done():
+                one.print_stack()
+        os._exit(1)
+
+    timer = threading.Timer(LIMIT, give_up)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def main(arguments: list[str]) -> None:
@@ -40,7 +70,8 @@ def main(arguments: list[str]) -> None:
     for name in arguments or QUESTIONS:
         print(f"… {name}", flush=True)
         gc.collect()  # what the question before left behind is not this one's
-        answers: list[Result] = importlib.import_module(f"bench.{name}").answers()
+        with limited(name):
+            answers: list[Result] = importlib.import_module(f"bench.{name}").answers()
         save(answers, names())
         results += answers
     readme.write()

@@ -47,20 +47,17 @@ async def drive(path: str) -> None:
     async with midcourse.open(store_in(Path(path)), settings=SETTINGS) as mc:
         before = children.resident_bytes()
         start = time.perf_counter()
+        handles: list[midcourse.SessionHandle[object]] = []
         for first in range(0, SESSIONS, AT_ONCE):
             numbers = range(first, first + AT_ONCE)
-            handles = await asyncio.gather(*(mc.start(asks, session_id=name(number)) for number in numbers))
-            await asyncio.gather(*map(_until_waiting, handles))
+            handles += await asyncio.gather(*(mc.start(asks, session_id=name(number)) for number in numbers))
+        for handle in reversed(handles):
+            while await handle.status() != "waiting":
+                await asyncio.sleep(0.01)
         children.say(bytes=(children.resident_bytes() - before) / SESSIONS, seconds=time.perf_counter() - start)
         await children.heard()
-        handles = [await mc.get(name(number)) for number in random.sample(range(SESSIONS), PAUSES)]
-        children.say(pauses=[await pause_ms(handle) for handle in handles])
+        children.say(pauses=[await pause_ms(handle) for handle in random.sample(handles, PAUSES)])
         await children.heard()
-
-
-async def _until_waiting(session: midcourse.SessionHandle[Any]) -> None:
-    while await session.status() != "waiting":
-        await asyncio.sleep(0.01)
 
 
 async def pause_ms(session: midcourse.SessionHandle[Any]) -> float:

@@ -60,7 +60,7 @@ class SessionHandle(Generic[T_co]):
         The answer comes when the gate is shut (``until="stopped"``: when nothing runs), at the latest after ``wait``
         seconds, with what is known by then. ``command_id`` makes a retry the same command.
         """
-        seconds = None if grace is None or math.isinf(grace) else grace
+        seconds = None if grace == math.inf else grace
         command = cmd.Pause(id=self._command_id(command_id), by=by, reason=reason, grace=seconds)
         return await self._control.send(self.id, command, until=until, wait=wait)
 
@@ -95,7 +95,7 @@ class SessionHandle(Generic[T_co]):
 
         A paused session keeps it for later, unless ``resume``; an ended one begins a new turn with it.
         """
-        seconds = None if grace is None or math.isinf(grace) else grace
+        seconds = None if grace == math.inf else grace
         command = cmd.Redirect(
             id=self._command_id(command_id),
             by=by,
@@ -117,7 +117,9 @@ class SessionHandle(Generic[T_co]):
         command_id: str | None = None,
     ) -> Reply:
         """End the session. Calls in flight may go on for ``grace`` seconds; the receipt says what became of each."""
-        command = cmd.Cancel(id=self._command_id(command_id), by=by, reason=reason, grace=min(grace, _FOREVER))
+        command = cmd.Cancel(
+            id=self._command_id(command_id), by=by, reason=reason, grace=_FOREVER if grace == math.inf else grace
+        )
         return await self._control.send(self.id, command, until=until, wait=wait)
 
     async def answer(
@@ -244,7 +246,13 @@ class Midcourse:
         """What an answered control survives: nothing, the process being killed, or the power failing."""
         return self._worker.store.durability
 
-    async def start(self, agent: Agent[T] | str, goal: str = "", *, session_id: str | None = None) -> SessionHandle[T]:
+    @overload
+    async def start(self, agent: Agent[T], goal: str = "", *, session_id: str | None = None) -> SessionHandle[T]: ...
+    @overload
+    async def start(self, agent: str, goal: str = "", *, session_id: str | None = None) -> SessionHandle[Any]: ...
+    async def start(
+        self, agent: "Agent[Any] | str", goal: str = "", *, session_id: str | None = None
+    ) -> "SessionHandle[Any]":
         """Give an agent a goal. It runs on this event loop; the handle steers it."""
         if len(goal) > cmd.TEXT_LIMIT:
             raise InvalidInput(

@@ -181,8 +181,8 @@ class Interrupt(Exception):
 
     def __init__(self, reason: str, prompt: str) -> None:
         super().__init__(f"{reason}: {prompt}")
-        self.reason = reason
-        self.prompt = prompt
+        self.reason = spelled_out(reason)
+        self.prompt = spelled_out(prompt)
 
 
 class InterruptRequested(BaseException):
@@ -198,5 +198,9 @@ def words_of(error: BaseException) -> str:
         text = str(error)
     except Exception as another:  # noqa: BLE001 - a user's class may fail even at this
         text = f"(its text cannot be made: {type(another).__name__})"
-    # A file name that is not UTF-8 comes as half of a surrogate pair, which no journal can hold.
-    return text[:10_000].encode("utf-8", "backslashreplace").decode()
+    return spelled_out(text[:10_000])
+
+
+def spelled_out(text: str) -> str:
+    """``text`` as a journal can hold it. A file name that is not UTF-8, say, comes with halves of surrogate pairs."""
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -122,7 +122,7 @@ def _in_forked_child(mc: Midcourse, session: str) -> str:
         return "no error"
 
     # The parent's loop is marked as running in this thread; the child's own must not find it.
-    asyncio.events._set_running_loop(None)  # noqa: SLF001 - only a test forks inside a running loop  # pyright: ignore[reportAttributeAccessIssue]
+    asyncio.events._set_running_loop(None)  # noqa: SLF001 - only a test forks inside a running loop
     loop = asyncio.new_event_loop()
     return loop.run_until_complete(look())
 

@@ -8,7 +8,8 @@ from tests.control.agents import lines
 from tests.control.remote import Remote
 from tests.promises.harness import Place, history, types, until, until_status, until_true
 
-IMPATIENT = {"unreachable_after": 0.4, "poll": 0.05}
+IMPATIENT = 0.4
+"""Seconds after which a silent owner is called unreachable."""
 
 
 @pytest.mark.parametrize(("verb", "time"), [*(("pause", time) for time in range(5)), ("cancel", 0), ("cancel", 1)])
@@ -18,8 +19,8 @@ async def test_a_stop_to_a_stopped_owner_is_accepted_never_stopped_and_carried_o
     """`accepted, owner not reachable since …`; after SIGCONT the command comes before any further call."""
     del time  # again and again: whether the process was just beginning a call is chance
     async with (
-        Remote.open(place.url, **IMPATIENT) as owner,
-        Remote.open(place.url, drive=False, **IMPATIENT) as other,
+        Remote.open(place.url, unreachable_after=IMPATIENT) as owner,
+        Remote.open(place.url, drive=False, unreachable_after=IMPATIENT) as other,
         place.open(drive=False) as here,
     ):
         await owner.do("start", agent="full_speed", goal=str(effects), session="s")
@@ -50,8 +51,8 @@ async def test_every_control_to_a_stopped_owner_is_accepted_and_carried_out_in_o
 ) -> None:
     """Redirect, pause, resume: all durable, none lost, and decided in the order they came."""
     async with (
-        Remote.open(place.url, **IMPATIENT) as owner,
-        Remote.open(place.url, drive=False, **IMPATIENT) as other,
+        Remote.open(place.url, unreachable_after=IMPATIENT) as owner,
+        Remote.open(place.url, drive=False, unreachable_after=IMPATIENT) as other,
         place.open(drive=False) as here,
     ):
         await owner.do("start", agent="asker", goal=str(effects), session="s")
@@ -83,7 +84,10 @@ async def test_every_control_to_a_stopped_owner_is_accepted_and_carried_out_in_o
 
 async def test_a_stopped_owners_session_is_not_taken_by_others(place: Place, effects: Path) -> None:
     """A process that lives and stands still may go on at any moment; two owners would do things twice."""
-    async with Remote.open(place.url, **IMPATIENT) as owner, Remote.open(place.url, **IMPATIENT) as heir:
+    async with (
+        Remote.open(place.url, unreachable_after=IMPATIENT) as owner,
+        Remote.open(place.url, unreachable_after=IMPATIENT) as heir,
+    ):
         await owner.do("start", agent="ten_notes", goal=str(effects), session="done")
         await owner.do("watch", session="done")
         await owner.do("start", agent="two_waits", goal=str(effects) + "w", session="s")

@@ -380,6 +380,55 @@ async def play_failing(client: Client) -> None:
     await client.ended(after=opened.position)
 
 
+@agent
+async def kin(run: Run) -> list[str]:
+    """A child: one step that ends at once, one that takes as long as the client likes."""
+    goal = run.goal
+    return [await run.step(f"{goal} looks", work, goal), await run.step(f"{goal} stays", behind, goal)]
+
+
+@agent
+async def family(run: Run) -> list[object]:
+    """Two children at once, and a step of its own afterwards."""
+    children = await asyncio.gather(*(run.spawn(kin, name, key=name) for name in ("ann", "ben")))
+    return [*children, await run.step("gather", work, "all")]
+
+
+async def play_family(client: Client) -> None:
+    """Pauses the parent while its children are at work, twice, and resumes it."""
+    handle = client.handle
+    await client.saw(is_a(ev.StepBegun), times=2)
+    await client.send("c-pause", handle.pause, grace=0.0)
+    await client.saw(is_a(ev.SessionPaused))
+    world.doors["ann"].set()
+    await client.send("c-resume", handle.resume, "pause_1")
+    await client.saw(finished("1/spawn kin#=ann"))
+    await client.send("c-again", handle.pause, grace=0.0)
+    await client.saw(is_a(ev.SessionPaused), times=2)
+    world.doors["ben"].set()
+    await client.send("c-go", handle.resume, "pause_2")
+    await client.ended()
+
+
+@agent
+async def restless(run: Run) -> str:
+    """A child that never ends by itself."""
+    return await run.step(f"{run.goal} stays", behind, run.goal)
+
+
+@agent
+async def orphans(run: Run) -> list[object]:
+    """Two children that never end by themselves."""
+    return list(await asyncio.gather(*(run.spawn(restless, name, key=name) for name in ("ann", "ben"))))
+
+
+async def play_orphans(client: Client) -> None:
+    """Cancels the parent while its children are at work."""
+    await client.saw(is_a(ev.StepBegun), times=2)
+    await client.send(CANCEL, client.handle.cancel, "enough", grace=0.0)
+    await client.ended()
+
+
 SCENARIOS: Final = {
     "plain": Scenario(agent=plain, play=play_plain, settings=Settings(segment_tokens=4)),
     "pause": Scenario(agent=pausing, play=play_pausing),
@@ -389,4 +438,6 @@ SCENARIOS: Final = {
     "parking": Scenario(agent=parked, play=play_parked, settings=Settings(park_after=0.0)),
     "state": Scenario(agent=stateful, play=play_stateful, settings=Settings(poll=0.05), outside=True),
     "retry": Scenario(agent=failing, play=play_failing),
+    "children": Scenario(agent=family, play=play_family, settings=Settings(poll=0.05)),
+    "orphans": Scenario(agent=orphans, play=play_orphans, settings=Settings(poll=0.05)),
 }

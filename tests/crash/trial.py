@@ -18,8 +18,9 @@ from typing import Final
 
 from midcourse.core.codec import decode
 from midcourse.core.events import StepFinished, decode_record
-from midcourse.core.fold import Row, fold
-from midcourse.core.ids import CommandId, Position
+from midcourse.core.fold import Fold, Row, fold
+from midcourse.core.ids import CommandId, Position, SessionId
+from midcourse.core.session import Session
 from midcourse.errors import MidcourseError
 from midcourse.ports.store import Store
 from midcourse.runtime.loading import content_of
@@ -73,6 +74,7 @@ class End:
     pauses: int
     finished: tuple[str, ...]
     receipt: tuple[str, ...]
+    children: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,19 +274,23 @@ def _lines(folder: Path) -> list[list[str]]:
 async def _left(folder: Path, commands: Iterable[str]) -> _Left:
     """The session as a fold of its whole journal, every digest checked, and how each command was decided."""
     async with _opened(folder) as store:
-        head = (await store.head(SESSION)).head
-        rows = await store.read(SESSION, Position(0), 100_000)
-        folded = fold(SESSION, None, rows, ends=(head.position, head.digest))
-        session = folded.session
+        rows: list[Row] = []
+        folded: dict[SessionId, Fold] = {}
+        for head in await store.heads(limit=1000):
+            own = await store.read(head.id, Position(0), 100_000)
+            folded[head.id] = fold(head.id, None, own, ends=(head.position, head.digest))
+            rows += own
+        session, log = folded[SESSION].session, folded[SESSION].log
         end = End(
             status=session.status.value,
             result=decode(await content_of(store, session.result)) if session.result else None,
-            state=decode(await content_of(store, folded.log.state)),
+            state=decode(await content_of(store, log.state)),
             messages=tuple(message.text for message in session.messages),
             plan=tuple((item.title, item.status) for item in session.plan),
             pauses=session.pauses,
             finished=tuple(sorted(_finished(rows))),
             receipt=tuple(sorted(line.step for line in session.receipt)),
+            children=tuple(sorted((one.id, one.status.value) for one in _children(folded.values()))),
         )
         return _Left(end, {command: await _outcome(store, command) for command in commands})
 
@@ -303,6 +309,10 @@ async def _opened(folder: Path) -> AsyncGenerator[Store]:
         await store.close()
 
 
+def _children(folded: Iterable[Fold]) -> Iterator[Session]:
+    return (one.session for one in folded if one.session.parent is not None)
+
+
 def _finished(rows: Iterable[Row]) -> Iterator[str]:
     for _, content, _ in rows:
         event = decode_record(content).event
@@ -311,7 +321,8 @@ def _finished(rows: Iterable[Row]) -> Iterator[str]:
 
 
 async def _outcome(store: Store, command: str) -> str:
-    row = await store.row(SESSION, CommandId(command))
-    if row is None:
-        return MISSING
-    return UNDECIDED if row.outcome is None else decode_outcome(row.outcome).code
+    for head in await store.heads(limit=1000):  # a parent's commands lie in its children's inboxes
+        row = await store.row(head.id, CommandId(command))
+        if row is not None:
+            return UNDECIDED if row.outcome is None else decode_outcome(row.outcome).code
+    return MISSING

@@ -8,6 +8,7 @@ from typing import cast
 from midcourse.core.codec import encode
 from midcourse.core.ids import StepId
 from midcourse.errors import (
+    AskExpired,
     Interrupt,
     InterruptRequested,
     MidcourseError,
@@ -124,6 +125,8 @@ def _failure(name: str, error: BaseException) -> Failed:
     match error:
         case StepError():
             return Failed(error.code, error.message, StepId(error.step))
+        case AskExpired(fields={"step": str(step)}):
+            return Failed(error.code, error.message, StepId(step))
         case MidcourseError():
             return Failed(error.code, error.message)
         case asyncio.CancelledError() | InterruptRequested():

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from midcourse.core import events as ev
-from midcourse.core.codec import Value, decode
+from midcourse.core.codec import Value, decode, encode, inline
 from midcourse.core.ids import StepId, ask_id
 from midcourse.core.session import Session, Status
 from midcourse.errors import AskExpired, Redirected
@@ -60,11 +60,22 @@ class Asking:
                     await self._gate.wait()  # given while paused, it is used after the resume
                     return decode(await content_of(self._store, record.value))
                 case "expired":
-                    raise AskExpired(f"Nobody answered '{question.prompt}' before its deadline.", ask=record.ask)
+                    sentence = f"Nobody answered '{question.prompt}' before its deadline."
+                    raise AskExpired(sentence, ask=record.ask, step=question.id)
                 case "superseded":
-                    raise redirected(self._journal.session, len(self._journal.session.messages) - 1, "")
+                    raise redirected(self._journal.session, self._message_told(question.id), "")
                 case _:
                     await self._gate.wait()  # withdrawn by a cancel: the stop comes
+
+    def _message_told(self, step: StepId) -> int:
+        """The message the agent is told of instead of an answer, journaled: a replay may come after another message."""
+        with self._journal.lock:
+            name = f"told {step}"
+            if drawn := self._journal.log.drawn.get(name):
+                return decode(drawn[0].raw)
+            message = len(self._journal.session.messages) - 1
+            self._journal.note(ev.ValueDrawn(name=name, value=inline(encode(message, what=name))))
+            return message
 
     async def answer_to_interrupt(self, step: StepId, name: str) -> Value | None:
         """What a person answered to the last ``Interrupt`` the step raised; None if it raised none."""
@@ -80,7 +91,7 @@ class Asking:
         while (ask := log.asks.get(waiting_for)) is not None and not ask.end:
             await self._gate.wait_for_answer(waiting_for)
         if ask is not None and ask.end == "expired":
-            raise AskExpired(f"Nobody answered step '{name}' before the deadline.", ask=ask.ask)
+            raise AskExpired(f"Nobody answered step '{name}' before the deadline.", ask=ask.ask, step=waiting_for)
         return ask.value if ask is not None and ask.end == "answered" else None
 
     def open(self, question: Question) -> None:

@@ -19,6 +19,11 @@ def parent_name(parent: SessionId) -> str:
     return f"parent {parent}"
 
 
+def passed_on_id(child: SessionId, what: str) -> CommandId:
+    """The id of a command that a parent passes on to a child: sent again, after a crash too, it is the same command."""
+    return CommandId(f"{child}/{what}")
+
+
 class Children:
     """The children of one session, while it is being stopped. On the agent's loop."""
 
@@ -68,16 +73,16 @@ class Children:
 
 
 def _passed_on(session: Session, child: SessionId) -> cmd.AnyCommand | None:
-    """The command that passes the parent's stop on; its id is made of the stop's, so a retry is the same command."""
+    """The command that passes the parent's stop on."""
     by = parent_name(session.id)
     if session.status is Status.PAUSING and session.pause is not None:
         grace = session.pause.grace
-        identity = CommandId(f"{by} {session.pause.id} {grace} {child}")
+        identity = passed_on_id(child, f"{session.pause.id}/{grace}")
         return cmd.Pause(id=identity, by=by, reason=session.pause.reason, grace=grace)
     if session.status is Status.CANCELLING and session.cancel is not None:
         grace = session.cancel.grace
-        identity = CommandId(f"{by} cancel {session.turn} {grace} {child}")
+        identity = passed_on_id(child, f"cancel_{session.turn}/{grace}")
         return cmd.Cancel(id=identity, by=by, role="operate", reason=session.cancel.reason, grace=grace)
     if session.status is Status.HALTED:
-        return cmd.Halt(id=CommandId(f"{by} halt {session.halts} {child}"), by=by, role="operate")
+        return cmd.Halt(id=passed_on_id(child, f"halt_{session.halts}"), by=by, role="operate")
     return None

@@ -7,13 +7,13 @@ from midcourse.core import commands as cmd
 from midcourse.core.commands import AnyCommand, check_command, encode_command
 from midcourse.core.events import Recorded, SessionTaken
 from midcourse.core.fold import damaged_journal
-from midcourse.core.ids import CommandId, Position, SessionId
+from midcourse.core.ids import Position, SessionId
 from midcourse.core.session import ENDED, Session, Status
 from midcourse.errors import Refused, StoreError
 from midcourse.ports.bus import Delta, Wake, Watch
 from midcourse.ports.store import InboxRow
 from midcourse.runtime.agents import Agent
-from midcourse.runtime.children import parent_name
+from midcourse.runtime.children import parent_name, passed_on_id
 from midcourse.runtime.driver import Driver
 from midcourse.runtime.fanout import REMOTE_SECONDS, Watcher
 from midcourse.runtime.history import Inspection, forked, inspect
@@ -169,11 +169,11 @@ class Control:
         by = parent_name(parent)
         command: AnyCommand | None = None
         if session.pause is not None and session.pause.by == by:
-            command = cmd.Resume(id=CommandId(f"{by} resume {session.pause.id}"), by=by, pause=session.pause.id)
+            command = cmd.Resume(id=passed_on_id(child, f"resume/{session.pause.id}"), by=by, pause=session.pause.id)
         elif session.status is Status.HALTED and session.halted_by == by:
-            command = cmd.Lift(id=CommandId(f"{by} lift {session.halts}"), by=by, role="operate")
+            command = cmd.Lift(id=passed_on_id(child, f"lift/{session.halts}"), by=by, role="operate")
         elif session.status is Status.FAILED and again:
-            command = cmd.Resume(id=CommandId(f"{by} again {session.position}"), by=by)
+            command = cmd.Resume(id=passed_on_id(child, f"again/{session.position}"), by=by)
         if command is not None:
             with contextlib.suppress(Refused):  # somebody else was faster
                 await self.send(child, command, until="decided", wait=self.worker.settings.unreachable_after)

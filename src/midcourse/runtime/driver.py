@@ -48,6 +48,7 @@ class Driver:
         gone: Callable[["Driver"], None],
         unavailable: AgentUnavailable | None = None,
         sponsor: "Driver | None" = None,
+        is_recovering: bool = False,
     ) -> None:
         self.journal = journal
         self.gate = Gate(journal, is_fresh=around.is_fresh, stood=self.react)
@@ -63,6 +64,7 @@ class Driver:
         self._children = Children(journal, self.gate, around.tree, moved=self.react)
         self._steps = Steps(journal, self.gate, around, moved=self.react, diverged=self._diverged)
         self._over = False
+        self._is_recovering = is_recovering
         self._leaving: asyncio.Task[None] | None = None
         self._start_task: asyncio.Task[None] | None = None
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -80,6 +82,16 @@ class Driver:
     async def settle(self) -> dict[CommandId, Outcome]:
         """Decide every undecided command, in inbox order; return what was decided here, once it is durable."""
         return await self._inbox.settle()
+
+    async def recover(self) -> None:
+        """Decide the inbox first, whoever wakes this driver meanwhile; then act on what the journal says."""
+        try:
+            await self._inbox.settle()
+        except MidcourseError as error:
+            self.journal.give_up(error)  # nothing was decided: it is taken again from what is durable
+        finally:
+            self._is_recovering = False
+            self.wake()
 
     def shut(self) -> None:
         """A stop is on its way: nothing begins until it is decided. Before anything is written."""
@@ -113,7 +125,7 @@ class Driver:
 
     def react(self) -> None:
         """Make what is alive match what the journal says."""
-        if self._over or self._leaving is not None:
+        if self._over or self._leaving is not None or self._is_recovering:
             return
         if self.journal.broken is not None:
             self._abandon()

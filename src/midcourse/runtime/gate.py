@@ -62,7 +62,7 @@ class Gate:
     @property
     def only_asking(self) -> bool:
         """Whether every path that is known waits for a person."""
-        return bool(self._asking) and not self._waiting and not self.begun
+        return bool(self._asking) and not self._waiting and not self.has_calls
 
     async def wait(self) -> None:
         """Until the gate stands open.

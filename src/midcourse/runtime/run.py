@@ -14,7 +14,7 @@ from midcourse.core.commands import TEXT_LIMIT
 from midcourse.core.ids import SessionId, StepId
 from midcourse.core.session import Message, Status
 from midcourse.core.steps import check_name, step_id
-from midcourse.errors import AskExpired, InterruptRequested, InvalidInput, MisusedRun
+from midcourse.errors import AskExpired, InterruptRequested, InvalidInput, MidcourseError, MisusedRun
 from midcourse.ports.clock import Clock
 from midcourse.runtime.asking import OnRedirect, Question
 from midcourse.runtime.calls import in_a_step
@@ -262,9 +262,11 @@ class Run:
                 "so a checkpoint in its middle would name its steps anew.",
                 code="not_a_state_agent",
             )
-        if self._open:
+        # What the agent no longer waits for is under way all the same.
+        under_way = self._open | set(session.running) | {ask.step for ask in session.asks}
+        if under_way:
             raise MisusedRun(
-                f"run.checkpoint while {len(self._open)} steps run: a checkpoint is taken between steps.",
+                f"run.checkpoint while {', '.join(sorted(under_way))} is under way: it is taken between steps.",
                 code="steps_in_flight",
             )
         state, blob = value_of(encode(self.state, what="run.state"))
@@ -280,7 +282,10 @@ class Run:
                 written = self._journal.append(*starts, taken, blobs=(blob,) if blob else ())
                 break
         self._ordinals.clear()
-        await written
+        try:
+            await written
+        except MidcourseError as error:  # the owner stops; nothing of this is the agent's to handle
+            raise InterruptRequested from error
         self._touch_driver()
 
     # ---- what a replay must see again
@@ -330,7 +335,7 @@ class Run:
 
     def _tell(self, counter: str, event: ev.PlanChanged | ev.ReportMade) -> None:
         """Journal it once: the n-th of a scope is not journaled again by a replay."""
-        self._enter(f"run.{counter}")
+        self._enter(f"run.{counter.removesuffix('s')}")
         ordinal = self._ordinals[f"told {counter}"]
         self._ordinals[f"told {counter}"] += 1
         with self._journal.lock:

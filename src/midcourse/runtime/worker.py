@@ -18,7 +18,15 @@ from midcourse.core.events import Record, SessionCreated, encode_record
 from midcourse.core.fold import first
 from midcourse.core.ids import Epoch, Position, SessionId, WorkerId
 from midcourse.core.session import NEEDS_DRIVING, Status
-from midcourse.errors import AgentUnavailable, Damaged, MidcourseError, OwnerAlive, SessionNotFound, StaleEpoch
+from midcourse.errors import (
+    AgentUnavailable,
+    Damaged,
+    MidcourseError,
+    OwnerAlive,
+    SessionNotFound,
+    StaleEpoch,
+    spelled_out,
+)
 from midcourse.ports.bus import Bus, Delta, Grown, Note, Wake, Watch
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Deciding, Owned, Store
@@ -66,7 +74,7 @@ class Worker:
         self._lock = threading.Lock()
         self._drivers: dict[SessionId, Driver] = {}
         self._attending: set[SessionId] = set()
-        self._born_here: set[SessionId] = set()
+        self._given: dict[SessionId, Agent[object]] = {}
         self._broken: dict[SessionId, Epoch] = {}
         self._woken: set[SessionId] = set()
         self._looked_at = clock.monotonic()
@@ -153,8 +161,10 @@ class Worker:
         state = first(session_id, at, event, content)
         rows = [(Position(1), content, state.digest)]
         worker = self.id if self.drives and parent is None else None
-        self._born_here.add(session_id)
+        if parent is not None:  # also if it exists: a parent that goes on elsewhere makes the closures it spawned anew
+            self._given[session_id] = agent
         epoch = await self.store.create(head_of(state.session, state.digest), rows, worker=worker)
+        self._given[session_id] = agent
         if worker is not None:
             self._drive(Loaded(state, 0), epoch)
 
@@ -178,8 +188,7 @@ class Worker:
         finally:
             with self._lock:
                 self._attending.discard(session_id)
-        await driver.settle()
-        driver.wake()
+        await driver.recover()
 
     async def _take(self, session_id: SessionId, sponsor: Driver | None) -> Driver:
         epoch = self._broken.get(session_id)
@@ -194,14 +203,14 @@ class Worker:
         except Damaged as error:
             await self._bury(owned, error)
             raise
-        driver = self._drive(loaded, owned.epoch, awake=False, sponsor=sponsor)
+        driver = self._drive(loaded, owned.epoch, taken=True, sponsor=sponsor)
         with driver.journal.lock:
             lost = tuple(driver.journal.session.calls)
             driver.journal.append(ev.SessionTaken(epoch=owned.epoch, worker=self.id, lost=lost))
         self._broken.pop(session_id, None)
         return driver
 
-    def _drive(self, loaded: Loaded, epoch: Epoch, *, awake: bool = True, sponsor: Driver | None = None) -> Driver:
+    def _drive(self, loaded: Loaded, epoch: Epoch, *, taken: bool = False, sponsor: Driver | None = None) -> Driver:
         session = loaded.state.session
         journal = Journal(
             self.store,
@@ -212,9 +221,9 @@ class Worker:
             broke=lambda error: self._broke(session.id, epoch, error),
             snapshot_size=loaded.snapshot_size,
         )
-        agent = self.agents.get(session.agent) if self.drives else None
+        agent = self._given.get(session.id, self.agents.get(session.agent)) if self.drives else None
         unavailable = None
-        if not session.resumable and session.id not in self._born_here:
+        if not session.resumable and session.id not in self._given:
             agent = None
             unavailable = AgentUnavailable(
                 f"Session '{session.id}' cannot go on in this process: its agent '{session.agent}' ({session.origin}) "
@@ -222,11 +231,18 @@ class Worker:
                 "the top level of a module and start a new session.",
                 session_id=session.id,
             )
-        driver = Driver(journal, agent, self._around, gone=self._forget, unavailable=unavailable, sponsor=sponsor)
+        driver = Driver(
+            journal,
+            agent,
+            self._around,
+            gone=self._forget,
+            unavailable=unavailable,
+            sponsor=sponsor,
+            is_recovering=taken,
+        )
         with self._lock:
             self._drivers[session.id] = driver
-        if awake:
-            driver.wake()
+        driver.wake()
         return driver
 
     def _forget(self, driver: Driver) -> None:
@@ -379,7 +395,7 @@ class Worker:
         if owned.pending or head.status not in (Status.RUNNING, Status.QUEUED):
             return True
         waits_for_its_parent = head.parent is not None and head.status == Status.QUEUED
-        return head.agent in self.agents and not waits_for_its_parent
+        return (head.agent in self.agents or head.id in self._given) and not waits_for_its_parent
 
     async def must_exist(self, session_id: SessionId) -> Owned:
         """The session's head and owner.
@@ -389,8 +405,9 @@ class Worker:
         """
         try:
             return await self.store.head(session_id)
-        except SessionNotFound:
+        except (SessionNotFound, UnicodeEncodeError):  # no id that was ever given holds half a surrogate pair
             raise SessionNotFound(
-                f"There is no session '{session_id}' in {self.store.name}. List them, or check the store's URL.",
+                f"There is no session '{spelled_out(session_id)}' in {self.store.name}. "
+                "List them, or check the store's URL.",
                 session_id=session_id,
             ) from None

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import midcourse
-from tests.promises.harness import Place, Tool, history, resumable, types, until
+from tests.promises.harness import Place, Tool, history, resumable, types, until, until_status
 
 
 def _counting(tool: Tool) -> midcourse.Agent[Any]:
@@ -80,7 +80,7 @@ async def test_a_paused_fork_can_be_redirected_before_it_begins(place: Place) ->
         assert await session.result() == "first"
         ran = len(tool.begun)
         fork = await session.fork(finished.position, paused=True, session_id="fork")
-        assert await fork.status() == "paused"
+        assert await until_status(fork, "paused") == "paused"
         await fork.redirect("second")
         assert len(tool.begun) == ran
         await fork.resume()

@@ -1,5 +1,6 @@
 """A session that has rested long enough lies in the store alone, and goes on from there with nothing done twice."""
 
+from copy import deepcopy
 from dataclasses import replace
 
 import midcourse
@@ -49,7 +50,7 @@ async def test_a_paused_state_agent_is_parked_and_goes_on_from_its_last_checkpoi
     starts: list[object] = []
 
     async def agent(run: midcourse.Run) -> list[object]:
-        starts.append(dict(run.state))
+        starts.append(deepcopy(run.state))
         done = run.state.setdefault("done", [])
         if not done:
             done.append(await run.step("work", tool.run, 0))
@@ -118,7 +119,8 @@ async def test_a_closure_is_not_parked_because_nobody_could_start_it_again(place
     async def agent(run: midcourse.Run) -> object:
         goal = run.goal
         starts.append(goal)
-        return await run.step("work", tools[goal].run, goal)
+        await run.step("work", tools[goal].run, goal)
+        return await run.step("end", Tool().run, goal)
 
     one = resumable(agent)
     async with place.open(one, settings=AT_ONCE) as mc:

@@ -1,0 +1,5 @@
+"""Fixtures of the tests of bad input."""
+
+from tests.promises.harness import place
+
+__all__ = ["place"]
