@@ -22,7 +22,7 @@ async def test_a_thousand_pauses_and_resumes_from_other_processes_stop_no_driver
     ):
         await owner.do("start", agent="full_speed", goal=str(effects), session="s")
         await owner.do("start", agent="full_speed", goal=str(effects) + "2", session="s2")
-        # A session that is paused before it began is parked at once, and taken again: that is no conflict, but no speed.
+        # A session that is paused before it began is parked at once, and taken again: no conflict, but no speed.
         await until_true(lambda: len(lines(effects)) > 20 and len(lines(effects.with_name("effects2"))) > 20)
         answers = await asyncio.gather(
             first.do("pause_often", session="s", times=PAIRS // 2, prefix="first"),

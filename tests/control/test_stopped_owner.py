@@ -1,5 +1,8 @@
 """An owner that was stopped with SIGSTOP lives, and does nothing: its session is not taken, and nothing is claimed."""
 
+import asyncio
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,21 @@ from tests.promises.harness import Place, history, types, until, until_status, u
 
 IMPATIENT = 0.4
 """Seconds after which a silent owner is called unreachable."""
+
+
+async def _freeze_between_two_commits(owner: Remote, place: Place) -> None:
+    """Stopped in the middle of a commit it would hold the file, and nobody could write a command until it goes on."""
+    while True:
+        owner.freeze()
+        with closing(sqlite3.connect(place.path, timeout=0, isolation_level=None)) as connection:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError:
+                owner.thaw()
+                await asyncio.sleep(0.01)
+            else:
+                connection.execute("ROLLBACK")
+                return
 
 
 @pytest.mark.parametrize(("verb", "time"), [*(("pause", time) for time in range(5)), ("cancel", 0), ("cancel", 1)])
@@ -25,7 +43,7 @@ async def test_a_stop_to_a_stopped_owner_is_accepted_never_stopped_and_carried_o
     ):
         await owner.do("start", agent="full_speed", goal=str(effects), session="s")
         await until_true(lambda: len(lines(effects)) > 50)
-        owner.freeze()
+        await _freeze_between_two_commits(owner, place)
         try:
             reply = await other.control("s", verb, until="stopped")
             assert reply["level"] == "accepted"

@@ -181,7 +181,7 @@ async def test_children_that_cannot_be_reached_are_listed(place: Place) -> None:
     """The owner of the child is silent: the parent stops, and says whom it did not reach."""
     tool = Tool(holds=True)
     parent, kid = _family(tool)
-    settings = midcourse.Settings(poll=0.05, unreachable_after=0.2)
+    settings = midcourse.Settings(poll=0.05, unreachable_after=1.0)
     async with place.open(parent, kid, settings=settings) as mc:
         session = await mc.start(parent)
         await tool.entered.wait()

@@ -80,15 +80,21 @@ class Control:
                 owned = await worker.store.head(session_id)
                 if owned.alive and owned.owner != worker.id:
                     worker.bus.send(owned.address, Wake(session_id, reply_to=worker.bus.address))
+                # An owner that has decided it and let go since needs no heir.
+                elif (outcome := await self._known_outcome(session_id, row)) is not None:
+                    return outcome
                 else:
                     await worker.attend(session_id)
-            known = await worker.store.row(session_id, row.id)
-            if known is not None and known.outcome is not None:
-                return decode_outcome(known.outcome)
+            if (outcome := await self._known_outcome(session_id, row)) is not None:
+                return outcome
             left = deadline - worker.clock.monotonic()
             if left <= 0:
                 return None
             await watcher.wait(min(left, 0.05))
+
+    async def _known_outcome(self, session_id: SessionId, row: InboxRow) -> Outcome | None:
+        known = await self.worker.store.row(session_id, row.id)
+        return decode_outcome(known.outcome) if known is not None and known.outcome is not None else None
 
     async def _unanswered(self, session_id: SessionId, row: InboxRow, *, patient: bool) -> Reply:
         """It is durable and not decided: the owner is silent, unless the caller was too impatient to tell."""
@@ -219,9 +225,12 @@ class Control:
         owned = await worker.must_exist(session_id)
         head, rows = await forked(worker.store, owned.head, new, at)
         await worker.store.create(head, rows, worker=None)
+        worker.adopt(new, session_id)
         if pause is not None:
+            # Put before anybody takes it, and sent again to wait for it: the same id is the same command.
             await worker.store.put(new, pause.id, encode_command(pause), worker.clock.now())
-        if worker.drives or pause is not None:
+            await self.send(new, pause, until="stopped", wait=worker.settings.unreachable_after)
+        elif worker.drives:
             await worker.attend(new)
 
     async def watch(

@@ -45,6 +45,8 @@ log = logging.getLogger("midcourse")
 
 THREADS: Final = 64
 """Plain functions that may run as steps at the same time."""
+_MOST_PATIENT: Final = 60.0
+"""The longest wait, in seconds, before a session whose journal could not be written is tried again."""
 _SWEEP: Final = 1000
 _AT_ONCE: Final = 32
 """Sessions taken at the same time by a sweep: enough to share commits, few enough to hear commands in between."""
@@ -76,6 +78,8 @@ class Worker:
         self._attending: set[SessionId] = set()
         self._given: dict[SessionId, Agent[object]] = {}
         self._broken: dict[SessionId, Epoch] = {}
+        self._patience: dict[SessionId, float] = {}
+        self._try_again_at: dict[SessionId, float] = {}
         self._woken: set[SessionId] = set()
         self._looked_at = clock.monotonic()
         self._closing = False
@@ -162,9 +166,9 @@ class Worker:
         rows = [(Position(1), content, state.digest)]
         worker = self.id if self.drives and parent is None else None
         if parent is not None:  # also if it exists: a parent that goes on elsewhere makes the closures it spawned anew
-            self._given[session_id] = agent
+            self._remember(session_id, agent)
         epoch = await self.store.create(head_of(state.session, state.digest), rows, worker=worker)
-        self._given[session_id] = agent
+        self._remember(session_id, agent)
         if worker is not None:
             self._drive(Loaded(state, 0), epoch)
 
@@ -189,6 +193,16 @@ class Worker:
             with self._lock:
                 self._attending.discard(session_id)
         await driver.recover()
+
+    def _remember(self, session_id: SessionId, agent: Agent[object]) -> None:
+        """Keep an agent that could not be found again by its name: a closure, or one this worker was not given."""
+        if not agent.resumable or self.agents.get(agent.name) is not agent:
+            self._given[session_id] = agent
+
+    def adopt(self, new: SessionId, source: SessionId) -> None:
+        """A fork can go on wherever its source could: a closure in the process that has it."""
+        if source in self._given:
+            self._given[new] = self._given[source]
 
     async def _take(self, session_id: SessionId, sponsor: Driver | None) -> Driver:
         epoch = self._broken.get(session_id)
@@ -249,6 +263,8 @@ class Worker:
         with self._lock:
             if self._drivers.get(driver.id) is driver:
                 del self._drivers[driver.id]
+        if driver.journal.broken is None:
+            self._patience.pop(driver.id, None)
         self.fanout.grown(driver.id)
 
     def _broke(self, session_id: SessionId, epoch: Epoch, error: MidcourseError) -> None:
@@ -258,6 +274,9 @@ class Worker:
         else:
             log.error("session %s: stopped, because its journal cannot be written: %s", session_id, error)
             self._broken[session_id] = epoch
+            # Longer each time: what cannot be written may be a step's result, and to try again runs the step again.
+            wait = self._patience[session_id] = min(_MOST_PATIENT, 2 * self._patience.get(session_id, 0.25))
+            self._try_again_at[session_id] = self.clock.monotonic() + wait
         if driver is not None:
             driver.wake()
 
@@ -361,7 +380,7 @@ class Worker:
             driver.name_if_silent()
         self._name_who_blocks()
         for session_id in list(self._broken):
-            if session_id not in self._drivers:
+            if session_id not in self._drivers and self._try_again_at[session_id] <= now:
                 await self._carefully(self.attend(session_id))
 
     def _name_who_blocks(self) -> None:
