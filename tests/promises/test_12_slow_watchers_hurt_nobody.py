@@ -15,27 +15,37 @@ from tests.promises.harness import Place, Tool, history, resumable, stop_watchin
 WORDS = 20_000
 
 
-async def _model() -> AsyncIterator[str]:
-    for number in range(WORDS):
-        yield f"{number} "
-        if number % 200 == 0:
-            await asyncio.sleep(0)
+class Model:
+    """Says many words, once somebody may be listening."""
+
+    def __init__(self) -> None:
+        self.may_speak = asyncio.Event()
+
+    async def speak(self) -> AsyncIterator[str]:
+        """The stream."""
+        await self.may_speak.wait()
+        for number in range(WORDS):
+            yield f"{number} "
+            if number % 200 == 0:
+                await asyncio.sleep(0)
 
 
 async def test_a_watcher_that_never_reads_does_not_delay_the_agent(place: Place) -> None:
     """The agent ends; whoever watched has not moved since its first event."""
-    tool = Tool()
+    tool, model = Tool(), Model()
 
     async def agent(run: midcourse.Run) -> str:
+        text = await run.stream("write", model.speak)
         for number in range(300):
             await run.step("work", tool.run, number)
-        return await run.stream("write", _model)
+        return text
 
     async with place.open(resumable(agent)) as mc:
         session = await mc.start(resumable(agent))
         stalled = [session.watch(), session.watch(deltas=True), session.watch(deltas=True, follow=True)]
         for watcher in stalled:
             await anext(watcher)
+        model.may_speak.set()
         assert len((await session.result()).split()) == WORDS
         for watcher in stalled:
             await stop_watching(watcher)
@@ -43,40 +53,42 @@ async def test_a_watcher_that_never_reads_does_not_delay_the_agent(place: Place)
 
 async def test_a_watcher_that_never_reads_does_not_make_memory_grow(place: Place) -> None:
     """What it could not read is dropped beyond a bound, since the durable segments replace it."""
-    one = resumable(lambda run: run.stream("write", _model))
-    async with place.open(one) as mc:
-        quiet = await _growth(mc, one, watchers=0)
-        watched = await _growth(mc, one, watchers=20)
+    quiet = await _growth(place, watchers=0)
+    watched = await _growth(place, watchers=20)
     # Twenty watchers × 256 previews of some 200 bytes, and not twenty times the twenty thousand there were.
     assert watched - quiet < 20 * PREVIEWS_KEPT * 600
 
 
-async def _growth(mc: midcourse.Midcourse, agent: midcourse.Agent[str], *, watchers: int) -> int:
-    tracemalloc.start()
-    try:
-        session = await mc.start(agent)
+async def _growth(place: Place, *, watchers: int) -> int:
+    model = Model()
+    one = resumable(lambda run: run.stream("write", model.speak))
+    async with place.open(one) as mc:
+        session = await mc.start(one)
         stalled = [session.watch(deltas=True) for _ in range(watchers)]
         for watcher in stalled:
             await anext(watcher)
-        gc.collect()
-        before, _ = tracemalloc.get_traced_memory()
-        await session.result()
-        gc.collect()
-        after, _ = tracemalloc.get_traced_memory()
+        tracemalloc.start()
+        try:
+            model.may_speak.set()
+            await session.result()
+            gc.collect()
+            grown, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
         for watcher in stalled:
             await stop_watching(watcher)
-        return after - before
-    finally:
-        tracemalloc.stop()
+        return grown
 
 
 async def test_a_watcher_that_lagged_behind_still_sees_every_event_and_only_the_newest_previews(place: Place) -> None:
     """Previews may be lost, events never."""
-    one = resumable(lambda run: run.stream("write", _model))
+    model = Model()
+    one = resumable(lambda run: run.stream("write", model.speak))
     async with place.open(one) as mc:
         session = await mc.start(one)
         watching = session.watch(deltas=True)
         seen: list[midcourse.Recorded | midcourse.Delta] = [await anext(watching)]
+        model.may_speak.set()
         text = await session.result()
         seen.extend([one async for one in watching])
         previews = [one for one in seen if isinstance(one, midcourse.Delta)]
