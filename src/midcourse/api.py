@@ -185,7 +185,7 @@ class SessionHandle(Generic[T_co]):
             TimeoutError: it has not ended in time. It goes on.
         """
         async with asyncio.timeout(timeout):
-            session = await self._ended()
+            session = await self._control.ended(self.id)
         if session.status is Status.COMPLETED and session.result is not None:
             return decode(await content_of(self._worker.store, session.result))
         if session.failure is not None:
@@ -198,10 +198,6 @@ class SessionHandle(Generic[T_co]):
         raise SessionEnded(
             f"Session '{self.id}' was cancelled; its receipt says what became of each call.", session_id=self.id
         )
-
-    async def _ended(self) -> Session:
-        await self._control.until_ended(self.id)
-        return await self.state()
 
     async def inspect(self, at: int | None = None) -> Inspection:
         """The session as it was at a journal position: messages, plan, steps, calls and asks that were open, state."""

@@ -10,6 +10,7 @@ import pytest
 import midcourse
 from bench.soak import growth_of
 from bench.soak_verdict import Ran, Sent, judge, read_ledger
+from midcourse.core.events import AskOpened
 from midcourse.core.ids import CommandId, SessionId
 from midcourse.ports.store import Store
 from midcourse.wiring import open_store
@@ -28,14 +29,21 @@ async def soaked(run: midcourse.Run) -> object:
     return await run.ask("And now?")
 
 
+async def _asked(session: midcourse.SessionHandle[object], ask: str) -> None:
+    async for one in session.watch():
+        if isinstance(one.event, AskOpened) and one.event.ask == ask:
+            return
+
+
 @pytest.fixture
 async def store() -> AsyncIterator[Store]:
     """A session that has run one step, was told something, answered, and has ended."""
     opened = await open_store("memory://")
     async with midcourse.open(opened) as mc:
         session = await mc.start(soaked, session_id=SESSION)
-        while not (await session.state()).asks:
-            await session.redirect("mark-1", command_id="cmd_1")
+        await _asked(session, "ask_1")
+        await session.redirect("mark-1", command_id="cmd_1")
+        await _asked(session, "ask_2")
         with pytest.raises(midcourse.Refused):
             await session.resume(command_id="cmd_2")
         await session.answer("mark-3", command_id="cmd_3")

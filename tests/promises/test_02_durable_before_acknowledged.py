@@ -203,6 +203,24 @@ async def test_a_failing_write_of_the_last_result_loses_nothing_that_was_answere
         assert len(tool.begun) == 1
 
 
+async def test_a_stop_after_the_owner_gave_up_for_want_of_a_disk_is_stopped_not_durable_too(place: Place) -> None:
+    """Nothing of the session lives any more; that is what the answer says, and no error of the store."""
+    tool = Tool(holds=True)
+    one = resumable(lambda run: run.step("work", tool.run))
+    store = Faulty(await place.store())
+    async with place.open(one, store=store) as mc:
+        session = await mc.start(one)
+        await tool.entered.wait()
+        store.fails = lambda write: write != "snapshot"
+        first = await session.pause()
+        second = await session.pause()
+        assert [str(reply) for reply in (first, second)] == ["stopped, not durable"] * 2
+        with pytest.raises(midcourse.StoreError):  # what is no stop cannot be answered so
+            await session.redirect("left")
+        store.work_again()
+        assert (await session.cancel(grace=0, until="stopped")).level == "stopped"
+
+
 async def test_a_stream_whose_segments_cannot_be_written_stops_speaking(place: Place) -> None:
     """Nothing that could not be kept is shown for long: the owner stops."""
     said = 0

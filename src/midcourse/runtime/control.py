@@ -41,7 +41,7 @@ class Control:
         """
         check_command(command)
         worker = self.worker
-        await worker.must_exist(session_id)
+        owned = await worker.must_exist(session_id)
         stops = isinstance(command, cmd.Pause | cmd.Cancel | cmd.Halt)
         driver = worker.driver(session_id) if stops else None
         if driver is not None:
@@ -57,9 +57,18 @@ class Control:
                 raise_if_refused(session_id, outcome)
                 return await self._reply(session_id, outcome, watcher, until, deadline)
         except StoreError as error:
-            if driver is None:
+            if driver is not None:
+                return await self._stopped_all_the_same(driver, error)
+            if not (stops and worker.has_given_up(session_id)):
                 raise
-            return await self._stopped_all_the_same(driver, error)
+            # An earlier write had failed: nothing of the session runs, and nothing begins before the store works again.
+            return Reply(
+                level="stopped",
+                status=owned.head.status,
+                session=session_id,
+                durability=worker.store.durability,
+                durable=False,
+            )
         finally:
             if driver is not None:
                 driver.unshut()
@@ -202,17 +211,25 @@ class Control:
         owned = await self.worker.must_exist(session_id)
         return (await load(self.worker.store, owned.head)).state.session
 
-    async def until_ended(self, session_id: SessionId) -> None:
-        """Wait for the session's end."""
+    async def ended(self, session_id: SessionId) -> Session:
+        """The session, once it has ended."""
         worker = self.worker
-        with worker.fanout.watching(session_id) as watcher:
-            while True:
-                if worker.driver(session_id) is None:  # a session that is driven here has not ended
-                    owned = await worker.must_exist(session_id)
-                    if owned.head.status in ENDED:
-                        return
+        while True:
+            driver = worker.driver(session_id)
+            if driver is None:
+                owned = await worker.must_exist(session_id)
+                if owned.head.status in ENDED:
+                    return await self.session(session_id)
+                with worker.fanout.watching(session_id) as watcher:
                     await self._listen_to_owner(session_id, deltas=False)
-                await watcher.wait(0.5)
+                    await watcher.wait(0.5)
+                continue
+            with worker.fanout.watching(session_id, only_ends=True) as watcher:
+                while not driver.is_over:
+                    await watcher.wait(5.0)
+            # What a driver has let go of is durable as it stands in its fold.
+            if driver.journal.broken is None and driver.journal.session.status in ENDED:
+                return driver.journal.session
 
     async def inspect(self, session_id: SessionId, at: int | None) -> Inspection:
         """The session as it was at a position, or as it is."""

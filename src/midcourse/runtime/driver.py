@@ -154,7 +154,8 @@ class Driver:
             return
         if self._task.is_alive:
             self.gate.look_again()
-            self._soon(self._say_if_waiting)
+            if self.journal.session.asks:
+                self._soon(self._say_if_waiting)
         # Cold and waiting, it lies in the store until somebody answers: to start it would undo its parking.
         elif (
             self._task.ending is None and self._start_task is None and self.journal.session.status is not Status.WAITING
@@ -226,6 +227,8 @@ class Driver:
         self._timers[why] = self._around.loop.call_later(max(0.0, delay), self.react)
 
     def _expire_asks(self) -> None:
+        if not self.journal.session.asks:
+            return
         now = self._around.clock.now()
         with self.journal.lock:
             for event in expire(self.journal.session, now):

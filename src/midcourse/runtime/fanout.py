@@ -23,8 +23,9 @@ REMOTE_SECONDS: Final = 15.0
 class Watcher:
     """One reader of one session, on the loop it was made on."""
 
-    def __init__(self, *, deltas: bool) -> None:
+    def __init__(self, *, deltas: bool, only_ends: bool) -> None:
         self.wants_deltas = deltas
+        self.only_ends = only_ends
         self.deltas: deque[Delta] = deque(maxlen=PREVIEWS_KEPT)
         self._loop = asyncio.get_running_loop()
         self._moved = asyncio.Event()
@@ -41,11 +42,11 @@ class Watcher:
 
     async def wait(self, seconds: float) -> None:
         """Until there is more, or for ``seconds``: a lost wake-up must not be waited for."""
+        timer = self._loop.call_later(seconds, self._moved.set)
         try:
-            async with asyncio.timeout(seconds):
-                await self._moved.wait()
-        except TimeoutError:
-            pass
+            await self._moved.wait()
+        finally:
+            timer.cancel()
         self._moved.clear()
 
 
@@ -60,9 +61,9 @@ class Fanout:
         self._remote: dict[SessionId, dict[str, tuple[float, bool]]] = {}
 
     @contextmanager
-    def watching(self, session_id: SessionId, *, deltas: bool = False) -> Generator[Watcher]:
-        """A watcher of a session, for as long as the block lasts."""
-        watcher = Watcher(deltas=deltas)
+    def watching(self, session_id: SessionId, *, deltas: bool = False, only_ends: bool = False) -> Generator[Watcher]:
+        """A watcher of a session, while the block lasts; with ``only_ends`` told only when it has left this process."""
+        watcher = Watcher(deltas=deltas, only_ends=only_ends)
         with self._lock:
             self._watchers.setdefault(session_id, []).append(watcher)
         try:
@@ -86,9 +87,16 @@ class Fanout:
         """The journal has durably grown, or a command was decided."""
         local, remote = self._audience(session_id)
         for watcher in local:
-            watcher.poke()
+            if not watcher.only_ends:
+                watcher.poke()
         for address, _ in remote:
             self._bus.send(address, Grown(session_id))
+
+    def left(self, session_id: SessionId) -> None:
+        """Nothing of the session is in this process any more."""
+        self.grown(session_id)
+        for watcher in self._audience(session_id)[0]:
+            watcher.poke()
 
     def preview(self, delta: Delta) -> None:
         """Text that is not durable yet."""

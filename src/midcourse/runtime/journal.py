@@ -21,9 +21,10 @@ from midcourse.core.steps import StepLog
 from midcourse.errors import ImpossibleEvent, InboxNotEmpty, MidcourseError
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Deciding, Head, Store
+from midcourse.runtime.turns import Turns
 
-_TURNS: Final = 4
-"""Turns of the event loop from a step's end to the start of the agent's next one, and one to spare."""
+TURNS: Final = 3
+"""Turns of the event loop from a step's end to the start of the agent's next one; the write comes in the one after."""
 
 
 class Journal:
@@ -36,6 +37,7 @@ class Journal:
         state: Fold,
         epoch: Epoch,
         *,
+        turns: Turns,
         grown: Callable[[], None],
         broke: Callable[[MidcourseError], None],
         snapshot_size: int = 0,
@@ -47,6 +49,7 @@ class Journal:
         self._store = store
         self._clock = clock
         self._fold = state
+        self._turns = turns
         self._grown = grown
         self._broke = broke
         self._rows: list[Row] = []
@@ -76,13 +79,10 @@ class Journal:
         self._blobs.extend(blobs)
         if not self._flush_is_scheduled:
             self._flush_is_scheduled = True
-            self._flush_noted(asyncio.get_running_loop(), _TURNS)
+            self._turns.after(self._flush_noted)
 
-    def _flush_noted(self, loop: asyncio.AbstractEventLoop, turns: int) -> None:
-        """Write what was noted once those it woke have had their turns: their next start may share the commit."""
-        if turns:
-            loop.call_soon(self._flush_noted, loop, turns - 1)
-            return
+    def _flush_noted(self) -> None:
+        """Write what was noted, now that those it woke have had their turns: their next start may share the commit."""
         with self.lock:
             self._flush_is_scheduled = False
             if self._rows and not self.broken and not self.leaving:

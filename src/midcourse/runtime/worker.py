@@ -34,11 +34,12 @@ from midcourse.runtime.admission import Admission
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.driver import Driver
 from midcourse.runtime.fanout import Fanout
-from midcourse.runtime.journal import Journal, head_of
+from midcourse.runtime.journal import TURNS, Journal, head_of
 from midcourse.runtime.loading import Loaded, load
 from midcourse.runtime.outcomes import encode_outcome, refusal
 from midcourse.runtime.settings import Settings
 from midcourse.runtime.surroundings import Surroundings, Tree
+from midcourse.runtime.turns import Turns
 from midcourse.runtime.watchdog import Watchdog
 
 log = logging.getLogger("midcourse")
@@ -89,6 +90,7 @@ class Worker:
 
     async def open(self, tree: Tree) -> None:
         """Become a worker of the store, and begin to listen and to sweep."""
+        self._turns = Turns(TURNS)
         self._watchdog = Watchdog(self.clock, self.settings.blocked_after)
         self._around = Surroundings(
             store=self.store,
@@ -139,6 +141,10 @@ class Worker:
     def driver(self, session_id: SessionId) -> Driver | None:
         """The driver of a session this process owns."""
         return self._drivers.get(session_id)
+
+    def has_given_up(self, session_id: SessionId) -> bool:
+        """Whether a write failed for a session of this process, so that nothing of it lives until writes work again."""
+        return session_id in self._broken and session_id not in self._drivers
 
     def drivers(self) -> list[Driver]:
         """All of them."""
@@ -231,6 +237,7 @@ class Worker:
             self.clock,
             loaded.state,
             epoch,
+            turns=self._turns,
             grown=lambda: self.fanout.grown(session.id),
             broke=lambda error: self._broke(session.id, epoch, error),
             snapshot_size=loaded.snapshot_size,
@@ -265,7 +272,7 @@ class Worker:
                 del self._drivers[driver.id]
         if driver.journal.broken is None:
             self._patience.pop(driver.id, None)
-        self.fanout.grown(driver.id)
+        self.fanout.left(driver.id)
 
     def _broke(self, session_id: SessionId, epoch: Epoch, error: MidcourseError) -> None:
         driver = self._drivers.get(session_id)

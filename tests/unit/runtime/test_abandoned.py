@@ -3,8 +3,10 @@
 import asyncio
 
 import midcourse
+from midcourse.core.ids import SessionId
 from midcourse.runtime.settings import Settings
-from tests.promises.harness import Place, Tool, history, resumable, turns, types, until_status
+from tests.promises.faults import Faulty
+from tests.promises.harness import Place, Tool, history, resumable, turns, types, until_status, until_true
 
 PARKS_AT_ONCE = Settings(park_after=0.0, poll=0.05, unreachable_after=30.0)
 
@@ -108,6 +110,27 @@ async def test_a_resume_that_comes_while_the_session_is_being_parked_is_not_lost
             tools[-1].may_end.set()
             await session.resume()
             assert await session.result() == "done"
+
+
+async def test_a_session_is_not_let_go_while_a_command_of_another_program_is_undecided(place: Place) -> None:
+    """The parking was on its way when the resume came: it is taken back, and the resume is decided."""
+    tool = Tool(holds=True)
+    one = resumable(lambda run: run.step("work", tool.run, "done"))
+    store = Faulty(await place.store())
+    async with place.open(one, store=store, settings=PARKS_AT_ONCE) as mc, place.open(drive=False) as other:
+        session = await mc.start(one, session_id="s")
+        await tool.entered.wait()
+        store.holds = lambda write: write == "release"
+        await session.pause(grace=0)
+        await until_true(lambda: "release" in store.held)
+        tool.may_end.set()
+        resuming = asyncio.create_task((await other.get("s")).resume())
+        while not await store.undecided(SessionId("s")):
+            await asyncio.sleep(0.002)
+        store.let_through()
+        assert (await resuming).level == "decided"
+        assert await session.result() == "done"
+        assert "session.parked" not in types(await history(session))
 
 
 async def test_a_cancel_that_comes_while_the_session_ends_is_answered_with_what_became_of_it(place: Place) -> None:
