@@ -1,8 +1,7 @@
 """How long after kill -9 does a session go on: in a new process, and in one that stood by?"""
 
 import asyncio
-import contextlib
-import sqlite3
+import sys
 import time
 from pathlib import Path
 from typing import Final
@@ -37,11 +36,18 @@ async def drive(path: str, begins: str) -> None:
         await children.heard()
 
 
-async def read_once(path: str) -> None:
-    """The floor's child: one bare read, and the effect."""
-    with contextlib.closing(sqlite3.connect(Path(path) / "floor.db")) as connection:
-        connection.execute("SELECT * FROM sqlite_master").fetchall()
-    effects.do(Path(path) / "floor-effects")
+BARE: Final = """
+import sqlite3, sys
+sqlite3.connect(sys.argv[1]).execute("SELECT * FROM sqlite_master").fetchall()
+"""
+
+
+async def bare_start_s(path: Path) -> float:
+    """The floor: a Python that imports sqlite3, opens a file and reads."""
+    start = time.perf_counter()
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", BARE, str(path))
+    await process.wait()
+    return time.perf_counter() - start
 
 
 async def _first_effect_s(path: Path, since: float, of: int) -> float:
@@ -60,9 +66,7 @@ async def new_process() -> list[Result]:
     floor: list[float] = []
     for _ in range(REPEATS):
         with folder() as path:
-            start = time.perf_counter()
-            async with children.child("kill_recover:read_once", path) as reader:
-                floor.append(await _first_effect_s(path / "floor-effects", start, reader.pid))
+            floor.append(await bare_start_s(path / "floor.db"))
             async with children.child("kill_recover:drive", path, "begins") as first:
                 await first.hear()
                 await effects.until_more_than(path / "effects", 20)
@@ -70,7 +74,7 @@ async def new_process() -> list[Result]:
                 await first.kill()
             async with children.child("kill_recover:drive", path, "finds") as second:
                 taken.append(await _first_effect_s(path / "effects", killed, second.pid))
-    floor_is = "a bare Python that imports the bench, opens SQLite and reads"
+    floor_is = "a bare Python that opens SQLite and reads"
     case = "a new process is started at once"
     return [
         Result(

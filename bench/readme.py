@@ -15,8 +15,11 @@ def generated(results: Sequence[Result]) -> str:
     """The versions, the table, and what each floor is."""
     rows = [HEADINGS, tuple("---" for _ in HEADINGS), *(_merged(results))]
     lines = [_versions(results), "", *(f"| {' | '.join(row)} |" for row in rows), "", "The floors:", ""]
-    floors = {(one.question, one.floor_is): one for one in results if one.floor_is}
-    lines += [f"- {question}: {what}." for question, what in floors]
+    floors: dict[str, dict[str, None]] = {}
+    for one in results:
+        if one.floor_is:
+            floors.setdefault(one.question, {})[one.floor_is] = None
+    lines += [f"- {question}: {'; '.join(each)}." for question, each in floors.items()]
     return "\n".join(lines)
 
 

@@ -185,7 +185,7 @@ class SessionHandle(Generic[T_co]):
             TimeoutError: it has not ended in time. It goes on.
         """
         async with asyncio.timeout(timeout):
-            session = await self._control.ended(self.id)
+            session, cause = await self._control.ended(self.id)
         if session.status is Status.COMPLETED and session.result is not None:
             return decode(await content_of(self._worker.store, session.result))
         if session.failure is not None:
@@ -194,7 +194,7 @@ class SessionHandle(Generic[T_co]):
                 f"Session '{self.id}' failed ({session.failure.code}): {session.failure.message.rstrip('.')}.{again}",
                 code=session.failure.code,
                 session_id=self.id,
-            )
+            ) from cause
         raise SessionEnded(
             f"Session '{self.id}' was cancelled; its receipt says what became of each call.", session_id=self.id
         )
@@ -250,7 +250,7 @@ class Midcourse:
         self, agent: "Agent[Any] | str", goal: str = "", *, session_id: str | None = None
     ) -> "SessionHandle[Any]":
         """Give an agent a goal. It runs on this event loop; the handle steers it."""
-        if len(goal) > cmd.TEXT_LIMIT:
+        if len(_text(goal, "goal")) > cmd.TEXT_LIMIT:
             raise InvalidInput(
                 f"The goal has {len(goal):,} characters; at most {cmd.TEXT_LIMIT:,} are taken.", field="goal"
             )
@@ -276,7 +276,7 @@ class Midcourse:
         Raises:
             SessionNotFound: it does not.
         """
-        identity = SessionId(session_id)
+        identity = SessionId(_text(session_id, "session_id"))
         await self._worker.must_exist(identity)
         return SessionHandle(identity, self._worker, self._control)
 
@@ -291,6 +291,8 @@ class Midcourse:
         """Sessions, newest first. Page on with ``before``: the ``created_at`` of the last one seen."""
         if not 0 < limit <= 1000:
             raise InvalidInput(f"limit is {limit}; it is a number from 1 to 1000.", field="limit")
+        if isinstance(status, str):
+            raise InvalidInput(f"status is {status!r}; it is a list: [{status!r}].", field="status")
         unknown = [one for one in status if one not in set(Status)]
         if unknown:
             raise InvalidInput(
@@ -320,6 +322,12 @@ class Midcourse:
     async def close(self, grace: float = 2.0) -> None:
         """Let every session go at its next safe point. None is cancelled: who opens the store next goes on with it."""
         await self._worker.close(grace)
+
+
+def _text(value: object, field: str) -> str:
+    if not isinstance(value, str):
+        raise InvalidInput(f"{field} is {value!r}; it is a text.", field=field)
+    return value
 
 
 def _fresh_session_id(wanted: str | None, worker: Worker) -> SessionId:

@@ -151,3 +151,4 @@ async def test_refusals_come_back_to_the_process_that_asked_with_code_and_hint(p
         with pytest.raises(RemoteRefused) as refused:
             await other.control("s", "answer", value="yes")
         assert refused.value.code == "ask_not_found"
+        _allow(effects, "one", "two")

@@ -232,7 +232,7 @@ async def test_a_value_that_cannot_be_journaled_is_named_by_its_place(place: Pla
     one = resumable(agent, mode="state")
     async with place.open(one) as mc:
         for goal, code in (
-            ("step", "step_failed"),
+            ("step", "unencodable"),
             ("result", "unencodable"),
             ("state", "unencodable"),
             ("checkpoint", "unencodable"),

@@ -36,10 +36,23 @@ class Faulty:
         """Hold nothing back any more; what waited is written in its order."""
         with self._lock:
             self.holds = lambda _: False
-            waiting, self._waiting = self._waiting, []
             self.held.clear()
-        for loop, write in waiting:
-            loop.call_soon_threadsafe(write)
+        self._write_next()
+
+    def _write_next(self) -> None:
+        """Have the first that waits written, on its own loop, and the others behind it, one by one."""
+        with self._lock:
+            if not self._waiting:
+                return
+            loop, write = self._waiting[0]
+
+        def write_and_go_on() -> None:
+            write()
+            with self._lock:
+                self._waiting.pop(0)
+            self._write_next()
+
+        loop.call_soon_threadsafe(write_and_go_on)
 
     def work_again(self) -> None:
         """Let no write fail any more."""

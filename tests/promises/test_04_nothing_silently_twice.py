@@ -137,7 +137,7 @@ async def test_a_result_that_cannot_be_encoded_counts_as_finished_and_is_never_r
         for _ in range(2):
             with pytest.raises(midcourse.SessionEnded, match="The result of step 'make' cannot be journaled") as ended:
                 await session.result()
-            assert ended.value.code == "step_failed"
+            assert ended.value.code == "unencodable"
             resumed = await session.resume()
             await until(session, "session.failed", after=resumed.position)
         assert runs == 1

@@ -112,6 +112,9 @@ def check_command(command: AnyCommand) -> None:
             f"A command's id has 1 to {ID_LIMIT} characters; this one has {len(command.id)}.",
             field="id",
         )
+    for field in ("text", "reason", "by"):
+        if not isinstance(getattr(command, field, ""), str):
+            raise InvalidInput(f"{field} is {getattr(command, field)!r}; it is a text.", field=field)
     match command:
         case Redirect(text=text) if not text.strip():
             raise InvalidInput("A redirect needs an instruction: say in words what should change.", field="text")

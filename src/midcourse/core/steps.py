@@ -75,6 +75,7 @@ class AskRecord(msgspec.Struct, omit_defaults=True):
     """What became of the ask a step of the agent opened."""
 
     ask: AskId
+    prompt: str = ""
     end: str = ""
     value: Value = NOTHING
 
@@ -117,7 +118,7 @@ class StepLog(msgspec.Struct, omit_defaults=True):
                 record = self._open(event.step)
                 record.outcome, record.message, record.detail = "closed", event.message, event.truth
             case ev.AskOpened():
-                self.asks[event.step] = AskRecord(event.ask)
+                self.asks[event.step] = AskRecord(event.ask, event.prompt)
             case ev.AskAnswered():
                 record = self._asked(event.step, event.ask)
                 record.end, record.value = "answered", event.value
@@ -189,6 +190,22 @@ class StepLog(msgspec.Struct, omit_defaults=True):
             if ask.end == "withdrawn" or (ask.end == "expired" and step == self.failed):
                 del self.asks[step]
         self.failed = None
+
+
+def check_same_question(step: StepId, record: AskRecord, prompt: str) -> None:
+    """The ask in the journal and the one the agent makes now are the same question: an answer fits no other.
+
+    Raises:
+        Diverged: the prompts differ; the sentence shows both.
+    """
+    if record.prompt != prompt:
+        raise Diverged(
+            f"Ask '{step}' was journaled as {record.prompt!r} and is now {prompt!r}. An answer to the one is none to "
+            "the other: give the new ask a key of its own, or run the session with the old code.",
+            step=step,
+            journaled=record.prompt,
+            now=prompt,
+        )
 
 
 def check_same(step: StepId, record: StepRecord, digest: str, arguments: str) -> None:

@@ -1,6 +1,8 @@
 """The agent's own code as a task: started, taken down when it must, and how it ended."""
 
 import asyncio
+import logging
+import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import cast
@@ -36,6 +38,8 @@ class Failed:
     step: StepId | None = None
 
 
+log = logging.getLogger("midcourse")
+
 Ending = Returned | Failed | Interrupt
 
 
@@ -44,6 +48,7 @@ class AgentTask:
 
     def __init__(self, gate: Gate, *, cleanup: float, moved: Callable[[], None]) -> None:
         self.ending: Ending | None = None
+        self.error: BaseException | None = None
         self.overdue = False
         self._gate = gate
         self._cleanup = cleanup
@@ -79,6 +84,8 @@ class AgentTask:
             self.end_with(interrupt)
         except BaseException as error:  # noqa: BLE001 - stops and failures are told apart here, once
             if not (self._gate.torn and _is_stop(error)):
+                self.error = error
+                log.info("agent '%s' failed\n%s", name, _place(error))
                 self.end_with(_failure(name, error))
         finally:
             self._task = None
@@ -112,6 +119,11 @@ class AgentTask:
             self._moved()
 
 
+def _place(error: BaseException) -> str:
+    """The traceback, for the log: the journal keeps the sentence alone. Whatever it quotes can be written anywhere."""
+    return "".join(traceback.format_exception(error)).encode("utf-8", "backslashreplace").decode()
+
+
 def _is_stop(error: BaseException) -> bool:
     if isinstance(error, BaseExceptionGroup):
         return all(_is_stop(inner) for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions)
@@ -124,7 +136,9 @@ def _failure(name: str, error: BaseException) -> Failed:
         error = next((one for one in inner if not _is_stop(one)), inner[0])
     match error:
         case StepError():
-            return Failed(error.code, error.message, StepId(error.step))
+            # A result that could not be encoded is never tried again, so a resume does not mend it.
+            code = "unencodable" if error.kind == "Unencodable" else error.code
+            return Failed(code, error.message, StepId(error.step))
         case AskExpired(fields={"step": str(step)}):
             return Failed(error.code, error.message, StepId(step))
         case MidcourseError():

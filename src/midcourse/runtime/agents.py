@@ -2,9 +2,10 @@
 
 import hashlib
 import inspect
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar, get_args, overload
 
 from midcourse.core.events import Mode
 from midcourse.errors import InvalidInput
@@ -35,6 +36,7 @@ class Agent(Generic[T_co]):
         return self.function(run)
 
 
+log = logging.getLogger("midcourse")
 _registered: dict[str, Agent[object]] = {}
 
 
@@ -75,6 +77,12 @@ def agent(
                 f"'{getattr(one, '__name__', one)}' is not an async function. An agent is 'async def agent(run): …'.",
                 field="function",
             )
+        if mode not in get_args(Mode) or on_new_version not in get_args(OnNewVersion):
+            raise InvalidInput(
+                f"mode is {' or '.join(get_args(Mode))}, on_new_version is {' or '.join(get_args(OnNewVersion))}; "
+                f"they are {mode!r} and {on_new_version!r}.",
+                field="mode",
+            )
         made = Agent(
             name=name or one.__name__,
             function=one,
@@ -85,6 +93,9 @@ def agent(
             resumable="<locals>" not in one.__qualname__ and "<lambda>" not in one.__qualname__,
             on_new_version=on_new_version,
         )
+        other = _registered.get(made.name)
+        if other is not None and other.origin != made.origin:
+            log.warning("agent '%s' of %s takes the place of the one of %s", made.name, made.origin, other.origin)
         _registered[made.name] = made
         return made
 

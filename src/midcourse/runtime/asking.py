@@ -9,7 +9,8 @@ from midcourse.core import events as ev
 from midcourse.core.codec import Value, decode, encode, inline
 from midcourse.core.ids import StepId, ask_id
 from midcourse.core.session import Session, Status
-from midcourse.errors import AskExpired, Redirected
+from midcourse.core.steps import check_same_question
+from midcourse.errors import AskExpired, Diverged, InterruptRequested, Redirected
 from midcourse.ports.store import Store
 from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
@@ -35,15 +36,31 @@ class Question:
 class Asking:
     """The open questions of one session, on the agent's loop."""
 
-    def __init__(self, journal: Journal, gate: Gate, store: Store, *, moved: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        gate: Gate,
+        store: Store,
+        *,
+        moved: Callable[[], None],
+        diverged: Callable[[Diverged], None],
+    ) -> None:
         self._journal = journal
         self._gate = gate
         self._store = store
         self._moved = moved
+        self._diverged = diverged
 
     async def answer(self, question: Question) -> object:
         """The answer to ``question``, which is opened if it is not open yet."""
         log = self._journal.log
+        known = log.asks.get(question.id)
+        if known is not None and known.end in ("", "answered"):
+            try:
+                check_same_question(question.id, known, question.prompt)
+            except Diverged as error:
+                self._diverged(error)
+                raise InterruptRequested from error
         while True:
             record = log.asks.get(question.id)
             if record is None or (record.end == "superseded" and question.on_redirect == "again"):

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import AsyncIterator
+from typing import get_args
 
 from midcourse.core import commands as cmd
 from midcourse.core.commands import AnyCommand, check_command, encode_command
@@ -9,7 +10,7 @@ from midcourse.core.events import Recorded, SessionTaken
 from midcourse.core.fold import damaged_journal
 from midcourse.core.ids import Position, SessionId
 from midcourse.core.session import ENDED, Session, Status
-from midcourse.errors import Refused, StoreError
+from midcourse.errors import InvalidInput, Refused, StoreError
 from midcourse.ports.bus import Delta, Wake, Watch
 from midcourse.ports.store import InboxRow
 from midcourse.runtime.agents import Agent
@@ -40,6 +41,8 @@ class Control:
             InvalidInput: nobody could carry it out.
         """
         check_command(command)
+        if until not in get_args(Level):
+            raise InvalidInput(f"until is {until!r}; it is one of {', '.join(get_args(Level))}.", field="until")
         worker = self.worker
         owned = await worker.must_exist(session_id)
         stops = isinstance(command, cmd.Pause | cmd.Cancel | cmd.Halt)
@@ -48,7 +51,15 @@ class Control:
             driver.shut()  # the stop does not wait for the disk
         try:
             now = worker.clock.now()
-            row = await worker.store.put(session_id, command.id, encode_command(command), now)
+            content = encode_command(command)
+            row = await worker.store.put(session_id, command.id, content, now)
+            if row.content not in (content, b""):
+                raise Refused(
+                    f"Cannot {cmd.verb(command)} session '{session_id}': the command id '{command.id}' was used "
+                    "before, for something else (command_id_taken). Leave it out, or use a fresh one for each command.",
+                    code="command_id_taken",
+                    session_id=session_id,
+                )
             with worker.fanout.watching(session_id) as watcher:
                 deadline = worker.clock.monotonic() + wait
                 outcome = await self._outcome(session_id, row, watcher, min(wait, worker.settings.unreachable_after))
@@ -141,7 +152,7 @@ class Control:
             running = driver.running() if driver else tuple(call for call in running if call.step in session.running)
         session = await self.session(session_id) if status in ENDED else None
         return Reply(
-            level=_level(status, running),
+            level="decided" if until == "decided" else _level(status, running),
             status=status.value,
             session=session_id,
             durability=worker.store.durability,
@@ -211,15 +222,15 @@ class Control:
         owned = await self.worker.must_exist(session_id)
         return (await load(self.worker.store, owned.head)).state.session
 
-    async def ended(self, session_id: SessionId) -> Session:
-        """The session, once it has ended."""
+    async def ended(self, session_id: SessionId) -> tuple[Session, BaseException | None]:
+        """The session, once it has ended, and what its agent raised, if it ended here."""
         worker = self.worker
         while True:
             driver = worker.driver(session_id)
             if driver is None:
                 owned = await worker.must_exist(session_id)
                 if owned.head.status in ENDED:
-                    return await self.session(session_id)
+                    return await self.session(session_id), None
                 with worker.fanout.watching(session_id) as watcher:
                     await self._listen_to_owner(session_id, deltas=False)
                     await watcher.wait(0.5)
@@ -229,7 +240,7 @@ class Control:
                     await watcher.wait(5.0)
             # What a driver has let go of is durable as it stands in its fold.
             if driver.journal.broken is None and driver.journal.session.status in ENDED:
-                return driver.journal.session
+                return driver.journal.session, driver.error
 
     async def inspect(self, session_id: SessionId, at: int | None) -> Inspection:
         """The session as it was at a position, or as it is."""

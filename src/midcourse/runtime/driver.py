@@ -112,6 +112,11 @@ class Driver:
             return tuple(calls)
 
     @property
+    def error(self) -> BaseException | None:
+        """What the agent raised in this process, if that is how it ended: the journal keeps only its words."""
+        return self._task.error
+
+    @property
     def is_over(self) -> bool:
         """Whether nothing of the session is left in this process."""
         return self._over

@@ -123,9 +123,9 @@ async def _events_to(store: Store, session_id: SessionId, position: Position) ->
 def _checked(head: Head, at: int | None) -> Position:
     if at is None:
         return head.position
-    if not 1 <= at <= head.position:
+    if not isinstance(at, int) or not 1 <= at <= head.position:  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's
         raise InvalidInput(
-            f"Session '{head.id}' has positions 1 to {head.position}; {at} is none of them.",
+            f"Session '{head.id}' has positions 1 to {head.position}; {at!r} is none of them.",
             field="at",
             last=head.position,
         )

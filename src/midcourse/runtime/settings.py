@@ -1,6 +1,8 @@
 """The numbers a runtime can be given, with what each means."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+
+from midcourse.errors import InvalidInput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,3 +27,12 @@ class Settings:
     """Streamed pieces after which a durable segment is written."""
     segment_seconds: float = 0.25
     """Seconds after which a durable segment is written, however short."""
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            value = getattr(self, one.name)
+            least = 1 if one.name in ("max_running", "segment_tokens") else 0
+            if value is not None and not value >= least:
+                raise InvalidInput(f"{one.name} is {value}; it is a number, {least} or more.", field=one.name)
+        if self.poll == 0 or self.unreachable_after == 0:
+            raise InvalidInput("poll and unreachable_after are seconds above 0.", field="poll")

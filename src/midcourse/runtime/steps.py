@@ -67,7 +67,7 @@ class Steps:
         self._around = around
         self._moved = moved
         self._diverged = diverged
-        self._asking = Asking(journal, gate, around.store, moved=moved)
+        self._asking = Asking(journal, gate, around.store, moved=moved, diverged=diverged)
         self._streaming = Streaming(journal, gate, around)
         self._tending = Tending(journal, around, moved=moved)
         self._tasks: set[asyncio.Task[None]] = set()

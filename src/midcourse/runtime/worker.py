@@ -8,7 +8,6 @@ import asyncio
 import logging
 import threading
 from collections.abc import Coroutine, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -29,7 +28,7 @@ from midcourse.errors import (
 )
 from midcourse.ports.bus import Bus, Delta, Grown, Note, Wake, Watch
 from midcourse.ports.clock import Clock
-from midcourse.ports.store import Deciding, Owned, Store
+from midcourse.ports.store import Deciding, Head, Owned, Store
 from midcourse.runtime.admission import Admission
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.driver import Driver
@@ -39,6 +38,7 @@ from midcourse.runtime.loading import Loaded, load
 from midcourse.runtime.outcomes import encode_outcome, refusal
 from midcourse.runtime.settings import Settings
 from midcourse.runtime.surroundings import Surroundings, Tree
+from midcourse.runtime.threads import Threads
 from midcourse.runtime.turns import Turns
 from midcourse.runtime.watchdog import Watchdog
 
@@ -80,11 +80,12 @@ class Worker:
         self._given: dict[SessionId, Agent[object]] = {}
         self._broken: dict[SessionId, Epoch] = {}
         self._patience: dict[SessionId, float] = {}
+        self._missed: set[str] = set()
         self._try_again_at: dict[SessionId, float] = {}
         self._woken: set[SessionId] = set()
         self._looked_at = clock.monotonic()
         self._closing = False
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="midcourse-step")
+        self._threads = Threads(THREADS)
 
     # ---- life
 
@@ -128,14 +129,13 @@ class Worker:
         until = self.clock.now() + grace
         for driver in self.drivers():
             driver.drain(until)
-        patience = self.clock.monotonic() + grace + 2 * self.settings.cleanup
+        patience = self.clock.monotonic() + grace + self.settings.cleanup
         # Looked at, not waited for: drivers end by themselves, each in its own time.
         while any(not driver.is_over for driver in self.drivers()) and self.clock.monotonic() < patience:  # noqa: ASYNC110
             await asyncio.sleep(0.002)
         for driver in self.drivers():
             log.error("session %s: still running: %s", driver.id, ", ".join(call.name for call in driver.running()))
         self.bus.close()
-        self._threads.shutdown(wait=False, cancel_futures=True)
         await self.store.close()
 
     def driver(self, session_id: SessionId) -> Driver | None:
@@ -411,9 +411,25 @@ class Worker:
         statuses = [status.value for status in NEEDS_DRIVING]
         found = await self.store.unattended(statuses, self.clock.now(), limit=_SWEEP)
         needy = [owned.head.id for owned in found if self._can_help(owned)]
+        for owned in found:
+            self._name_missing_agent(owned.head)
         for start in range(0, len(needy), _AT_ONCE):
             batch = needy[start : start + _AT_ONCE]
             await asyncio.gather(*(self._carefully(self.attend(session_id)) for session_id in batch))
+
+    def _name_missing_agent(self, head: Head) -> None:
+        """Say once which agent is missing here, and nobody else drives it: a forgotten import would hang in silence."""
+        if head.agent in self.agents or head.id in self._given or head.agent in self._missed or head.parent:
+            return
+        if head.status in (Status.RUNNING, Status.QUEUED):
+            self._missed.add(head.agent)
+            log.warning(
+                "session %s is %s and nobody drives it: agent '%s' is not registered in this process. "
+                "Import the module that defines it, or start a program that does.",
+                head.id,
+                head.status,
+                head.agent,
+            )
 
     def _can_help(self, owned: Owned) -> bool:
         """A session that only needs its agent is left to a process that has it."""
