@@ -74,7 +74,10 @@ async def test_previews_are_replaced_by_segments_of_the_same_place(place: Place)
     """(step, attempt, offset): every token seen as a preview stands in the durable text, where it was said to be."""
     words = [f"word{number} " for number in range(500)]
 
+    watched = asyncio.Event()
+
     async def model() -> AsyncIterator[str]:
+        await watched.wait()
         for word in words:
             yield word
             await asyncio.sleep(0)
@@ -86,6 +89,7 @@ async def test_previews_are_replaced_by_segments_of_the_same_place(place: Place)
         previews: list[midcourse.Delta] = []
         segments: list[ev.SegmentWritten] = []
         async for seen in session.watch(deltas=True):
+            watched.set()
             if isinstance(seen, midcourse.Delta):
                 previews.append(seen)
             elif isinstance(seen.event, ev.SegmentWritten):
