@@ -20,7 +20,7 @@ from midcourse.core.codec import decode
 from midcourse.core.events import StepFinished, decode_record
 from midcourse.core.fold import Fold, Row, fold
 from midcourse.core.ids import CommandId, Position, SessionId
-from midcourse.core.session import Session
+from midcourse.core.session import ENDED
 from midcourse.errors import MidcourseError
 from midcourse.ports.store import Store
 from midcourse.runtime.loading import content_of
@@ -74,7 +74,7 @@ class End:
     pauses: int
     finished: tuple[str, ...]
     receipt: tuple[str, ...]
-    children: tuple[tuple[str, str], ...]
+    left_behind: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +290,7 @@ async def _left(folder: Path, commands: Iterable[str]) -> _Left:
             pauses=session.pauses,
             finished=tuple(sorted(_finished(rows))),
             receipt=tuple(sorted(line.step for line in session.receipt)),
-            children=tuple(sorted((one.id, one.status.value) for one in _children(folded.values()))),
+            left_behind=tuple(sorted(_left_behind(folded.values()))),
         )
         return _Left(end, {command: await _outcome(store, command) for command in commands})
 
@@ -309,8 +309,9 @@ async def _opened(folder: Path) -> AsyncGenerator[Store]:
         await store.close()
 
 
-def _children(folded: Iterable[Fold]) -> Iterator[Session]:
-    return (one.session for one in folded if one.session.parent is not None)
+def _left_behind(folded: Iterable[Fold]) -> Iterator[str]:
+    """Children that have not ended. One that a cancel came before was never born, which is no difference."""
+    return (one.session.id for one in folded if one.session.parent is not None and one.session.status not in ENDED)
 
 
 def _finished(rows: Iterable[Row]) -> Iterator[str]:
