@@ -5,6 +5,7 @@ import faulthandler
 import gc
 import importlib
 import os
+import subprocess
 import sys
 import threading
 from collections.abc import Generator
@@ -66,16 +67,18 @@ def main(arguments: list[str]) -> None:
     unknown = [name for name in arguments if name not in QUESTIONS]
     if unknown:
         sys.exit(f"No question {', '.join(unknown)}. There are: {', '.join(QUESTIONS)}.")
-    results: list[Result] = []
-    for name in arguments or QUESTIONS:
-        print(f"… {name}", flush=True)
-        gc.collect()  # what the question before left behind is not this one's
-        with limited(name):
-            answers: list[Result] = importlib.import_module(f"bench.{name}").answers()
-        save(answers, names())
-        results += answers
+    wanted = arguments or list(QUESTIONS)
+    if len(wanted) > 1:
+        for name in wanted:
+            # Each in a process of its own: what one leaves behind in memory is not the next one's.
+            subprocess.run([sys.executable, "-m", "bench", name], check=True)
+        return
+    (name,) = wanted
+    with limited(name):
+        answers: list[Result] = importlib.import_module(f"bench.{name}").answers()
+    save(answers, names())
     readme.write()
-    print(table(results))
+    print(f"{table(answers)}\n", flush=True)
 
 
 if __name__ == "__main__":

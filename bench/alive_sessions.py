@@ -18,7 +18,7 @@ SETTINGS: Final = midcourse.Settings(park_after=3600.0)
 
 
 @midcourse.agent
-async def asks(run: midcourse.Run) -> object:
+async def alive_asks(run: midcourse.Run) -> object:
     """One question to a person."""
     return await run.ask("May I?")
 
@@ -50,7 +50,7 @@ async def drive(path: str) -> None:
         handles: list[midcourse.SessionHandle[object]] = []
         for first in range(0, SESSIONS, AT_ONCE):
             numbers = range(first, first + AT_ONCE)
-            handles += await asyncio.gather(*(mc.start(asks, session_id=name(number)) for number in numbers))
+            handles += await asyncio.gather(*(mc.start(alive_asks, session_id=name(number)) for number in numbers))
         for handle in reversed(handles):
             while await handle.status() != "waiting":
                 await asyncio.sleep(0.01)

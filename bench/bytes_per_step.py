@@ -67,7 +67,7 @@ async def _compared(agent: midcourse.Agent[None], kind: str, *, judged: bool = T
 def answers() -> list[Result]:
     """The table's lines."""
     return ask(
-        lambda: _compared(loops.checkpointing, "`state`"),
-        lambda: _compared(loops.replaying, "`replay`"),
-        lambda: _compared(loops.remembering, "`state` with the whole history in it", judged=False),
+        lambda: _compared(loops.loop_checkpointing, "`state`"),
+        lambda: _compared(loops.loop_replaying, "`replay`"),
+        lambda: _compared(loops.loop_remembering, "`state` with the whole history in it", judged=False),
     )

@@ -15,7 +15,7 @@ taken: list[float] = []
 
 
 @midcourse.agent(mode="state")
-async def saves(run: midcourse.Run) -> None:
+async def checkpoint_saves(run: midcourse.Run) -> None:
     """A state of so many bytes, different each time."""
     lines = [f"line {number}: " + "x" * 85 for number in range(int(run.goal) // 100)]
     for number in range(REPEATS):
@@ -32,7 +32,7 @@ async def checkpoint(size: int, must: float | None, aim: float | None) -> list[R
     with folder() as path:
         commits = floors.commits_ms(path / "floor.db", size=size, repeats=REPEATS)
         async with midcourse.open(store_in(path)) as mc:
-            session = await mc.start(saves, str(size))
+            session = await mc.start(checkpoint_saves, str(size))
             await session.result()
     result = Result(
         QUESTION,

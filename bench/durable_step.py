@@ -31,8 +31,8 @@ def _result(case: str, ours: float, repeats: int, floor: float) -> Result:
 def answers() -> list[Result]:
     """The table's lines."""
     return ask(
-        lambda: durable_steps(loops.checkpointing, SHORT, "`state`"),
-        lambda: durable_steps(loops.checkpointing, LONG, "`state`"),
-        lambda: durable_steps(loops.replaying, LONG, "`replay`"),
-        lambda: durable_steps(loops.streaming, SHORT, "`state`, 100 streamed tokens"),
+        lambda: durable_steps(loops.loop_checkpointing, SHORT, "`state`"),
+        lambda: durable_steps(loops.loop_checkpointing, LONG, "`state`"),
+        lambda: durable_steps(loops.loop_replaying, LONG, "`replay`"),
+        lambda: durable_steps(loops.loop_streaming, SHORT, "`state`, 100 streamed tokens"),
     )

@@ -22,7 +22,7 @@ async def work() -> None:
 
 
 @midcourse.agent
-async def works(run: midcourse.Run) -> None:
+async def idle_works(run: midcourse.Run) -> None:
     """One long call."""
     await run.step("work", work)
 
@@ -31,7 +31,7 @@ async def hold(path: str, parked: str) -> None:
     """The child: 100 sessions, paused; then, if so wished, parked."""
     settings = midcourse.Settings(park_after=0.1 if parked == "parked" else 3600.0)
     async with midcourse.open(store_in(Path(path)), settings=settings, grace=0) as mc:
-        sessions = await asyncio.gather(*(mc.start(works) for _ in range(SESSIONS)))
+        sessions = await asyncio.gather(*(mc.start(idle_works) for _ in range(SESSIONS)))
         replies = await asyncio.gather(*(session.pause(grace=0, until="stopped") for session in sessions))
         assert all(reply.level == "stopped" for reply in replies)
         if parked == "parked":

@@ -21,7 +21,7 @@ async def tool(path: str) -> None:
 
 
 @midcourse.agent
-async def acts(run: midcourse.Run) -> None:
+async def recover_acts(run: midcourse.Run) -> None:
     """One effect after the other; its goal is the file they are done to."""
     while True:
         await run.step("act", tool, run.goal)
@@ -31,7 +31,7 @@ async def drive(path: str, begins: str) -> None:
     """A worker. The first one starts the session; the others find it."""
     async with midcourse.open(store_in(Path(path)), grace=0) as mc:
         if begins == "begins":
-            await mc.start(acts, str(Path(path) / "effects"))
+            await mc.start(recover_acts, str(Path(path) / "effects"))
         children.say(ready=True)
         await children.heard()
 

@@ -32,7 +32,7 @@ async def tool(number: int) -> str:
 
 
 @midcourse.agent
-async def replaying(run: midcourse.Run) -> None:
+async def loop_replaying(run: midcourse.Run) -> None:
     """Starts at its top after a crash, so it takes no checkpoints."""
     for number in range(int(run.goal)):
         start = time.perf_counter()
@@ -42,7 +42,7 @@ async def replaying(run: midcourse.Run) -> None:
 
 
 @midcourse.agent(mode="state")
-async def checkpointing(run: midcourse.Run) -> None:
+async def loop_checkpointing(run: midcourse.Run) -> None:
     """Starts from its last checkpoint; its state is small."""
     for number in range(run.state.get("done", 0), int(run.goal)):
         start = time.perf_counter()
@@ -55,7 +55,7 @@ async def checkpointing(run: midcourse.Run) -> None:
 
 
 @midcourse.agent(mode="state")
-async def streaming(run: midcourse.Run) -> None:
+async def loop_streaming(run: midcourse.Run) -> None:
     """The same, with a model that streams."""
     for number in range(run.state.get("done", 0), int(run.goal)):
         start = time.perf_counter()
@@ -68,7 +68,7 @@ async def streaming(run: midcourse.Run) -> None:
 
 
 @midcourse.agent(mode="state")
-async def remembering(run: midcourse.Run) -> None:
+async def loop_remembering(run: midcourse.Run) -> None:
     """The same, with the whole conversation in its state."""
     history: list[str] = run.state.setdefault("history", [])
     for number in range(len(history) // 2, int(run.goal)):

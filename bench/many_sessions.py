@@ -22,7 +22,7 @@ async def tool(number: int) -> int:
 
 
 @midcourse.agent
-async def five_steps(run: midcourse.Run) -> int:
+async def many_five_steps(run: midcourse.Run) -> int:
     """Five tool calls in a row."""
     total = 0
     for number in range(STEPS):
@@ -39,7 +39,7 @@ async def thousand() -> list[Result]:
             floor.append(await floors.group_commit_s(path / "floor.db", sessions=SESSIONS, steps=STEPS, pause=TOOL))
             async with midcourse.open(store_in(path)) as mc:
                 start = time.perf_counter()
-                sessions = await asyncio.gather(*(mc.start(five_steps, "bench") for _ in range(SESSIONS)))
+                sessions = await asyncio.gather(*(mc.start(many_five_steps, "bench") for _ in range(SESSIONS)))
                 results = await asyncio.gather(*(session.result() for session in sessions))
                 ours.append(time.perf_counter() - start)
                 assert results == [10] * SESSIONS

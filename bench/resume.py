@@ -39,19 +39,19 @@ async def tool(number: int) -> str:
 
 
 @midcourse.agent
-async def calls(run: midcourse.Run) -> None:
+async def resume_calls(run: midcourse.Run) -> None:
     """One tool call that does not end."""
     await run.step("wait", wait_for_abort)
 
 
 @midcourse.agent
-async def speaks(run: midcourse.Run) -> None:
+async def resume_speaks(run: midcourse.Run) -> None:
     """One model call that does not end."""
     await run.stream("speak", speak_and_wait)
 
 
 @midcourse.agent
-async def replaying(run: midcourse.Run) -> None:
+async def resume_replaying(run: midcourse.Run) -> None:
     """So many steps, and then one that does not end."""
     for number in range(int(run.goal)):
         await run.step("act", tool, number)
@@ -59,7 +59,7 @@ async def replaying(run: midcourse.Run) -> None:
 
 
 @midcourse.agent(mode="state")
-async def checkpointing(run: midcourse.Run) -> None:
+async def resume_checkpointing(run: midcourse.Run) -> None:
     """The same, from checkpoint to checkpoint; the last is as far back as it can be."""
     for number in range(run.state.get("done", 0), int(run.goal)):
         await run.step("act", tool, number)
@@ -157,10 +157,10 @@ async def opening() -> list[Result]:
 
 def answers() -> list[Result]:
     """The table's lines."""
-    modes = ((checkpointing, "state"), (replaying, "replay"))
+    modes = ((resume_checkpointing, "state"), (resume_replaying, "replay"))
     return ask(
-        lambda: warm(speaks, "→ the model's first word", 1),
-        lambda: warm(calls, "→ the tool begins", 2),
+        lambda: warm(resume_speaks, "→ the model's first word", 1),
+        lambda: warm(resume_calls, "→ the tool begins", 2),
         *(
             lambda agent=agent, kind=kind, length=length, must=must, aim=aim: cold(agent, kind, length, must, aim)
             for agent, kind in modes

@@ -30,7 +30,7 @@ async def tell_the_time() -> AsyncIterator[str]:
 
 
 @midcourse.agent
-async def streams(run: midcourse.Run) -> None:
+async def segment_streams(run: midcourse.Run) -> None:
     """Waits until it is watched, then streams."""
     await run.ask("Is somebody watching?")
     await run.stream("speak", tell_the_time)
@@ -73,7 +73,7 @@ async def drive(path: str) -> None:
     """The child: streams here, and is watched from elsewhere."""
     timed = Timed(await open_store(store_in(Path(path))))
     async with midcourse.open(cast("Store", timed), settings=SETTINGS) as mc:
-        session = await mc.start(streams, session_id=SESSION)
+        session = await mc.start(segment_streams, session_id=SESSION)
         children.say(ready=True)
         await children.heard()
         await session.answer("yes")
@@ -87,7 +87,7 @@ async def in_process() -> list[Result]:
     with folder() as path:
         timed = Timed(await open_store(store_in(path)))
         async with midcourse.open(cast("Store", timed), settings=SETTINGS) as mc:
-            session = await mc.start(streams)
+            session = await mc.start(segment_streams)
             watching = asyncio.create_task(watch(session))
             await asyncio.sleep(0.1)
             await session.answer("yes")

@@ -21,13 +21,13 @@ CLICKED: Final = "sess_clicked"
 
 
 @midcourse.agent
-async def acts(run: midcourse.Run) -> None:
+async def stop_acts(run: midcourse.Run) -> None:
     """One call that does things until it is aborted; its goal is the file they are done to."""
     await run.step("act", effects.go_on, run.goal)
 
 
 @midcourse.agent
-async def works(run: midcourse.Run) -> None:
+async def stop_works(run: midcourse.Run) -> None:
     """One call after the other."""
     while True:
         await run.step("work", floors.work)
@@ -35,8 +35,8 @@ async def works(run: midcourse.Run) -> None:
 
 async def start_sessions(mc: midcourse.Midcourse, number: int, path: Path) -> None:
     """All of them, running."""
-    await mc.start(acts, str(path), session_id=CLICKED)
-    await asyncio.gather(*(mc.start(works) for _ in range(number - 1)))
+    await mc.start(stop_acts, str(path), session_id=CLICKED)
+    await asyncio.gather(*(mc.start(stop_works) for _ in range(number - 1)))
     await asyncio.sleep(1.0)  # until their calls have spread
 
 

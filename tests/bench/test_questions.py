@@ -4,11 +4,12 @@ import importlib
 import inspect
 import pkgutil
 from types import ModuleType
-from typing import Final
+from typing import Final, cast
 
 import pytest
 
 import bench
+import midcourse
 from bench import readme
 from bench.__main__ import QUESTIONS, names
 from bench.harness import Result, cells, percentile, saved, table, versions
@@ -51,6 +52,18 @@ def test_a_question_asks_in_its_docstring_and_answers_with_results(question: str
 
 def test_no_two_questions_have_the_same_name() -> None:
     assert len(set(names())) == len(QUESTIONS)
+
+
+def test_no_two_agents_of_the_bench_have_the_same_name() -> None:
+    """All questions run in one process, where a cold resume finds its agent by name."""
+    found: dict[str, set[str]] = {}
+    for module in pkgutil.iter_modules(bench.__path__):
+        for value in vars(module_of(module.name)).values():
+            if isinstance(value, midcourse.Agent):
+                one = cast("midcourse.Agent[object]", value)
+                found.setdefault(one.name, set()).add(one.origin)
+    assert {name: origins for name, origins in found.items() if len(origins) > 1} == {}
+    assert found
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
