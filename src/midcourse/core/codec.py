@@ -41,7 +41,7 @@ _SECRET_TEXT: Final = re.compile(
 )
 
 
-class Value(msgspec.Struct, frozen=True, omit_defaults=True):
+class Value(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     """A user's value as it stands in an event: inline, or a reference to a blob. Neither set means ``None``."""
 
     raw: msgspec.Raw = msgspec.Raw(b"null")
@@ -49,7 +49,7 @@ class Value(msgspec.Struct, frozen=True, omit_defaults=True):
     size: int = 0
 
 
-class Blob(msgspec.Struct, frozen=True):
+class Blob(msgspec.Struct, gc=False, frozen=True):
     """Bytes addressed by their digest."""
 
     digest: str

@@ -19,7 +19,7 @@ ID_LIMIT: Final = 200
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
-class Command(msgspec.Struct, frozen=True, kw_only=True, tag_field="command", omit_defaults=True):
+class Command(msgspec.Struct, gc=False, frozen=True, kw_only=True, tag_field="command", omit_defaults=True):
     """A wish with an id that is unique for the session's life, and who wished it."""
 
     id: CommandId

@@ -22,7 +22,7 @@ PlanStatus = Literal["queued", "running", "done", "interrupted"]
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
-class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
+class Event(msgspec.Struct, gc=False, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
     """A fact about one session."""
 
 
@@ -103,7 +103,7 @@ class CancelRequested(Event, tag="session.cancel_requested@1"):
     reason: str = ""
 
 
-class ReceiptLine(msgspec.Struct, frozen=True, omit_defaults=True):
+class ReceiptLine(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     """What became of one call: it ``ended`` by itself or by the abort, or nobody can say (``unknown``)."""
 
     step: StepId
@@ -310,7 +310,7 @@ class ValueDrawn(Event, tag="value.drawn@1"):
     value: Value
 
 
-class PlanItem(msgspec.Struct, frozen=True, omit_defaults=True):
+class PlanItem(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     """One line of the plan people see."""
 
     title: str
@@ -373,14 +373,14 @@ AnyEvent = (
 )
 
 
-class Record(msgspec.Struct, frozen=True):
+class Record(msgspec.Struct, gc=False, frozen=True):
     """An event and when it was journaled (seconds since 1970): what one row of a journal says."""
 
     at: float
     event: AnyEvent
 
 
-class Recorded(msgspec.Struct, frozen=True):
+class Recorded(msgspec.Struct, gc=False, frozen=True):
     """A record at its place in the journal; ``position`` is the event's id."""
 
     position: Position

@@ -107,7 +107,7 @@ ALLOWED_IN: Final[Mapping[type[ev.Event], frozenset[Status]]] = {
 """Where an event that changes no status may happen."""
 
 
-class OpenCall(msgspec.Struct, frozen=True, omit_defaults=True):
+class OpenCall(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     """An attempt at a step that has begun and has not ended. ``lost``: the process it ran in is gone."""
 
     step: StepId
@@ -120,7 +120,7 @@ class OpenCall(msgspec.Struct, frozen=True, omit_defaults=True):
     redirected: int | None = None
 
 
-class OpenAsk(msgspec.Struct, frozen=True, omit_defaults=True):
+class OpenAsk(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     """A question to a person that can still be answered."""
 
     id: AskId
@@ -133,7 +133,7 @@ class OpenAsk(msgspec.Struct, frozen=True, omit_defaults=True):
     default: Value | None = None
 
 
-class ChildAsk(msgspec.Struct, frozen=True):
+class ChildAsk(msgspec.Struct, gc=False, frozen=True):
     """An open ask of a child: answer it as ``child/ask``."""
 
     child: SessionId
@@ -143,7 +143,7 @@ class ChildAsk(msgspec.Struct, frozen=True):
     since: float
 
 
-class Message(msgspec.Struct, frozen=True, omit_defaults=True):
+class Message(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     """What a person told the session: its goal, a redirect, or the message that opened a turn."""
 
     text: str
@@ -154,7 +154,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     grace: float | None = None
 
 
-class StandingPause(msgspec.Struct, frozen=True, omit_defaults=True):
+class StandingPause(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     """The pause that stands, and the status it came from."""
 
     id: PauseId
@@ -165,7 +165,7 @@ class StandingPause(msgspec.Struct, frozen=True, omit_defaults=True):
     grace: float | None = None
 
 
-class StandingCancel(msgspec.Struct, frozen=True, omit_defaults=True):
+class StandingCancel(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     """The cancel under way. ``in_flight`` are the calls, by name, that were open when it came: its receipt's lines."""
 
     by: str
@@ -175,7 +175,7 @@ class StandingCancel(msgspec.Struct, frozen=True, omit_defaults=True):
     in_flight: Mapping[StepId, str] = {}
 
 
-class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
+class Failure(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     """Why a session failed, and which step a resume tries again."""
 
     code: str
@@ -183,7 +183,7 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     step: StepId | None = None
 
 
-class Session(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
     """A session as its journal tells it, up to ``position``."""
 
     id: SessionId

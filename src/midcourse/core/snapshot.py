@@ -13,13 +13,13 @@ from midcourse.errors import Damaged
 SIZE_LIMIT: Final = 1024 * 1024
 """A snapshot above this moves its larger values into blobs."""
 TOOL_CALLS_LIMIT: Final = 1_000
-"""At most so many finished steps lie between two snapshots."""
+"""At most so many finished steps lie between two snapshots, while one is small enough to be written that often."""
 FORMAT: Final = 1
 """Raised whenever a session or a step log is folded otherwise than before: older snapshots are then rebuilt."""
 _SMALLEST_BLOB: Final = 1024
 
 
-class Snapshot(msgspec.Struct, frozen=True):
+class Snapshot(msgspec.Struct, gc=False, frozen=True):
     """A session and its step log at ``position``; ``digest`` is the journal's running digest there."""
 
     position: Position
@@ -77,6 +77,9 @@ def decode_snapshot(content: bytes) -> Snapshot:
 def is_due(*, grown: int, last_size: int, steps_since: int) -> bool:
     """Whether the journal since the last snapshot has grown enough to pay for a new one.
 
-    Writing one when the journal has grown by its size keeps the cost per step constant, however long the session.
+    Writing one when the journal has grown by its size keeps the cost per step constant, however long the session. A
+    large one every so many steps would not: the whole history again and again grows with the square of the steps.
     """
-    return grown >= max(last_size, BLOB_LIMIT) or steps_since >= TOOL_CALLS_LIMIT
+    if grown >= max(last_size, BLOB_LIMIT):
+        return True
+    return steps_since >= TOOL_CALLS_LIMIT and last_size <= SIZE_LIMIT

@@ -38,7 +38,7 @@ def check_name(name: str) -> None:
         )
 
 
-class StepRecord(msgspec.Struct, omit_defaults=True):
+class StepRecord(msgspec.Struct, gc=False, omit_defaults=True):
     """What the journal knows of one step of the scope."""
 
     name: str
@@ -71,7 +71,7 @@ class StepRecord(msgspec.Struct, omit_defaults=True):
         self.length = offset + len(text)
 
 
-class AskRecord(msgspec.Struct, omit_defaults=True):
+class AskRecord(msgspec.Struct, gc=False, omit_defaults=True):
     """What became of the ask a step of the agent opened."""
 
     ask: AskId
@@ -80,7 +80,7 @@ class AskRecord(msgspec.Struct, omit_defaults=True):
     value: Value = NOTHING
 
 
-class StepLog(msgspec.Struct, omit_defaults=True):
+class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
     """The steps, asks and drawn values of the current scope, and the state its checkpoint saved."""
 
     state: Value = NOTHING

@@ -8,14 +8,14 @@ import msgspec
 from midcourse.core.ids import SessionId
 
 
-class Wake(msgspec.Struct, frozen=True, tag="wake"):
+class Wake(msgspec.Struct, gc=False, frozen=True, tag="wake"):
     """A command lies in the inbox of a session you own. Tell ``reply_to`` once it is decided."""
 
     session: SessionId
     reply_to: str = ""
 
 
-class Watch(msgspec.Struct, frozen=True, tag="watch"):
+class Watch(msgspec.Struct, gc=False, frozen=True, tag="watch"):
     """Tell ``reply_to`` for a while whenever the session's journal grows, and its previews if it wants them."""
 
     session: SessionId
@@ -23,13 +23,13 @@ class Watch(msgspec.Struct, frozen=True, tag="watch"):
     deltas: bool = False
 
 
-class Grown(msgspec.Struct, frozen=True, tag="grown"):
+class Grown(msgspec.Struct, gc=False, frozen=True, tag="grown"):
     """The session's journal has grown, or a command to it was decided."""
 
     session: SessionId
 
 
-class Delta(msgspec.Struct, frozen=True, tag="delta"):
+class Delta(msgspec.Struct, gc=False, frozen=True, tag="delta"):
     """A preview of streamed text that is not durable yet; the segment with the same place replaces it."""
 
     session: SessionId

@@ -13,7 +13,7 @@ Durability = Literal["nothing", "process", "power"]
 """What an acknowledged write survives: the store's own end, the process being killed, the power failing."""
 
 
-class Head(msgspec.Struct, frozen=True, kw_only=True):
+class Head(msgspec.Struct, gc=False, frozen=True, kw_only=True):
     """What lists and sweeps need of a session without reading its journal. Written with every append."""
 
     id: SessionId
@@ -32,7 +32,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     parent: SessionId | None = None
 
 
-class Owned(msgspec.Struct, frozen=True, kw_only=True):
+class Owned(msgspec.Struct, gc=False, frozen=True, kw_only=True):
     """A head, who owns the session, and under which epoch. ``owner`` None: nobody. ``alive``: its process lives.
 
     ``address`` is where a live owner is woken; ``pending``: a command is undecided.
@@ -46,7 +46,7 @@ class Owned(msgspec.Struct, frozen=True, kw_only=True):
     pending: bool = False
 
 
-class InboxRow(msgspec.Struct, frozen=True, kw_only=True):
+class InboxRow(msgspec.Struct, gc=False, frozen=True, kw_only=True):
     """A command in an inbox. ``content`` is the command; ``outcome`` is None until it is decided."""
 
     seq: int
@@ -56,7 +56,7 @@ class InboxRow(msgspec.Struct, frozen=True, kw_only=True):
     outcome: bytes | None = None
 
 
-class Deciding(msgspec.Struct, frozen=True):
+class Deciding(msgspec.Struct, gc=False, frozen=True):
     """The inbox row an append decides, and what to tell whoever put it."""
 
     id: CommandId

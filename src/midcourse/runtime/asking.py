@@ -1,9 +1,8 @@
 """The asks of an agent: opened once, waited for however long it takes, found again after a resume."""
 
-import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 from midcourse.core import events as ev
 from midcourse.core.codec import Value, decode, encode, inline
@@ -30,7 +29,6 @@ class Question:
     expires_at: float | None = None
     default: Value | None = None
     on_redirect: OnRedirect = "again"
-    waiter: "asyncio.Future[Any]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
 class Asking:

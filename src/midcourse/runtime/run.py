@@ -151,7 +151,9 @@ class Run:
             kind=kind,
             digest=digest_of(spelled),
             arguments=preview(spelled),
-            body=_bound(body, arguments),
+            body=body,
+            given=arguments,
+            is_async=inspect.iscoroutinefunction(body),
             returns=_return_type(body) if kind == "tool" else Any,
             on_redirect=on_redirect,
             on_cut=on_cut,
@@ -161,7 +163,7 @@ class Run:
     async def _wait(self, identity: StepId, wanted: Step | Question) -> object:
         self._open.add(identity)
         try:
-            return await self._steps.submit(wanted)
+            return await self._steps.perform(wanted)
         finally:
             self._open.discard(identity)
             self._touch_driver()
@@ -390,17 +392,6 @@ class Plan:
 
     def _tell(self) -> None:
         self._run._tell("plans", ev.PlanChanged(items=tuple(self._items)))  # noqa: SLF001 - its own run  # pyright: ignore[reportPrivateUsage]
-
-
-def _bound(body: Callable[..., object], arguments: tuple[object, ...]) -> Callable[[], object]:
-    """The body with its arguments, still recognisable as async if it is."""
-    if inspect.iscoroutinefunction(body):
-
-        async def bound() -> object:
-            return await body(*arguments)
-
-        return bound
-    return lambda: body(*arguments)
 
 
 def _return_type(body: Callable[..., object]) -> Any:

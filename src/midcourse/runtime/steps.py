@@ -8,8 +8,8 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
-from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from dataclasses import dataclass
+from typing import Any, Final, Literal, cast
 
 from midcourse.core import events as ev
 from midcourse.core.codec import NOTHING, Value, decode, encode, value_of
@@ -29,25 +29,32 @@ from midcourse.runtime.tending import Tending
 from midcourse.runtime.watchdog import task_name
 
 OnCut = Literal["regenerate", "continue"]
+AT_ONCE: Final = 100
+"""Finished steps given back in a row, before others have their turn."""
 MAY_HAVE_HAPPENED = "interrupted by a redirect; it may have happened"
 CUT_BY_REDIRECT = "the stream was cut by a redirect; its text is kept"
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Step:
-    """What the agent asked for, and the future it waits on."""
+    """What the agent asked for."""
 
     id: StepId
     name: str
     kind: ev.StepKind
     digest: str
     arguments: str
-    body: Callable[[], object]
+    body: Callable[..., object]
+    given: tuple[object, ...] = ()
+    is_async: bool = False
     child: "tuple[Agent[object], str] | None" = None
     returns: Any = Any
     on_redirect: OnRedirect = "again"
     on_cut: OnCut = "regenerate"
-    waiter: "asyncio.Future[Any]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+    def call(self) -> object:
+        """Call the body with what it was given."""
+        return self.body(*self.given)
 
 
 class Steps:
@@ -72,20 +79,39 @@ class Steps:
         self._tending = Tending(journal, around, moved=moved)
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiters: dict[StepId, list[asyncio.Future[Any]]] = {}
+        self._recalled = 0
 
-    def submit(self, wanted: Step | Question) -> "asyncio.Future[Any]":
-        """Perform it in a task of the driver; the future is for the agent to wait on."""
+    async def perform(self, wanted: Step | Question) -> object:
+        """What the journal knows of it; or else what comes of doing it, in a task of the driver."""
+        if isinstance(wanted, Step):
+            record = self._journal.log.steps.get(wanted.id)
+            if (
+                record is not None
+                and record.outcome == "finished"
+                and record.digest == wanted.digest
+                and not record.value.blob
+            ):
+                # Most of a replay is this: no task, no future, and everybody else's turn now and then.
+                self._recalled += 1
+                if self._recalled % AT_ONCE == 0:
+                    await asyncio.sleep(0)
+                return record.text if record.streamed else decode(record.value.raw, wanted.returns)
+        return await self._submit(wanted)
+
+    def _submit(self, wanted: Step | Question) -> "asyncio.Future[Any]":
+        """Do it in a task of the driver; the future is for the agent to wait on."""
+        waiter: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if wanted.id in self._waiters:
             # The agent had given up waiting, and asks for it again while it is under way: it is the same call.
-            self._waiters[wanted.id].append(wanted.waiter)
-            return wanted.waiter
-        self._waiters[wanted.id] = [wanted.waiter]
+            self._waiters[wanted.id].append(waiter)
+            return waiter
+        self._waiters[wanted.id] = [waiter]
         perform = self._perform(wanted) if isinstance(wanted, Step) else self._asking.answer(wanted)
         name = task_name(self._journal.session.id, f"step {wanted.id}")
         task = asyncio.get_running_loop().create_task(self._deliver(wanted.id, perform), name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return wanted.waiter
+        return waiter
 
     async def _deliver(self, identity: StepId, perform: Awaitable[object]) -> None:
         try:
@@ -195,11 +221,11 @@ class Steps:
         ended = Ended()
         try:
             if step.kind == "model":
-                await self._streaming.read(step.body, call, ended)
+                await self._streaming.read(step.call, call, ended)
             elif step.child is not None:
                 await self._tending.until_ended(call, ended, *step.child)
             else:
-                result = await self._invoke(step.body, call)
+                result = await self._invoke(step, call)
                 ended.content = encode(result, what=f"The result of step '{step.name}'")
         except asyncio.CancelledError:
             if not call.stopped:
@@ -217,13 +243,13 @@ class Steps:
             task.uncancel()
         return ended
 
-    async def _invoke(self, body: Callable[[], object], call: Call) -> object:
-        if inspect.iscoroutinefunction(body):
-            return await body()
+    async def _invoke(self, step: Step, call: Call) -> object:
+        if step.is_async:
+            return await cast("Awaitable[object]", step.call())
         call.in_thread = True
         try:
             loop = asyncio.get_running_loop()
-            result = await asyncio.shield(loop.run_in_executor(self._around.threads, copy_context().run, body))
+            result = await asyncio.shield(loop.run_in_executor(self._around.threads, copy_context().run, step.call))
         finally:
             call.in_thread = False
         return await result if inspect.isawaitable(result) else result

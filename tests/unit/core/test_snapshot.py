@@ -117,8 +117,13 @@ def test_a_snapshot_is_due_when_the_journal_has_grown_by_its_size() -> None:
 
 
 def test_a_snapshot_is_due_at_the_latest_after_a_thousand_steps() -> None:
-    assert not is_due(grown=0, last_size=10**9, steps_since=TOOL_CALLS_LIMIT - 1)
-    assert is_due(grown=0, last_size=10**9, steps_since=TOOL_CALLS_LIMIT)
+    assert not is_due(grown=0, last_size=SIZE_LIMIT, steps_since=TOOL_CALLS_LIMIT - 1)
+    assert is_due(grown=0, last_size=SIZE_LIMIT, steps_since=TOOL_CALLS_LIMIT)
+
+
+def test_a_snapshot_of_a_megabyte_is_written_by_growth_alone() -> None:
+    assert not is_due(grown=SIZE_LIMIT, last_size=SIZE_LIMIT + 1, steps_since=100 * TOOL_CALLS_LIMIT)
+    assert is_due(grown=SIZE_LIMIT + 1, last_size=SIZE_LIMIT + 1, steps_since=1)
 
 
 def test_snapshots_written_when_due_cost_at_most_twice_the_journal() -> None:

@@ -1,6 +1,7 @@
 """Rows to values and back, with their seals: whatever does not match its seal is never followed."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -41,6 +42,7 @@ def encode_head(head: Head) -> EncodedHead:
     return EncodedHead(head, content, checksum(content))
 
 
+@lru_cache(maxsize=10_000)
 def owner_seal(session_id: SessionId, epoch: int, owner: str | None) -> bytes:
     """The seal over who owns a session."""
     return checksum(session_id.encode(), b"%d" % epoch, b"" if owner is None else b"+" + owner.encode())
