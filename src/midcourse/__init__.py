@@ -3,7 +3,8 @@
 from midcourse._version import __version__
 from midcourse.api import Midcourse, SessionHandle, open
 from midcourse.core import events
-from midcourse.core.events import Recorded
+from midcourse.core.audit import Audited, AuditEntry
+from midcourse.core.events import ReceiptLine, Recorded
 from midcourse.core.receipt import Receipt
 from midcourse.core.session import Message, Session, Status
 from midcourse.errors import (
@@ -21,6 +22,7 @@ from midcourse.errors import (
     SessionNotFound,
     StepError,
     StoreError,
+    ToolUnavailable,
     Unencodable,
 )
 from midcourse.ports.bus import Delta
@@ -31,14 +33,18 @@ from midcourse.runtime.outcomes import Reply
 from midcourse.runtime.run import Run
 from midcourse.runtime.settings import Settings
 from midcourse.runtime.streaming import StreamEnd
+from midcourse.runtime.tools import Happened, Tool, tool
 
 __all__ = [
     "Agent",
     "AgentUnavailable",
     "AskExpired",
+    "AuditEntry",
+    "Audited",
     "Damaged",
     "Delta",
     "Diverged",
+    "Happened",
     "Inspection",
     "Interrupt",
     "InvalidInput",
@@ -47,6 +53,7 @@ __all__ = [
     "MidcourseError",
     "MisusedRun",
     "Receipt",
+    "ReceiptLine",
     "Recorded",
     "Redirected",
     "Refused",
@@ -62,10 +69,13 @@ __all__ = [
     "StepError",
     "StoreError",
     "StreamEnd",
+    "Tool",
+    "ToolUnavailable",
     "Unencodable",
     "__version__",
     "agent",
     "current_call",
     "events",
     "open",
+    "tool",
 ]

@@ -3,22 +3,25 @@
 import asyncio
 import math
 import signal
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Generic, Literal, TypeVar, overload
+from typing import Any, Generic, Literal, TypeVar, get_args, overload
 
 from midcourse.core import commands as cmd
+from midcourse.core.audit import Audited
 from midcourse.core.codec import decode, encode, inline
+from midcourse.core.effects import UndoChoice
 from midcourse.core.events import Level as RedirectLevel
 from midcourse.core.events import Recorded
 from midcourse.core.ids import AskId, CommandId, PauseId, Position, SessionId
-from midcourse.core.receipt import Receipt, receipt_of
+from midcourse.core.receipt import Ledger, Receipt
 from midcourse.core.session import Session, Status
 from midcourse.errors import AgentUnavailable, InvalidInput, SessionEnded
 from midcourse.ports.bus import Delta
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Durability, Head, Store
 from midcourse.runtime.agents import Agent
+from midcourse.runtime.auditing import read_audit
 from midcourse.runtime.control import Control
 from midcourse.runtime.history import Inspection
 from midcourse.runtime.loading import content_of
@@ -111,16 +114,42 @@ class SessionHandle(Generic[T_co]):
         reason: str = "",
         *,
         grace: float = 2.0,
+        undo: UndoChoice = "in-flight",
         until: Level = "stopping",
         wait: float = 10.0,
         by: str = "local",
         command_id: str | None = None,
     ) -> Reply:
-        """End the session. Calls in flight may go on for ``grace`` seconds; the receipt says what became of each."""
+        """End the session. Calls in flight may go on for ``grace`` seconds; the receipt says what became of each effect.
+
+        ``undo``: roll back what is ``in-flight`` and let go of what is held; ``all`` also what had finished, newest
+        first, children first; ``none`` only stops. :meth:`preview` tells beforehand what each would do.
+        """
         command = cmd.Cancel(
-            id=self._command_id(command_id), by=by, reason=reason, grace=_FOREVER if grace == math.inf else grace
+            id=self._command_id(command_id),
+            by=by,
+            reason=reason,
+            grace=_FOREVER if grace == math.inf else grace,
+            undo=undo,
         )
         return await self._control.send(self.id, command, until=until, wait=wait)
+
+    async def undo(
+        self, reason: str = "", *, wait: float = 60.0, by: str = "local", command_id: str | None = None
+    ) -> Receipt:
+        """Roll back every effect of a session that has ended, newest first, as far as it can be.
+
+        The receipt is provisional if it takes longer than ``wait`` seconds; it goes on all the same.
+        """
+        command = cmd.Undo(id=self._command_id(command_id), by=by, reason=reason)
+        await self._control.send(self.id, command, until="decided", wait=wait)
+        await self._control.undone(self.id, wait)
+        return await self.receipt()
+
+    async def preview(self) -> Mapping[UndoChoice, Receipt]:
+        """What a cancel would make of each effect, by its ``undo``, if all goes well. Nothing is changed."""
+        ledger = await self._ledger()
+        return {choice: ledger.preview(choice) for choice in get_args(UndoChoice)}
 
     async def answer(
         self,
@@ -216,9 +245,14 @@ class SessionHandle(Generic[T_co]):
         return SessionHandle(new, self._worker, self._control)
 
     async def receipt(self) -> Receipt:
-        """What became of each call that ever began: ended, or unknown."""
-        events = [event.event async for event in self._until_now()]
-        return receipt_of(events)
+        """What became of each effect: undone, kept, cannot be undone, …, unknown. Print it for a table."""
+        return (await self._ledger()).receipt
+
+    async def _ledger(self) -> Ledger:
+        ledger = Ledger()
+        async for record in self._until_now():
+            ledger.apply(record)
+        return ledger
 
     async def _until_now(self) -> AsyncIterator[Recorded]:
         position = (await self.state()).position
@@ -300,6 +334,18 @@ class Midcourse:
                 field="status",
             )
         return await self._worker.store.heads(statuses=tuple(status), agent=agent, limit=limit, before=before)
+
+    async def audit(self, after: int = 0, limit: int = 100) -> Sequence[Audited]:
+        """Who wished or did what to which session, over all sessions, oldest first. Page on with the last ``seq`` seen.
+
+        Raises:
+            Damaged: an entry was changed, removed or put in between; the sentence names it.
+        """
+        if not 0 <= after < 2**63:
+            raise InvalidInput(f"after is {after}; it is the seq of the last entry seen, or 0.", field="after")
+        if not 0 < limit <= 1000:
+            raise InvalidInput(f"limit is {limit}; it is a number from 1 to 1000.", field="limit")
+        return await read_audit(self._worker.store, after, limit)
 
     async def work(self, grace: float = 10.0) -> None:
         """Drive sessions until SIGTERM or SIGINT, then drain: take nothing new, let each go at its next safe point.

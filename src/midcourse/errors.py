@@ -71,6 +71,12 @@ class AgentUnavailable(MidcourseError):
     code = "agent_unavailable"
 
 
+class ToolUnavailable(MidcourseError):
+    """This process does not have the tool whose call must be undone, probed or released."""
+
+    code = "tool_unavailable"
+
+
 class Unencodable(MidcourseError):
     """A value that cannot be written to the journal."""
 

@@ -1,14 +1,14 @@
 """The memory store keeps every promise of the store port."""
 
 from collections.abc import AsyncIterator
-from typing import Literal
 
+import msgspec
 import pytest
 
 from midcourse.core.ids import SessionId
 from midcourse.ports.store import Store
 from midcourse.stores.memory import MemoryStore, Sealed
-from midcourse.testing.store_conformance import Crash, Damage, StoreConformance
+from midcourse.testing.store_conformance import Crash, Damage, Kept, StoreConformance
 
 
 class TestMemoryStore(StoreConformance):
@@ -39,8 +39,8 @@ class TestMemoryStore(StoreConformance):
         def spoiled(sealed: Sealed) -> Sealed:
             return sealed._replace(content=sealed.content[:-1] + b"?")
 
-        async def damage(what: Literal["head", "snapshot", "command"], session_id: SessionId) -> None:
-            session = store.memory.sessions[session_id]
+        async def damage(what: Kept, session_id: SessionId) -> None:
+            session, log = store.memory.sessions[session_id], store.memory.audit
             match what:
                 case "head":
                     session.head = spoiled(session.head)
@@ -50,6 +50,10 @@ class TestMemoryStore(StoreConformance):
                 case "command":
                     newest = list(session.inbox.values())[-1]
                     newest.content = spoiled(newest.content)
+                case "audit":
+                    log[-1] = msgspec.structs.replace(log[-1], content=b"?")
+                case "audit_end":
+                    del log[-1]
 
         return damage
 

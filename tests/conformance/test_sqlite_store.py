@@ -4,14 +4,13 @@ import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
-from typing import Literal
 
 import pytest
 
 from midcourse.core.ids import SessionId
 from midcourse.ports.store import Store
 from midcourse.stores.sqlite import SqliteStore
-from midcourse.testing.store_conformance import Crash, Damage, StoreConformance
+from midcourse.testing.store_conformance import Crash, Damage, Kept, StoreConformance
 
 NEWEST = {
     "head": "UPDATE sessions SET head = :spoiled WHERE id = :id",
@@ -21,6 +20,8 @@ NEWEST = {
     "command": """UPDATE inbox SET content = :spoiled
                   WHERE place = (SELECT max(place) FROM inbox
                                  WHERE session = (SELECT key FROM sessions WHERE id = :id))""",
+    "audit": "UPDATE audit SET entry = :spoiled WHERE seq = (SELECT max(seq) FROM audit)",
+    "audit_end": "DELETE FROM audit WHERE seq = (SELECT max(seq) FROM audit)",
 }
 
 
@@ -55,7 +56,7 @@ class SqliteStoreConformance(StoreConformance):
 
     @pytest.fixture
     def damage(self, path: Path) -> Damage:
-        async def damage(what: Literal["head", "snapshot", "command"], session_id: SessionId) -> None:
+        async def damage(what: Kept, session_id: SessionId) -> None:
             with closing(sqlite3.connect(path, isolation_level=None)) as connection:
                 changed = connection.execute(NEWEST[what], {"spoiled": b"?", "id": session_id})
                 assert changed.rowcount == 1

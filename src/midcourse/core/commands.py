@@ -1,11 +1,12 @@
 """The wishes people and policies have for a session. A wish may be refused; what came of it is an event."""
 
 from math import isfinite
-from typing import Final, Literal, dataclass_transform
+from typing import Final, Literal, dataclass_transform, get_args
 
 import msgspec
 
 from midcourse.core.codec import NOTHING, Value
+from midcourse.core.effects import UndoChoice
 from midcourse.core.events import Level
 from midcourse.core.ids import AskId, CommandId, PauseId
 from midcourse.errors import Damaged, InvalidInput
@@ -50,9 +51,16 @@ class Redirect(Command, tag="redirect"):
 
 
 class Cancel(Command, tag="cancel"):
-    """End the session. ``grace``: seconds that calls in flight may go on."""
+    """End the session. ``grace``: seconds that calls in flight may go on; ``undo``: what is rolled back."""
 
     grace: float = 2.0
+    reason: str = ""
+    undo: UndoChoice = "in-flight"
+
+
+class Undo(Command, tag="undo"):
+    """Roll back every effect of a session that has ended, newest first, as far as it can be."""
+
     reason: str = ""
 
 
@@ -73,7 +81,7 @@ class Lift(Command, tag="lift"):
     """Lift a halt: the session is back where it was."""
 
 
-AnyCommand = Pause | Resume | Redirect | Cancel | Answer | Halt | Lift
+AnyCommand = Pause | Resume | Redirect | Cancel | Undo | Answer | Halt | Lift
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(AnyCommand)
@@ -118,7 +126,7 @@ def check_command(command: AnyCommand) -> None:
     match command:
         case Redirect(text=text) if not text.strip():
             raise InvalidInput("A redirect needs an instruction: say in words what should change.", field="text")
-        case Redirect(text=text) | Pause(reason=text) | Cancel(reason=text) | Halt(reason=text):
+        case Redirect(text=text) | Pause(reason=text) | Cancel(reason=text) | Undo(reason=text) | Halt(reason=text):
             if len(text) > TEXT_LIMIT:
                 raise InvalidInput(
                     f"The text has {len(text):,} characters; at most {TEXT_LIMIT:,} are taken. "
@@ -130,8 +138,10 @@ def check_command(command: AnyCommand) -> None:
     match command:
         case Pause(grace=grace) | Redirect(grace=grace) if grace is not None:
             _check_grace(grace, " None lets calls in flight finish.")
-        case Cancel(grace=grace):
+        case Cancel(grace=grace, undo=undo):
             _check_grace(grace, "")
+            if undo not in get_args(UndoChoice):
+                raise InvalidInput(f"undo is {undo!r}; it is one of {', '.join(get_args(UndoChoice))}.", field="undo")
         case _:
             pass
     try:

@@ -5,8 +5,9 @@ from typing import Final
 
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
+from midcourse.core.effects import UndoChoice
 from midcourse.core.ids import ask_id, ordinal_of, pause_id
-from midcourse.core.session import ENDED, LIVE, OpenAsk, Session, Status
+from midcourse.core.session import ENDED, LIVE, OpenAsk, Session, StandingCancel, Status
 from midcourse.errors import Refused
 
 Events = tuple[ev.AnyEvent, ...]
@@ -76,9 +77,11 @@ REFUSALS: Final[set[Rule]] = set()
 FOR_OPERATORS: Final[set[Rule]] = set()
 """The rules that grant something to the role ``operate`` alone."""
 IS: Final = "it is {status}"
+FIRMNESS: Final[tuple[UndoChoice, ...]] = ("none", "in-flight", "all")
 _ended = _refusal("session_ended", "it has ended, {status}")
 _already_resumed = _refusal("already_resumed", IS)
 _not_while = _refusal("not_allowed", IS)
+_not_before_its_end = _refusal("not_allowed", "it is {status}; cancel it with undo='all', which rolls it back as well")
 _operator_only = _refusal("operator_only", "it is {status}, and the kill switch is an operator's (role 'operate')")
 
 
@@ -189,7 +192,7 @@ def _new_turn(session: Session, command: cmd.AnyCommand) -> Events:
 
 def _cancel(session: Session, command: cmd.AnyCommand) -> Events:
     assert isinstance(command, cmd.Cancel)
-    requested = ev.CancelRequested(by=command.by, grace=command.grace, reason=command.reason)
+    requested = ev.CancelRequested(by=command.by, grace=command.grace, reason=command.reason, undo=command.undo)
     if session.status is Status.QUEUED:
         return (requested, *_withdrawn(session), ev.SessionCancelled())
     return (requested, *_withdrawn(session))
@@ -202,9 +205,24 @@ def _withdrawn(session: Session) -> Events:
 def _firmer_cancel(session: Session, command: cmd.AnyCommand) -> Events:
     assert isinstance(command, cmd.Cancel)
     assert session.cancel is not None
-    if command.grace >= session.cancel.grace:
+    return _firmer(session.cancel, command)
+
+
+def _firmer(standing: StandingCancel, command: cmd.Cancel, *, always: bool = False) -> Events:
+    """A second cancel may give less time and roll more back, never the other way round."""
+    grace = min(command.grace, standing.grace)
+    rolls_more_back = FIRMNESS.index(command.undo) > FIRMNESS.index(standing.undo)
+    undo = command.undo if rolls_more_back else standing.undo
+    if not always and (grace, undo) == (standing.grace, standing.undo):
         return ()
-    return (ev.CancelRequested(by=command.by, grace=command.grace, reason=command.reason),)
+    return (ev.CancelRequested(by=command.by, grace=grace, reason=command.reason, undo=undo),)
+
+
+def _undo(session: Session, command: cmd.AnyCommand) -> Events:
+    assert isinstance(command, cmd.Undo)
+    if session.undo is not None and not session.undo.done:
+        return ()
+    return (ev.UndoRequested(by=command.by, reason=command.reason),)
 
 
 def _answer(session: Session, command: cmd.AnyCommand) -> Events:
@@ -257,8 +275,9 @@ def _cancel_halted(session: Session, command: cmd.AnyCommand) -> Events:
     # Halted from cancelling it already has a cancel, which may only become firmer.
     assert isinstance(command, cmd.Cancel)
     if session.halted_from is Status.CANCELLING and session.cancel is not None:
-        grace = min(command.grace, session.cancel.grace)
-        return (ev.CancelRequested(by=command.by, grace=grace, reason=command.reason), *_withdrawn(session))
+        # Said again in any case: it is what takes the session back to cancelling.
+        firmer = _firmer(session.cancel, command, always=True)
+        return (*firmer, *_withdrawn(session))
     return _cancel(session, command)
 
 
@@ -301,6 +320,10 @@ TABLE: Final[Mapping[type[cmd.AnyCommand], Mapping[Status, Rule]]] = {
         S.CANCELLING: _firmer_cancel,
         S.HALTED: _by_operator(_cancel_halted),
         **dict.fromkeys(ENDED, _changes_nothing),
+    },
+    cmd.Undo: {
+        **dict.fromkeys(LIVE, _not_before_its_end),
+        **dict.fromkeys(ENDED, _undo),
     },
     cmd.Answer: {
         S.QUEUED: _answer,

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, dataclass_transform, get_args
 import msgspec
 
 from midcourse.core.codec import NOTHING, Value
+from midcourse.core.effects import Effect, UndoChoice
 from midcourse.core.ids import AskId, Epoch, PauseId, Position, SessionId, StepId
 from midcourse.errors import Damaged, Unencodable
 
@@ -18,6 +19,15 @@ Level = Literal["step", "goal", "clarify"]
 StepKind = Literal["tool", "model", "child"]
 Mode = Literal["replay", "state"]
 AskEnd = Literal["superseded", "withdrawn", "expired"]
+ReceiptOutcome = Literal[
+    "undone",
+    "kept",
+    "cannot be undone",
+    "undo failed",
+    "undo ran with unknown result",
+    "unknown",
+    "still running",
+]
 PlanStatus = Literal["queued", "running", "done", "interrupted"]
 
 
@@ -44,11 +54,15 @@ class SessionStarted(Event, tag="session.started@1"):
 
 
 class SessionTaken(Event, tag="session.taken@1"):
-    """A new owner has the session; the calls that were open when the old one was lost are ``lost``."""
+    """A new owner has the session; the calls that were alive in the old one are ``lost``.
+
+    ``silent``: the old owner is not known to be dead, it has only not been heard of for too long.
+    """
 
     epoch: Epoch
     worker: str
     lost: tuple[StepId, ...] = ()
+    silent: bool = False
 
 
 class SessionParked(Event, tag="session.parked@1"):
@@ -96,26 +110,87 @@ class TurnOpened(Event, tag="session.turn_opened@1"):
 
 
 class CancelRequested(Event, tag="session.cancel_requested@1"):
-    """Somebody wants the session to end. ``grace`` is how long calls in flight may go on."""
+    """Somebody wants the session to end. ``grace``: how long calls in flight may go on; ``undo``: what to roll back."""
 
     by: str
     grace: float
     reason: str = ""
+    undo: UndoChoice = "in-flight"
 
 
 class ReceiptLine(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
-    """What became of one call: it ``ended`` by itself or by the abort, or nobody can say (``unknown``)."""
+    """What became of one effect, as far as it was observed. ``effect`` is ``hold`` for something that was held."""
 
     step: StepId
     name: str
-    outcome: Literal["ended", "unknown"]
+    outcome: ReceiptOutcome
+    effect: Effect | Literal["hold"] = "irreversible"
+    attempt: int = 1
+    detail: str = ""
 
 
 class SessionCancelled(Event, tag="session.cancelled@1"):
-    """The session ended by a cancel; the receipt tells of each call that was open then."""
+    """The session ended by a cancel; the receipt tells of each effect that was in flight then, or was rolled back."""
 
     receipt: tuple[ReceiptLine, ...] = ()
     unreached: tuple[SessionId, ...] = ()
+
+
+class UndoRequested(Event, tag="undo.requested@1"):
+    """Somebody wants the effects of a session that has ended to be rolled back, newest first."""
+
+    by: str
+    reason: str = ""
+
+
+class UndoBegun(Event, tag="undo.begun@1"):
+    """The undo of an effect is about to run, for the ``number``-th time. ``attempt`` is the call's."""
+
+    step: StepId
+    name: str
+    attempt: int
+    key: str
+    effect: Effect
+    number: int
+
+
+class UndoEnded(Event, tag="undo.ended@1"):
+    """The undo returned; or it raised ``error``; or (``lost``) nobody can say what it did."""
+
+    step: StepId
+    attempt: int
+    key: str
+    number: int
+    error: str = ""
+    lost: bool = False
+
+
+class UndoFinished(Event, tag="undo.finished@1"):
+    """Everything that could be rolled back was tried; the receipt tells of each effect."""
+
+    receipt: tuple[ReceiptLine, ...] = ()
+
+
+class HoldTaken(Event, tag="hold.taken@1"):
+    """The session holds something that must be let go when it ends; ``release`` is the import path of what lets go."""
+
+    name: str
+    release: str
+    given: Value = NOTHING
+
+
+class HoldReleased(Event, tag="hold.released@1"):
+    """What was held has been let go; or letting it go raised ``error``, for the ``number``-th time."""
+
+    name: str
+    number: int = 1
+    error: str = ""
+
+
+class WorldChanged(Event, tag="world.changed@1"):
+    """What tools had observed is different now, or could not be looked at. Told before the agent goes on."""
+
+    changes: "tuple[Change, ...]"
 
 
 class SessionHalted(Event, tag="session.halted@1"):
@@ -200,7 +275,11 @@ class CheckpointTaken(Event, tag="checkpoint.taken@1"):
 
 
 class StepBegun(Event, tag="step.begun@1"):
-    """An attempt at a step is about to run. ``digest`` stands for its arguments, ``arguments`` shows them."""
+    """An attempt at a step is about to run. ``digest`` stands for its arguments, ``arguments`` shows them.
+
+    For a call that is no ``read``: ``key`` is what the other side knows it by, ``tool`` the import path of the tool,
+    ``given`` its arguments by name (if it can be undone or probed), ``settle`` how long a lost request may still land.
+    """
 
     step: StepId
     name: str
@@ -208,6 +287,15 @@ class StepBegun(Event, tag="step.begun@1"):
     attempt: int
     digest: str
     arguments: str = ""
+    effect: Effect = "read"
+    key: str = ""
+    tool: str = ""
+    given: Value = NOTHING
+    settle: float = 0.0
+    can_undo: bool = False
+    can_probe: bool = False
+    asks_if_silent: bool = False
+    approval: AskId | None = None
 
 
 class StepNotBegun(Event, tag="step.not_begun@1"):
@@ -218,7 +306,11 @@ class StepNotBegun(Event, tag="step.not_begun@1"):
 
 
 class StepFinished(Event, tag="step.finished@1"):
-    """The step has a result and is never executed again. ``streamed``: the result is the text of its segments."""
+    """The step has a result and is never executed again. ``streamed``: the result is the text of its segments.
+
+    ``told_by`` names the probe or the person who said that it had happened, when nobody saw it finish. ``observed`` is
+    what the call looked at, with its versions.
+    """
 
     step: StepId
     attempt: int
@@ -226,6 +318,8 @@ class StepFinished(Event, tag="step.finished@1"):
     streamed: bool = False
     cost: float = 0.0
     tokens: int = 0
+    told_by: str = ""
+    observed: Mapping[str, "Observation"] = {}
 
 
 class StepFailed(Event, tag="step.failed@1"):
@@ -240,10 +334,20 @@ class StepFailed(Event, tag="step.failed@1"):
 
 
 class StepAborted(Event, tag="step.aborted@1"):
-    """A stop ended this attempt; the step is done again on resume."""
+    """A stop ended this attempt, which may have happened all the same. ``asked``: it ended itself, to ask a person."""
 
     step: StepId
     attempt: int
+    asked: bool = False
+
+
+class StepSettled(Event, tag="step.settled@1"):
+    """A probe or a person told whether a lost call happened: no, or (None) they cannot say. A yes finishes the step."""
+
+    step: StepId
+    attempt: int
+    by: str
+    happened: bool | None = None
 
 
 class StepCut(Event, tag="step.cut@1"):
@@ -275,7 +379,7 @@ class SegmentWritten(Event, tag="segment.written@1"):
 
 
 class AskOpened(Event, tag="ask.opened@1"):
-    """The agent needs a person."""
+    """A person is needed. ``covers`` is the digest of what an approval would be for."""
 
     ask: AskId
     step: StepId
@@ -284,6 +388,7 @@ class AskOpened(Event, tag="ask.opened@1"):
     options: tuple[str, ...] = ()
     expires_at: float | None = None
     default: Value | None = None
+    covers: str = ""
 
 
 class AskAnswered(Event, tag="ask.answered@1"):
@@ -308,6 +413,24 @@ class ValueDrawn(Event, tag="value.drawn@1"):
 
     name: str
     value: Value
+
+
+class Observation(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
+    """The version something had (None: it did not exist), and the call that can look at it again."""
+
+    version: str | None
+    tool: str
+    given: Value = NOTHING
+
+
+class Change(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
+    """Something that was observed is different now. ``why`` is set if it could not be looked at."""
+
+    resource: str
+    before: str | None
+    now: str | None
+    step: str = ""
+    why: str = ""
 
 
 class PlanItem(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
@@ -344,6 +467,13 @@ AnyEvent = (
     | TurnOpened
     | CancelRequested
     | SessionCancelled
+    | UndoRequested
+    | UndoBegun
+    | UndoEnded
+    | UndoFinished
+    | HoldTaken
+    | HoldReleased
+    | WorldChanged
     | SessionHalted
     | HaltLifted
     | SessionWaiting
@@ -361,6 +491,7 @@ AnyEvent = (
     | StepFinished
     | StepFailed
     | StepAborted
+    | StepSettled
     | StepCut
     | StepClosed
     | SegmentWritten

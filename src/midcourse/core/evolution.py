@@ -3,30 +3,37 @@
 An event that is in neither table of ``session``, or that contradicts what is known, cannot be folded.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 import msgspec
 
 from midcourse.core import events as ev
+from midcourse.core import open_calls
 from midcourse.core.ids import SessionId, StepId, ask_id, child_id, pause_id
+from midcourse.core.receipt import changed_receipt, held_line, line_key, line_of
 from midcourse.core.session import (
     ALLOWED_IN,
     BACK,
     TRANSITIONS,
     ChildAsk,
     Failure,
+    Hold,
     Message,
     OpenAsk,
     OpenCall,
     Session,
     StandingCancel,
     StandingPause,
+    StandingUndo,
     Status,
 )
 from midcourse.errors import Damaged, ImpossibleEvent
 
+K = TypeVar("K")
 T = TypeVar("T")
+GIVEN_UP = "UndoFailed"
+"""The kind of the error an agent sees when a call was interrupted and its undo failed."""
 
 replace = msgspec.structs.replace
 
@@ -81,12 +88,20 @@ def _contradiction(session: Session, event: ev.AnyEvent) -> str:
     """Why ``event`` cannot be true of ``session`` although its status would allow it; empty if it can."""
     match event:
         case ev.StepBegun(step=step):
-            before = session.calls.get(step)
-            return f"step '{step}' has begun and has not ended" if before is not None and not before.lost else ""
+            return _not_again(session.calls.get(step))
         case ev.StepFinished() | ev.StepFailed() | ev.SegmentWritten():
-            return _not_open(session, event.step, event.attempt) or _is_lost(session, event.step)
-        case ev.StepNotBegun() | ev.StepAborted() | ev.StepCut():
+            return _not_open(session, event.step, event.attempt) or _cannot_end(session, event)
+        case ev.StepNotBegun() | ev.StepAborted() | ev.StepCut() | ev.StepSettled():
             return _not_open(session, event.step, event.attempt)
+        case ev.UndoBegun(step=step) if step in session.calls:
+            alive = not session.calls[step].end
+            return f"step '{step}' has not ended: nothing is undone while it lives" if alive else ""
+        case ev.UndoFinished():
+            return "" if session.undo is not None and not session.undo.done else "no undo is under way"
+        case ev.HoldTaken(name=name):
+            return f"'{name}' is held already" if name in session.holds else ""
+        case ev.HoldReleased(name=name):
+            return "" if name in session.holds else f"'{name}' is not held"
         case ev.StepClosed(step=step) if step in session.calls:  # what was aborted or cut before may be closed, too
             return _not_open(session, step, event.attempt)
         case ev.CheckpointTaken(scope=scope):
@@ -122,8 +137,25 @@ def _not_open(session: Session, step: StepId, attempt: int) -> str:
     return "" if call is not None and call.attempt == attempt else f"attempt {attempt} at step '{step}' is not open"
 
 
-def _is_lost(session: Session, step: StepId) -> str:
-    return f"the process step '{step}' ran in is gone" if session.calls[step].lost else ""
+def _not_again(before: OpenCall | None) -> str:
+    """Why a step cannot begin (again): what may have happened is not done twice."""
+    if before is None:
+        return ""
+    if not before.end:
+        return f"step '{before.step}' has begun and has not ended"
+    if before.effect == "reversible" and before.undo != "done":
+        return f"the attempt before at step '{before.step}' was not undone"
+    if before.effect == "irreversible" and before.told != "no":
+        return f"nobody said that the attempt before at step '{before.step}' did not happen"
+    return ""
+
+
+def _cannot_end(session: Session, event: ev.StepFinished | ev.StepFailed | ev.SegmentWritten) -> str:
+    """A call that is not alive has an outcome only if somebody told it, or if its undo was given up."""
+    if not session.calls[event.step].end:
+        return ""
+    told = event.told_by if isinstance(event, ev.StepFinished) else getattr(event, "kind", "") == GIVEN_UP
+    return "" if told else f"step '{event.step}' does not run any more, and nobody told of it"
 
 
 def _still_running(session: Session) -> str:
@@ -152,13 +184,17 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
     changes: dict[str, object] = {"status": status, "position": record.position, "at": at}
     match event:
         case ev.StepBegun():
-            changes["calls"] = {**session.calls, event.step: _begun(session, event, at)}
+            changes["calls"] = _with(session, _begun(session, event, at))
             if event.kind == "child":
                 changes["children"] = {**session.children, event.step: child_id(session.id, event.step)}
+            if session.loose_keys and loose_key(event.tool, event.digest) in session.loose_keys:
+                changes["loose_keys"] = _without(session.loose_keys, loose_key(event.tool, event.digest))
         case ev.StepNotBegun():
-            calls = changes["calls"] = _not_begun(session, event.step)
-            if session.cancel is not None and event.step not in calls:
-                changes["cancel"] = replace(session.cancel, in_flight=_without(session.cancel.in_flight, event.step))
+            changes["calls"] = _not_begun(session, event.step)
+            # Its key is as loose as before: whoever has it next may be the one that did it.
+            call = session.calls[event.step]
+            if call.inherited:
+                changes["loose_keys"] = {**session.loose_keys, loose_key(call.tool, call.digest): call.key}
         case ev.StepFinished():
             changes["calls"] = _without(session.calls, event.step)
             changes["finished_steps"] = session.finished_steps + 1
@@ -170,10 +206,32 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
             changes["calls"] = _without(session.calls, event.step)
             changes |= _spent(session, event) | _childless(session, event.step)
         case ev.StepClosed():
+            changes |= _loosened(session, [session.calls[event.step]] if event.step in session.calls else [])
             changes["calls"] = _without(session.calls, event.step)
             changes |= _childless(session, event.step)
         case ev.StepAborted():  # a child that was stopped with its parent goes on with it
-            changes["calls"] = _without(session.calls, event.step)
+            ended = open_calls.aborted(session.calls[event.step], event, at)
+            changes["calls"] = _without(session.calls, event.step) if ended is None else _with(session, ended)
+        case ev.StepSettled():
+            changes["calls"] = _with(session, open_calls.settled(session.calls[event.step], event))
+        case ev.UndoBegun() | ev.UndoEnded():
+            call = session.calls.get(event.step)
+            if call is not None and call.key == event.key:  # else: of a call that had ended before
+                changes["calls"] = _with(session, open_calls.undoing(call, event, at))
+        case ev.UndoRequested():
+            changes["undo"] = StandingUndo(event.by, at, event.reason)
+        case ev.UndoFinished():
+            assert session.undo is not None
+            changes["undo"] = replace(session.undo, done=True)
+        case ev.HoldTaken():
+            changes["holds"] = {**session.holds, event.name: Hold(event.name, event.release, event.given)}
+        case ev.HoldReleased():
+            hold = session.holds[event.name]
+            held = replace(hold, tries=event.number, error=event.error)
+            others = _without(session.holds, event.name)
+            changes["holds"] = {**others, event.name: held} if event.error else others
+        case ev.WorldChanged():
+            changes["changes"] = event.changes
         case ev.ChildAsked():
             asked = ChildAsk(event.child, event.ask, event.reason, event.prompt, at)
             changes["child_asks"] = (*session.child_asks, asked)
@@ -181,9 +239,10 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
             changes["child_asks"] = tuple(one for one in session.child_asks if (one.child, one.ask) != (child, ask))
         case ev.SessionPaused(unreached=unreached):
             changes["unreached"] = unreached
-        case ev.SessionTaken(lost=lost):
+        case ev.SessionTaken(lost=lost, silent=silent):
             changes["calls"] = {
-                step: replace(call, lost=True) if step in lost else call for step, call in session.calls.items()
+                step: open_calls.lost(call, at, silent=silent) if step in lost else call
+                for step, call in session.calls.items()
             }
         case ev.AskOpened():
             changes["asks"] = (*session.asks, _opened(event, at))
@@ -220,6 +279,8 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
                 "unreached": (),
                 "pause": None,
                 "cancel": None,
+                "undo": None,
+                "changes": (),
                 "result": None,
                 "failure": None,
                 "receipt": (),
@@ -227,6 +288,9 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
         case ev.CheckpointTaken(scope=scope):
             changes["scope"] = scope
             changes["checkpoints"] = session.checkpoints + 1
+            # What is not done again by its name may be by its arguments.
+            changes |= _loosened(session, session.calls.values())
+            changes["calls"] = {step: call for step, call in session.calls.items() if not call.end}
         case ev.CancelRequested():
             changes["cancel"] = _cancelled_by(session, event, at)
             changes["pause"] = None
@@ -260,13 +324,27 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
                 changes["hypothesis"] = event.hypothesis
         case _:
             pass
-    return replace(session, **changes)
+    after = replace(session, **changes)
+    return after if after.cancel is None and after.undo is None else changed_receipt(session, after, event)
 
 
 def _begun(session: Session, event: ev.StepBegun, at: float) -> OpenCall:
-    before = session.calls.get(event.step)
-    lost = before is not None and (before.lost or before.earlier_lost)
-    return OpenCall(event.step, event.name, event.kind, event.attempt, at, earlier_lost=lost)
+    inherited = bool(session.loose_keys) and loose_key(event.tool, event.digest) in session.loose_keys
+    return open_calls.begun(event, at, before=session.calls.get(event.step), inherited=inherited)
+
+
+def _with(session: Session, call: OpenCall) -> Mapping[StepId, OpenCall]:
+    return {**session.calls, call.step: call}
+
+
+def loose_key(tool: str, digest: str) -> str:
+    """Under which the key of a call that may have happened is kept for a later call of the same tool and arguments."""
+    return f"{tool} {digest}"
+
+
+def _loosened(session: Session, calls: Iterable[OpenCall]) -> dict[str, object]:
+    keys = {loose_key(call.tool, call.digest): call.key for call in calls if call.end and call.effect == "idempotent"}
+    return {"loose_keys": {**session.loose_keys, **keys}} if keys else {}
 
 
 def _spent(session: Session, event: ev.StepFinished | ev.StepFailed | ev.StepCut) -> dict[str, object]:
@@ -286,13 +364,13 @@ def _childless(session: Session, step: StepId) -> dict[str, object]:
 
 def _not_begun(session: Session, step: StepId) -> Mapping[StepId, OpenCall]:
     call = session.calls.get(step)
-    if call is not None and call.earlier_lost:
-        return {**session.calls, step: replace(call, attempt=call.attempt - 1, lost=True, earlier_lost=False)}
+    if call is not None and call.before is not None:
+        return {**session.calls, step: call.before}
     return _without(session.calls, step)
 
 
-def _without(calls: Mapping[StepId, T], step: StepId) -> Mapping[StepId, T]:
-    return {one: call for one, call in calls.items() if one != step}
+def _without(known: Mapping[K, T], name: K) -> Mapping[K, T]:
+    return {one: value for one, value in known.items() if one != name}
 
 
 def _opened(event: ev.AskOpened, at: float) -> OpenAsk:
@@ -309,9 +387,11 @@ def _opened(event: ev.AskOpened, at: float) -> OpenAsk:
 
 
 def _cancelled_by(session: Session, event: ev.CancelRequested, at: float) -> StandingCancel:
-    standing = session.cancel
-    in_flight = standing.in_flight if standing else {call.step: call.name for call in session.calls.values()}
-    return StandingCancel(event.by, at, event.grace, event.reason, in_flight)
+    if session.cancel is not None:
+        return replace(session.cancel, by=event.by, since=at, grace=event.grace, reason=event.reason, undo=event.undo)
+    lines = {line_key(call.step, call.key): line_of(call) for call in session.calls.values() if call.effect != "read"}
+    lines |= {f"hold {hold.name}": held_line(hold) for hold in session.holds.values()}
+    return StandingCancel(event.by, at, event.grace, event.reason, event.undo, lines)
 
 
 def _paused_by(session: Session, event: ev.PauseRequested, at: float) -> StandingPause:

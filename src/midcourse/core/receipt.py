@@ -1,60 +1,328 @@
-"""What became of each call of a session, told from its journal and never beyond it."""
+"""What became of each effect of a session, told from its journal and never beyond it. Pure.
+
+``Ledger`` folds a whole journal; ``changed_receipt`` keeps the lines of the cancel or undo that is under way, from
+record to record, so that a provisional receipt is always at hand.
+"""
 
 from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
 from midcourse.core import events as ev
+from midcourse.core import open_calls
+from midcourse.core.codec import NOTHING, Value
+from midcourse.core.effects import UndoChoice
 from midcourse.core.ids import StepId
-from midcourse.core.session import OpenCall
+from midcourse.core.session import Hold, OpenCall, Session, StandingCancel, StandingUndo
+
+replace = msgspec.structs.replace
+COLUMNS: Final = ("what", "effect", "outcome", "detail")
 
 
 class Receipt(msgspec.Struct, frozen=True):
-    """One line per call that ever began, in the order they began; ``final`` once the session has ended."""
+    """One line per effect, in the order they began; ``final`` once the session has ended and no undo is under way."""
 
     lines: tuple[ev.ReceiptLine, ...]
     final: bool
 
     @property
     def unknown(self) -> tuple[ev.ReceiptLine, ...]:
-        """The calls nobody can tell the end of."""
-        return tuple(line for line in self.lines if line.outcome == "unknown")
+        """The effects nobody can tell the end of."""
+        return tuple(line for line in self.lines if line.outcome in ("unknown", "undo ran with unknown result"))
 
     def __str__(self) -> str:
+        """As a table a person can read."""
         if not self.lines:
-            return "no call had begun"
-        width = max(len(line.name) for line in self.lines)
-        title = "" if self.final else "provisional: the session has not ended\n"
-        return title + "\n".join(f"{line.name:<{width}}  {line.outcome:<7}  {line.step}" for line in self.lines)
+            return "nothing was changed: no call that could have an effect had begun"
+        rows = [COLUMNS, *((line.name, line.effect, line.outcome, line.detail) for line in self.lines)]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
+        table = "\n".join(
+            "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+        )
+        return table if self.final else f"provisional: this is not the end yet\n{table}"
 
 
-def receipt_lines(calls: Iterable[OpenCall]) -> tuple[ev.ReceiptLine, ...]:
-    """The lines for calls that are open when a session is cancelled: their process is gone, so their end is unknown."""
-    return tuple(ev.ReceiptLine(call.step, call.name, "unknown") for call in calls)
+# ---- lines
 
 
-def receipt_of(events: Iterable[ev.AnyEvent]) -> Receipt:
-    """The receipt of a whole journal."""
-    begun: dict[StepId, str] = {}
-    open_calls: dict[StepId, bool] = {}  # whether an earlier attempt is open as well: lost with its process
-    final = False
-    for event in events:
+def line_of(call: OpenCall) -> ev.ReceiptLine:
+    """The line of a call that has no outcome of its own."""
+    match call.undo:
+        case "done" if not call.careful:
+            return _line(call, "undone")
+        case "done" | "lost":
+            return _line(call, "undo ran with unknown result")
+        case "failed":
+            return _line(call, "undo failed", f"tried {call.undos} times" if call.undos > 1 else "tried once")
+        case "running":
+            return _line(call, "still running", "its undo")
+        case _:
+            pass
+    if not call.end:
+        return _line(call, "still running")
+    how = "it was aborted" if call.end == "aborted" else "its process is gone"
+    return _line(call, "unknown", f"{how}; it may have happened")
+
+
+def finished_line(call: OpenCall) -> ev.ReceiptLine:
+    """The line of a call that returned."""
+    return _line(call, "kept" if call.can_undo else "cannot be undone")
+
+
+def failed_line(call: OpenCall, event: ev.StepFailed) -> ev.ReceiptLine:
+    """The line of a call that raised; of one whose undo was given up, what is known of that."""
+    return line_of(call) if call.end else _line(call, "unknown", f"it raised {event.kind}")
+
+
+def held_line(hold: Hold) -> ev.ReceiptLine:
+    """The line of something that is held."""
+    outcome = "undo failed" if hold.error else "kept"
+    return ev.ReceiptLine(StepId(f"hold {hold.name}"), hold.name, outcome, "hold", max(1, hold.tries), hold.error)
+
+
+def _line(call: OpenCall, outcome: ev.ReceiptOutcome, detail: str = "") -> ev.ReceiptLine:
+    return ev.ReceiptLine(call.step, call.name, outcome, call.effect, call.attempt, detail)
+
+
+def line_key(step: StepId, key: str) -> str:
+    """One effect has one line, however often it was tried."""
+    return f"{step} {key}"
+
+
+# ---- the receipt of the cancel or undo under way
+
+
+def changed_receipt(before: Session, after: Session, event: ev.AnyEvent) -> Session:
+    """``after`` with the lines of its cancel or undo brought up to date with ``event``."""
+    standing: StandingCancel | StandingUndo | None = after.undo or after.cancel
+    assert standing is not None
+    lines = dict(standing.receipt)
+    match event:
+        case ev.StepFinished() | ev.StepFailed():
+            call = before.calls[event.step]
+            if call.effect != "read":
+                finished = isinstance(event, ev.StepFinished)
+                lines[line_key(call.step, call.key)] = finished_line(call) if finished else failed_line(call, event)
+        case ev.StepNotBegun() | ev.StepAborted() | ev.StepSettled() | ev.StepClosed():
+            call = before.calls.get(event.step)
+            if call is not None:
+                _update(lines, call, after.calls.get(event.step))
+        case ev.SessionTaken():
+            for call in after.calls.values():
+                _update(lines, call, call)
+        case ev.UndoBegun() | ev.UndoEnded():
+            call = after.calls.get(event.step)
+            where = line_key(event.step, event.key)
+            if call is not None and call.key == event.key:
+                _update(lines, call, call)
+            elif isinstance(event, ev.UndoBegun):
+                lines[where] = ev.ReceiptLine(
+                    event.step, event.name, "still running", event.effect, event.attempt, "its undo"
+                )
+            elif where in lines:
+                lines[where] = _undo_ended(lines[where], event)
+        case ev.HoldReleased(name=name):
+            was = held_line(before.holds[name])
+            lines[f"hold {name}"] = (
+                held_line(after.holds[name]) if event.error else replace(was, outcome="undone", detail="")
+            )
+        case _:
+            return after
+    changed = replace(standing, receipt=lines)
+    return replace(after, undo=changed) if isinstance(changed, StandingUndo) else replace(after, cancel=changed)
+
+
+def _update(lines: dict[str, ev.ReceiptLine], was: OpenCall, call: OpenCall | None) -> None:
+    where = line_key(was.step, was.key)
+    if was.effect == "read":
+        return
+    if call is None or (call.told == "no" and not call.undos):
+        if call is None and was.end:
+            lines[where] = line_of(was)  # closed, as what it was known to be
+        else:
+            lines.pop(where, None)  # it did not happen
+    else:
+        lines[line_key(call.step, call.key)] = line_of(call)
+
+
+def _undo_ended(line: ev.ReceiptLine, event: ev.UndoEnded) -> ev.ReceiptLine:
+    if event.lost:
+        return replace(line, outcome="undo ran with unknown result", detail=event.error)
+    if event.error:
+        return replace(line, outcome="undo failed", detail=event.error)
+    return replace(line, outcome="undone", detail="")
+
+
+# ---- the ledger of a whole journal
+
+
+class Entry(msgspec.Struct, gc=False):
+    """One effect: the call that had it, how that ended, and what an undo would be given."""
+
+    call: OpenCall
+    ended: str = ""
+    result: Value = NOTHING
+    detail: str = ""
+
+    @property
+    def line(self) -> ev.ReceiptLine:
+        """Its line in a receipt."""
+        if self.call.undo or not self.ended:
+            line = line_of(self.call)
+            return replace(line, detail=self.detail) if self.detail else line
+        if self.ended == "finished":
+            return finished_line(self.call)
+        return _line(self.call, "unknown", self.detail)
+
+    @property
+    def may_be_undone(self) -> bool:
+        """Whether an undo is worth trying: it has one, may have happened, and was not undone."""
+        return self.call.can_undo and self.call.undo != "done" and bool(self.ended or self.call.end)
+
+
+class Ledger:
+    """Every effect a session ever had, in the order they began."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, Entry] = {}
+        self.holds: dict[str, ev.ReceiptLine] = {}
+        self.children: list[StepId] = []
+        self.is_final = False
+        self._last: dict[StepId, str] = {}
+
+    def apply(self, record: ev.Recorded) -> None:
+        """Fold one record in."""
+        event, at = record.event, record.at
         match event:
-            case ev.StepBegun():
-                begun[event.step] = event.name
-                open_calls[event.step] = event.step in open_calls
+            case ev.StepBegun(kind="child", step=step):
+                if step not in self.children:
+                    self.children.append(step)
+            case ev.StepBegun() if event.effect != "read":
+                self._begin(event, at)
             case ev.StepNotBegun():
-                if not open_calls.get(event.step):
-                    open_calls.pop(event.step, None)
-                if event.attempt == 1:
-                    begun.pop(event.step, None)
-            case ev.StepFinished() | ev.StepFailed() | ev.StepAborted() | ev.StepCut() | ev.StepClosed():
-                open_calls.pop(event.step, None)
-            case ev.SessionCancelled() | ev.SessionCompleted() | ev.SessionFailed():
-                final = True
-            case ev.TurnOpened() | ev.SessionResumed():
-                final = False
+                self._take_back(event)
+            case ev.StepFinished(value=value):
+                self._end(event.step, "finished", value)
+            case ev.StepFailed():
+                entry = self._of(event.step)
+                if entry is not None:
+                    entry.detail = event.detail if entry.call.end else f"it raised {event.kind}"
+                self._end(event.step, "failed", NOTHING)
+            case ev.StepAborted():
+                entry = self._of(event.step)
+                if entry is not None:
+                    self._becomes(event.step, open_calls.aborted(entry.call, event, at))
+            case ev.StepSettled():
+                entry = self._of(event.step)
+                if entry is not None:
+                    self._becomes(
+                        event.step, None if event.happened is False else open_calls.settled(entry.call, event)
+                    )
+            case ev.SessionTaken(lost=lost, silent=silent):
+                for step in lost:
+                    entry = self._of(step)
+                    if entry is not None and not entry.ended:
+                        entry.call = open_calls.lost(entry.call, at, silent=silent)
+            case ev.UndoBegun() | ev.UndoEnded():
+                self._undo(event, at)
+            case ev.HoldTaken(name=name):
+                self.holds[name] = held_line(Hold(name, event.release))
+            case ev.HoldReleased(name=name):
+                line = self.holds[name]
+                outcome: ev.ReceiptOutcome = "undo failed" if event.error else "undone"
+                self.holds[name] = replace(line, outcome=outcome, attempt=event.number, detail=event.error)
+            case _:
+                self._look_at_the_end(event)
+
+    def _look_at_the_end(self, event: ev.AnyEvent) -> None:
+        match event:
+            case ev.SessionCancelled() | ev.SessionCompleted() | ev.SessionFailed() | ev.UndoFinished():
+                self.is_final = True
+            case ev.TurnOpened() | ev.SessionResumed() | ev.UndoRequested():
+                self.is_final = False
             case _:
                 pass
-    lines = (ev.ReceiptLine(step, name, "unknown" if step in open_calls else "ended") for step, name in begun.items())
-    return Receipt(tuple(lines), final)
+
+    def _begin(self, event: ev.StepBegun, at: float) -> None:
+        where = line_key(event.step, event.key)
+        known = self.entries.get(where)
+        call = open_calls.begun(event, at, before=known.call if known else None)
+        self.entries[where] = Entry(call)
+        self._last[event.step] = where
+
+    def _take_back(self, event: ev.StepNotBegun) -> None:
+        where = self._last.get(event.step)
+        if where is None:
+            return
+        before = self.entries[where].call.before
+        if before is None:
+            del self.entries[where], self._last[event.step]
+        else:
+            self.entries[where] = Entry(before)
+
+    def _of(self, step: StepId) -> Entry | None:
+        where = self._last.get(step)
+        return None if where is None else self.entries[where]
+
+    def _becomes(self, step: StepId, call: OpenCall | None) -> None:
+        where = self._last[step]
+        if call is None:
+            del self.entries[where], self._last[step]
+        else:
+            self.entries[where].call = call
+
+    def _end(self, step: StepId, how: str, value: Value) -> None:
+        entry = self._of(step)
+        if entry is not None:
+            entry.ended, entry.result = how, value
+
+    def _undo(self, event: ev.UndoBegun | ev.UndoEnded, at: float) -> None:
+        entry = self.entries.get(line_key(event.step, event.key))
+        if entry is None:
+            return
+        entry.call = open_calls.undoing(entry.call, event, at)
+        entry.detail = event.error if isinstance(event, ev.UndoEnded) else ""
+
+    @property
+    def receipt(self) -> Receipt:
+        """The receipt as far as the journal goes."""
+        return Receipt((*(entry.line for entry in self.entries.values()), *self.holds.values()), self.is_final)
+
+    def to_undo(self) -> list[Entry]:
+        """What ``undo="all"`` rolls back, newest first."""
+        return [entry for entry in reversed(self.entries.values()) if entry.may_be_undone]
+
+    def preview(self, choice: UndoChoice) -> Receipt:
+        """What a cancel with ``choice`` would make of each effect, if all goes well."""
+        lines = (_expected(entry, choice) for entry in self.entries.values())
+        holds = (replace(line, outcome="undone") for line in self.holds.values() if line.outcome != "undone")
+        return Receipt((*lines, *holds), final=False)
+
+
+def _expected(entry: Entry, choice: UndoChoice) -> ev.ReceiptLine:
+    call = entry.call
+    if call.undo == "done":
+        return entry.line
+    in_flight = not entry.ended
+    if in_flight and call.effect == "irreversible":
+        alive = not call.end
+        return (
+            _line(call, "cannot be undone", "it will finish")
+            if alive
+            else _line(call, "unknown", "its process is gone")
+        )
+    rolls_back = choice == "all" or (choice == "in-flight" and in_flight)
+    if rolls_back and call.can_undo:
+        return _line(call, "undone")
+    if in_flight:
+        return _line(call, "unknown", "it will be aborted and may have happened")
+    return entry.line
+
+
+def ledger_of(records: Iterable[ev.Recorded]) -> Ledger:
+    """The ledger of a whole journal."""
+    ledger = Ledger()
+    for record in records:
+        ledger.apply(record)
+    return ledger

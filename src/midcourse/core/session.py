@@ -7,12 +7,13 @@ nothing of stores, agents or clocks.
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 import msgspec
 
 from midcourse.core import events as ev
-from midcourse.core.codec import Value
+from midcourse.core.codec import NOTHING, Value
+from midcourse.core.effects import Effect, UndoChoice
 from midcourse.core.ids import AskId, PauseId, Position, SessionId, StepId
 
 replace = msgspec.structs.replace
@@ -80,6 +81,13 @@ ALLOWED_IN: Final[Mapping[type[ev.Event], frozenset[Status]]] = {
     ev.AskClosed: frozenset(Status),
     ev.SessionParked: frozenset({Status.PAUSED, Status.WAITING, Status.HALTED, Status.RUNNING, Status.QUEUED}),
     ev.SessionTaken: frozenset(Status),
+    # An ended session may be rolled back, too; a live one is cancelled for that.
+    ev.UndoRequested: ENDED,
+    ev.UndoFinished: ENDED,
+    ev.UndoBegun: frozenset(Status) - {Status.HALTED, Status.QUEUED},
+    ev.UndoEnded: frozenset(Status),
+    ev.HoldReleased: frozenset(Status),
+    ev.WorldChanged: frozenset({Status.QUEUED, Status.RUNNING, Status.WAITING, Status.PAUSING}),
     ev.SessionRedirected: frozenset(
         {Status.QUEUED, Status.RUNNING, Status.PAUSING, Status.PAUSED, Status.WAITING},
     ),
@@ -89,6 +97,8 @@ ALLOWED_IN: Final[Mapping[type[ev.Event], frozenset[Status]]] = {
             ev.StepFinished,
             ev.StepFailed,
             ev.StepAborted,
+            ev.StepSettled,
+            ev.HoldTaken,
             ev.StepCut,
             ev.StepClosed,
             ev.SegmentWritten,
@@ -108,16 +118,56 @@ ALLOWED_IN: Final[Mapping[type[ev.Event], frozenset[Status]]] = {
 
 
 class OpenCall(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
-    """An attempt at a step that has begun and has not ended. ``lost``: the process it ran in is gone."""
+    """An attempt at a step that has begun and has no outcome.
+
+    ``end`` is how its body stopped living: not at all, ``aborted`` by a stop, or ``lost`` with its process. Neither is
+    an outcome: a request that nobody waits for may still land until ``settled_at``. ``undo``: how the last undo ended.
+    """
 
     step: StepId
     name: str
     kind: ev.StepKind
     attempt: int
     since: float
-    lost: bool = False
-    earlier_lost: bool = False
+    effect: Effect = "read"
+    key: str = ""
+    tool: str = ""
+    digest: str = ""
+    given: Value = NOTHING
+    settle: float = 0.0
+    can_undo: bool = False
+    can_probe: bool = False
+    asks_if_silent: bool = False
+    inherited: bool = False
+    end: Literal["", "aborted", "lost"] = ""
+    ended_at: float = 0.0
+    silent: bool = False
+    undo: Literal["", "running", "done", "failed", "lost"] = ""
+    undos: int = 0
+    probed: bool = False
+    told: Literal["", "no"] = ""
     redirected: int | None = None
+    before: "OpenCall | None" = None
+
+    @property
+    def lost(self) -> bool:
+        """Whether the process it ran in is gone."""
+        return self.end == "lost"
+
+    @property
+    def settled_at(self) -> float:
+        """When a request it sent can no longer land."""
+        return self.ended_at + self.settle
+
+    @property
+    def careful(self) -> bool:
+        """Whether its worker may still send, for a tool that wants a person to be asked then."""
+        return self.silent and self.asks_if_silent
+
+    @property
+    def is_unsettled(self) -> bool:
+        """Whether it may have happened, and nobody can say so."""
+        return bool(self.end) and self.effect != "read" and self.undo != "done" and self.told != "no"
 
 
 class OpenAsk(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
@@ -166,13 +216,34 @@ class StandingPause(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
 
 
 class StandingCancel(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
-    """The cancel under way. ``in_flight`` are the calls, by name, that were open when it came: its receipt's lines."""
+    """The cancel under way. ``receipt`` has a line for each effect that was in flight or has been rolled back since."""
 
     by: str
     since: float
     grace: float
     reason: str = ""
-    in_flight: Mapping[StepId, str] = {}
+    undo: UndoChoice = "in-flight"
+    receipt: Mapping[str, ev.ReceiptLine] = {}
+
+
+class StandingUndo(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
+    """The undo of a session that has ended; ``done`` once everything was tried."""
+
+    by: str
+    since: float
+    reason: str = ""
+    done: bool = False
+    receipt: Mapping[str, ev.ReceiptLine] = {}
+
+
+class Hold(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
+    """Something the session holds until it ends or lets go by itself."""
+
+    name: str
+    release: str
+    given: Value = NOTHING
+    tries: int = 0
+    error: str = ""
 
 
 class Failure(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
@@ -211,6 +282,10 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
     pause: StandingPause | None = None
     pauses: int = 0
     cancel: StandingCancel | None = None
+    undo: StandingUndo | None = None
+    holds: Mapping[str, Hold] = {}
+    loose_keys: Mapping[str, str] = {}
+    changes: tuple[ev.Change, ...] = ()
     halted_from: Status | None = None
     halted_by: str = ""
     halts: int = 0
@@ -237,12 +312,19 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
     @property
     def running(self) -> tuple[StepId, ...]:
         """Calls that have begun and have not ended, in a process that lives as far as the journal knows."""
-        return tuple(call.step for call in self.calls.values() if not call.lost)
+        return tuple(call.step for call in self.calls.values() if not call.end)
 
     @property
     def lost(self) -> tuple[StepId, ...]:
-        """Calls that had begun in a process that is gone: nobody can say how they ended."""
-        return tuple(call.step for call in self.calls.values() if call.lost)
+        """Calls that had begun in a process that is gone, and may have changed something."""
+        return tuple(call.step for call in self.calls.values() if call.lost and call.is_unsettled)
+
+    @property
+    def undo_choice(self) -> UndoChoice:
+        """What the cancel or the undo that stands rolls back."""
+        if self.cancel is not None:
+            return self.cancel.undo
+        return "none" if self.undo is None else "all"
 
     def ask(self, ask: AskId) -> OpenAsk | None:
         """The open ask of that id."""

@@ -55,6 +55,7 @@ class StepRecord(msgspec.Struct, gc=False, omit_defaults=True):
     cost: float = 0.0
     tokens: int = 0
     redirects: int = 0
+    undone: int = 0
     pieces: list[str] = msgspec.field(default_factory=list[str])
     length: int = 0
 
@@ -91,6 +92,7 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
     reports: int = 0
     redirects: int = 0
     failed: StepId | None = None
+    observed: dict[str, ev.Observation] = msgspec.field(default_factory=dict[str, ev.Observation])
 
     def apply(self, event: ev.AnyEvent) -> None:
         """Fold one event in.
@@ -110,6 +112,7 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
             case ev.StepFinished():
                 record = self._open(event.step)
                 record.outcome, record.value, record.streamed = "finished", event.value, event.streamed
+                self.observed.update(event.observed)
             case ev.StepFailed():
                 record = self._open(event.step)
                 record.outcome, record.kind, record.detail = "failed", event.kind, event.detail
@@ -117,6 +120,8 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
             case ev.StepClosed():
                 record = self._open(event.step)
                 record.outcome, record.message, record.detail = "closed", event.message, event.truth
+            case ev.UndoEnded(error="", lost=False) if event.step in self.steps:
+                self.steps[event.step].undone += 1  # done again, it needs a new key
             case ev.AskOpened():
                 self.asks[event.step] = AskRecord(event.ask, event.prompt)
             case ev.AskAnswered():

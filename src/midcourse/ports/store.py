@@ -5,6 +5,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from midcourse.core.audit import AuditEntry, AuditRow
 from midcourse.core.codec import Blob
 from midcourse.core.fold import Row
 from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId
@@ -121,10 +122,12 @@ class Store(Protocol):
         deciding: Deciding | None = None,
         blobs: Sequence[Blob] = (),
         release: bool = False,
+        audit: Sequence[AuditEntry] = (),
     ) -> Awaitable[None]:
         """Append all of ``rows`` or none, replace the head, mark ``deciding`` decided: one transaction.
 
-        With ``release`` the session has no owner afterwards.
+        With ``release`` the session has no owner afterwards. ``audit`` goes to the end of the store's one audit log, in
+        the same transaction, numbered and chained in the order of commit, whichever session and process it comes from.
 
         Raises:
             StaleEpoch: another owner has taken the session, or nobody owns it. Nothing is written.
@@ -225,6 +228,14 @@ class Store(Protocol):
 
         Raises:
             Damaged: it does not match its checksum.
+        """
+        ...
+
+    async def audit(self, after: int = 0, limit: int = 100) -> Sequence[AuditRow]:
+        """Rows of the audit log after a sequence number, in order, at most ``limit``. Their digests are unchecked.
+
+        Raises:
+            Damaged: rows are missing at the end of the log.
         """
         ...
 

@@ -1,26 +1,33 @@
 """One attempt at a step, in flight: what it is, how it is stopped, and the text it has streamed."""
 
 import asyncio
+import threading
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, cast
 
 import msgspec
 
 from midcourse.core.codec import Value
+from midcourse.core.effects import Effect
 from midcourse.core.events import SegmentWritten, StepKind
 from midcourse.core.ids import StepId
-from midcourse.errors import Interrupt, MisusedRun
+from midcourse.errors import Interrupt, InterruptRequested, MisusedRun
 
 
 class RunningCall(msgspec.Struct, frozen=True):
-    """A call that had begun and has not ended, as a control's answer lists it."""
+    """A call that had begun and has not ended, as a control's answer lists it.
+
+    ``doing`` says what it waits for if that is not its own end: to be settled, to be undone, its thread.
+    """
 
     step: StepId
     name: str
     kind: StepKind | Literal["agent"]
     attempt: int
     seconds: float
+    effect: Effect = "read"
+    doing: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -32,8 +39,11 @@ class Call:
     kind: StepKind
     attempt: int
     since: float
+    effect: Effect = "read"
+    key: str = ""
     prefix: str = ""
     answer: "Value | None" = None
+    asked_to_end: threading.Event = field(default_factory=threading.Event)
     task: "asyncio.Task[None] | None" = None
     in_thread: bool = False
     is_bearing: bool = False
@@ -44,9 +54,13 @@ class Call:
     tail: list[str] = field(default_factory=list[str])
 
     def stop(self) -> None:
-        """Abort it if it can be aborted. A thread cannot: it is still running until it ends. On the agent's loop."""
+        """Abort it if it can be aborted. A thread can only be asked: it is still running until it ends.
+
+        On the agent's loop.
+        """
         if self.stopped or self.task is None:
             return
+        self.asked_to_end.set()
         if not self.in_thread:
             self.stopped = True
             self.task.cancel()
@@ -69,7 +83,9 @@ class Call:
 
     def running(self, now: float) -> RunningCall:
         """As a control's answer lists it."""
-        return RunningCall(self.step, self.name, self.kind, self.attempt, round(max(0.0, now - self.since), 3))
+        doing = "asked to end; its thread has not ended yet" if self.in_thread and self.asked_to_end.is_set() else ""
+        seconds = round(max(0.0, now - self.since), 3)
+        return RunningCall(self.step, self.name, self.kind, self.attempt, seconds, self.effect, doing)
 
 
 @dataclass(slots=True, eq=False)
@@ -92,15 +108,32 @@ class CurrentCall:
     step: StepId
     name: str
     attempt: int
-    prefix: str
-    answer: object
+    key: str = ""
+    """What the other side knows this call by: send it along, so that a second request under it does nothing."""
+    prefix: str = ""
+    answer: object = None
+    asked_to_end: threading.Event = field(default_factory=threading.Event, repr=False)
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether a stop wants this call to end. A plain function, which runs in a thread, should look now and then."""
+        return self.asked_to_end.is_set()
+
+    def raise_if_cancelled(self) -> None:
+        """End here if a stop wants it. What a function that has been asked to end returns counts as its result.
+
+        Raises:
+            InterruptRequested: it does; ``except Exception`` does not catch it.
+        """
+        if self.cancelled:
+            raise InterruptRequested
 
 
 _current: ContextVar[CurrentCall | None] = ContextVar("midcourse_current_call", default=None)
 
 
 def current_call() -> CurrentCall:
-    """The call whose body this code runs in: its attempt, the text a continued stream begins with, a person's answer.
+    """The call whose body this code runs in: its key, its attempt, whether it should end, a person's answer.
 
     Raises:
         MisusedRun: this code does not run in a step.
@@ -118,6 +151,12 @@ def current_call() -> CurrentCall:
 def in_a_step() -> bool:
     """Whether this code runs in the body of a step."""
     return _current.get() is not None
+
+
+def enter_process(about: object) -> None:
+    """In a process that runs a step's function: be inside the call that ``about`` describes."""
+    step, name, attempt, key = cast("tuple[StepId, str, int, str]", about)
+    enter(CurrentCall(step, name, attempt, key))
 
 
 def enter(call: CurrentCall | None) -> None:

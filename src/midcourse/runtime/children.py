@@ -81,8 +81,9 @@ def _passed_on(session: Session, child: SessionId) -> cmd.AnyCommand | None:
         return cmd.Pause(id=identity, by=by, reason=session.pause.reason, grace=grace)
     if session.status is Status.CANCELLING and session.cancel is not None:
         grace = session.cancel.grace
-        identity = passed_on_id(child, f"cancel_{session.turn}/{grace}")
-        return cmd.Cancel(id=identity, by=by, role="operate", reason=session.cancel.reason, grace=grace)
+        undo = session.cancel.undo
+        identity = passed_on_id(child, f"cancel_{session.turn}/{grace}/{undo}")
+        return cmd.Cancel(id=identity, by=by, role="operate", reason=session.cancel.reason, grace=grace, undo=undo)
     if session.status is Status.HALTED:
         return cmd.Halt(id=passed_on_id(child, f"halt_{session.halts}"), by=by, role="operate")
     return None

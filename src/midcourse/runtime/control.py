@@ -242,6 +242,18 @@ class Control:
             if driver.journal.broken is None and driver.journal.session.status in ENDED:
                 return driver.journal.session, driver.error
 
+    async def undone(self, session_id: SessionId, wait: float) -> None:
+        """Until the undo of an ended session is done, or for ``wait`` seconds."""
+        worker = self.worker
+        deadline = worker.clock.monotonic() + wait
+        with worker.fanout.watching(session_id) as watcher:
+            while (left := deadline - worker.clock.monotonic()) > 0:
+                session = await self.session(session_id)
+                if session.undo is None or session.undo.done:
+                    return
+                await self._listen_to_owner(session_id, deltas=False)
+                await watcher.wait(min(left, 0.25))
+
     async def inspect(self, session_id: SessionId, at: int | None) -> Inspection:
         """The session as it was at a position, or as it is."""
         owned = await self.worker.must_exist(session_id)

@@ -13,22 +13,26 @@ from typing import Final
 from midcourse.core import events as ev
 from midcourse.core.codec import Blob, decode, value_of
 from midcourse.core.decisions import expire
+from midcourse.core.effects import UndoChoice, may_abort
 from midcourse.core.ids import CommandId, SessionId, StepId
 from midcourse.core.session import ENDED, Status
 from midcourse.errors import AgentUnavailable, Diverged, Interrupt, MidcourseError
 from midcourse.runtime.agent_task import AgentTask, Failed, Returned
 from midcourse.runtime.agents import Agent
-from midcourse.runtime.calls import RunningCall
+from midcourse.runtime.calls import Call, RunningCall
 from midcourse.runtime.children import Children
 from midcourse.runtime.gate import LETS_RUN, Gate
 from midcourse.runtime.inbox import Inbox
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.loading import content_of
 from midcourse.runtime.outcomes import Outcome
+from midcourse.runtime.rollback import Rollback
 from midcourse.runtime.run import Run
+from midcourse.runtime.settling import Settling
 from midcourse.runtime.starting import Starting
 from midcourse.runtime.steps import Steps
 from midcourse.runtime.surroundings import Surroundings
+from midcourse.runtime.undoing import Undoing
 from midcourse.runtime.watchdog import Blocked, task_name
 
 log = logging.getLogger("midcourse")
@@ -62,11 +66,17 @@ class Driver:
         )
         self._starting = Starting(journal, around.admission, sponsor.while_open if sponsor else None)
         self._children = Children(journal, self.gate, around.tree, moved=self.react)
-        self._steps = Steps(journal, self.gate, around, moved=self.react, diverged=self._diverged)
+        self._undoing = Undoing(journal, self.gate, around)
+        self._settling = Settling(journal, self.gate, around, self._undoing, moved=self.react)
+        self._rollback = Rollback(journal, around, self._undoing, self._settling, moved=self.react)
+        self._steps = Steps(
+            journal, self.gate, around, settling=self._settling, moved=self.react, diverged=self._diverged
+        )
         self._over = False
         self._is_recovering = is_recovering
         self._leaving: asyncio.Task[None] | None = None
         self._start_task: asyncio.Task[None] | None = None
+        self._recovery: asyncio.Task[None] | None = None
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._rests_since: float | None = None
         self._last_run_call = around.clock.monotonic()
@@ -106,6 +116,7 @@ class Driver:
         with self.journal.lock:
             now = self._around.clock.monotonic()
             calls = [call.running(now) for call in self.gate.begun.values()]
+            calls.extend(self._settling.running())
             if self._task.is_in_its_own_code:
                 seconds = round(max(0.0, now - self._last_run_call), 3)
                 calls.append(RunningCall(StepId("agent"), "the agent's own code", "agent", 1, seconds))
@@ -136,11 +147,14 @@ class Driver:
             self._abandon()
             return
         self._expire_asks()
+        self._settling.stir()
         self._stop_calls()
         status = self.journal.session.status
-        if status is Status.CANCELLING:
+        if status in ENDED:
+            self._finish_undo()
+        elif status is Status.CANCELLING:
             self._finish_cancel()
-        elif isinstance(self._task.ending, Failed) and status not in (*ENDED, Status.HALTED):
+        elif isinstance(self._task.ending, Failed) and status is not Status.HALTED:
             self._fail(self._task.ending)
         elif status is Status.PAUSING:
             self._finish_pause()
@@ -163,13 +177,35 @@ class Driver:
                 self._soon(self._say_if_waiting)
         # Cold and waiting, it lies in the store until somebody answers: to start it would undo its parking.
         elif (
-            self._task.ending is None and self._start_task is None and self.journal.session.status is not Status.WAITING
+            self._task.ending is None
+            and self._start_task is None
+            and self._recovery is None
+            and self.journal.session.status is not Status.WAITING
+            and not self._settle_first()
         ):
             may = self._starting.may_start(self._agent)
             if isinstance(may, Failed):
                 self.fail(may)
             elif may:
                 self._start_task = self._around.loop.create_task(self._start(self._agent))
+
+    def _settle_first(self) -> bool:
+        """Before an agent starts cold: whether calls that were lost with a process must be settled, or asked about."""
+        if not any(True for _ in self._settling.open_calls()):
+            return False
+        self._recovery = self._around.loop.create_task(self._settle_all())
+        return True
+
+    async def _settle_all(self) -> None:
+        try:
+            steps = [call.step for call in self._settling.open_calls()]
+            await asyncio.gather(*(self._settling.settle(step, asks=False) for step in steps))
+            self._starting.wait_for_answers()
+        except MidcourseError as error:
+            self.journal.give_up(error)
+        finally:
+            self._recovery = None
+            self.react()
 
     def _soon(self, act: Callable[[], None]) -> None:
         """After those who were woken have had their chance to go on."""
@@ -194,15 +230,22 @@ class Driver:
         now = self._around.clock.now()
         later: list[float] = []
         for call in list(self.gate.begun.values()):
-            deadline = (
-                0.0 if call.cut else self._child_deadline() if call.kind == "child" else self._deadline(call.step)
-            )
+            deadline = self._deadline_of(call)
             if deadline is not None and deadline <= now:
                 call.stop()
             elif deadline is not None:
                 later.append(deadline)
         if later:
             self._look_again("grace", min(later) - now)
+
+    def _deadline_of(self, call: Call) -> float | None:
+        if call.cut:
+            return 0.0
+        if call.kind == "child":
+            return self._child_deadline()
+        if not may_abort(call.effect):  # it finishes, whatever the grace, unless this process ends
+            return self.gate.drain_until if self.gate.draining else None
+        return self._deadline(call.step)
 
     def _deadline(self, step: StepId) -> float | None:
         """When a call in flight must end; None if it may finish."""
@@ -244,7 +287,7 @@ class Driver:
 
     def _finish_pause(self) -> None:
         """Nothing runs, and the agent stands still: the pause is complete."""
-        if not self._children.have_stopped() or self.gate.has_calls or self._task.is_in_its_own_code:
+        if not self._children.have_stopped() or self._has_calls or self._task.is_in_its_own_code:
             return
         with self.journal.lock:
             session = self.journal.session
@@ -253,9 +296,9 @@ class Driver:
                 self.journal.append(ev.SessionPaused(unknown=session.lost, unreached=unreached))
 
     def _finish_cancel(self) -> None:
-        """Calls first, then the agent, then the receipt."""
+        """Calls first, then the agent, then what is rolled back, then the receipt."""
         cancel = self.journal.session.cancel
-        if not self._children.have_stopped() or self.gate.has_calls or cancel is None:
+        if not self._children.have_stopped() or self._has_calls or cancel is None:
             return
         if self._task.is_alive:
             left = cancel.since + cancel.grace - self._around.clock.now()
@@ -264,16 +307,35 @@ class Driver:
             else:
                 self._task.take_down()
             return
-        calls = self.journal.session.calls
-        receipt = tuple(
-            ev.ReceiptLine(step, name, "unknown" if step in calls else "ended")
-            for step, name in cancel.in_flight.items()
-        )
+        if self._rolls_back(cancel.undo):
+            return
         unreached = tuple(sorted(self._children.unreached))
+        receipt = tuple(cancel.receipt.values())
         self._let_go(ev.SessionCancelled(receipt=receipt, unreached=unreached))
 
+    def _finish_undo(self) -> None:
+        """A session that had ended is rolled back."""
+        undo = self.journal.session.undo
+        if undo is not None and not undo.done and not self._rolls_back("all"):
+            self._let_go(ev.UndoFinished(receipt=tuple(undo.receipt.values())))
+
+    def _rolls_back(self, choice: UndoChoice) -> bool:
+        """Whether something is still being rolled back, here or (let go of) by a process that has the tools."""
+        if self._rollback.is_done(choice):
+            return False
+        if self._agent is None and self._unavailable is None and self._rollback.is_needed(choice):
+            self._let_go()
+        else:
+            self._rollback.start(choice)
+        return True
+
+    @property
+    def _has_calls(self) -> bool:
+        """Whether a call lives, or is being settled."""
+        return self.gate.has_calls or bool(self._settling.active)
+
     def _fail(self, failure: Failed) -> None:
-        if self.gate.has_calls or self._task.is_alive:  # what is in flight ends by itself; its result is kept
+        if self._has_calls or self._task.is_alive:  # what is in flight ends by itself; its result is kept
             return
         self._let_go(*self._closing(), ev.SessionFailed(code=failure.code, message=failure.message, step=failure.step))
 
@@ -365,14 +427,15 @@ class Driver:
         session = self.journal.session
         if session.status in RESTS:
             self._around.admission.left(self.id)
-        if self.gate.has_calls or self._start_task is not None:
+        if self._has_calls or self._start_task or self._recovery or self._rollback.is_running:
             return
         if self._task.is_alive:
             self._consider_parking()
             return
         match session.status:
             case Status.RUNNING | Status.WAITING if isinstance(self._task.ending, Returned):
-                self._complete(self._task.ending)
+                if self._rollback.has_released():
+                    self._complete(self._task.ending)
             case Status.HALTED if not self._children.have_stopped():
                 pass
             case Status.PAUSED | Status.WAITING | Status.HALTED:
@@ -383,7 +446,7 @@ class Driver:
                     self._let_go(ev.SessionParked())
                 elif (self._agent is None and self._unavailable is None) or self._starting.waits_for_its_parent:
                     self._let_go()
-            case Status.COMPLETED | Status.FAILED | Status.CANCELLED:
+            case Status.COMPLETED | Status.FAILED | Status.CANCELLED if self._leaving is None:
                 self._let_go()
             case _:
                 pass
@@ -436,7 +499,7 @@ class Driver:
             call.stop()
         if self._task.is_alive:
             self._task.take_down()
-        elif not self.gate.has_calls and self._start_task is None:
+        elif not self._has_calls and not self._start_task and not self._recovery and not self._rollback.is_running:
             self._end()
 
     def _end(self) -> None:

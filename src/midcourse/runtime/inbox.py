@@ -10,6 +10,7 @@ from midcourse.core.decisions import decide
 from midcourse.core.ids import CommandId
 from midcourse.errors import AgentUnavailable, Damaged, Refused
 from midcourse.ports.store import Deciding, InboxRow, Store
+from midcourse.runtime.auditing import entry_of
 from midcourse.runtime.calls import RunningCall
 from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
@@ -78,7 +79,11 @@ class Inbox:
                 running=self._running(),
                 unknown=ahead.lost,
             )
-        return outcome, self._journal.append(*events, deciding=Deciding(row.id, encode_outcome(outcome)))
+        return outcome, self._journal.append(
+            *events,
+            deciding=Deciding(row.id, encode_outcome(outcome)),
+            audit=(entry_of(session.id, row, outcome, events),),
+        )
 
     def _cut_streams(self) -> tuple[ev.AnyEvent, ...]:
         """No token after this: each stream's tail becomes a segment, in the append that answers the stop."""

@@ -10,6 +10,9 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from msgspec.structs import replace
+
+from midcourse.core.audit import AuditEntry
 from midcourse.core.codec import Blob
 from midcourse.core.events import AnyEvent, Record, Recorded, StepFinished, encode_record
 from midcourse.core.evolution import evolve
@@ -89,15 +92,22 @@ class Journal:
                 self._write(None)
 
     def append(
-        self, *events: AnyEvent, deciding: Deciding | None = None, blobs: tuple[Blob, ...] = ()
+        self,
+        *events: AnyEvent,
+        deciding: Deciding | None = None,
+        blobs: tuple[Blob, ...] = (),
+        audit: tuple[AuditEntry, ...] = (),
     ) -> Awaitable[None]:
-        """Fold ``events`` now; write them and what was noted before in one transaction that decides ``deciding``."""
+        """Fold ``events`` now; write them and what was noted before in one transaction that decides ``deciding``.
+
+        ``audit`` is written in the same transaction, with the time set to now.
+        """
         if self.broken:
             raise self.broken
         for event in events:
             self._add(event)
         self._blobs.extend(blobs)
-        return self._write(deciding)
+        return self._write(deciding, tuple(replace(entry, at=self._clock.now()) for entry in audit))
 
     def _add(self, event: AnyEvent) -> None:
         at = self._clock.now()
@@ -107,12 +117,12 @@ class Journal:
         self._bytes_since += len(content)
         self._steps_since += isinstance(event, StepFinished)
 
-    def _write(self, deciding: Deciding | None) -> Awaitable[None]:
+    def _write(self, deciding: Deciding | None, audit: tuple[AuditEntry, ...] = ()) -> Awaitable[None]:
         rows, blobs = self._rows, self._blobs
         self._rows, self._blobs = [], []
         head = head_of(self._fold.session, self._fold.digest)
         written = asyncio.ensure_future(
-            self._store.append(head, rows, epoch=self.epoch, deciding=deciding, blobs=blobs),
+            self._store.append(head, rows, epoch=self.epoch, deciding=deciding, blobs=blobs, audit=audit),
         )
         written.add_done_callback(self._written)
         if is_due(grown=self._bytes_since, last_size=self._snapshot_size, steps_since=self._steps_since):
@@ -211,6 +221,8 @@ class Journal:
 def head_of(session: Session, digest: bytes) -> Head:
     """What lists and sweeps see of a session."""
     deadlines = [ask.expires_at for ask in session.asks if ask.expires_at is not None and session.status not in ENDED]
+    if session.undo is not None and not session.undo.done:
+        deadlines.append(session.undo.since)  # ended, but somebody must go on undoing
     return Head(
         id=session.id,
         agent=session.agent,

@@ -1,12 +1,10 @@
 """What an agent holds while it runs: its steps, its asks, its messages, its state."""
 
 import asyncio
-import inspect
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, TypeVarTuple, cast, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, TypeVarTuple, cast
 
 from midcourse.core import events as ev
 from midcourse.core.codec import canonical, decode, digest_of, encode, inline, preview, value_of
@@ -22,6 +20,7 @@ from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.steps import OnCut, Step, Steps
 from midcourse.runtime.streaming import StreamEnd
+from midcourse.runtime.tools import tool_of
 
 if TYPE_CHECKING:
     from midcourse.runtime.agents import Agent
@@ -36,6 +35,8 @@ class _Nothing:
 
 
 _NO_DEFAULT = _Nothing()
+SPAWN: Final = tool_of(lambda: None)
+"""Stands for a tool where a child does the work."""
 INTERRUPT = "interrupt"
 
 
@@ -126,7 +127,7 @@ class Run:
             kind="child",
             digest=digest_of(spelled),
             arguments=preview(spelled),
-            body=lambda: None,
+            tool=SPAWN,
             child=(cast("Agent[object]", agent), goal),
         )
         return cast("T", await self._wait(identity, step))
@@ -151,10 +152,8 @@ class Run:
             kind=kind,
             digest=digest_of(spelled),
             arguments=preview(spelled),
-            body=body,
+            tool=tool_of(body),
             given=arguments,
-            is_async=inspect.iscoroutinefunction(body),
-            returns=_return_type(body) if kind == "tool" else Any,
             on_redirect=on_redirect,
             on_cut=on_cut,
         )
@@ -392,18 +391,3 @@ class Plan:
 
     def _tell(self) -> None:
         self._run._tell("plans", ev.PlanChanged(items=tuple(self._items)))  # noqa: SLF001 - its own run  # pyright: ignore[reportPrivateUsage]
-
-
-def _return_type(body: Callable[..., object]) -> Any:
-    """What the body says it returns, so that a replayed result is of the same type."""
-    if "return" not in getattr(body, "__annotations__", {}):
-        return Any
-    return _annotated_return(body)
-
-
-@lru_cache(maxsize=1024)
-def _annotated_return(body: Callable[..., object]) -> Any:
-    try:
-        return get_type_hints(body).get("return", Any)
-    except Exception:  # noqa: BLE001 - annotations are code; whatever they raise, the value is then plain JSON
-        return Any

@@ -23,6 +23,8 @@ class Settings:
     """Seconds that code may hold the event loop before the session it belongs to is named."""
     max_running: int | None = None
     """Sessions that may run at once in this process; the others wait in a queue. None: as many as come."""
+    undo_timeout: float = 60.0
+    """Seconds an undo, a probe or a release may take, if its tool declares no ``timeout``."""
     segment_tokens: int = 100
     """Streamed pieces after which a durable segment is written."""
     segment_seconds: float = 0.25

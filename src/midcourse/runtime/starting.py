@@ -14,6 +14,7 @@ from midcourse.runtime.agent_task import Failed
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.run import INTERRUPT
+from midcourse.runtime.settling import DID_IT_HAPPEN
 
 NEW_VERSION: Final = "version"
 APPROVALS: Final = ("yes", "approve", "true", True)
@@ -107,8 +108,15 @@ class Starting:
             if self._journal.session.status is Status.RUNNING:
                 self._journal.note(ev.SessionWaiting())
 
+    def wait_for_answers(self) -> None:
+        """Asks were opened before the agent could start: every path waits for them."""
+        with self._journal.lock:
+            if self._journal.session.status is Status.RUNNING and self._is_asking_first():
+                self._journal.note(ev.SessionWaiting())
+
     def _is_asking_first(self) -> bool:
         """Whether an ask is open that the agent cannot be started without."""
         scope = self._journal.session.scope
         first = (f"{scope}/{INTERRUPT}#", f"{scope}/{NEW_VERSION}#")
-        return any(ask.step.startswith(first) for ask in self._journal.session.asks)
+        asks = self._journal.session.asks
+        return any(ask.step.startswith(first) or ask.reason == DID_IT_HAPPEN for ask in asks)

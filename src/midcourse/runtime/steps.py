@@ -11,27 +11,40 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
+import msgspec
+
 from midcourse.core import events as ev
-from midcourse.core.codec import NOTHING, Value, decode, encode, value_of
-from midcourse.core.ids import StepId
-from midcourse.core.session import Status
+from midcourse.core.codec import NOTHING, Blob, Value, decode, encode, value_of
+from midcourse.core.effects import DID_NOT_HAPPEN, MAY_HAVE_HAPPENED, NO_EFFECT, Effect, next_act
+from midcourse.core.evolution import loose_key
+from midcourse.core.ids import StepId, call_key
+from midcourse.core.session import OpenCall, Session, Status
 from midcourse.core.steps import StepRecord, check_same
-from midcourse.errors import Diverged, Interrupt, InterruptRequested, MidcourseError, StepError, words_of
+from midcourse.errors import (
+    Diverged,
+    Interrupt,
+    InterruptRequested,
+    MidcourseError,
+    StepError,
+    Unencodable,
+    words_of,
+)
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.asking import Asking, OnRedirect, Question, interrupt_id, redirected
 from midcourse.runtime.calls import Call, CurrentCall, Ended, enter
 from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.loading import content_of
+from midcourse.runtime.settling import Settling, did_it_happen_id
 from midcourse.runtime.streaming import Streaming
 from midcourse.runtime.surroundings import Surroundings
 from midcourse.runtime.tending import Tending
+from midcourse.runtime.tools import Tool
 from midcourse.runtime.watchdog import task_name
 
 OnCut = Literal["regenerate", "continue"]
 AT_ONCE: Final = 100
 """Finished steps given back in a row, before others have their turn."""
-MAY_HAVE_HAPPENED = "interrupted by a redirect; it may have happened"
 CUT_BY_REDIRECT = "the stream was cut by a redirect; its text is kept"
 
 
@@ -44,17 +57,20 @@ class Step:
     kind: ev.StepKind
     digest: str
     arguments: str
-    body: Callable[..., object]
+    tool: Tool[..., Any]
     given: tuple[object, ...] = ()
-    is_async: bool = False
     child: "tuple[Agent[object], str] | None" = None
-    returns: Any = Any
     on_redirect: OnRedirect = "again"
     on_cut: OnCut = "regenerate"
 
     def call(self) -> object:
-        """Call the body with what it was given."""
-        return self.body(*self.given)
+        """Call the function with what it was given."""
+        return self.tool.function(*self.given)
+
+    @property
+    def effect(self) -> Effect:
+        """Its row in the table of effects. A model call changes nothing, and a child answers for itself."""
+        return self.tool.kind if self.kind == "tool" else "read"
 
 
 class Steps:
@@ -66,12 +82,14 @@ class Steps:
         gate: Gate,
         around: Surroundings,
         *,
+        settling: Settling,
         moved: Callable[[], None],
         diverged: Callable[[Diverged], None],
     ) -> None:
         self._journal = journal
         self._gate = gate
         self._around = around
+        self._settling = settling
         self._moved = moved
         self._diverged = diverged
         self._asking = Asking(journal, gate, around.store, moved=moved, diverged=diverged)
@@ -95,7 +113,7 @@ class Steps:
                 self._recalled += 1
                 if self._recalled % AT_ONCE == 0:
                     await asyncio.sleep(0)
-                return record.text if record.streamed else decode(record.value.raw, wanted.returns)
+                return record.text if record.streamed else _typed(wanted, bytes(record.value.raw))
         return await self._submit(wanted)
 
     def _submit(self, wanted: Step | Question) -> "asyncio.Future[Any]":
@@ -143,6 +161,9 @@ class Steps:
             if record.outcome:
                 return await self._replayed(step, record)
         while True:
+            record = await self._settle(step)
+            if record is not None and record.outcome:  # somebody could tell what became of it
+                return await self._replayed(step, record)
             answer = await self._asking.answer_to_interrupt(step.id, step.name)
             await self._gate.wait()
             self._close_if_redirected(step)
@@ -158,7 +179,25 @@ class Steps:
                 return self._journal.log.steps[step.id].text
             if ended.content is not None:
                 # Through the codec, so that the agent sees now what it would see after a resume.
-                return decode(ended.content, step.returns)
+                return _typed(step, ended.content)
+
+    async def _settle(self, step: Step) -> StepRecord | None:
+        """Wait until what earlier attempts may have done is undone, found out, or harmless; return what is known."""
+        journal = self._journal
+        while (call := journal.session.calls.get(step.id)) is not None and call.end:
+            if await self._settling.settle(step.id, asks=step.on_redirect == "again") == "settled":
+                if step.id not in journal.session.calls or self._may_begin(step.id):
+                    break
+                await self._gate.wait()  # paused or cancelled meanwhile: it is dealt with later
+            else:
+                await self._gate.wait_for_answer(did_it_happen_id(call))
+        return journal.log.steps.get(step.id)
+
+    def _may_begin(self, step: StepId) -> bool:
+        with self._journal.lock:
+            session = self._journal.session
+            act = next_act(session, session.calls[step], self._around.clock.now())
+            return act.do in ("again", "close")
 
     async def _begin(self, step: Step, answer: Value | None) -> Call | None:
         """Journal the start, then pass the gate. None: it shut in between."""
@@ -167,34 +206,28 @@ class Steps:
             if not gate.is_open:
                 return None
             record = journal.log.steps.get(step.id)
-            attempt = record.attempt + 1 if record else 1
+            begun, blob = self._begun(step, record)
             prefix = record.text if record and step.on_cut == "continue" else ""
             call = Call(
                 step.id,
                 step.name,
                 step.kind,
-                attempt,
+                begun.attempt,
                 self._around.clock.monotonic(),
+                begun.effect,
+                begun.key,
                 prefix,
                 answer,
                 offset=len(prefix),
             )
-            begun = ev.StepBegun(
-                step=step.id,
-                name=step.name,
-                kind=step.kind,
-                attempt=attempt,
-                digest=step.digest,
-                arguments="" if record else step.arguments,
-            )
             starts = (ev.SessionWoken(), begun) if journal.session.status is Status.WAITING else (begun,)
-            if step.kind == "model":
-                # A model call changes nothing in the world, so its start need not be durable before it runs.
+            if step.effect == "read" and step.kind != "child":
+                # It changes nothing in the world, so its start need not be durable before it runs.
                 for event in starts:
                     journal.note(event)
                 gate.begun[step.id] = call
                 return call
-            written = journal.append(*starts)
+            written = journal.append(*starts, blobs=(blob,) if blob else ())
             gate.on_the_way.add(step.id)
         try:
             await written
@@ -208,16 +241,49 @@ class Steps:
                 call.since = self._around.clock.monotonic()
                 gate.begun[step.id] = call
                 return call
-            journal.note(ev.StepNotBegun(step=step.id, attempt=attempt))
+            journal.note(ev.StepNotBegun(step=step.id, attempt=begun.attempt))
         self._moved()
         return None
+
+    def _begun(self, step: Step, record: StepRecord | None) -> tuple[ev.StepBegun, Blob | None]:
+        """The start of the next attempt, with everything that whoever settles it later must know."""
+        session, tool, effect = self._journal.session, step.tool, step.effect
+        attempt = record.attempt + 1 if record else 1
+        arguments = "" if record else step.arguments
+        if effect == "read":
+            begun = ev.StepBegun(
+                step=step.id, name=step.name, kind=step.kind, attempt=attempt, digest=step.digest, arguments=arguments
+            )
+            return begun, None
+        can_undo, can_probe = tool.undo is not None, tool.probe is not None
+        given, blob = NOTHING, None
+        if can_undo or can_probe:
+            given, blob = value_of(encode(tool.named(step.given), what=f"The arguments of step '{step.name}'"))
+        inherited = session.loose_keys.get(loose_key(tool.origin, step.digest)) if effect == "idempotent" else None
+        begun = ev.StepBegun(
+            step=step.id,
+            name=step.name,
+            kind=step.kind,
+            attempt=attempt,
+            digest=step.digest,
+            arguments=arguments,
+            effect=effect,
+            key=inherited or call_key(session.id, step.id, record.undone if record else 0),
+            tool=tool.origin,
+            given=given,
+            settle=tool.settles_in,
+            can_undo=can_undo,
+            can_probe=can_probe,
+            asks_if_silent=tool.if_silent == "ask",
+        )
+        return begun, blob
 
     async def _execute(self, step: Step, call: Call) -> Ended:
         task = asyncio.current_task()
         assert task is not None
         call.task = cast("asyncio.Task[None]", task)
         answer = decode(await content_of(self._around.store, call.answer)) if call.answer else None
-        enter(CurrentCall(call.step, call.name, call.attempt, call.prefix, answer))
+        enter(CurrentCall(call.step, call.name, call.attempt, call.key, call.prefix, answer, call.asked_to_end))
         ended = Ended()
         try:
             if step.kind == "model":
@@ -237,19 +303,32 @@ class Steps:
             ended.interrupt = interrupt
         except Exception as error:  # noqa: BLE001 - whatever a body raises is the step's outcome
             # What a body makes of its abort is not how it ended by itself.
-            ended.stopped = call.stopped
-            ended.error = None if call.stopped else error
+            ended.stopped = call.asked_to_end.is_set() and not isinstance(error, Unencodable)
+            ended.error = None if ended.stopped else error
         while task.cancelling():
             task.uncancel()
         return ended
 
     async def _invoke(self, step: Step, call: Call) -> object:
-        if step.is_async:
-            return await cast("Awaitable[object]", step.call())
+        """Run the function where it can best be stopped: as a task, in a process of its own, or else in a thread."""
+        async with asyncio.timeout(step.tool.timeout):
+            if step.tool.is_async:
+                return await cast("Awaitable[object]", step.call())
+            if step.tool.run_in == "process":
+                about = (call.step, call.name, call.attempt, call.key)
+                return await self._around.processes.run(about, step.tool.function, step.given)
+            return await self._in_thread(step, call)
+
+    async def _in_thread(self, step: Step, call: Call) -> object:
         call.in_thread = True
+        running = asyncio.get_running_loop().run_in_executor(self._around.threads, copy_context().run, step.call)
         try:
-            loop = asyncio.get_running_loop()
-            result = await asyncio.shield(loop.run_in_executor(self._around.threads, copy_context().run, step.call))
+            result = await asyncio.shield(running)
+        except asyncio.CancelledError:
+            # Its time is over, which a thread can only be told: the step has not ended before the thread has.
+            call.asked_to_end.set()
+            await asyncio.wait({running})
+            raise
         finally:
             call.in_thread = False
         return await result if inspect.isawaitable(result) else result
@@ -268,8 +347,9 @@ class Steps:
                 journal.note(ev.StepCut(step=step.id, attempt=attempt, length=length, tokens=call.tokens))
             elif ended.stopped:
                 journal.note(ev.StepAborted(step=step.id, attempt=attempt))
+                self._settling.expect(step.id)
             elif ended.interrupt is not None:
-                journal.note(ev.StepAborted(step=step.id, attempt=attempt))
+                journal.note(ev.StepAborted(step=step.id, attempt=attempt, asked=True))
                 question = Question(
                     id=interrupt_id(step.id, attempt),
                     reason=ended.interrupt.reason,
@@ -298,9 +378,7 @@ class Steps:
         match record.outcome:
             case "finished":
                 return (
-                    record.text
-                    if record.streamed
-                    else decode(await content_of(self._around.store, record.value), step.returns)
+                    record.text if record.streamed else _typed(step, await content_of(self._around.store, record.value))
                 )
             case "failed":
                 raise _step_error(step, record.kind, record.detail)
@@ -317,9 +395,28 @@ class Steps:
             if step.on_redirect == "again" or record is None or record.redirects == journal.log.redirects:
                 return
             message = len(journal.session.messages) - 1
-            truth = CUT_BY_REDIRECT if step.kind == "model" else MAY_HAVE_HAPPENED
-            journal.note(ev.StepClosed(step=step.id, attempt=record.attempt, message=message, truth=truth))
+            call = journal.session.calls.get(step.id)
+            truth = CUT_BY_REDIRECT if step.kind == "model" else _truth(step, journal.session, call)
+            attempt = call.attempt if call else record.attempt
+            journal.note(ev.StepClosed(step=step.id, attempt=attempt, message=message, truth=truth))
         raise redirected(journal.session, message, record.text)
+
+
+def _truth(step: Step, session: Session, call: OpenCall | None) -> str:
+    """What is known of a call that a redirect closes."""
+    if call is None:
+        return NO_EFFECT if step.effect == "read" else DID_NOT_HAPPEN
+    return next_act(session, call, call.settled_at).truth or MAY_HAVE_HAPPENED
+
+
+def _typed(step: Step, content: bytes) -> object:
+    """A result in the type its function declares; what a probe or a person told need not fit it."""
+    try:
+        return decode(content, step.tool.returns if step.kind == "tool" else Any)
+    except msgspec.ValidationError:
+        if content == b"null":
+            return None
+        raise
 
 
 def _step_error(step: Step, kind: str, detail: str) -> StepError:

@@ -15,6 +15,7 @@ from midcourse.runtime.admission import Admission
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.fanout import Fanout
 from midcourse.runtime.outcomes import Level, Reply
+from midcourse.runtime.processes import Processes
 from midcourse.runtime.settings import Settings
 
 
@@ -47,6 +48,7 @@ class Surroundings:
     fanout: Fanout
     settings: Settings
     threads: Executor
+    processes: Processes
     loop: asyncio.AbstractEventLoop
     is_fresh: Callable[[], bool]
     admission: Admission

@@ -31,11 +31,13 @@ from midcourse.ports.clock import Clock
 from midcourse.ports.store import Deciding, Head, Owned, Store
 from midcourse.runtime.admission import Admission
 from midcourse.runtime.agents import Agent
+from midcourse.runtime.calls import enter_process
 from midcourse.runtime.driver import Driver
 from midcourse.runtime.fanout import Fanout
 from midcourse.runtime.journal import TURNS, Journal, head_of
 from midcourse.runtime.loading import Loaded, load
 from midcourse.runtime.outcomes import encode_outcome, refusal
+from midcourse.runtime.processes import Processes
 from midcourse.runtime.settings import Settings
 from midcourse.runtime.surroundings import Surroundings, Tree
 from midcourse.runtime.threads import Threads
@@ -86,6 +88,7 @@ class Worker:
         self._looked_at = clock.monotonic()
         self._closing = False
         self._threads = Threads(THREADS)
+        self._processes = Processes(prepare=enter_process)
 
     # ---- life
 
@@ -99,6 +102,7 @@ class Worker:
             fanout=self.fanout,
             settings=self.settings,
             threads=self._threads,
+            processes=self._processes,
             loop=asyncio.get_running_loop(),
             is_fresh=self._is_fresh,
             admission=Admission(self.settings.max_running),
@@ -135,6 +139,7 @@ class Worker:
             await asyncio.sleep(0.002)
         for driver in self.drivers():
             log.error("session %s: still running: %s", driver.id, ", ".join(call.name for call in driver.running()))
+        await self._processes.close()
         self.bus.close()
         await self.store.close()
 
@@ -225,7 +230,8 @@ class Worker:
             raise
         driver = self._drive(loaded, owned.epoch, taken=True, sponsor=sponsor)
         with driver.journal.lock:
-            lost = tuple(driver.journal.session.calls)
+            calls = driver.journal.session.calls.values()
+            lost = tuple(call.step for call in calls if not call.end or call.undo == "running")
             driver.journal.append(ev.SessionTaken(epoch=owned.epoch, worker=self.id, lost=lost))
         self._broken.pop(session_id, None)
         return driver

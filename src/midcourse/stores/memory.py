@@ -2,11 +2,13 @@
 
 import asyncio
 import threading
+from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from midcourse.core.audit import AuditEntry, AuditRow, check_end, encode_entry, follow
 from midcourse.core.codec import Blob, checksum
 from midcourse.core.fold import Row
 from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId
@@ -86,6 +88,8 @@ class Memory:
         self.alive: dict[WorkerId, str] = {}
         self.workers: set[WorkerId] = set()
         self.writes = 0
+        self.audit: list[AuditRow] = []
+        self.audit_ends = 0
 
 
 def _resolve(future: "asyncio.Future[T]", value: T) -> None:
@@ -176,8 +180,10 @@ class MemoryStore:
         deciding: Deciding | None = None,
         blobs: Sequence[Blob] = (),
         release: bool = False,
+        audit: Sequence[AuditEntry] = (),
     ) -> Awaitable[None]:
         """Append all of ``rows`` or none; see the port."""
+        entries = [encode_entry(entry) for entry in audit]
 
         def write() -> None:
             session = self._owned(head.id, epoch)
@@ -192,6 +198,7 @@ class MemoryStore:
                 command.outcome = deciding.outcome
             if release:
                 session.owner = None
+            self._audit(entries)
 
         return self._write(write)
 
@@ -327,6 +334,16 @@ class MemoryStore:
             command = session.inbox.get(command_id) if session else None
             return _checked(session_id, command) if command else None
 
+    async def audit(self, after: int = 0, limit: int = 100) -> Sequence[AuditRow]:
+        """Rows of the audit log; see the port."""
+        self._check_open()
+        with self.memory.lock:
+            first = bisect_right(self.memory.audit, after, key=lambda row: row.seq)
+            found, ends = self.memory.audit[first : first + limit], self.memory.audit_ends
+        if len(found) < limit:
+            check_end(found, ends, after=after)
+        return found
+
     async def unattended(self, statuses: Sequence[str], now: float, limit: int = 100) -> Sequence[Owned]:
         """Sessions without a live owner that need one; see the port."""
         self._check_open()
@@ -370,6 +387,13 @@ class MemoryStore:
         session.head = Sealed.of(_head_encoder.encode(head))
         session.position = head.position
         self.memory.blobs.update({blob.digest: blob.content for blob in blobs})
+
+    def _audit(self, entries: Sequence[bytes]) -> None:
+        log = self.memory.audit
+        added = follow(log[-1] if log else None, self.memory.audit_ends, entries)
+        if added:
+            log.extend(added)
+            self.memory.audit_ends = added[-1].seq
 
     def _session(self, session_id: SessionId) -> StoredSession:
         session = self.memory.sessions.get(session_id)

@@ -16,14 +16,15 @@ The tests are coroutines: run them with pytest-asyncio in auto mode. For readabl
 ``pytest.register_assert_rewrite("midcourse.testing")`` into a conftest.
 """
 
-from midcourse.testing.store_promises.given import Crash, Damage
+from midcourse.testing.store_promises.audit import AuditPromises
+from midcourse.testing.store_promises.given import Crash, Damage, Kept
 from midcourse.testing.store_promises.inbox import InboxPromises
 from midcourse.testing.store_promises.journal import JournalPromises
 from midcourse.testing.store_promises.keeping import KeepingPromises
 from midcourse.testing.store_promises.ownership import OwnershipPromises
 
-__all__ = ["Crash", "Damage", "StoreConformance"]
+__all__ = ["Crash", "Damage", "Kept", "StoreConformance"]
 
 
-class StoreConformance(JournalPromises, InboxPromises, OwnershipPromises, KeepingPromises):
+class StoreConformance(JournalPromises, InboxPromises, OwnershipPromises, KeepingPromises, AuditPromises):
     """All of it. Every backend runs all of it."""

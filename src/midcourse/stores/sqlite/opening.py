@@ -184,7 +184,9 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _tables(connection: sqlite3.Connection) -> set[str]:
-    return {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
+    # sqlite_sequence is made by SQLite itself, for the audit log.
+    query = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name != 'sqlite_sequence'"
+    return {sql for (sql,) in connection.execute(query)}
 
 
 def _version(connection: sqlite3.Connection) -> int | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from midcourse.core.audit import AuditRow, check_end
 from midcourse.core.fold import Row
 from midcourse.core.ids import CommandId, Position, SessionId, WorkerId
 from midcourse.errors import Damaged
@@ -142,6 +143,16 @@ def command(connection: sqlite3.Connection, session_id: SessionId, command_id: C
     key = key_of(connection, session_id)
     row = None if key is None else connection.execute(READ["command"], (key, command_id)).fetchone()
     return None if row is None else read_command(session_id, row)
+
+
+def audit(connection: sqlite3.Connection, after: int, limit: int) -> list[AuditRow]:
+    """Rows of the audit log after a sequence number."""
+    # First where it ends: it only grows, so that rows read afterwards reach at least that far.
+    (ends,) = connection.execute(READ["audit_highest"]).fetchone()
+    found = [AuditRow(*row) for row in connection.execute(READ["audit"], (after, limit)).fetchall()]
+    if len(found) < limit:
+        check_end(found, ends or 0, after=after)
+    return found
 
 
 def unattended(

@@ -42,6 +42,13 @@ SELECT
 SELECT place & 4294967295, id, put_at, content, seal, outcome, outcome_seal
 FROM inbox WHERE session = ? AND id = ?;
 
+-- name: audit_highest
+SELECT CAST(max(seq) AS INTEGER) FROM sqlite_sequence WHERE name = 'audit';
+
+-- name: audit
+SELECT seq, CAST(coalesce(entry, x'') AS BLOB), CAST(coalesce(digest, x'') AS BLOB)
+FROM audit WHERE seq > ? ORDER BY seq LIMIT ?;
+
 -- A loose scan: one step per distinct owner, however many sessions each of them has.
 -- name: owners
 WITH RECURSIVE owners (id) AS (

@@ -63,6 +63,14 @@ CREATE TABLE blobs (
     content BLOB NOT NULL
 );
 
+-- The audit log of all sessions, in the order of commit; each row carries the running digest over all before it.
+-- AUTOINCREMENT: SQLite remembers the highest seq there ever was, so that rows removed from the end are missed.
+CREATE TABLE audit (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    entry BLOB NOT NULL,
+    digest BLOB NOT NULL
+);
+
 -- Where to wake a worker, and which process it is. Whether it lives is not here: see locks.py.
 CREATE TABLE workers (
     id TEXT PRIMARY KEY,

@@ -6,6 +6,7 @@ import os
 from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 
+from midcourse.core.audit import AuditEntry, AuditRow, encode_entry
 from midcourse.core.codec import Blob
 from midcourse.core.fold import Row
 from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId
@@ -135,6 +136,7 @@ class SqliteStore:
         deciding: Deciding | None = None,
         blobs: Sequence[Blob] = (),
         release: bool = False,
+        audit: Sequence[AuditEntry] = (),
     ) -> Awaitable[None]:
         """Append all of ``rows`` or none; see the port."""
         return self.writer.submit(
@@ -146,6 +148,7 @@ class SqliteStore:
                 fence=self._fence(head.id, epoch),
                 deciding=deciding,
                 release=release,
+                audit=tuple(map(encode_entry, audit)),
                 store=self._name,
             )
         )
@@ -241,6 +244,10 @@ class SqliteStore:
     async def row(self, session_id: SessionId, command_id: CommandId) -> InboxRow | None:
         """The inbox row of that command id, decided or not."""
         return await self._reader.submit(partial(reads.command, session_id=session_id, command_id=command_id))
+
+    async def audit(self, after: int = 0, limit: int = 100) -> Sequence[AuditRow]:
+        """Rows of the audit log; see the port."""
+        return await self._reader.submit(partial(reads.audit, after=after, limit=limit))
 
     async def unattended(self, statuses: Sequence[str], now: float, limit: int = 100) -> Sequence[Owned]:
         """Sessions without a live owner that need one; see the port."""

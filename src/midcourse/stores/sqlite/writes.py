@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from midcourse.core.audit import AuditRow, follow
 from midcourse.core.codec import Blob
 from midcourse.core.fold import Row
 from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId
@@ -43,6 +44,8 @@ _DECIDE_COMMAND = WRITE["decide_command"]
 _ANY_UNDECIDED = WRITE["any_undecided"]
 _INSERT_SNAPSHOT = WRITE["insert_snapshot"]
 _DELETE_OLDER_SNAPSHOTS = WRITE["delete_older_snapshots"]
+_AUDIT_END = WRITE["audit_end"]
+_INSERT_AUDIT = WRITE["insert_audit"]
 _WORKER_IS_KNOWN = WRITE["worker_is_known"]
 _INSERT_WORKER = WRITE["insert_worker"]
 _DELETE_WORKER = WRITE["delete_worker"]
@@ -95,6 +98,7 @@ def append(
     fence: tuple[Epoch, bytes],
     deciding: Deciding | None,
     release: bool,
+    audit: Sequence[bytes],
     store: str,
 ) -> None:
     """All of ``rows``, the new head, and the decision. ``fence``: the epoch and owner's seal the writer believes in."""
@@ -108,6 +112,8 @@ def append(
     connection.execute(_UPDATE_HEAD, (known.status, known.wake_at, known.position, head.content, head.seal, key))
     if release:
         _let_go(connection, key, known.id, epoch)
+    if audit:
+        _audit(connection, audit)
 
 
 def put(
@@ -223,6 +229,14 @@ def _decide(connection: sqlite3.Connection, key: int, session_id: SessionId, dec
     if decided:
         raise refusals.already_decided(session_id, deciding.id)
     connection.execute(_DECIDE_COMMAND, (deciding.outcome, outcome_seal(seal, deciding.outcome), where))
+
+
+def _audit(connection: sqlite3.Connection, entries: Sequence[bytes]) -> None:
+    # Looked up each time: another process may have written since, and this transaction keeps it from writing now.
+    seq, digest, ends = connection.execute(_AUDIT_END).fetchone()
+    last = None if seq is None else AuditRow(seq, b"", digest or b"")
+    for row in follow(last, ends, entries):
+        connection.execute(_INSERT_AUDIT, (row.seq, row.content, row.digest))
 
 
 def _let_go(connection: sqlite3.Connection, key: int, session_id: SessionId, epoch: Epoch) -> None:

@@ -42,6 +42,17 @@ DELETE FROM snapshots
 WHERE place BETWEEN :first AND :last
 AND place < (SELECT place FROM snapshots WHERE place BETWEEN :first AND :last ORDER BY place DESC LIMIT 1 OFFSET 1);
 
+-- One row, also while the log is empty: what it ends with, and the highest seq there ever was.
+-- name: audit_end
+SELECT a.seq, CAST(a.digest AS BLOB), CAST(coalesce(s.seq, 0) AS INTEGER)
+FROM (SELECT 1)
+LEFT JOIN (SELECT seq, digest FROM audit ORDER BY seq DESC LIMIT 1) AS a
+LEFT JOIN sqlite_sequence AS s ON s.name = 'audit'
+LIMIT 1;
+
+-- name: insert_audit
+INSERT INTO audit (seq, entry, digest) VALUES (?, ?, ?);
+
 -- name: worker_is_known
 SELECT EXISTS (SELECT 1 FROM workers WHERE id = :id) OR EXISTS (SELECT 1 FROM sessions WHERE owner = :id);
 

@@ -14,8 +14,13 @@ from midcourse.ports.store import Head, Store
 Crash = Callable[[Store], Awaitable[None]]
 """Ends the life of a store's worker without letting its sessions go, as the end of its process would."""
 
-Damage = Callable[[Literal["head", "snapshot", "command"], SessionId], Awaitable[None]]
-"""Changes a byte of what is kept: the session's head, its newest snapshot, its newest command."""
+Kept = Literal["head", "snapshot", "command", "audit", "audit_end"]
+
+Damage = Callable[[Kept, SessionId], Awaitable[None]]
+"""Changes a byte of what is kept: the session's head, its newest snapshot, its newest command, the last audit entry.
+
+``audit_end`` removes the last audit entry. The log is the whole store's: whose session it is does not matter there.
+"""
 
 ALICE = WorkerId("worker_alice")
 BOB = WorkerId("worker_bob")

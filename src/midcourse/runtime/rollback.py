@@ -1,0 +1,124 @@
+"""Rolls back what a cancel or an undo wants undone: calls in flight, then children, then finished effects, then holds.
+
+Everything it does is journaled as it is done, so that after a crash it goes on from there; what it finds done it skips.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from midcourse.core import commands as cmd
+from midcourse.core.effects import UndoChoice
+from midcourse.core.ids import Position, SessionId, child_id
+from midcourse.core.receipt import Ledger
+from midcourse.core.session import ENDED, Status
+from midcourse.errors import MidcourseError, Refused, SessionNotFound
+from midcourse.runtime.children import parent_name, passed_on_id
+from midcourse.runtime.journal import Journal
+from midcourse.runtime.loading import read_events
+from midcourse.runtime.settling import Settling
+from midcourse.runtime.surroundings import Surroundings
+from midcourse.runtime.undoing import Undoing
+
+
+class Rollback:
+    """One session's, on the agent's loop."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        around: Surroundings,
+        undoing: Undoing,
+        settling: Settling,
+        *,
+        moved: Callable[[], None],
+    ) -> None:
+        self._journal = journal
+        self._around = around
+        self._undoing = undoing
+        self._settling = settling
+        self._moved = moved
+        self._done: set[UndoChoice] = set()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it is under way."""
+        return self._task is not None
+
+    def is_done(self, choice: UndoChoice) -> bool:
+        """Whether everything that ``choice`` asks for was tried."""
+        return choice in self._done
+
+    def is_needed(self, choice: UndoChoice) -> bool:
+        """Whether there is anything to do for ``choice`` that needs the tools."""
+        session = self._journal.session
+        return choice == "all" or bool(session.holds) or any(True for _ in self._settling.open_calls())
+
+    def start(self, choice: UndoChoice) -> None:
+        """Begin, unless it is under way."""
+        if self._task is None:
+            self._task = self._around.loop.create_task(self._run(self._roll_back(choice), choice))
+
+    def has_released(self) -> bool:
+        """Whether nothing is held any more that can be let go; begins to let go otherwise."""
+        if not self._journal.session.holds or self.is_done("in-flight"):
+            return True
+        if self._task is None:
+            self._task = self._around.loop.create_task(self._run(self._release(), "in-flight"))
+        return False
+
+    async def _run(self, work: Awaitable[None], choice: UndoChoice) -> None:
+        try:
+            await work
+            if self._journal.session.status is not Status.HALTED:  # cut short: it goes on when the halt is lifted
+                self._done.add(choice)
+        except MidcourseError as error:  # the journal cannot be written: whoever goes on with it goes on from there
+            self._journal.give_up(error)
+        finally:
+            self._task = None
+            self._moved()
+
+    async def _roll_back(self, choice: UndoChoice) -> None:
+        for step in reversed(tuple(self._journal.session.calls)):
+            await self._settling.settle(step, asks=False)
+        if choice == "all":
+            ledger = await self._ledger()
+            for child in reversed(ledger.children):
+                await self._undo_child(child_id(self._journal.session.id, child))
+            in_flight = {call.key for call in self._journal.session.calls.values()}
+            for entry in ledger.to_undo():
+                if entry.call.key not in in_flight:
+                    await self._undoing.undo_entry(entry)
+        if choice != "none":
+            await self._release()
+
+    async def _release(self) -> None:
+        for hold in reversed(tuple(self._journal.session.holds.values())):
+            await self._undoing.release(hold)
+
+    async def _ledger(self) -> Ledger:
+        with self._journal.lock:
+            written = self._journal.append()  # what was noted is read back below
+        await written
+        ledger, after = Ledger(), Position(0)
+        while records := await read_events(self._around.store, self._journal.session.id, after):
+            for record in records:
+                ledger.apply(record)
+            after = records[-1].position
+        return ledger
+
+    async def _undo_child(self, child: SessionId) -> None:
+        """Roll a child back that had ended before its parent. One that is live was cancelled with its parent."""
+        parent = self._journal.session.id
+        identity = passed_on_id(child, f"undo/{self._journal.session.turn}")
+        command = cmd.Undo(id=identity, by=parent_name(parent), role="operate")
+        try:
+            await self._around.tree.send(child, command, until="decided", wait=60.0)
+        except (Refused, SessionNotFound):
+            return
+        with self._around.fanout.watching(child) as watcher:
+            while True:
+                session = await self._around.tree.glance(child)
+                if session.status not in ENDED or session.undo is None or session.undo.done:
+                    return
+                await watcher.wait(1.0)

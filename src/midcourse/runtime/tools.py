@@ -1,0 +1,389 @@
+"""What a tool is to Midcourse: a function, and what a stop may do to a call of it.
+
+A tool that says nothing counts as irreversible: a stop waits for it, and after a crash a person is asked whether it
+happened. Everything a tool declares buys something better than that.
+"""
+
+import importlib
+import inspect
+import logging
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache, partial
+from math import isfinite
+from typing import Any, Final, Generic, Literal, ParamSpec, TypeVar, cast, get_args, get_type_hints, overload
+
+import msgspec
+
+from midcourse.core.effects import Declared, Effect, effect_of
+from midcourse.errors import InvalidInput, ToolUnavailable
+from midcourse.ports.observer import Observer
+
+P = ParamSpec("P")
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+RunIn = Literal["thread", "process"]
+IfSilent = Literal["go_on", "ask"]
+OnChange = Literal["tell", "ask", "refuse", "go_on"]
+Undo = Callable[[Mapping[str, Any], Any, str], object]
+"""Takes the arguments by name, the result (None if there is none) and the key; works from arguments and key alone."""
+Probe = Callable[[Mapping[str, Any], str], object]
+"""Takes the arguments by name and the key; tells whether it happened: True, False, ``Happened(result)``, or None."""
+
+SETTLE: Final = 30.0
+"""Seconds a lost request may still land, for a tool that declares neither ``settle`` nor ``timeout`` nor ``local``."""
+
+_MADE: Final = re.compile(r"(\w+)\((\{.*\})\)\.([\w.]+)")
+
+log = logging.getLogger("midcourse")
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """What a probe returns when it knows not only that the call happened but also what it returned."""
+
+    result: object = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Tool(Generic[P, T_co]):
+    """A function and what it declares. Call it like the function; give it to ``run.step`` like the function."""
+
+    function: Callable[P, T_co]
+    name: str
+    origin: str
+    declared: bool = True
+    effect: Declared = "write"
+    undo: Undo | None = None
+    probe: Probe | None = None
+    settle: float | None = None
+    local: bool = False
+    if_silent: IfSilent = "go_on"
+    observes: tuple[Observer, ...] = ()
+    on_change: OnChange = "tell"
+    resources: tuple[str, ...] = ()
+    environment: str = ""
+    cost: float = 0.0
+    timeout: float | None = None
+    run_in: RunIn = "thread"
+    __wrapped__: Callable[P, T_co] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "__wrapped__", self.function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T_co:
+        """Call the function itself, outside any session."""
+        return self.function(*args, **kwargs)
+
+    @cached_property
+    def is_async(self) -> bool:
+        """Whether it runs as a task, which can be aborted, and not in a thread or a process."""
+        return inspect.iscoroutinefunction(self.function)
+
+    @cached_property
+    def kind(self) -> Effect:
+        """Its row in the table of effects."""
+        return effect_of(self.effect, has_undo=self.undo is not None)
+
+    @cached_property
+    def settles_in(self) -> float:
+        """Seconds after which a request that nobody waits for can no longer land."""
+        if self.settle is not None:
+            return self.settle
+        if self.local or self.effect == "read":
+            return 0.0
+        return SETTLE if self.timeout is None else self.timeout
+
+    @cached_property
+    def returns(self) -> Any:
+        """What the function says it returns, so that a replayed result is of the same type."""
+        return self._hints.get("return", Any)
+
+    @cached_property
+    def schema(self) -> dict[str, Any]:
+        """Name, description and JSON schema of the parameters, as models want them."""
+        described = msgspec.json.schema(self._shape)
+        if "$ref" in described:
+            definitions = described.pop("$defs", {})
+            parameters = definitions.pop(described["$ref"].rpartition("/")[2])
+            described = {**parameters, **({"$defs": definitions} if definitions else {})}
+        described.pop("title", None)
+        return {"name": self.name, "description": inspect.getdoc(self.function) or "", "parameters": described}
+
+    def named(self, arguments: tuple[object, ...]) -> dict[str, object]:
+        """Positional arguments by name, defaults included: what an undo is given."""
+        try:
+            bound = self._signature.bind(*arguments)
+        except TypeError as error:
+            raise InvalidInput(f"Tool '{self.name}' cannot be called so: {error}.", field="arguments") from error
+        bound.apply_defaults()
+        named: dict[str, object] = {}
+        for name, value in bound.arguments.items():
+            if self._signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+                named.update(value)
+            else:
+                named[name] = value
+        return named
+
+    def typed(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments as they lie in a journal or come from a model, in the types the function declares.
+
+        Raises:
+            InvalidInput: they do not fit; the sentence says where.
+        """
+        try:
+            shaped = msgspec.convert(arguments, self._shape, strict=False)
+        except msgspec.ValidationError as error:
+            raise InvalidInput(
+                f"The arguments of tool '{self.name}' do not fit: {error}.", field="arguments"
+            ) from error
+        return {one: getattr(shaped, one) for one in shaped.__struct_fields__}
+
+    @cached_property
+    def _signature(self) -> inspect.Signature:
+        return inspect.signature(self.function)
+
+    @cached_property
+    def _hints(self) -> dict[str, Any]:
+        try:
+            return get_type_hints(self.function)
+        except Exception:  # noqa: BLE001 - annotations are code; whatever they raise, the values are then plain JSON
+            return {}
+
+    @cached_property
+    def _shape(self) -> type[msgspec.Struct]:
+        """The parameters as a struct: what schemas are made from and arguments are checked with."""
+        fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
+        for name, parameter in self._signature.parameters.items():
+            if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
+                continue
+            hint = _known_to_msgspec(self._hints.get(name, Any))
+            if parameter.default is inspect.Parameter.empty:
+                fields.append((name, hint))
+            else:
+                fields.append((name, hint, _default(parameter.default)))
+        return msgspec.defstruct("Arguments", fields, kw_only=True)
+
+
+def _default(value: Any) -> Any:
+    """A default as a struct takes it: a fresh one each time where it could be changed."""
+    return msgspec.field(default_factory=partial(_copy, value)) if isinstance(value, list | dict | set) else value
+
+
+def _copy(value: Any) -> Any:
+    return value.copy()
+
+
+def _known_to_msgspec(hint: Any) -> Any:
+    try:
+        msgspec.json.schema(hint)
+    except Exception:  # noqa: BLE001 - a type that has no schema is taken as it comes
+        return Any
+    return hint
+
+
+@overload
+def tool(function: Callable[P, T], /) -> Tool[P, T]: ...
+@overload
+def tool(
+    *,
+    effect: Declared = "write",
+    undo: Undo | None = None,
+    probe: Probe | None = None,
+    settle: float | None = None,
+    local: bool = False,
+    if_silent: IfSilent = "go_on",
+    observes: "Observer | tuple[Observer, ...]" = (),
+    on_change: OnChange = "tell",
+    resources: tuple[str, ...] = (),
+    environment: str = "",
+    cost: float = 0.0,
+    timeout: float | None = None,
+    run_in: RunIn = "thread",
+    name: str | None = None,
+) -> Callable[[Callable[P, T]], Tool[P, T]]: ...
+def tool(
+    function: Callable[P, T] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    **declared: Any,
+) -> Tool[P, T] | Callable[[Callable[P, T]], Tool[P, T]]:
+    """Declare what a function does to the world, so that a stop can do better than wait for it.
+
+    - ``effect``: ``read`` changes nothing; ``idempotent`` does nothing twice under one key (``current_call().key``);
+      ``write`` is everything else.
+    - ``undo(arguments, result, key)`` makes a ``write`` reversible; ``probe(arguments, key)`` tells whether it
+      happened.
+    - ``settle``: seconds a request that nobody waits for may still land (default: ``timeout``, else 30; 0 if ``local``,
+      for tools that touch this machine only). ``if_silent="ask"``: never redone unasked when its worker fell silent.
+    - ``observes`` what it looked at, to be checked before a cold resume; ``on_change`` says what a change leads to.
+    - ``resources``, ``environment`` (``prod`` asks a person first), ``cost`` of one call (paid calls ask, too).
+    - ``timeout`` in seconds; ``run_in="process"`` makes a plain function killable at once.
+    """
+
+    def declare(one: Callable[P, T]) -> Tool[P, T]:
+        made = declared_tool(one, name=name, **declared)
+        register(made)
+        return made
+
+    return declare if function is None else declare(function)
+
+
+def declared_tool(
+    function: Callable[P, T], *, name: str | None = None, origin: str | None = None, **declared: Any
+) -> Tool[P, T]:
+    """A tool made of a function and its declaration, checked. ``origin``: where it is found again, if not by its name.
+
+    Raises:
+        InvalidInput: the declaration contradicts itself or the function; the sentence says how to mend it.
+    """
+    inner = function.function if isinstance(function, Tool) else function
+    words = name or getattr(inner, "__name__", type(inner).__name__)
+    observes = declared.pop("observes", ())
+    declared["observes"] = observes if isinstance(observes, tuple) else (observes,)
+    declared["resources"] = tuple(declared.get("resources", ()))
+    unknown = set(declared) - set(_FIELDS)
+    if unknown:
+        raise InvalidInput(
+            f"Tool '{words}' declares {', '.join(sorted(unknown))}, which is not known. Known: {', '.join(_FIELDS)}.",
+            field=min(unknown),
+        )
+    made: Tool[P, T] = Tool(
+        function=cast("Callable[P, T]", inner), name=words, origin=origin or origin_of(inner), **declared
+    )
+    _check(made)
+    return made
+
+
+_FIELDS: Final = (
+    "effect",
+    "undo",
+    "probe",
+    "settle",
+    "local",
+    "if_silent",
+    "observes",
+    "on_change",
+    "resources",
+    "environment",
+    "cost",
+    "timeout",
+    "run_in",
+)
+
+
+def _check(made: Tool[..., Any]) -> None:
+    choices = (("effect", Declared), ("if_silent", IfSilent), ("on_change", OnChange), ("run_in", RunIn))
+    for field_name, kind in choices:
+        value = getattr(made, field_name)
+        if value not in get_args(kind):
+            raise _bad(made, field_name, f"{field_name} is {value!r}; it is one of {', '.join(get_args(kind))}")
+    for field_name in ("settle", "timeout", "cost"):
+        value = getattr(made, field_name)
+        if value is not None and not (isinstance(value, int | float) and isfinite(value) and value >= 0):
+            raise _bad(made, field_name, f"{field_name} is {value!r}; it is a number, 0 or more")
+    for field_name in ("undo", "probe"):
+        value = getattr(made, field_name)
+        if value is not None and not callable(value):
+            raise _bad(made, field_name, f"{field_name} is {value!r}; it is a function")
+    if made.effect == "read" and (made.undo or made.probe):
+        raise _bad(made, "undo", "a 'read' changes nothing, so it has no undo and no probe")
+    if made.run_in == "process" and made.is_async:
+        raise _bad(
+            made, "run_in", "an async function runs as a task, which can be aborted; run_in is for a plain 'def'"
+        )
+    if made.run_in == "process" and "<" in made.origin:
+        raise _bad(made, "run_in", "a closure cannot be sent to a process; define it at the top level of a module")
+
+
+def _bad(made: Tool[..., Any], field_name: str, why: str) -> InvalidInput:
+    return InvalidInput(f"Tool '{made.name}': {why}.", field=field_name)
+
+
+# ---- finding tools again
+
+
+_registered: dict[str, Tool[..., Any]] = {}
+_declarations: dict[str, Mapping[str, Any]] = {}
+
+
+def registered_tools() -> Mapping[str, Tool[..., Any]]:
+    """Every tool this process has declared, by import path."""
+    return _registered
+
+
+def register(made: Tool[..., Any]) -> None:
+    """Have the tool found by its import path, by whoever must undo a call of it later."""
+    _registered[made.origin] = made
+
+
+def declare_later(origin: str, declared: Mapping[str, Any]) -> None:
+    """Keep a declaration for a function whose code is not ours, or not imported yet."""
+    _declarations[origin] = declared
+    tool_of.cache_clear()
+
+
+def origin_of(function: Callable[..., object]) -> str:
+    """The import path of a function: ``module:qualified.name``."""
+    inner = inspect.unwrap(function)
+    qualified = getattr(inner, "__qualname__", type(inner).__qualname__)
+    return f"{getattr(inner, '__module__', '')}:{qualified}"
+
+
+@lru_cache(maxsize=4096)
+def tool_of(body: Callable[..., Any]) -> Tool[..., Any]:
+    """The tool that ``body`` is: as it declares itself, as a declarations file has it, or undeclared."""
+    if isinstance(body, Tool):
+        return cast("Tool[..., Any]", body)
+    origin = origin_of(body)
+    known = _declarations.get(origin)
+    if known is not None:
+        made = declared_tool(body, **known)
+        register(made)
+        return made
+    return Tool(function=body, name=origin.rpartition(":")[2], origin=origin, declared=False)
+
+
+def find_tool(origin: str) -> Tool[..., Any]:
+    """The tool of that import path, imported if need be.
+
+    Raises:
+        ToolUnavailable: this process does not have it.
+    """
+    if origin in _registered:
+        return _registered[origin]
+    try:
+        found = _imported(origin)
+    except Exception as error:  # importing runs code that is not ours
+        raise ToolUnavailable(
+            f"Tool '{origin}' is not here ({type(error).__name__}: {error}). Import the module that defines it, "
+            "in the process that goes on with the session.",
+            tool=origin,
+        ) from error
+    return tool_of(found)
+
+
+def _imported(origin: str) -> Any:
+    """What stands at an import path: ``module:name``, or ``module:maker({"root": …}).name`` for one of a made set."""
+    module, _, qualified = origin.partition(":")
+    found: Any = importlib.import_module(module)
+    made = _MADE.fullmatch(qualified)
+    if made is not None:
+        maker, keywords, qualified = made.groups()
+        found = getattr(found, maker)(**msgspec.json.decode(keywords, type=dict[str, Any]))
+    for name in qualified.split("."):
+        found = getattr(found, name)
+    return found
+
+
+async def called(
+    function: Callable[..., object], *arguments: object, plainly: Callable[..., Awaitable[object]]
+) -> object:
+    """Call an undo, a probe or a release: async ones as they are, others by way of ``plainly`` (a thread)."""
+    if inspect.iscoroutinefunction(inspect.unwrap(function)):
+        return await cast("Awaitable[object]", function(*arguments))
+    result = await plainly(function, *arguments)
+    return await result if inspect.isawaitable(result) else result

@@ -1,0 +1,174 @@
+"""Runs undos, probes and releases: user code of its own, journaled before it begins and after it ends.
+
+An undo is tried up to three times, each time journaled; after a crash it goes on where the journal says. It may run
+twice, and what is claimed of it is never more than what was seen.
+"""
+
+import asyncio
+import contextvars
+import inspect
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from msgspec.structs import replace
+
+from midcourse.core import events as ev
+from midcourse.core.codec import NOTHING, Value, decode
+from midcourse.core.effects import UNDO_TRIES
+from midcourse.core.receipt import Entry
+from midcourse.core.session import Hold, OpenCall, Status
+from midcourse.errors import MidcourseError, words_of
+from midcourse.runtime.gate import Gate
+from midcourse.runtime.journal import Journal
+from midcourse.runtime.loading import content_of
+from midcourse.runtime.surroundings import Surroundings
+from midcourse.runtime.tools import Happened, Tool, called, find_tool
+
+log = logging.getLogger("midcourse")
+
+FIRST_PAUSE: Final = 0.05
+"""Seconds before an undo that raised is tried again; longer each time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """How a piece of user code ended: with a value, an error, or (``lost``) nobody can say. ``lives``: it hangs."""
+
+    value: object = None
+    error: str = ""
+    lost: bool = False
+    lives: bool = False
+
+
+class Undoing:
+    """The undos, probes and releases of one session, on the agent's loop."""
+
+    def __init__(self, journal: Journal, gate: Gate, around: Surroundings) -> None:
+        self._journal = journal
+        self._gate = gate
+        self._around = around
+
+    async def undo_once(self, call: OpenCall, result: Value = NOTHING) -> Tried:
+        """Try the undo of ``call`` once more: journaled, run, journaled."""
+        await self._gate.until_fresh()
+        with self._journal.lock:
+            if self._journal.session.status is Status.HALTED:  # nothing is undone until the halt is lifted
+                return Tried(error="halted")
+            begun = ev.UndoBegun(
+                step=call.step,
+                name=call.name,
+                attempt=call.attempt,
+                key=call.key,
+                effect=call.effect,
+                number=call.undos + 1,
+            )
+            written = self._journal.append(begun)
+        await written
+        tried = await self._run_undo(call, result)
+        with self._journal.lock:
+            ended = ev.UndoEnded(
+                step=call.step,
+                attempt=call.attempt,
+                key=call.key,
+                number=begun.number,
+                error=tried.error,
+                lost=tried.lost,
+            )
+            written = self._journal.append(ended)
+        await written
+        if tried.error:
+            log.warning("session %s: undo of %s: %s", self._journal.session.id, call.step, tried.error)
+        return tried
+
+    async def undo_entry(self, entry: Entry) -> None:
+        """Roll back an effect of a call that had ended: up to three times, whatever comes of it."""
+        call, tries = entry.call, entry.call.undos
+        wait = 0.0 if entry.ended and call.undo != "lost" else call.settled_at - self._around.clock.now()
+        while tries < UNDO_TRIES and self._journal.session.status is not Status.HALTED:
+            await asyncio.sleep(max(0.0, wait))
+            tried = await self.undo_once(_with_tries(call, tries), entry.result)
+            tries += 1
+            if tried.lives or not (tried.error or tried.lost):
+                return
+            wait = call.settle if tried.lost else pause_before(tries)
+
+    async def _run_undo(self, call: OpenCall, result: Value) -> Tried:
+        try:
+            tool, arguments = await self._tool_of(call)
+            if tool.undo is None:
+                return Tried(error=f"tool '{tool.origin}' has no undo here")
+            value = None if result == NOTHING else decode(await content_of(self._around.store, result))
+        except MidcourseError as error:
+            return Tried(error=error.message)
+        return await self._run(tool.undo, arguments, value, call.key, limit=tool.timeout)
+
+    async def probe(self, call: OpenCall) -> Tried:
+        """Ask the tool's probe whether ``call`` happened: True, False, ``Happened``, or None if it cannot say."""
+        try:
+            tool, arguments = await self._tool_of(call)
+            if tool.probe is None:
+                return Tried(error=f"tool '{tool.origin}' has no probe here")
+        except MidcourseError as error:
+            return Tried(error=error.message)
+        tried = await self._run(tool.probe, arguments, call.key, limit=tool.timeout)
+        if not tried.error and not isinstance(tried.value, bool | Happened | None):
+            return Tried(error=f"the probe returned {tried.value!r}; it returns True, False, None or Happened(result)")
+        return tried
+
+    async def release(self, hold: Hold) -> None:
+        """Let go of what is held: up to three times, each journaled."""
+        for number in range(hold.tries + 1, UNDO_TRIES + 1):
+            await self._gate.until_fresh()
+            try:
+                arguments = decode(await content_of(self._around.store, hold.given))
+                tried = await self._run(find_tool(hold.release).function, *arguments)
+            except MidcourseError as error:
+                tried = Tried(error=error.message)
+            with self._journal.lock:
+                written = self._journal.append(ev.HoldReleased(name=hold.name, number=number, error=tried.error))
+            await written
+            if not tried.error or tried.lives:
+                return
+            await asyncio.sleep(pause_before(number))
+
+    async def _tool_of(self, call: OpenCall) -> tuple[Tool[..., object], dict[str, object]]:
+        tool = find_tool(call.tool)
+        given: dict[str, object] = decode(await content_of(self._around.store, call.given))
+        return tool, tool.typed(given)
+
+    async def _run(self, function: Callable[..., object], *arguments: object, limit: float | None = None) -> Tried:
+        seconds = self._around.settings.undo_timeout if limit is None else limit
+        task = asyncio.ensure_future(called(function, *arguments, plainly=self._in_thread))
+        done, _ = await asyncio.wait({task}, timeout=seconds)
+        if not done:
+            task.cancel()  # an async one ends here; a thread goes on, and nothing may be tried beside it
+            done, _ = await asyncio.wait({task}, timeout=1.0)
+            return Tried(error=f"no end after {seconds:g} s", lost=True, lives=not done or function_is_plain(function))
+        error = task.exception() if not task.cancelled() else asyncio.CancelledError()
+        if error is None:
+            return Tried(task.result())
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            raise error
+        return Tried(error=f"{type(error).__name__}: {words_of(error)}")
+
+    async def _in_thread(self, function: Callable[..., object], *arguments: object) -> object:
+        loop = asyncio.get_running_loop()
+        run = partial(contextvars.copy_context().run, function, *arguments)
+        return await loop.run_in_executor(self._around.threads, run)
+
+
+def pause_before(tries: int) -> float:
+    """Seconds to wait before the next try."""
+    return FIRST_PAUSE * 4**tries
+
+
+def function_is_plain(function: Callable[..., object]) -> bool:
+    """Whether it runs in a thread."""
+    return not inspect.iscoroutinefunction(inspect.unwrap(function))
+
+
+def _with_tries(call: OpenCall, tries: int) -> OpenCall:
+    return replace(call, undos=tries)
