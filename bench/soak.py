@@ -109,16 +109,17 @@ class Soak:
         return code
 
     async def _say(self, session: midcourse.SessionHandle[Any], verb: str, command: str, mark: str) -> midcourse.Reply:
-        grace = self.chance.choice((None, 0.0, 0.5))
+        chance = random.Random(command)  # noqa: S311 - a double click is the same wish twice
+        grace = chance.choice((None, 0.0, 0.5))
         match verb:
             case "pause":
-                until = self.chance.choice(("stopping", "stopped"))
+                until = chance.choice(("stopping", "stopped"))
                 return await session.pause(mark, grace=grace, until=until, wait=3.0, command_id=command)
             case "resume":
-                named = self.pauses.get(session.id) if self.chance.random() < 0.5 else None
+                named = self.pauses.get(session.id) if chance.random() < 0.5 else None
                 return await session.resume(named, command_id=command)
             case "redirect":
-                resume = self.chance.random() < 0.5
+                resume = chance.random() < 0.5
                 return await session.redirect(mark, grace=grace, resume=resume, command_id=command)
             case "answer":
                 return await session.answer(mark, command_id=command)

@@ -10,11 +10,25 @@ import pytest
 import midcourse
 from midcourse.core.ids import CommandId, SessionId
 from midcourse.runtime.auditing import read_audit
-from tests.control.agents import lines
 from tests.control.remote import Remote, RemoteRefused
-from tests.promises.harness import KINDS, Kind, Place, Tool, resumable, until_status, until_true
+from tests.promises import damage
+from tests.promises.harness import KINDS, Kind, Place, resumable, until_status
 
 Told = tuple[str, str, str, str, str]
+
+
+async def _asking(run: midcourse.Run) -> object:
+    return await run.ask("The password?")
+
+
+ASKER = resumable(_asking)
+"""Nothing of it runs while it waits, so that a stop is complete at once."""
+
+
+async def _ask(owner: Remote, effects: Path, session: str) -> None:
+    """The same, in another process."""
+    await owner.do("start", agent="asker", goal=str(effects), session=session)
+    await owner.do("watch", session=session, until="session.waiting")
 
 
 async def told(mc: midcourse.Midcourse, session: str | None = None) -> list[Told]:
@@ -35,15 +49,9 @@ def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
 
 async def test_every_command_leaves_one_entry_granted_or_refused(anywhere: Place) -> None:
     """In the order they were decided, with who, what, how it ended and when; steps and events leave none."""
-    tool = Tool(holds=True)
-
-    async def work(run: midcourse.Run) -> None:
-        await run.step("work", tool.run)
-
-    agent = resumable(work)
-    async with anywhere.open(agent) as mc:
-        session = await mc.start(agent, session_id="s")
-        await tool.entered.wait()
+    async with anywhere.open(ASKER) as mc:
+        session = await mc.start(ASKER, session_id="s")
+        await until_status(session, "waiting")
         assert await told(mc) == []
         with pytest.raises(midcourse.Refused):
             await session.resume(by="eve")
@@ -62,7 +70,7 @@ async def test_every_command_leaves_one_entry_granted_or_refused(anywhere: Place
             ("s", "cleo", "resume", "ok", "pause_1"),
             ("s", "dan", "resume", "already_resumed", "pause_1"),
             ("s", "eve", "answer", "ask_not_found", "ask_7"),
-            ("s", "ann", "cancel", "ok", "grace 0 s; enough"),
+            ("s", "ann", "cancel", "ok", "grace 0 s; undo in-flight; enough"),
         ]
         log = await mc.audit()
         assert [one.seq for one in log] == list(range(1, 8))
@@ -77,26 +85,18 @@ async def test_every_command_leaves_one_entry_granted_or_refused(anywhere: Place
 
 async def test_a_repeated_command_is_one_entry(anywhere: Place) -> None:
     """A double click or a retry is one command, and was decided once."""
-    tool = Tool(holds=True)
-    agent = resumable(lambda run: run.step("work", tool.run))
-    async with anywhere.open(agent) as mc:
-        session = await mc.start(agent, session_id="s")
-        await tool.entered.wait()
+    async with anywhere.open(ASKER) as mc:
+        session = await mc.start(ASKER, session_id="s")
+        await until_status(session, "waiting")
         await asyncio.gather(*(session.pause(command_id="one", by="ann") for _ in range(5)))
         await session.pause(command_id="one", by="ann")
-        tool.may_end.set()
         assert await told(mc) == [("s", "ann", "pause", "ok", "")]
 
 
 async def test_an_answer_is_told_without_its_value(anywhere: Place) -> None:
     """It may be a password; which ask it answered is told, also if it was not named."""
-
-    async def work(run: midcourse.Run) -> object:
-        return await run.ask("The password?")
-
-    agent = resumable(work)
-    async with anywhere.open(agent) as mc:
-        session = await mc.start(agent, session_id="s")
+    async with anywhere.open(ASKER) as mc:
+        session = await mc.start(ASKER, session_id="s")
         await until_status(session, "waiting")
         await session.answer("hunter2", by="ann")
         assert await session.result() == "hunter2"
@@ -108,11 +108,9 @@ async def test_an_answer_is_told_without_its_value(anywhere: Place) -> None:
 
 async def test_a_command_nobody_can_read_is_told_too(anywhere: Place) -> None:
     """It is refused, and the log says that it was there."""
-    tool = Tool(holds=True)
-    agent = resumable(lambda run: run.step("work", tool.run))
-    async with anywhere.open(agent) as mc:
-        session = await mc.start(agent, session_id="s")
-        await tool.entered.wait()
+    async with anywhere.open(ASKER) as mc:
+        session = await mc.start(ASKER, session_id="s")
+        await until_status(session, "waiting")
         store = await anywhere.store()
         await store.put(SessionId("s"), CommandId("odd"), b'{"command":"explode","id":"odd"}', 1.0)
         await session.cancel(grace=0, until="stopped", by="ann")
@@ -132,8 +130,7 @@ async def test_commands_from_several_processes_to_sessions_of_several_are_one_lo
         place.open(drive=False) as here,
     ):
         for owner, name in ((one, "s1"), (two, "s2")):
-            await owner.do("start", agent="two_waits", goal=f"{effects}_{name}", session=name)
-            await until_true(lambda name=name: lines(Path(f"{effects}_{name}")) == ["one"])
+            await _ask(owner, effects, name)
         await other.control("s1", "pause", by="ann", grace=0, until="stopped")
         await (await here.get("s2")).pause(by="bob", grace=0, until="stopped")
         await two.control("s1", "resume", by="cleo")
@@ -146,8 +143,8 @@ async def test_commands_from_several_processes_to_sessions_of_several_are_one_lo
             ("s2", "bob", "pause", "ok", "grace 0 s"),
             ("s1", "cleo", "resume", "ok", "pause_1"),
             ("s1", "dan", "resume", "already_resumed", ""),
-            ("s2", "ann", "cancel", "ok", "grace 0 s; enough"),
-            ("s1", "bob", "cancel", "ok", "grace 0 s; me too"),
+            ("s2", "ann", "cancel", "ok", "grace 0 s; undo in-flight; enough"),
+            ("s1", "bob", "cancel", "ok", "grace 0 s; undo in-flight; me too"),
         ]
         assert await told(here) == in_order
     async with place.open(drive=False) as later:
@@ -157,8 +154,7 @@ async def test_commands_from_several_processes_to_sessions_of_several_are_one_lo
 async def test_many_at_once_from_several_processes_leave_no_gap(place: Place, effects: Path) -> None:
     """A hundred resumes of one pause: one entry says ok, ninety-nine that it was too late."""
     async with Remote.several(3, place.url) as processes, place.open(drive=False) as here:
-        await processes[0].do("start", agent="two_waits", goal=str(effects), session="s")
-        await until_true(lambda: lines(effects) == ["one"])
+        await _ask(processes[0], effects, "s")
         paused = await processes[1].control("s", "pause", grace=0, until="stopped")
         asked = [one.do("resume_often", session="s", pause=paused["pause"], times=33) for one in processes]
         await asyncio.gather(*asked)
@@ -175,8 +171,7 @@ async def test_a_killed_owner_leaves_an_entry_for_what_it_decided_and_none_for_w
     """They are one transaction. What it left undecided is decided by its heir, and told by that."""
     async with place.open(drive=False) as here:
         async with Remote.open(place.url) as owner:
-            await owner.do("start", agent="two_waits", goal=str(effects), session="s")
-            await until_true(lambda: lines(effects) == ["one"])
+            await _ask(owner, effects, "s")
             often = asyncio.create_task(owner.do("pause_often", session="s", times=10_000, prefix="x"))
             while len(await here.audit(limit=1000)) < 40:
                 await asyncio.sleep(0.005)
@@ -205,8 +200,7 @@ def _counted(path: Path) -> tuple[int, int]:
 async def test_a_log_that_was_tampered_with_is_told_and_stops_nobody(place: Place, effects: Path) -> None:
     """Whoever reads it is told where; a pause still pauses."""
     async with Remote.open(place.url) as owner, place.open(drive=False) as here:
-        await owner.do("start", agent="two_waits", goal=str(effects), session="s")
-        await until_true(lambda: lines(effects) == ["one"])
+        await _ask(owner, effects, "s")
         session = await here.get("s")
         paused = await session.pause(by="eve")
         await session.resume(paused.pause, by="ann")
@@ -217,6 +211,23 @@ async def test_a_log_that_was_tampered_with_is_told_and_stops_nobody(place: Plac
         assert caught.value.fields["seq"] == 1
         assert (await session.cancel(grace=0, until="stopped", by="ann")).level == "stopped"
         assert [one.entry.action for one in await here.audit(after=2)] == ["cancel"]
+
+
+async def test_a_command_to_a_damaged_session_is_told_too(anywhere: Place) -> None:
+    """Its journal is never continued; that somebody wanted it to is in the log."""
+    async with anywhere.open(ASKER) as mc:
+        session = await mc.start(ASKER, session_id="s")
+        await until_status(session, "waiting")
+        await session.pause(until="stopped", by="ann")
+    damage.damage_journal(anywhere, "s", "flip", 2)
+    damage.damage_snapshots(anywhere, "s", damage.emptied)
+    async with anywhere.open(ASKER) as mc:
+        with pytest.raises(midcourse.Damaged):
+            await (await mc.get("s")).resume(by="bob")
+        while not (now := (await told(mc))[1:]):
+            await asyncio.sleep(0.005)
+        assert now == [("s", "bob", "resume", "damaged", "")]
+        assert (await mc.audit())[-1].entry.at > 0
 
 
 @pytest.mark.parametrize("wrong", [{"after": -1}, {"after": 2**63}, {"limit": 0}, {"limit": 1001}])

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
+from midcourse.core.audit import AuditEntry, AuditRow
 from midcourse.core.codec import Blob
 from midcourse.core.fold import Row
 from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId
@@ -109,13 +110,16 @@ class Faulty:
         deciding: Deciding | None = None,
         blobs: Sequence[Blob] = (),
         release: bool = False,
+        audit: Sequence[AuditEntry] = (),
     ) -> Awaitable[None]:
         """See the port. To ``holds`` and ``fails`` it is an ``append``, a ``decide`` or a ``release``."""
         self._count(rows, blobs)
         name = "decide" if deciding else "release" if release else "append"
         return self._write(
             name,
-            lambda: self.inner.append(head, rows, epoch=epoch, deciding=deciding, blobs=blobs, release=release),
+            lambda: self.inner.append(
+                head, rows, epoch=epoch, deciding=deciding, blobs=blobs, release=release, audit=audit
+            ),
         )
 
     def put(self, session_id: SessionId, command_id: CommandId, content: bytes, at: float) -> Awaitable[InboxRow]:
@@ -187,6 +191,10 @@ class Faulty:
     async def row(self, session_id: SessionId, command_id: CommandId) -> InboxRow | None:
         """See the port."""
         return await self.inner.row(session_id, command_id)
+
+    async def audit(self, after: int = 0, limit: int = 100) -> Sequence[AuditRow]:
+        """See the port."""
+        return await self.inner.audit(after, limit)
 
     async def unattended(self, statuses: Sequence[str], now: float, limit: int = 100) -> Sequence[Owned]:
         """See the port."""

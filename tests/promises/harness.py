@@ -1,6 +1,7 @@
 """Where the sessions of a test live, and what a test needs to look at them. Nothing here decides by time."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from midcourse.core.events import Mode, Recorded, event_type
 from midcourse.ports.store import Durability, Store
 from midcourse.runtime.agents import OnNewVersion
 from midcourse.runtime.settings import Settings
+from midcourse.runtime.tools import declared_tool, register
 from midcourse.stores.memory import Memory, MemoryStore
 from midcourse.stores.sqlite import SqliteStore
 from midcourse.wiring import open_control
@@ -23,6 +25,7 @@ Kind = Literal["memory", "sqlite"]
 KINDS: tuple[Kind, ...] = ("memory", "sqlite")
 NEVER = 3600.0
 """Seconds that no test lives."""
+_numbers = itertools.count(1)
 
 
 def resumable(
@@ -95,9 +98,16 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
 
 
 class Tool:
-    """The body of a step: it keeps what it was called with, and ends when it may."""
+    """A declared tool: it keeps what it was called with, and ends when it may.
 
-    def __init__(self, *, holds: bool = False) -> None:
+    It may be aborted and done again at once, unless the test declares something else. ``run`` is what a step is given.
+    """
+
+    def __init__(self, *, holds: bool = False, **declared: Any) -> None:
+        declared = {"effect": "idempotent", "settle": 0.0, **declared}
+        # Each is a tool of its own, which a later process of the test finds again by this name.
+        self.run = declared_tool(self._body, name="run", origin=f"{__name__}:tool{next(_numbers)}", **declared)
+        register(self.run)
         self.begun: list[tuple[object, ...]] = []
         self.ended: list[tuple[object, ...]] = []
         self.entered = asyncio.Event()
@@ -105,8 +115,7 @@ class Tool:
         if not holds:
             self.may_end.set()
 
-    async def run(self, *arguments: object) -> object:
-        """What a step calls."""
+    async def _body(self, *arguments: object) -> object:
         self.begun.append(arguments)
         self.entered.set()
         await self.may_end.wait()

@@ -424,12 +424,15 @@ class Observation(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
 
 
 class Change(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
-    """Something that was observed is different now. ``why`` is set if it could not be looked at."""
+    """Something that was observed is different now. ``why`` is set if it could not be looked at.
+
+    ``policy`` is what its tool wants then: ``go_on``, ``tell`` the agent, ``ask`` a person, ``refuse``.
+    """
 
     resource: str
     before: str | None
     now: str | None
-    step: str = ""
+    policy: str = "tell"
     why: str = ""
 
 

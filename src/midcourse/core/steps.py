@@ -24,6 +24,11 @@ def step_id(scope: str, name: str, key: str | int, parent: StepId | None = None)
     return StepId(f"{scope}/{path}#{key}")
 
 
+def approval_id(step: StepId, ordinal: int) -> StepId:
+    """The identity of the question whether a call of ``step`` may be made."""
+    return StepId(f"{step}~{ordinal}")
+
+
 def check_name(name: str) -> None:
     """Refuse a name that could be taken for another step's identity.
 
@@ -73,12 +78,20 @@ class StepRecord(msgspec.Struct, gc=False, omit_defaults=True):
 
 
 class AskRecord(msgspec.Struct, gc=False, omit_defaults=True):
-    """What became of the ask a step of the agent opened."""
+    """What became of the ask a step of the agent opened.
+
+    Of an approval: ``covers`` is the digest of what was approved, ``used`` the key of the call it was used for, and
+    ``spent`` that the call has ended: an approval covers one call.
+    """
 
     ask: AskId
     prompt: str = ""
     end: str = ""
     value: Value = NOTHING
+    covers: str = ""
+    by: str = ""
+    used: str = ""
+    spent: bool = False
 
 
 class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
@@ -90,6 +103,8 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
     drawn: dict[str, list[Value]] = msgspec.field(default_factory=dict[str, list[Value]])
     plans: int = 0
     reports: int = 0
+    holds: int = 0
+    releases: int = 0
     redirects: int = 0
     failed: StepId | None = None
     observed: dict[str, ev.Observation] = msgspec.field(default_factory=dict[str, ev.Observation])
@@ -104,6 +119,8 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
             case ev.StepBegun():
                 record = self._begin(event)
                 record.attempt, record.redirects = event.attempt, self.redirects
+                if event.approval is not None:
+                    self._approval_of(event.step, event.approval).used = event.key
             case ev.SegmentWritten():
                 record = self._open(event.step)
                 if event.offset > record.length:
@@ -113,20 +130,31 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
                 record = self._open(event.step)
                 record.outcome, record.value, record.streamed = "finished", event.value, event.streamed
                 self.observed.update(event.observed)
+                self._spend(event.step)
             case ev.StepFailed():
                 record = self._open(event.step)
                 record.outcome, record.kind, record.detail = "failed", event.kind, event.detail
                 record.cost, record.tokens = record.cost + event.cost, record.tokens + event.tokens
+                self._spend(event.step)
             case ev.StepClosed():
                 record = self._open(event.step)
                 record.outcome, record.message, record.detail = "closed", event.message, event.truth
             case ev.UndoEnded(error="", lost=False) if event.step in self.steps:
                 self.steps[event.step].undone += 1  # done again, it needs a new key
+            case ev.WorldChanged(changes=changes):
+                for change in changes:  # told once: from here on this is how the world is
+                    if not change.why and change.resource in self.observed:
+                        seen = self.observed[change.resource]
+                        self.observed[change.resource] = msgspec.structs.replace(seen, version=change.now)
+            case ev.HoldTaken():
+                self.holds += 1
+            case ev.HoldReleased(error=""):
+                self.releases += 1
             case ev.AskOpened():
-                self.asks[event.step] = AskRecord(event.ask, event.prompt)
+                self.asks[event.step] = AskRecord(event.ask, event.prompt, covers=event.covers)
             case ev.AskAnswered():
                 record = self._asked(event.step, event.ask)
-                record.end, record.value = "answered", event.value
+                record.end, record.value, record.by = "answered", event.value, event.by
             case ev.AskClosed():
                 self._asked(event.step, event.ask).end = event.end
             case ev.ValueDrawn():
@@ -164,6 +192,23 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
             )
         return record
 
+    def _approval_of(self, step: StepId, ask: AskId) -> AskRecord:
+        for record in self.approvals(step):
+            if record.ask == ask and record.end == "answered" and not record.spent:
+                return record
+        raise ImpossibleEvent(f"Step '{step}' has no approval '{ask}' that could be used.")
+
+    def approvals(self, step: StepId) -> list[AskRecord]:
+        """What was asked before calls of ``step``, oldest first."""
+        records: list[AskRecord] = []
+        while (record := self.asks.get(approval_id(step, len(records) + 1))) is not None:
+            records.append(record)
+        return records
+
+    def _spend(self, step: StepId) -> None:
+        for record in self.approvals(step):
+            record.spent = record.spent or bool(record.used)
+
     def _open(self, step: StepId) -> StepRecord:
         record = self.steps.get(step)
         if record is None or record.outcome:
@@ -181,7 +226,7 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
         self.steps.clear()
         self.asks.clear()
         self.drawn.clear()
-        self.plans = self.reports = self.redirects = 0
+        self.plans = self.reports = self.redirects = self.holds = self.releases = 0
         self.failed = None
 
     def _try_again(self) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from midcourse.core import events as ev
 from midcourse.core.codec import Value, decode, encode, inline
@@ -16,6 +16,13 @@ from midcourse.runtime.journal import Journal
 from midcourse.runtime.loading import content_of
 
 OnRedirect = Literal["again", "raise"]
+_YES: Final = ("yes", "y", "approve", "approved", "true", True)
+
+
+def is_yes(answer: Value) -> bool:
+    """Whether a person's answer approves of what was asked."""
+    said = decode(answer.raw)
+    return (said.strip().lower() if isinstance(said, str) else said) in _YES
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Literal, cast
@@ -10,7 +11,7 @@ import msgspec
 
 from midcourse.core.codec import Value
 from midcourse.core.effects import Effect
-from midcourse.core.events import SegmentWritten, StepKind
+from midcourse.core.events import Observation, SegmentWritten, StepKind
 from midcourse.core.ids import StepId
 from midcourse.errors import Interrupt, InterruptRequested, MisusedRun
 
@@ -99,6 +100,7 @@ class Ended:
     streamed: bool = False
     cost: float = 0.0
     tokens: int = 0
+    observed: Mapping[str, Observation] = field(default_factory=dict[str, Observation])
 
 
 @dataclass(frozen=True, slots=True)

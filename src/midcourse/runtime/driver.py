@@ -34,6 +34,7 @@ from midcourse.runtime.steps import Steps
 from midcourse.runtime.surroundings import Surroundings
 from midcourse.runtime.undoing import Undoing
 from midcourse.runtime.watchdog import Blocked, task_name
+from midcourse.runtime.world import World
 
 log = logging.getLogger("midcourse")
 
@@ -69,6 +70,7 @@ class Driver:
         self._undoing = Undoing(journal, self.gate, around)
         self._settling = Settling(journal, self.gate, around, self._undoing, moved=self.react)
         self._rollback = Rollback(journal, around, self._undoing, self._settling, moved=self.react)
+        self._world = World(journal, around, is_cold=is_recovering)
         self._steps = Steps(
             journal, self.gate, around, settling=self._settling, moved=self.react, diverged=self._diverged
         )
@@ -191,8 +193,11 @@ class Driver:
 
     def _settle_first(self) -> bool:
         """Before an agent starts cold: whether calls that were lost with a process must be settled, or asked about."""
-        if not any(True for _ in self._settling.open_calls()):
-            return False
+        if not any(True for _ in self._settling.open_calls()) and not self._world.is_to_be_checked:
+            refused = self._world.refused()
+            if refused is not None:
+                self.fail(refused)
+            return refused is not None
         self._recovery = self._around.loop.create_task(self._settle_all())
         return True
 
@@ -200,6 +205,9 @@ class Driver:
         try:
             steps = [call.step for call in self._settling.open_calls()]
             await asyncio.gather(*(self._settling.settle(step, asks=False) for step in steps))
+            refused = await self._world.check() if self._world.is_to_be_checked else None
+            if refused is not None:
+                self.fail(refused)
             self._starting.wait_for_answers()
         except MidcourseError as error:
             self.journal.give_up(error)
@@ -362,6 +370,7 @@ class Driver:
                 clock=self._around.clock,
                 state=state,
                 touch=self.touch,
+                release=self._undoing.release,
             )
             name = task_name(self.id, "agent")
             self._task.start(agent.name, lambda: agent.function(run), lambda: run.state, task_name=name)

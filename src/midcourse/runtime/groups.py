@@ -21,8 +21,9 @@ from typing import IO, Any, Final
 from weakref import WeakSet
 
 _PATIENCE = 5.0
-_SETTLE_STEP = 0.0005
-_SETTLE_STEPS = 2_000
+_SETTLE_STEP = 0.0002
+_SETTLE_STEPS = 5_000
+_UNTIL_LISTED = 3
 
 # A shell starts in a millisecond and needs a megabyte. What it traps are the signals that end a terminal's processes.
 _HELPER: Final = """
@@ -226,11 +227,7 @@ class Group:
         with self._lock:
             self.leader.wait()
             self._reaped = True
-        for _ in range(_SETTLE_STEPS):
-            if not _lives(self.leader.pid):
-                return True
-            time.sleep(_SETTLE_STEP)  # noqa: TID251 - waits for other processes, which no clock of ours moves
-        return False
+        return _is_gone(self.leader.pid)
 
     def close_pipes(self) -> None:
         """Let go of what the leader was given as standard streams."""
@@ -245,25 +242,36 @@ def _kill(group: int) -> None:
         os.killpg(group, signal.SIGKILL)
 
 
-def _lives(group: int) -> bool:
-    """Whether a process of the group lives. One that is dead and that nobody has reaped yet does not."""
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        if sys.platform == "darwin":
-            return False
-    if sys.platform == "darwin":
-        return True
-    for name in os.listdir("/proc"):
-        if not name.isdigit():
-            continue
+def _is_gone(group: int) -> bool:
+    """Whether all of a killed group is dead, after a while. One that is dead and that nobody has reaped yet is."""
+    living: list[str] | None = None
+    for step in range(_SETTLE_STEPS):
+        with suppress(ChildProcessError):
+            while os.waitpid(-group, os.WNOHANG)[0]:  # orphans come to us if this process is the first of a container
+                pass
         try:
-            with open(f"/proc/{name}/stat", "rb") as stat:
-                state, _, its_group, _ = stat.read().rpartition(b")")[2].split(None, 3)
-        except OSError:
-            continue  # it has ended meanwhile
-        if int(its_group) == group and state not in {b"Z", b"X"}:
+            os.killpg(group, 0)
+        except ProcessLookupError:
             return True
+        except PermissionError:
+            if sys.platform == "darwin":  # only the dead are left
+                return True
+        # The first process of a container often reaps nobody. The list is long, so whoever does reap gets a moment.
+        if sys.platform != "darwin" and step >= _UNTIL_LISTED:
+            living = [pid for pid in (living or os.listdir("/proc")) if pid.isdigit() and _lives(pid, group)]
+            if not living:
+                return True
+        time.sleep(_SETTLE_STEP)  # noqa: TID251 - waits for other processes, which no clock of ours moves
     return False
+
+
+def _lives(pid: str, group: int) -> bool:
+    try:
+        stat = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
+        try:
+            state, _, its_group, _ = os.read(stat, 1024).rpartition(b")")[2].split(None, 3)
+        finally:
+            os.close(stat)
+    except OSError:
+        return False  # it has ended meanwhile
+    return int(its_group) == group and state not in {b"Z", b"X"}

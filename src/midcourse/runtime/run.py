@@ -7,20 +7,21 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, TypeVarTuple, cast
 
 from midcourse.core import events as ev
-from midcourse.core.codec import canonical, decode, digest_of, encode, inline, preview, value_of
+from midcourse.core.codec import Blob, canonical, decode, digest_of, encode, inline, preview, value_of
 from midcourse.core.commands import TEXT_LIMIT
 from midcourse.core.ids import SessionId, StepId
-from midcourse.core.session import Message, Status
+from midcourse.core.session import Hold, Message, Status
 from midcourse.core.steps import check_name, step_id
-from midcourse.errors import AskExpired, InterruptRequested, InvalidInput, MidcourseError, MisusedRun
+from midcourse.errors import AskExpired, InterruptRequested, InvalidInput, MidcourseError, MisusedRun, StepError
 from midcourse.ports.clock import Clock
 from midcourse.runtime.asking import OnRedirect, Question
 from midcourse.runtime.calls import in_a_step
 from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
-from midcourse.runtime.steps import OnCut, Step, Steps
+from midcourse.runtime.steps import Steps
 from midcourse.runtime.streaming import StreamEnd
-from midcourse.runtime.tools import tool_of
+from midcourse.runtime.tools import origin_of, tool_of
+from midcourse.runtime.wanted import OnCut, Step
 
 if TYPE_CHECKING:
     from midcourse.runtime.agents import Agent
@@ -52,6 +53,7 @@ class Run:
         clock: Clock,
         state: object,
         touch: Callable[[], None],
+        release: Callable[[Hold], Awaitable[None]],
     ) -> None:
         self.state: Any = {} if state is None else state
         """What a ``state`` agent starts from after its last checkpoint: any JSON-like value, a dict to begin with."""
@@ -63,6 +65,7 @@ class Run:
         self._steps = steps
         self._clock = clock
         self._touch_driver = touch
+        self._let_go_of = release
         self._ordinals: Counter[str] = Counter()
         self._open: set[StepId] = set()
 
@@ -187,6 +190,68 @@ class Run:
             )
         self._ordinals[prefix] += 1
         return step_id(scope, name, self._ordinals[prefix])
+
+    # ---- what is held
+
+    async def hold(self, name: str, release: "Callable[[*Ts], object]", *arguments: *Ts) -> None:
+        """Say that this session holds something from here on: a lock, a draft, a provider's session.
+
+        It is let go with ``release(*arguments)`` when the session completes or is cancelled, in whatever process that
+        is, or when the agent calls ``run.release``. Take the thing itself in a step before.
+        """
+        await self._arrive("run.hold")
+        check_name(name)
+        origin = origin_of(release)
+        if "<" in origin:
+            raise MisusedRun(
+                f"What lets go of '{name}' is a closure, which another process could not find. "
+                "Define it at the top level of a module, and give what it needs as arguments.",
+                code="release_not_found",
+            )
+        given, blob = value_of(encode(arguments, what=f"The arguments that let go of '{name}'"))
+        if self._was_told("holds"):
+            return
+        if name in self._journal.session.holds:
+            raise MisusedRun(f"'{name}' is held already. Let go of it first, or use another name.", code="held_already")
+        taken = ev.HoldTaken(name=name, release=origin, given=given)
+        await self._durably(taken, *((blob,) if blob else ()))
+
+    async def release(self, name: str) -> None:
+        """Let go of what ``run.hold`` named.
+
+        Raises:
+            StepError: it could not be let go, three times.
+        """
+        await self._arrive("run.release")
+        if self._was_told("releases"):
+            return
+        hold = self._journal.session.holds.get(name)
+        if hold is None:
+            raise MisusedRun(f"'{name}' is not held. Hold it first, with run.hold.", code="not_held")
+        await self._let_go_of(hold)
+        failed = self._journal.session.holds.get(name)
+        if failed is not None:
+            sentence = f"'{name}' could not be let go: {failed.error}"
+            raise StepError(sentence, step=f"hold {name}", kind="ReleaseFailed", detail=failed.error)
+
+    def _was_told(self, counter: str) -> bool:
+        """Whether the n-th of a scope is journaled: a replay does not do it again."""
+        ordinal = self._ordinals[f"told {counter}"]
+        self._ordinals[f"told {counter}"] += 1
+        return ordinal < getattr(self._journal.log, counter)
+
+    async def _durably(self, event: ev.AnyEvent, *blobs: Blob) -> None:
+        try:
+            with self._journal.lock:
+                written = self._journal.append(event, blobs=blobs)
+            await written
+        except MidcourseError as error:  # the owner stops; nothing of this is the agent's to handle
+            raise InterruptRequested from error
+
+    @property
+    def changes(self) -> tuple[ev.Change, ...]:
+        """What had changed in the world when this session last went on cold, for the agent to know."""
+        return tuple(change for change in self._journal.session.changes if change.policy != "go_on")
 
     # ---- people
 
@@ -337,10 +402,8 @@ class Run:
     def _tell(self, counter: str, event: ev.PlanChanged | ev.ReportMade) -> None:
         """Journal it once: the n-th of a scope is not journaled again by a replay."""
         self._enter(f"run.{counter.removesuffix('s')}")
-        ordinal = self._ordinals[f"told {counter}"]
-        self._ordinals[f"told {counter}"] += 1
         with self._journal.lock:
-            if ordinal >= getattr(self._journal.log, counter):
+            if not self._was_told(counter):
                 self._journal.note(event)
 
     async def _arrive(self, what: str) -> None:

@@ -25,6 +25,14 @@ class Settings:
     """Sessions that may run at once in this process; the others wait in a queue. None: as many as come."""
     undo_timeout: float = 60.0
     """Seconds an undo, a probe or a release may take, if its tool declares no ``timeout``."""
+    world_timeout: float = 5.0
+    """Seconds to look at one thing that tools had observed, before a session goes on cold."""
+    approve_prod: bool = True
+    """Whether a person is asked before a call that changes something in the environment ``prod``."""
+    approve_paid: bool = True
+    """Whether a person is asked before a call of a tool that declares a ``cost``."""
+    require_environment: bool = False
+    """Whether a tool that names no environment counts as one of ``prod``."""
     segment_tokens: int = 100
     """Streamed pieces after which a durable segment is written."""
     segment_seconds: float = 0.25

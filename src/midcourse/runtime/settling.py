@@ -6,7 +6,7 @@ a settling that is cut off by a crash, a pause or a cancel goes on from what the
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Final, Literal
+from typing import Final, Literal, cast
 
 from midcourse.core import events as ev
 from midcourse.core.codec import decode, encode, value_of
@@ -185,10 +185,8 @@ def did_it_happen_id(call: OpenCall) -> StepId:
 def _told(answer: object) -> tuple[bool | None, object]:
     """Whether it happened, and with what result, as a person may say it."""
     match answer:
-        case {"happened": bool(happened), "result": result}:
-            return happened, result
         case {"happened": bool(happened)}:
-            return happened, None
+            return happened, cast("dict[str, object]", answer).get("result")
         case bool():
             return answer, None
         case str() if answer.strip().lower() in (HAPPENED, "yes", "y", "happened"):

@@ -36,7 +36,7 @@ class Completed:
     dropped: int = 0
     """Bytes of output beyond the limit."""
     leftover: bool = False
-    """Processes it had started outlived it, and were killed."""
+    """Processes it had started outlived it; those in its group were killed."""
     escaped: bool = False
     """A process it has started is still running: it has left the command's group, as a daemon does."""
 

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Final
 
 from midcourse.core import events as ev
-from midcourse.core.codec import decode
 from midcourse.core.ids import StepId, ask_id
 from midcourse.core.session import Status
 from midcourse.core.steps import step_id
@@ -12,12 +11,13 @@ from midcourse.errors import Interrupt
 from midcourse.runtime.admission import Admission, Applicant
 from midcourse.runtime.agent_task import Failed
 from midcourse.runtime.agents import Agent
+from midcourse.runtime.asking import is_yes
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.run import INTERRUPT
 from midcourse.runtime.settling import DID_IT_HAPPEN
+from midcourse.runtime.world import WORLD
 
 NEW_VERSION: Final = "version"
-APPROVALS: Final = ("yes", "approve", "true", True)
 
 WhileOpen = Callable[[Callable[[], None]], bool]
 """Does something while a parent's gate stands open, and tells whether it did."""
@@ -62,7 +62,7 @@ class Starting:
                 Interrupt("agent_changed", f"Agent '{agent.name}' began as {before}. Go on?"),
             )
             return False
-        approved = asked is not None and asked.end == "answered" and decode(asked.value.raw) in APPROVALS
+        approved = asked is not None and asked.end == "answered" and is_yes(asked.value)
         if agent.on_new_version == "refuse" or (agent.on_new_version == "ask" and not approved):
             return Failed(
                 "agent_changed",
@@ -117,6 +117,6 @@ class Starting:
     def _is_asking_first(self) -> bool:
         """Whether an ask is open that the agent cannot be started without."""
         scope = self._journal.session.scope
-        first = (f"{scope}/{INTERRUPT}#", f"{scope}/{NEW_VERSION}#")
+        first = (f"{scope}/{INTERRUPT}#", f"{scope}/{NEW_VERSION}#", f"{scope}/{WORLD}#")
         asks = self._journal.session.asks
         return any(ask.step.startswith(first) or ask.reason == DID_IT_HAPPEN for ask in asks)

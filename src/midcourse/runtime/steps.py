@@ -8,14 +8,13 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
-from dataclasses import dataclass
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, cast
 
 import msgspec
 
 from midcourse.core import events as ev
 from midcourse.core.codec import NOTHING, Blob, Value, decode, encode, value_of
-from midcourse.core.effects import DID_NOT_HAPPEN, MAY_HAVE_HAPPENED, NO_EFFECT, Effect, next_act
+from midcourse.core.effects import DID_NOT_HAPPEN, MAY_HAVE_HAPPENED, NO_EFFECT, next_act
 from midcourse.core.evolution import loose_key
 from midcourse.core.ids import StepId, call_key
 from midcourse.core.session import OpenCall, Session, Status
@@ -29,8 +28,8 @@ from midcourse.errors import (
     Unencodable,
     words_of,
 )
-from midcourse.runtime.agents import Agent
-from midcourse.runtime.asking import Asking, OnRedirect, Question, interrupt_id, redirected
+from midcourse.runtime.approving import Approval, Approving
+from midcourse.runtime.asking import Asking, Question, interrupt_id, redirected
 from midcourse.runtime.calls import Call, CurrentCall, Ended, enter
 from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
@@ -39,38 +38,13 @@ from midcourse.runtime.settling import Settling, did_it_happen_id
 from midcourse.runtime.streaming import Streaming
 from midcourse.runtime.surroundings import Surroundings
 from midcourse.runtime.tending import Tending
-from midcourse.runtime.tools import Tool
+from midcourse.runtime.wanted import Step
 from midcourse.runtime.watchdog import task_name
+from midcourse.runtime.world import observe
 
-OnCut = Literal["regenerate", "continue"]
 AT_ONCE: Final = 100
 """Finished steps given back in a row, before others have their turn."""
 CUT_BY_REDIRECT = "the stream was cut by a redirect; its text is kept"
-
-
-@dataclass(slots=True, eq=False, kw_only=True)
-class Step:
-    """What the agent asked for."""
-
-    id: StepId
-    name: str
-    kind: ev.StepKind
-    digest: str
-    arguments: str
-    tool: Tool[..., Any]
-    given: tuple[object, ...] = ()
-    child: "tuple[Agent[object], str] | None" = None
-    on_redirect: OnRedirect = "again"
-    on_cut: OnCut = "regenerate"
-
-    def call(self) -> object:
-        """Call the function with what it was given."""
-        return self.tool.function(*self.given)
-
-    @property
-    def effect(self) -> Effect:
-        """Its row in the table of effects. A model call changes nothing, and a child answers for itself."""
-        return self.tool.kind if self.kind == "tool" else "read"
 
 
 class Steps:
@@ -93,6 +67,7 @@ class Steps:
         self._moved = moved
         self._diverged = diverged
         self._asking = Asking(journal, gate, around.store, moved=moved, diverged=diverged)
+        self._approving = Approving(journal, gate, around)
         self._streaming = Streaming(journal, gate, around)
         self._tending = Tending(journal, around, moved=moved)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -167,7 +142,8 @@ class Steps:
             answer = await self._asking.answer_to_interrupt(step.id, step.name)
             await self._gate.wait()
             self._close_if_redirected(step)
-            call = await self._begin(step, answer)
+            approval = await self._approving.approved(step, self._key(step))
+            call = await self._begin(step, answer, approval)
             if call is None:
                 continue
             ended = await self._execute(step, call)
@@ -199,14 +175,14 @@ class Steps:
             act = next_act(session, session.calls[step], self._around.clock.now())
             return act.do in ("again", "close")
 
-    async def _begin(self, step: Step, answer: Value | None) -> Call | None:
+    async def _begin(self, step: Step, answer: Value | None, approval: Approval | None) -> Call | None:
         """Journal the start, then pass the gate. None: it shut in between."""
         journal, gate = self._journal, self._gate
         with journal.lock:
             if not gate.is_open:
                 return None
             record = journal.log.steps.get(step.id)
-            begun, blob = self._begun(step, record)
+            begun, blob = self._begun(step, record, approval)
             prefix = record.text if record and step.on_cut == "continue" else ""
             call = Call(
                 step.id,
@@ -221,13 +197,14 @@ class Steps:
                 offset=len(prefix),
             )
             starts = (ev.SessionWoken(), begun) if journal.session.status is Status.WAITING else (begun,)
-            if step.effect == "read" and step.kind != "child":
+            if step.effect == "read" and step.kind != "child" and approval is None:
                 # It changes nothing in the world, so its start need not be durable before it runs.
                 for event in starts:
                     journal.note(event)
                 gate.begun[step.id] = call
                 return call
-            written = journal.append(*starts, blobs=(blob,) if blob else ())
+            audit = (self._approving.used(step, approval),) if approval else ()
+            written = journal.append(*starts, blobs=(blob,) if blob else (), audit=audit)
             gate.on_the_way.add(step.id)
         try:
             await written
@@ -245,12 +222,22 @@ class Steps:
         self._moved()
         return None
 
-    def _begun(self, step: Step, record: StepRecord | None) -> tuple[ev.StepBegun, Blob | None]:
+    def _key(self, step: Step) -> str:
+        """What the other side knows the next call of ``step`` by."""
+        session, record = self._journal.session, self._journal.log.steps.get(step.id)
+        inherited = session.loose_keys.get(loose_key(step.tool.origin, step.digest))
+        if inherited is not None and step.effect == "idempotent":
+            return inherited
+        return call_key(session.id, step.id, record.undone if record else 0)
+
+    def _begun(
+        self, step: Step, record: StepRecord | None, approval: Approval | None
+    ) -> tuple[ev.StepBegun, Blob | None]:
         """The start of the next attempt, with everything that whoever settles it later must know."""
-        session, tool, effect = self._journal.session, step.tool, step.effect
+        tool, effect = step.tool, step.effect
         attempt = record.attempt + 1 if record else 1
         arguments = "" if record else step.arguments
-        if effect == "read":
+        if effect == "read" and approval is None:
             begun = ev.StepBegun(
                 step=step.id, name=step.name, kind=step.kind, attempt=attempt, digest=step.digest, arguments=arguments
             )
@@ -259,7 +246,6 @@ class Steps:
         given, blob = NOTHING, None
         if can_undo or can_probe:
             given, blob = value_of(encode(tool.named(step.given), what=f"The arguments of step '{step.name}'"))
-        inherited = session.loose_keys.get(loose_key(tool.origin, step.digest)) if effect == "idempotent" else None
         begun = ev.StepBegun(
             step=step.id,
             name=step.name,
@@ -268,13 +254,14 @@ class Steps:
             digest=step.digest,
             arguments=arguments,
             effect=effect,
-            key=inherited or call_key(session.id, step.id, record.undone if record else 0),
+            key=self._key(step),
             tool=tool.origin,
             given=given,
             settle=tool.settles_in,
             can_undo=can_undo,
             can_probe=can_probe,
             asks_if_silent=tool.if_silent == "ask",
+            approval=approval.ask if approval else None,
         )
         return begun, blob
 
@@ -293,6 +280,8 @@ class Steps:
             else:
                 result = await self._invoke(step, call)
                 ended.content = encode(result, what=f"The result of step '{step.name}'")
+                if step.tool.observes:
+                    ended.observed = await observe(step.tool, step.tool.named(step.given))
         except asyncio.CancelledError:
             if not call.stopped:
                 raise
@@ -371,6 +360,7 @@ class Steps:
                     streamed=ended.streamed,
                     cost=ended.cost,
                     tokens=ended.tokens,
+                    observed=ended.observed,
                 )
                 journal.note(finished, *((blob,) if blob else ()))
 

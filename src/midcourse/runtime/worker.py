@@ -31,11 +31,13 @@ from midcourse.ports.clock import Clock
 from midcourse.ports.store import Deciding, Head, Owned, Store
 from midcourse.runtime.admission import Admission
 from midcourse.runtime.agents import Agent
+from midcourse.runtime.auditing import entry_of
 from midcourse.runtime.calls import enter_process
 from midcourse.runtime.driver import Driver
 from midcourse.runtime.fanout import Fanout
 from midcourse.runtime.journal import TURNS, Journal, head_of
 from midcourse.runtime.loading import Loaded, load
+from midcourse.runtime.minding import the_minder
 from midcourse.runtime.outcomes import encode_outcome, refusal
 from midcourse.runtime.processes import Processes
 from midcourse.runtime.settings import Settings
@@ -88,7 +90,7 @@ class Worker:
         self._looked_at = clock.monotonic()
         self._closing = False
         self._threads = Threads(THREADS)
-        self._processes = Processes(prepare=enter_process)
+        self._processes = Processes(the_minder(), prepare=enter_process)
 
     # ---- life
 
@@ -296,9 +298,11 @@ class Worker:
     async def _bury(self, owned: Owned, error: Damaged) -> None:
         """A damaged journal is never continued: its commands are refused, and lists show the session as failed."""
         head = owned.head
-        outcome = encode_outcome(refusal(error, "failed", head.position))
+        outcome = refusal(error, "failed", head.position)
         for row in await self.store.undecided(head.id):
-            await self.store.append(head, (), epoch=owned.epoch, deciding=Deciding(row.id, outcome))
+            entry = replace(entry_of(head.id, row, outcome), at=self.clock.now())
+            deciding = Deciding(row.id, encode_outcome(outcome))
+            await self.store.append(head, (), epoch=owned.epoch, deciding=deciding, audit=(entry,))
         buried = replace(head, status=Status.FAILED.value, wake_at=None)
         await self.store.append(buried, (), epoch=owned.epoch, release=True)
         log.error("session %s: %s", head.id, error)

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Literal, NoReturn, TypeVar
 
+from midcourse.core.audit import AuditEntry, AuditRow
 from midcourse.core.codec import Blob
 from midcourse.core.events import StepFinished, decode_record
 from midcourse.core.fold import Row
@@ -37,7 +38,7 @@ class Killer:
 
     ``when`` is ``before`` the call is made, or ``after`` it is done (for a write: committed) and before its caller
     learns of it. Calls that concern a session count, and so do ``enlist`` and ``close``; lists and polls
-    (``heads``, ``unattended``, ``pending``, ``changed``) do not: how many there are is a matter of time.
+    (``heads``, ``audit``, ``unattended``, ``pending``, ``changed``) do not: how many there are is a matter of time.
 
     Into ``ledger`` it writes what has become durable, as soon as it has: ``finished <step>``, ``put <command>``,
     ``decided <command>``; and at last ``killed <when> <at> <call>``.
@@ -90,6 +91,7 @@ class Killer:
         deciding: Deciding | None = None,
         blobs: Sequence[Blob] = (),
         release: bool = False,
+        audit: Sequence[AuditEntry] = (),
     ) -> Awaitable[None]:
         """As the wrapped store does; the ledger is told which steps it finished and which command it decided."""
         facts = [f"finished {step}" for step in _finished(rows)]
@@ -97,7 +99,9 @@ class Killer:
             facts.append(f"decided {deciding.id}")
         return self._write(
             "append",
-            lambda: self.store.append(head, rows, epoch=epoch, deciding=deciding, blobs=blobs, release=release),
+            lambda: self.store.append(
+                head, rows, epoch=epoch, deciding=deciding, blobs=blobs, release=release, audit=audit
+            ),
             facts,
         )
 
@@ -178,6 +182,10 @@ class Killer:
     ) -> Sequence[Head]:
         """As the wrapped store does; not counted."""
         return await self.store.heads(statuses=statuses, agent=agent, limit=limit, before=before)
+
+    async def audit(self, after: int = 0, limit: int = 100) -> Sequence[AuditRow]:
+        """As the wrapped store does; not counted."""
+        return await self.store.audit(after, limit)
 
     async def unattended(self, statuses: Sequence[str], now: float, limit: int = 100) -> Sequence[Owned]:
         """As the wrapped store does; not counted."""

@@ -2,7 +2,7 @@
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from midcourse.errors import InvalidInput, MidcourseError, ToolUnavailable
@@ -83,18 +83,18 @@ def took_too_long(what: str, seconds: float) -> MidcourseError:
 
 def not_installed(what: str, library: str, extra: str) -> ToolUnavailable:
     """A tool whose library is an optional extra."""
-    return ToolUnavailable(f"{what} needs {library}, which is not installed: pip install 'midcourse[{extra}]'.", tool=what)
+    return ToolUnavailable(
+        f"{what} needs {library}, which is not installed: pip install 'midcourse[{extra}]'.", tool=what
+    )
 
 
 @contextmanager
-def telling(path: str) -> Iterator[None]:
+def telling(path: str) -> Generator[None]:
     """The operating system's errors about ``path``, as sentences that name it as the caller did."""
     try:
         yield
     except FileNotFoundError as error:
         raise not_found(path) from error
-    except (UnicodeEncodeError, ValueError) as error:
-        raise bad_argument(f"'{path!r}' cannot be the name of a file: {error}.", "path") from error
     except OSError as error:
         reason = {
             errno.EACCES: "this process may not do that",

@@ -8,7 +8,7 @@ done relative to the descriptor that the walk ended with, so there is no second 
 import errno
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -52,7 +52,7 @@ class Root:
         self.path = os.path.realpath(path)
 
     @contextmanager
-    def at(self, path: str, *, follow: bool = True) -> Iterator[Place]:
+    def at(self, path: str, *, follow: bool = True) -> Generator[Place]:
         """Walk to ``path``. ``follow``: if it ends in a link, go on to where that leads; else end at the link itself.
 
         Raises:
@@ -62,14 +62,14 @@ class Root:
             yield walk.to(path, _names(path, self.path), follow=follow)
 
     @contextmanager
-    def exactly(self, real: Sequence[str]) -> Iterator[Place]:
+    def exactly(self, real: Sequence[str]) -> Generator[Place]:
         """Walk to a path that had no link in it, and has none now: where a call was, for its undo."""
         given = "/".join(real)
         with self._walk() as walk, telling(given):
             yield walk.along(given, real)
 
     @contextmanager
-    def _walk(self) -> "Iterator[_Walk]":
+    def _walk(self) -> "Generator[_Walk]":
         try:
             root = os.open(self.path, FOLDER)
         except OSError as error:
@@ -175,6 +175,10 @@ def _names(path: str, root: str) -> tuple[str, ...]:
     """The names along a path that was asked for."""
     if not path or "\0" in path:
         raise bad_argument("The path is empty or holds a NUL. Name a file, like 'notes/a.txt'.", "path")
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError as error:
+        raise bad_argument(f"{path!r} cannot be the name of a file here: {error}.", "path") from error
     if path.startswith("/"):
         raise outside_root(path, root, "it is absolute")
     names = tuple(name for name in path.split("/") if name not in {"", "."})
@@ -184,7 +188,7 @@ def _names(path: str, root: str) -> tuple[str, ...]:
 
 
 @contextmanager
-def opened_file(place: Place) -> Iterator[int]:
+def opened_file(place: Place) -> Generator[int]:
     """A descriptor of the plain file at ``place``, for reading. Links, devices, pipes and sockets are never opened."""
     found = place.stat
     if found is None:

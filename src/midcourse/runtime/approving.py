@@ -1,0 +1,126 @@
+"""Asks a person before a call that needs it, and holds the approval to what was approved.
+
+An approval covers the tool, its arguments and the versions of what it observes, as one digest, which is made again just
+before the call; it covers one call, which keeps it through aborts and retries under the same key.
+"""
+
+from typing import Final, NamedTuple
+
+from midcourse.core.audit import AuditEntry
+from midcourse.core.codec import canonical, digest_of
+from midcourse.core.events import AskOpened
+from midcourse.core.ids import AskId, StepId, ask_id
+from midcourse.core.session import Status
+from midcourse.core.steps import AskRecord, approval_id
+from midcourse.errors import StepError
+from midcourse.runtime.asking import is_yes, redirected
+from midcourse.runtime.gate import Gate
+from midcourse.runtime.journal import Journal
+from midcourse.runtime.surroundings import Surroundings
+from midcourse.runtime.wanted import Step
+from midcourse.runtime.world import observe
+
+PROD: Final = "prod"
+APPROVAL: Final = "approval"
+
+
+class Approval(NamedTuple):
+    """The ask that was answered with yes, and by whom."""
+
+    ask: AskId
+    by: str
+
+
+class Approving:
+    """The approvals of one session, on the agent's loop."""
+
+    def __init__(self, journal: Journal, gate: Gate, around: Surroundings) -> None:
+        self._journal = journal
+        self._gate = gate
+        self._around = around
+
+    def reason(self, step: Step) -> str:
+        """Why a call of ``step`` needs a person; empty if it does not."""
+        tool, settings = step.tool, self._around.settings
+        if step.kind != "tool":
+            return ""
+        if settings.approve_paid and tool.cost > 0:
+            return f"costs about {tool.cost:g}"
+        if tool.effect == "read" or not settings.approve_prod:
+            return ""
+        if tool.environment == PROD:
+            return "changes something in prod"
+        if settings.require_environment and not tool.environment:
+            return "names no environment, which counts as prod here"
+        return ""
+
+    async def approved(self, step: Step, key: str) -> Approval | None:
+        """The approval for the next call of ``step``, once there is one. None: it needs none.
+
+        Raises:
+            StepError: a person refused it.
+            Redirected: a redirect came first, for a step that wants to be told.
+        """
+        why = self.reason(step)
+        if not why:
+            return None
+        while True:
+            covers = await self._digest(step)
+            asked = self._journal.log.approvals(step.id)
+            last = asked[-1] if asked else None
+            match last:
+                case AskRecord(end="answered") if not last.spent and last.used in ("", key):
+                    if not is_yes(last.value):
+                        raise StepError(
+                            f"Step '{step.name}' failed: NotApproved: a person refused it",
+                            step=step.id,
+                            kind="NotApproved",
+                            detail="a person refused it",
+                        )
+                    if last.covers == covers:
+                        return Approval(last.ask, last.by)
+                    changed = f"{why}; what '{last.ask}' approved has changed since"
+                    await self._ask(step, len(asked) + 1, covers, changed, voids=Approval(last.ask, last.by))
+                case AskRecord(end=""):
+                    await self._gate.wait_for_answer(approval_id(step.id, len(asked)))
+                case AskRecord(end="superseded") if step.on_redirect == "raise":
+                    message = len(self._journal.session.messages) - 1
+                    raise redirected(self._journal.session, message, "")
+                case _:
+                    await self._ask(step, len(asked) + 1, covers, why)
+
+    async def _digest(self, step: Step) -> str:
+        observed = await observe(step.tool, step.tool.named(step.given)) if step.tool.observes else {}
+        versions = {resource: one.version for resource, one in sorted(observed.items())}
+        return digest_of(canonical((step.tool.origin, step.digest, versions)))
+
+    def used(self, step: Step, approval: Approval) -> AuditEntry:
+        """That an approval is used, for the audit log."""
+        return self._entry(approval, "approval.used", f"{step.name} with {step.arguments}")
+
+    def _entry(self, approval: Approval, action: str, detail: str) -> AuditEntry:
+        return AuditEntry(
+            session=self._journal.session.id,
+            by=approval.by,
+            role="approve",
+            action=action,
+            outcome="ok",
+            detail=f"{approval.ask}: {detail}",
+        )
+
+    async def _ask(self, step: Step, ordinal: int, covers: str, why: str, voids: Approval | None = None) -> None:
+        await self._gate.wait()
+        with self._journal.lock:
+            session = self._journal.session
+            if not self._gate.is_open or session.status is Status.CANCELLING:
+                return
+            opened = AskOpened(
+                ask=ask_id(session.asks_opened + 1),
+                step=StepId(approval_id(step.id, ordinal)),
+                reason=APPROVAL,
+                prompt=f"Allow '{step.name}' ({step.tool.name}) with {step.arguments}? It {why}.",
+                options=("approve", "refuse"),
+                covers=covers,
+            )
+            audit = (self._entry(voids, "approval.voided", "what it covered has changed"),) if voids else ()
+            self._journal.append(opened, audit=audit)

@@ -1,0 +1,82 @@
+"""Which hosts a request may reach: names are resolved once, every address is checked, and a checked one is used.
+
+A server that fetches what a model asks for stands inside its owner's network. So nothing but public addresses is
+reached unless that is allowed, however the address is spelled and whatever a name resolves to by then.
+"""
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Sequence
+from typing import Final
+
+from midcourse.errors import InvalidInput, MidcourseError
+
+_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+# Translation prefixes of local networks, and tunnels whose other end is not in the address alone.
+_NOT_PUBLIC: Final = (ipaddress.IPv6Network("64:ff9b:1::/48"), ipaddress.IPv6Network("2001::/23"))
+
+
+def refused(url: str, why: str) -> InvalidInput:
+    """A request that is not made."""
+    return InvalidInput(f"The request to {url} is refused: {why}.", code="address_refused", field="url", url=url)
+
+
+def check_host(host: str, url: str, allowed: Sequence[str] | None) -> None:
+    """Refuse a host that is not on the list, if there is one. ``*.example.com`` stands for everything below it."""
+    name = host.rstrip(".").lower()
+    if allowed is None or any(_matches(name, one.rstrip(".").lower()) for one in allowed):
+        return
+    raise refused(url, f"'{host}' is not among the hosts that are allowed ({', '.join(allowed) or 'none'})")
+
+
+def _matches(name: str, pattern: str) -> bool:
+    return name.endswith(pattern[1:]) if pattern.startswith("*.") else name == pattern
+
+
+async def addresses_of(host: str, port: int, url: str, *, allow_private: bool) -> tuple[str, ...]:
+    """The addresses of a host, to be connected to as they are: a second resolution may give others.
+
+    Raises:
+        InvalidInput: one of them is not public.
+        MidcourseError: there are none.
+    """
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+    except (OSError, UnicodeError) as error:
+        raise MidcourseError(
+            f"The host '{host}' of {url} cannot be found ({error}). Check the name.", code="host_not_found", url=url
+        ) from error
+    addresses = tuple(dict.fromkeys(str(one[4][0]) for one in found))
+    for address in addresses:
+        if not allow_private and not is_public(address):
+            spelled = address if address == host else f"{host} ({address})"
+            raise refused(
+                url, f"{spelled} is not a public address; web(allow_private=True) allows the addresses of this network"
+            )
+    return addresses
+
+
+def is_public(address: str) -> bool:
+    """Whether an address is one of the public internet, also when it is wrapped in another."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:  # a scope that this Python does not know: certainly not public
+        return False
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if any(parsed in network for network in _NOT_PUBLIC) or parsed.is_site_local:
+            return False
+        inner = parsed.ipv4_mapped or parsed.sixtofour
+        if inner is None and parsed in _NAT64:
+            inner = ipaddress.IPv4Address(int(parsed) & 0xFFFF_FFFF)
+        if inner is not None:
+            return is_public(str(inner))
+    return parsed.is_global and not (
+        parsed.is_multicast
+        or parsed.is_private
+        or parsed.is_loopback
+        or parsed.is_link_local
+        or parsed.is_reserved
+        or parsed.is_unspecified
+    )

@@ -1,0 +1,316 @@
+"""What was there before a call of the file tools changed it: contents by their hash, and a record by the call's key.
+
+A record is on the disk before anything is changed, and is gone once the call is undone. So no record means that the
+call changed nothing. A record that was pruned leaves a mark, because "changed nothing" would then be a lie.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from midcourse.errors import MidcourseError
+from midcourse.runtime.clock import SystemClock
+from midcourse.tools.keys import end_if_asked
+from midcourse.tools.refusals import bad_argument, cannot_undo, changed_meanwhile, telling, too_large
+from midcourse.tools.rooted import Place, opened_file
+from midcourse.tools.states import State, check_unchanged, outline_at
+
+_CHUNK: Final = 1 << 20
+_PRUNED: Final = "pruned"
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """One place that a call changes: its path from the root, what was there, what the call means to leave."""
+
+    path: tuple[str, ...]
+    before: State
+    after: State
+
+
+class Moved(msgspec.Struct, frozen=True):
+    """A rename: what went where, and what it took the place of."""
+
+    source: tuple[str, ...]
+    destination: tuple[str, ...]
+    what: State
+    over: State
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One call's changes, in the order in which it makes them."""
+
+    tool: str
+    key: str
+    root: str
+    at: float
+    pieces: tuple[Piece, ...] = ()
+    moved: Moved | None = None
+    temps: tuple[tuple[str, ...], ...] = ()
+    undoing: bool = False
+    """An undo has begun: places may stand between what was and what was left."""
+
+    def contents(self) -> Iterator[str]:
+        """The hashes of what the undo may need."""
+        states = [piece.before for piece in self.pieces] + ([self.moved.over] if self.moved else [])
+        return (state.content for state in states if state.content)
+
+
+class Pruned(msgspec.Struct, frozen=True):
+    """What ``prune_backups`` removed."""
+
+    records: int
+    contents: int
+    bytes: int
+
+
+def default_backups(environment: Mapping[str, str] | None = None) -> str:
+    """Where backups lie unless told otherwise: with this user's other state."""
+    known = os.environ if environment is None else environment
+    state = known.get("XDG_STATE_HOME", "")
+    # The specification has it that a relative one is to be ignored.
+    base = Path(state) if state.startswith("/") else Path("~/.local/state").expanduser()
+    return str(base / "midcourse" / "backups")
+
+
+class Backups:
+    """A folder of contents and records. ``limit`` is the most that one call may put into it, in bytes."""
+
+    def __init__(self, path: str, *, limit: int) -> None:
+        self.path = Path(path)
+        self.limit = limit
+
+    # ---- before a change
+
+    def open(self) -> None:
+        """Make the folder. Nobody else may read it: it holds what was in other files."""
+        with telling(str(self.path)):
+            for folder in (self.path, self.path / "contents", self.path / "records"):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def keep(self, place: Place, *, spent: int = 0) -> State:
+        """What stands at ``place``, its content kept here. ``spent``: bytes the call has kept before.
+
+        Raises:
+            MidcourseError: it would be more than the limit, or somebody writes to it.
+        """
+        seen, state = place.stat, outline_at(place)
+        if state.kind != "file":
+            return state
+        if spent + state.size > self.limit:
+            advice = "A larger one could not be taken back: give files_in a larger backup_limit, or do it by hand."
+            raise too_large(f"The backup of '{place.given}'", spent + state.size, self.limit, advice)
+        with opened_file(place) as opened, self._locked(fcntl.LOCK_SH):
+            digest, size = self._keep(opened, state.size)
+        if size != state.size:
+            raise changed_meanwhile(place.given)
+        check_unchanged(place, seen)
+        return msgspec.structs.replace(state, content=digest)
+
+    def write(self, record: Record) -> Path:
+        """Put a record on the disk for good; the file it is in."""
+        folder = self._folder(record.root, record.key)
+        with telling(str(self.path)), self._locked(fcntl.LOCK_SH):
+            if not all(self._content(digest).exists() for digest in record.contents()):
+                raise MidcourseError("The backup was pruned while it was made. Call again.", code="backup_pruned")
+            folder.mkdir(mode=0o700, exist_ok=True)
+            with _opened(folder) as opened:
+                fcntl.flock(opened, fcntl.LOCK_EX)  # two calls under one key do not take the same number
+                taken = [int(name.stem) for name in folder.glob("*.json")]
+                path = folder / f"{max(taken, default=0) + 1:06d}.json"
+                _write_durably(path, _spelled(record))
+            _sync(folder.parent)
+        return path
+
+    # ---- for an undo
+
+    def records(self, root: str, key: str) -> list[tuple[Path, Record]]:
+        """The records of a call, newest first. Usually one: a step's own function may call several tools.
+
+        Raises:
+            MidcourseError: there was one, and it was pruned or damaged; or this machine never kept any.
+        """
+        if not self.path.is_dir():
+            raise cannot_undo(
+                f"There are no backups at {self.path}, so this cannot tell what the call changed. "
+                "Undo it on the machine where it was made."
+            )
+        folder = self._folder(root, key)
+        if (folder / _PRUNED).exists():
+            raise cannot_undo(
+                f"The backup of this call was pruned from {self.path}, so it cannot be undone. Compare by hand."
+            )
+        return [(path, _read(path)) for path in sorted(folder.glob("*.json"), reverse=True)]
+
+    def mark(self, path: Path, record: Record) -> Record:
+        """Note that the undo has begun, for whoever must go on with it."""
+        marked = msgspec.structs.replace(record, undoing=True)
+        with telling(str(self.path)):
+            _write_durably(path, _spelled(marked))
+        return marked
+
+    def forget(self, path: Path) -> None:
+        """The call is undone: a second undo finds nothing to do."""
+        path.unlink(missing_ok=True)
+        _sync(path.parent)
+        with suppress(OSError):
+            path.parent.rmdir()
+
+    def content(self, digest: str) -> Path:
+        """The file that holds a content, checked.
+
+        Raises:
+            MidcourseError: it is missing or was changed.
+        """
+        path = self._content(digest)
+        try:
+            with path.open("rb") as file:
+                found = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise cannot_undo(f"The backup {path} cannot be read: {error.strerror}. Nothing was touched.") from error
+        if found != digest:
+            raise cannot_undo(f"The backup {path} is damaged: its content is not what its name says.")
+        return path
+
+    # ---- keeping it small
+
+    def prune(self, older_than: float, at_most: int | None) -> Pruned:
+        """Remove records by age, then the oldest beyond ``at_most`` bytes, then contents that no record needs."""
+        if not self.path.is_dir():
+            return Pruned(0, 0, 0)
+        removed = contents = size = 0
+        with telling(str(self.path)), self._locked(fcntl.LOCK_EX):
+            kept: list[tuple[float, Path, Record]] = []
+            for path in (self.path / "records").glob("*/*.json"):
+                with suppress(MidcourseError):  # a damaged one stays, to be seen
+                    record = _read(path)
+                    kept.append((record.at, path, record))
+            kept.sort(key=lambda one: one[0], reverse=True)
+            oldest = SystemClock().now() - older_than
+            needed: set[str] = set()
+            total, is_over = 0, False
+            for at, path, record in kept:
+                new = set(record.contents()) - needed
+                total += sum(map(self._size, new))
+                is_over = is_over or at < oldest or (at_most is not None and total > at_most)
+                if is_over:
+                    (path.parent / _PRUNED).touch(mode=0o600)
+                    path.unlink()
+                    removed += 1
+                else:
+                    needed |= new
+            for path in (self.path / "contents").rglob("*"):
+                if path.is_file() and path.name not in needed:
+                    size += path.stat().st_size
+                    path.unlink()
+                    contents += 1
+        return Pruned(removed, contents, size)
+
+    # ---- inside
+
+    def _folder(self, root: str, key: str) -> Path:
+        named = hashlib.sha256(os.fsencode(root) + b"\0" + key.encode("utf-8", "backslashreplace"))
+        return self.path / "records" / named.hexdigest()
+
+    def _content(self, digest: str) -> Path:
+        return self.path / "contents" / digest[:2] / digest
+
+    def _size(self, digest: str) -> int:
+        try:
+            return self._content(digest).stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def _keep(self, opened: int, most: int) -> tuple[str, int]:
+        """Copy what an open file holds, and name the copy by its hash."""
+        with telling(str(self.path)):
+            temp = self.path / "contents" / f"{SystemClock().fresh_id()}.tmp"
+            hashing, size = hashlib.sha256(), 0
+            try:
+                with _created(temp) as copy:
+                    while piece := os.read(opened, _CHUNK):
+                        end_if_asked()
+                        hashing.update(piece)
+                        size += len(piece)
+                        if size > most:  # it grows while it is read: the caller sees that it is not what it was
+                            break
+                        copy.write(piece)
+                    copy.flush()
+                    os.fsync(copy.fileno())
+                path = self._content(hashing.hexdigest())
+                if not path.exists():
+                    path.parent.mkdir(mode=0o700, exist_ok=True)
+                    temp.rename(path)
+                    _sync(path.parent)
+                    _sync(path.parent.parent)
+            finally:
+                temp.unlink(missing_ok=True)
+        return hashing.hexdigest(), size
+
+    @contextmanager
+    def _locked(self, how: int) -> Generator[None]:
+        """Shared while something is kept, alone while something is pruned."""
+        with (self.path / "lock").open("ab") as file:
+            fcntl.flock(file, how)
+            yield
+
+
+def prune_backups(older_than: float, *, backups: str | None = None, at_most: int | None = None) -> Pruned:
+    """Remove what the file tools kept more than ``older_than`` seconds ago, and the oldest beyond ``at_most`` bytes.
+
+    A call whose backup is pruned can no longer be undone: its undo fails, and says why.
+    """
+    if older_than < 0 or (at_most is not None and at_most < 0):
+        raise bad_argument("older_than is in seconds and at_most in bytes; neither is below 0.", "older_than")
+    return Backups(backups or default_backups(), limit=0).prune(older_than, at_most)
+
+
+def _spelled(record: Record) -> bytes:
+    # Not msgspec's JSON: the names of files need not be Unicode, and this spells what is not as escapes.
+    return json.dumps(msgspec.to_builtins(record), ensure_ascii=True, indent=1).encode()
+
+
+def _read(path: Path) -> Record:
+    try:
+        found: Any = json.loads(path.read_bytes())
+        return msgspec.convert(found, Record)
+    except (OSError, ValueError, msgspec.ValidationError) as error:
+        raise cannot_undo(f"The record {path} is damaged ({error}), so its call cannot be undone by itself.") from error
+
+
+def _write_durably(path: Path, content: bytes) -> None:
+    temp = path.with_suffix(".tmp")
+    temp.unlink(missing_ok=True)
+    with _created(temp) as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    temp.rename(path)
+    _sync(path.parent)
+
+
+@contextmanager
+def _created(path: Path) -> Generator[Any]:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+        yield file
+
+
+@contextmanager
+def _opened(folder: Path) -> Generator[int]:
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield opened
+    finally:
+        os.close(opened)
+
+
+def _sync(folder: Path) -> None:
+    """Have a folder's names on the disk."""
+    with _opened(folder) as opened:
+        os.fsync(opened)

@@ -1,0 +1,136 @@
+"""Shell commands in one folder, with an environment of their own and a time limit.
+
+This is no sandbox: a command may do whatever the user may under whom the agent runs. It cannot be undone either, so a
+stop waits for it, and after a crash a person is asked whether it happened.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, Final, ParamSpec, TypeVar
+
+import msgspec
+
+from midcourse.errors import MidcourseError
+from midcourse.runtime.minding import the_minder
+from midcourse.runtime.shells import Completed, run_command
+from midcourse.runtime.tools import Tool, declared_tool, register
+from midcourse.tools.refusals import bad_argument, took_too_long
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+TIMEOUT: Final = 600.0
+LIMIT: Final = 1_000_000
+_INHERITED: Final = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
+
+
+class ShellResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a command ended."""
+
+    returncode: int
+    """Its exit code; below zero, the signal that ended it. 127: there is no such program."""
+    stdout: str
+    stderr: str
+    timed_out: bool = False
+    """Its time was over, and it was killed with all that it had started."""
+    dropped: int = 0
+    """Bytes of output beyond the limit."""
+    still_running: bool = False
+    """Something it has started has left its group, as a daemon does, and lives."""
+
+
+def shell_in(
+    root: str | os.PathLike[str],
+    *,
+    env: Mapping[str, str] | Sequence[str] = (),
+    timeout: float = TIMEOUT,
+    limit: int = LIMIT,
+) -> "Shell":
+    """A tool that runs shell commands, which begin in ``root``. The same one for the same parameters.
+
+    - ``env``: what commands find in their environment beside PATH, HOME, LANG and the like. Names, to be taken from
+      this process's environment; or names and values. Values are never journaled.
+    - ``timeout``: seconds a command may take. ``limit``: the most that is kept of each output, in bytes.
+    """
+    if isinstance(env, str):
+        raise bad_argument("env is a list of names, or names with their values.", "env")
+    if limit < 0 or timeout <= 0:
+        raise bad_argument("limit is in bytes, timeout in seconds and more than 0.", "limit")
+    given = tuple(sorted(env.items())) if isinstance(env, Mapping) else tuple((name, None) for name in sorted(set(env)))
+    return _made(os.path.realpath(root), given, timeout, limit)
+
+
+class Shell:
+    """The tool of one folder: ``run``."""
+
+    def __init__(self, root: str, *, env: tuple[tuple[str, str | None], ...], timeout: float, limit: int) -> None:
+        self.root = root
+        self._env = env
+        self._timeout = timeout
+        self._limit = limit
+        self.run = self._tool(self._run, "run", "run_command", effect="write")
+
+    @property
+    def tools(self) -> tuple[Tool[..., Any], ...]:
+        """The one there is."""
+        return (self.run,)
+
+    async def _run(self, command: str) -> ShellResult:
+        """Run a shell command and return its exit code and output. It has no terminal and no input."""
+        cut: list[Completed] = []
+        try:
+            async with asyncio.timeout(self._timeout):
+                ended = await run_command(
+                    command,
+                    minder=the_minder(),
+                    cwd=self.root,
+                    env=self._environment(),
+                    limit=self._limit,
+                    killed=cut.append,
+                )
+        except TimeoutError as error:
+            if not cut:
+                raise took_too_long(f"The command '{command}'", self._timeout) from error
+            return _told(cut[0], timed_out=True)
+        except OSError as error:
+            raise MidcourseError(
+                f"The command cannot be started in {self.root}: {error.strerror or error}.", code="not_started"
+            ) from error
+        return _told(ended)
+
+    def _environment(self) -> dict[str, str]:
+        """Not this process's own: that holds the secrets of a server."""
+        inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+        inherited.setdefault("PATH", os.defpath)
+        given = {name: os.environ.get(name) if value is None else value for name, value in self._env}
+        return inherited | {name: value for name, value in given.items() if value is not None}
+
+    def _tool(self, function: Callable[P, T], attribute: str, name: str, **declared: Any) -> Tool[P, T]:
+        keywords = {
+            "root": self.root,
+            "env": [name for name, _ in self._env],
+            "timeout": self._timeout,
+            "limit": self._limit,
+        }
+        origin = f"{__name__}:shell_in({msgspec.json.encode(keywords).decode()}).{attribute}"
+        made = declared_tool(function, name=name, origin=origin, **declared)
+        register(made)
+        return made
+
+
+@cache
+def _made(root: str, env: tuple[tuple[str, str | None], ...], timeout: float, limit: int) -> Shell:
+    return Shell(root, env=env, timeout=timeout, limit=limit)
+
+
+def _told(ended: Completed, *, timed_out: bool = False) -> ShellResult:
+    return ShellResult(
+        returncode=ended.returncode,
+        stdout=ended.stdout.decode(errors="replace"),
+        stderr=ended.stderr.decode(errors="replace"),
+        timed_out=timed_out,
+        dropped=ended.dropped,
+        still_running=ended.escaped,
+    )
