@@ -42,6 +42,7 @@ class Call:
     since: float
     effect: Effect = "read"
     key: str = ""
+    note: str = ""
     prefix: str = ""
     answer: "Value | None" = None
     asked_to_end: threading.Event = field(default_factory=threading.Event)
@@ -84,7 +85,9 @@ class Call:
 
     def running(self, now: float) -> RunningCall:
         """As a control's answer lists it."""
-        doing = "asked to end; its thread has not ended yet" if self.in_thread and self.asked_to_end.is_set() else ""
+        doing = self.note
+        if self.in_thread and self.asked_to_end.is_set():
+            doing = "asked to end; its thread has not ended yet"
         seconds = round(max(0.0, now - self.since), 3)
         return RunningCall(self.step, self.name, self.kind, self.attempt, seconds, self.effect, doing)
 

@@ -86,6 +86,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
             return f"{self.level}, not durable"
         if self.unreachable_since is not None:
             return f"{self.level}, owner not reachable since {self.unreachable_since:.3f}"
-        still = f", still running: {', '.join(call.name for call in self.running)}" if self.running else ""
+        names = (f"{call.name} ({call.doing})" if call.doing else call.name for call in self.running)
+        still = f", still running: {', '.join(names)}" if self.running else ""
         lost = f", effects in flight unknown: {', '.join(self.unknown)}" if self.unknown else ""
         return f"{self.level}, {self.status}{still}{lost}"

@@ -14,7 +14,7 @@ import msgspec
 
 from midcourse.core import events as ev
 from midcourse.core.codec import NOTHING, Blob, Value, decode, encode, value_of
-from midcourse.core.effects import DID_NOT_HAPPEN, MAY_HAVE_HAPPENED, NO_EFFECT, next_act
+from midcourse.core.effects import DID_NOT_HAPPEN, MAY_HAVE_HAPPENED, NO_EFFECT, may_abort, next_act
 from midcourse.core.evolution import loose_key
 from midcourse.core.ids import StepId, call_key
 from midcourse.core.session import OpenCall, Session, Status
@@ -44,6 +44,8 @@ from midcourse.runtime.world import observe
 
 AT_ONCE: Final = 100
 """Finished steps given back in a row, before others have their turn."""
+CANNOT_BE_UNDONE: Final = "a stop lets it finish, because it cannot be undone"
+UNDECLARED: Final = "a stop lets it finish, because it declares no effect; @midcourse.tool would let it be aborted"
 CUT_BY_REDIRECT = "the stream was cut by a redirect; its text is kept"
 
 
@@ -192,6 +194,7 @@ class Steps:
                 self._around.clock.monotonic(),
                 begun.effect,
                 begun.key,
+                "" if may_abort(begun.effect) else CANNOT_BE_UNDONE if step.tool.declared else UNDECLARED,
                 prefix,
                 answer,
                 offset=len(prefix),

@@ -240,7 +240,7 @@ def test_the_newest_backups_that_fit_are_kept(
     files: Files, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(4):
-        monkeypatch.setattr(SystemClock, "now", partial(float, 1_000_000 + number))
+        monkeypatch.setattr(SystemClock, "now", staticmethod(partial(float, 1_000_000 + number)))
         (root / f"{number}").write_text(f"{number}" * 1_000)
         under(f"key {number}", files.write, f"{number}", "new")
     assert prune_backups(3600, backups=str(tmp_path / "backups"), at_most=2_500) == Pruned(2, 2, 2_000)
