@@ -17,7 +17,9 @@ from bench.harness import Result, save, table
 
 QUESTIONS: Final = (
     "stop_latency",
+    "stop_by_kind",
     "durable_step",
+    "tool_overhead",
     "many_sessions",
     "bytes_per_step",
     "resume",

@@ -229,6 +229,27 @@ async def test_grace_zero_aborts_what_is_in_flight_and_it_is_done_again_on_resum
         assert (len(first.begun), len(second.begun)) == (1, 2)
 
 
+async def test_a_call_that_cannot_be_undone_finishes_whatever_the_grace(place: Place) -> None:
+    """Undeclared tools are such calls: torn, nobody could say whether they happened. The answer says that it waits."""
+    tool = Tool(holds=True, effect="write")
+
+    async def agent(run: midcourse.Run) -> object:
+        return await run.step("pay", tool.run, "bill")
+
+    async with place.open(resumable(agent)) as mc:
+        session = await mc.start(resumable(agent))
+        await tool.entered.wait()
+        reply = await session.pause(grace=0, until="stopped", wait=0.05)
+        assert (reply.level, reply.status) == ("stopping", "pausing")
+        assert [(call.name, call.effect) for call in reply.running] == [("pay", "irreversible")]
+        tool.may_end.set()
+        assert (await session.pause(until="stopped")).level == "stopped"
+        assert "step.aborted" not in types(await history(session))
+        await session.resume()
+        assert await session.result() == "bill"
+        assert len(tool.begun) == 1
+
+
 async def test_calls_in_flight_may_go_on_for_the_seconds_of_the_grace_and_no_longer(place: Place) -> None:
     """By the journal's own clock."""
     quick, slow = Tool(holds=True), Tool(holds=True)
@@ -402,6 +423,7 @@ async def test_pausing_stays_pausing_while_a_call_that_cannot_be_torn_runs(place
     entered, torn, may_end = asyncio.Event(), asyncio.Event(), asyncio.Event()
     runs = 0
 
+    @midcourse.tool(effect="idempotent")
     async def body() -> str:
         nonlocal runs
         runs += 1
@@ -444,9 +466,10 @@ async def test_a_cancel_ends_what_runs_and_its_receipt_tells_of_each_call(place:
         await torn.entered.wait()
         reply = await session.cancel("enough", grace=0, until="stopped")
         assert (reply.level, reply.status) == ("stopped", "cancelled")
-        assert [(line.name, line.outcome) for line in reply.receipt] == [("torn", "ended")]
+        assert [(line.name, line.outcome) for line in reply.receipt] == [("torn", "unknown")]
         receipt = await session.receipt()
-        assert [(line.name, line.outcome) for line in receipt.lines] == [("done", "ended"), ("torn", "ended")]
+        outcomes = [(line.name, line.outcome) for line in receipt.lines]
+        assert outcomes == [("done", "cannot be undone"), ("torn", "unknown")]
         assert receipt.final
         await turns(20)
         assert late.begun == []

@@ -1,7 +1,6 @@
 """One attempt at a step, in flight: what it is, how it is stopped, and the text it has streamed."""
 
 import asyncio
-import threading
 from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -32,6 +31,13 @@ class RunningCall(msgspec.Struct, frozen=True):
 
 
 @dataclass(slots=True, eq=False)
+class AskedToEnd:
+    """A flag that a thread polls while the driver's thread sets it: one attribute is enough, and costs nothing."""
+
+    yes: bool = False
+
+
+@dataclass(slots=True, eq=False)
 class Call:
     """An attempt that has passed the gate. Streams keep the tail that is not a durable segment yet."""
 
@@ -45,7 +51,7 @@ class Call:
     note: str = ""
     prefix: str = ""
     answer: "Value | None" = None
-    asked_to_end: threading.Event = field(default_factory=threading.Event)
+    asked_to_end: AskedToEnd = field(default_factory=AskedToEnd)
     task: "asyncio.Task[None] | None" = None
     in_thread: bool = False
     is_bearing: bool = False
@@ -62,7 +68,7 @@ class Call:
         """
         if self.stopped or self.task is None:
             return
-        self.asked_to_end.set()
+        self.asked_to_end.yes = True
         if not self.in_thread:
             self.stopped = True
             self.task.cancel()
@@ -86,7 +92,7 @@ class Call:
     def running(self, now: float) -> RunningCall:
         """As a control's answer lists it."""
         doing = self.note
-        if self.in_thread and self.asked_to_end.is_set():
+        if self.in_thread and self.asked_to_end.yes:
             doing = "asked to end; its thread has not ended yet"
         seconds = round(max(0.0, now - self.since), 3)
         return RunningCall(self.step, self.name, self.kind, self.attempt, seconds, self.effect, doing)
@@ -117,12 +123,12 @@ class CurrentCall:
     """What the other side knows this call by: send it along, so that a second request under it does nothing."""
     prefix: str = ""
     answer: object = None
-    asked_to_end: threading.Event = field(default_factory=threading.Event, repr=False)
+    asked_to_end: AskedToEnd = field(default_factory=AskedToEnd, repr=False)
 
     @property
     def cancelled(self) -> bool:
         """Whether a stop wants this call to end. A plain function, which runs in a thread, should look now and then."""
-        return self.asked_to_end.is_set()
+        return self.asked_to_end.yes
 
     def raise_if_cancelled(self) -> None:
         """End here if a stop wants it. What a function that has been asked to end returns counts as its result.

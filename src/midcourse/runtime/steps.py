@@ -295,7 +295,7 @@ class Steps:
             ended.interrupt = interrupt
         except Exception as error:  # noqa: BLE001 - whatever a body raises is the step's outcome
             # What a body makes of its abort is not how it ended by itself.
-            ended.stopped = call.asked_to_end.is_set() and not isinstance(error, Unencodable)
+            ended.stopped = call.asked_to_end.yes and not isinstance(error, Unencodable)
             ended.error = None if ended.stopped else error
         while task.cancelling():
             task.uncancel()
@@ -303,13 +303,18 @@ class Steps:
 
     async def _invoke(self, step: Step, call: Call) -> object:
         """Run the function where it can best be stopped: as a task, in a process of its own, or else in a thread."""
+        if step.tool.timeout is None:
+            return await self._run(step, call)
         async with asyncio.timeout(step.tool.timeout):
-            if step.tool.is_async:
-                return await cast("Awaitable[object]", step.call())
-            if step.tool.run_in == "process":
-                about = (call.step, call.name, call.attempt, call.key)
-                return await self._around.processes.run(about, step.tool.function, step.given)
-            return await self._in_thread(step, call)
+            return await self._run(step, call)
+
+    def _run(self, step: Step, call: Call) -> Awaitable[object]:
+        if step.tool.is_async:
+            return cast("Awaitable[object]", step.call())
+        if step.tool.run_in == "process":
+            about = (call.step, call.name, call.attempt, call.key)
+            return self._around.processes.run(about, step.tool.function, step.given)
+        return self._in_thread(step, call)
 
     async def _in_thread(self, step: Step, call: Call) -> object:
         call.in_thread = True
@@ -318,7 +323,7 @@ class Steps:
             result = await asyncio.shield(running)
         except asyncio.CancelledError:
             # Its time is over, which a thread can only be told: the step has not ended before the thread has.
-            call.asked_to_end.set()
+            call.asked_to_end.yes = True
             await asyncio.wait({running})
             raise
         finally:

@@ -346,8 +346,8 @@ def tool_of(body: Callable[..., Any]) -> Tool[..., Any]:
         return made
     log.info(
         "'%s' declares no effect, so it counts as irreversible: a stop waits until it has finished, and after a crash "
-        "a person is asked whether it happened. Declare it with @midcourse.tool(effect=…) to have it aborted and redone "
-        "(read, idempotent) or undone (write with an undo).",
+        "a person is asked whether it happened. Declare it with @midcourse.tool(effect=…) to have it aborted and "
+        "redone (read, idempotent) or undone (write with an undo).",
         origin,
     )
     return Tool(function=body, name=origin.rpartition(":")[2], origin=origin, declared=False)

@@ -62,6 +62,10 @@ class Changes:
             self._restore(path, record)
 
     def _restore(self, path: Path, record: Record) -> None:
+        for temp in record.temps:  # nobody's but this call's, so it may go before the rest is looked at
+            with self._root.exactly(temp) as place:
+                if not place.missing:
+                    remove(place.folder, place.name)
         due = [piece for piece in reversed(record.pieces) if self._is_due(piece)]
         renames_back, puts_back = self._owes_move(record)
         needed = [piece.before for piece in due] + ([record.moved.over] if record.moved and puts_back else [])
@@ -69,10 +73,6 @@ class Changes:
             if state.kind == "file":
                 self._backups.content(state.content)
         # Up to here nothing was touched.
-        for temp in record.temps:
-            with self._root.exactly(temp) as place:
-                if not place.missing:
-                    remove(place.folder, place.name)
         if (renames_back and puts_back) or any(piece.before.kind == "folder" for piece in due):
             record = self._backups.mark(path, record)  # not one act, so whoever goes on must know
         if record.moved is not None:

@@ -8,18 +8,18 @@ import base64
 import binascii
 import io
 import os
-import stat
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, Final, Literal, ParamSpec, TypeVar
 
 import msgspec
 
-from midcourse.errors import MidcourseError, spelled_out
+from midcourse.errors import MidcourseError
 from midcourse.runtime.tools import Tool, declared_tool, register
 from midcourse.tools.backups import Backups, Moved, Piece, default_backups
 from midcourse.tools.changes import Changes, folders_made
 from midcourse.tools.keys import end_if_asked, key_of_this_call
+from midcourse.tools.listing import Listing, listing_of
 from midcourse.tools.observers import file
 from midcourse.tools.placing import made_folder, stage, temp_name
 from midcourse.tools.refusals import (
@@ -41,7 +41,6 @@ Encoding = Literal["utf-8", "base64"]
 LIMIT: Final = 10_000_000
 BACKUP_LIMIT: Final = 100_000_000
 _MOST_ENTRIES: Final = 10_000
-_MOST_LISTED: Final = 1_000
 _DEEPEST: Final = 100
 
 
@@ -58,22 +57,6 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
 
     path: str
     entries: int
-
-
-class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line of a listing."""
-
-    path: str
-    kind: Literal["file", "folder", "link", "other"]
-    size: int = 0
-
-
-class Listing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is in a folder, sorted by name."""
-
-    entries: tuple[Entry, ...]
-    is_cut: bool = False
-    """There is more than is listed."""
 
 
 def files_in(
@@ -148,16 +131,8 @@ class Files:
 
     def _list(self, path: str = ".", recursive: bool = False) -> Listing:
         """List what is in a folder: names, kinds and sizes. Links are named, not followed."""
-        entries: list[Entry] = []
         with self._root.at(path) as place:
-            outline = outline_at(place)
-            if outline.kind != "folder":
-                raise not_found(path) if outline is ABSENT else wrong_kind(path, f"a {outline.kind}", "folders")
-            for entry in _entries(place, "" if path.strip("./") == "" else path.rstrip("/"), recursive):
-                if len(entries) == _MOST_LISTED:
-                    return Listing(entries=tuple(entries), is_cut=True)
-                entries.append(entry)
-        return Listing(entries=tuple(entries))
+            return listing_of(place, recursive=recursive)
 
     def _write(self, path: str, content: str, encoding: Encoding = "utf-8") -> FileChange:
         """Write a file, new or over what it held; missing folders are made. Encoding 'base64' is for binary content."""
@@ -197,8 +172,8 @@ class Files:
                 end_if_asked()
                 check_unchanged(old, seen)
                 check_unchanged(new, in_the_way)
-                if seen is not None and in_the_way is not None and os.path.samestat(seen, in_the_way):
-                    os.unlink(old.name, dir_fd=old.folder)  # two names of one file: a rename would leave both
+                if _are_two_names(seen, in_the_way):
+                    os.unlink(old.name, dir_fd=old.folder)  # a rename would leave both
                 else:
                     os.rename(old.name, new.name, src_dir_fd=old.folder, dst_dir_fd=folder)
                 os.fsync(folder)
@@ -369,30 +344,9 @@ def _names_in(place: Place) -> list[str]:
         os.close(opened)
 
 
-def _entries(place: Place, prefix: str, recursive: bool) -> Iterator[Entry]:
-    """What is in a folder, folders before what is in them. Only so many are open at once as are nested."""
-    opened = os.open(place.name, FOLDER, dir_fd=place.folder)
-    try:
-        for name in sorted(os.listdir(opened)):
-            path = f"{prefix}/{name}" if prefix else name
-            inner = Place(given=path, folder=opened, name=name, real=(*place.real, name))
-            found = inner.stat
-            if found is None:
-                continue  # it has just gone
-            kind = _kind(found.st_mode)
-            yield Entry(path=spelled_out(path), kind=kind, size=found.st_size if kind == "file" else 0)
-            if kind == "folder" and recursive and len(inner.real) < _DEEPEST:
-                yield from _entries(inner, path, recursive)
-    finally:
-        os.close(opened)
-
-
-def _kind(mode: int) -> Literal["file", "folder", "link", "other"]:
-    if stat.S_ISREG(mode):
-        return "file"
-    if stat.S_ISDIR(mode):
-        return "folder"
-    return "link" if stat.S_ISLNK(mode) else "other"
+def _are_two_names(one: os.stat_result | None, other: os.stat_result | None) -> bool:
+    """Whether two places are names of one file; not one name spelled in two ways, where a system allows that."""
+    return one is not None and other is not None and os.path.samestat(one, other) and one.st_nlink > 1
 
 
 def _delete_one(place: Place, before: State) -> None:

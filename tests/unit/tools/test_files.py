@@ -3,7 +3,6 @@
 import base64
 import os
 import stat
-import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import cast
 import pytest
 
 from midcourse.errors import InterruptRequested, InvalidInput, MidcourseError
-from midcourse.runtime.calls import CurrentCall, StepId, enter
+from midcourse.runtime.calls import CurrentCall
 from midcourse.runtime.tools import find_tool, registered_tools, tool_of
 from midcourse.tools.backups import default_backups
 from midcourse.tools.files import Files, files_in
@@ -295,19 +294,21 @@ def test_models_are_told_what_the_parameters_are(files: Files) -> None:
     assert schema["parameters"]["properties"]["encoding"]["enum"] == ["base64", "utf-8"]
 
 
-def test_a_call_that_is_asked_to_end_does_so_before_it_changes_anything(files: Files, root: Path) -> None:
+def test_a_call_that_is_asked_to_end_does_so_before_it_changes_anything(
+    files: Files, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (root / "a").write_text("old")
-    asked = threading.Event()
-    asked.set()
+    monkeypatch.setattr(CurrentCall, "cancelled", True)
     before = tree(root)
+    calls: list[Callable[[], object]] = [
+        partial(files.write, "a", "new"),
+        partial(files.delete, "a"),
+        partial(files.move, "a", "d/b"),
+    ]
+    for call in calls:
+        with pytest.raises(InterruptRequested):
+            under("key", call)
 
-    def body() -> None:
-        enter(CurrentCall(StepId("step"), "step", 1, "key", asked_to_end=asked))
-        for call in (lambda: files.write("a", "new"), lambda: files.delete("a"), lambda: files.move("a", "d/b")):
-            with pytest.raises(InterruptRequested):
-                call()
-
-    under("key", body)
     assert tree(root) == before
 
 
@@ -330,6 +331,19 @@ def test_what_somebody_else_writes_just_now_is_not_overwritten(
 
     assert refused.value.code == "changed_meanwhile"
     assert {name: found.content for name, found in tree(root).items()} == {"a": b"theirs"}
+
+
+def test_what_somebody_else_writes_at_the_last_moment_is_not_overwritten(
+    files: Files, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "a").write_text("old")
+    monkeypatch.setattr("midcourse.tools.files.end_if_asked", partial((root / "a").write_text, "theirs"))
+    for call in (partial(files.write, "a", "new"), partial(files.move, "a", "b"), partial(files.delete, "a")):
+        with pytest.raises(MidcourseError) as refused:
+            call()
+        assert refused.value.code == "changed_meanwhile"
+        assert {name: found.content for name, found in tree(root).items()} == {"a": b"theirs"}
+        (root / "a").write_text("old")
 
 
 def test_a_call_that_fails_leaves_nothing_behind(files: Files, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

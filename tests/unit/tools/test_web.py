@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import gzip
 import json
 import socket
 import ssl
@@ -50,6 +51,12 @@ class Pages(BaseHTTPRequestHandler):
             case "/slow":
                 self.server.slow.wait(10)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
                 self._answer(200, b"late")
+            case "/gzip":
+                self._answer(200, gzip.compress(b"x" * int(asked["size"])), {"Content-Encoding": "gzip"})
+            case "/damaged":
+                self._answer(200, b"this is not packed", {"Content-Encoding": "gzip"})
+            case "/brotli":
+                self._answer(200, b"?", {"Content-Encoding": "br"})
             case "/binary":
                 self._answer(200, bytes(range(256)))
             case "/latin":
@@ -321,6 +328,18 @@ async def test_an_answer_that_is_too_large_is_cut_off(site: Site, local: Web) ->
         await local.get(f"{site.url}/large")
 
     assert refused.value.code == "too_large"
+
+
+async def test_what_is_packed_is_unpacked_up_to_the_limit(site: Site, local: Web) -> None:
+    assert (await local.get(f"{site.url}/gzip?size=100000")).body == "x" * 100_000
+    with pytest.raises(MidcourseError, match="too large") as refused:
+        await local.get(f"{site.url}/gzip?size=50000000")
+    assert refused.value.fields["size"] == 100_001
+
+    for path in ("damaged", "brotli"):
+        with pytest.raises(MidcourseError) as refused:
+            await local.get(f"{site.url}/{path}")
+        assert refused.value.code == "request_failed"
 
 
 async def test_an_answer_that_takes_too_long_is_given_up(site: Site) -> None:
