@@ -1,7 +1,7 @@
 """How long after the click has a call of each kind stopped, when nothing else is running and beside 200 busy sessions?
 
-The call writes a time stamp every two milliseconds until it is stopped. The click is a pause with grace 0, answered when
-nothing runs any more: → stopped is that answer, → last effect the last stamp that was written.
+The call writes a time stamp every two milliseconds until it is stopped. The click is a pause with grace 0, answered
+when nothing runs any more: → stopped is that answer, → last effect the last stamp that was written.
 """
 
 import asyncio

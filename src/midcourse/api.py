@@ -120,7 +120,7 @@ class SessionHandle(Generic[T_co]):
         by: str = "local",
         command_id: str | None = None,
     ) -> Reply:
-        """End the session. Calls in flight may go on for ``grace`` seconds; the receipt says what became of each effect.
+        """End the session. Calls in flight may go on for ``grace`` seconds; the receipt says what became of them.
 
         ``undo``: roll back what is ``in-flight`` and let go of what is held; ``all`` also what had finished, newest
         first, children first; ``none`` only stops. :meth:`preview` tells beforehand what each would do.

@@ -30,7 +30,7 @@ def progress(done: int, total: int, bad: int) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run them, and say how many commands were lost and how many steps repeated."""
+    """Run them, and say how many commands were lost, how many steps repeated, and how often a receipt was false."""
     parser = argparse.ArgumentParser(prog="python -m tests.crash", description=__doc__)
     parser.add_argument("--only", choices=SCENARIOS, action="append", help="this scenario (may be given again)")
     parser.add_argument("--sample", type=int, metavar="K", help="a fixed choice of K points, spread over all")
@@ -52,11 +52,12 @@ def main(arguments: Sequence[str]) -> int:
     for verdict in bad:
         say(str(verdict))
     lost, repeated = sum(len(one.lost) for one in bad), sum(len(one.repeated) for one in bad)
+    claimed = sum(len(one.claimed) for one in bad)
     say(f"{time.monotonic() - began:.0f} s, {len(bad)} trials where something was not as promised")
     kills = sum(bool(point.kills) for point in chosen.points) - len(missed)
     for point in missed:
         say(f"not reached, so not counted: {point}")
-    say(f"crash: {kills} kill points, {lost} lost, {repeated} repeated")
+    say(f"crash: {kills} kill points, {lost} lost, {repeated} repeated, {claimed} false claims")
     return 1 if bad or kills < REACHED * (kills + len(missed)) else 0
 
 

@@ -14,6 +14,7 @@ from typing import Final, cast
 import midcourse
 from midcourse.testing.killer import Killer, Ledger, When
 from midcourse.wiring import open_store
+from tests.crash.effects import site
 from tests.crash.scenarios import GOAL, SCENARIOS, SESSION, Client, ledger_of, world
 
 LIMIT: Final = 25.0
@@ -29,6 +30,7 @@ async def live(name: str, folder: Path, at: int, when: When) -> None:
     """Play the scenario to its end, or to the death of this process."""
     scenario = SCENARIOS[name]
     world.enter(folder)
+    site.enter(folder)
     ledger = Ledger(ledger_of(folder))
     ledger.write(f"life {os.getpid()}")
     killer = Killer(await open_store(store_of(folder)), at=at, when=when, ledger=ledger_of(folder))

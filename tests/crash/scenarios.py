@@ -26,9 +26,12 @@ from midcourse import (
     current_call,
 )
 from midcourse.core import events as ev
+from midcourse.core.commands import AnyCommand, encode_command
 from midcourse.core.ids import SessionId
 from midcourse.ports.store import Store
 from midcourse.testing.killer import Ledger
+from tests.crash import effects
+from tests.crash.deeds import Judge
 
 SESSION: Final = SessionId("sess_crash")
 GOAL: Final = "survive"
@@ -113,6 +116,12 @@ class Client:
                 code = refused.code
             assert world.ledger is not None
             world.ledger.write(f"acked {command} {code}")
+
+    async def leave(self, command: AnyCommand) -> None:
+        """Put a command into the inbox and tell nobody, as a client does that dies before it can wake the owner."""
+        await self._store.put(SESSION, command.id, encode_command(command), 0.0)
+        assert world.ledger is not None
+        world.ledger.write(f"put {command.id}")
 
 
 def began(name: str) -> Callable[[ev.AnyEvent], bool]:
@@ -204,12 +213,17 @@ async def recite() -> AsyncIterator[str | StreamEnd]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """An agent, the client's script, and whether the commands come from a second, outside opening of the store."""
+    """An agent, the client's script, and whether the commands come from a second, outside opening of the store.
+
+    ``judge`` holds what the tools did against the receipts; ``varies`` names what of the end the moment of death decides.
+    """
 
     agent: Agent[Any]
     play: Callable[[Client], Awaitable[None]]
     settings: Settings = field(default_factory=Settings)
     outside: bool = False
+    judge: Judge | None = None
+    varies: frozenset[str] = frozenset()
 
 
 @agent
@@ -446,4 +460,30 @@ SCENARIOS: Final = {
     "retry": Scenario(agent=failing, play=play_failing),
     "children": Scenario(agent=family, play=play_family, settings=Settings(poll=0.05)),
     "orphans": Scenario(agent=orphans, play=play_orphans, settings=Settings(poll=0.05)),
+    "undo": Scenario(
+        agent=effects.builder,
+        play=effects.play_undo,
+        judge=Judge(left={"letter"}, order=("tower", "cellar", "fence", "floor", "roof", "window", "wall")),
+    ),
+    "undo-ended": Scenario(
+        agent=effects.finisher,
+        play=effects.play_undo_ended,
+        judge=Judge(left={"letter"}, order=("cellar", "roof", "window", "wall")),
+    ),
+    "cancel-lost": Scenario(
+        agent=effects.hurried,
+        play=effects.play_cancel_lost,
+        # No poll tells the owner, and it does not wait for one before it begins a call.
+        settings=Settings(poll=20.0, unreachable_after=40.0),
+        judge=Judge(left=None, unknown={"mail", "note"}),
+        varies=frozenset({"finished", "receipt"}),
+    ),
+    "settle": Scenario(
+        agent=effects.settler, play=effects.play_settle, judge=Judge(left={"hut", "well", "claim", "deed", "road"})
+    ),
+    "hold": Scenario(
+        agent=effects.keeper,
+        play=effects.play_hold,
+        judge=Judge(left={"lock-printer", "lock-paper", "print", "lock-ink"}),
+    ),
 }

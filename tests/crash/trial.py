@@ -10,25 +10,27 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Collection, Generator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final
 
 from midcourse.core.codec import decode
-from midcourse.core.events import StepFinished, decode_record
+from midcourse.core.events import SessionCancelled, StepFinished, UndoFinished, decode_record
 from midcourse.core.fold import Fold, Row, fold
 from midcourse.core.ids import CommandId, Position, SessionId
+from midcourse.core.receipt import ledger_of as receipts_of
 from midcourse.core.session import ENDED
 from midcourse.errors import MidcourseError
 from midcourse.ports.store import Store
-from midcourse.runtime.loading import content_of
+from midcourse.runtime.loading import content_of, read_events
 from midcourse.runtime.outcomes import decode_outcome
 from midcourse.testing.killer import When
 from midcourse.wiring import open_store
 from tests.crash.child import LIMIT, store_of
-from tests.crash.scenarios import CANCEL, SESSION, ledger_of
+from tests.crash.deeds import Claim, Finding, claims_of
+from tests.crash.scenarios import CANCEL, SCENARIOS, SESSION, ledger_of
 
 ROOT: Final = Path(__file__).parents[2]
 MISSING: Final = "(not in the inbox)"
@@ -87,7 +89,7 @@ class Rehearsal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What was found at a point; three empty lists are what is promised.
+    """What was found at a point; four empty lists are what is promised.
 
     A point that was never reached shows nothing: the threads of its child met in another order, and it made fewer calls
     than when they were counted.
@@ -97,16 +99,18 @@ class Verdict:
     was_reached: bool = True
     lost: tuple[str, ...] = ()
     repeated: tuple[str, ...] = ()
+    claimed: tuple[str, ...] = ()
     different: tuple[str, ...] = ()
 
     @property
     def is_good(self) -> bool:
         """Whether every promise was kept."""
-        return not (self.lost or self.repeated or self.different)
+        return not (self.lost or self.repeated or self.claimed or self.different)
 
     def __str__(self) -> str:
         found = [f"lost: {one}" for one in self.lost]
         found += [f"repeated: {one}" for one in self.repeated]
+        found += [f"false claim: {one}" for one in self.claimed]
         found += [f"different: {one}" for one in self.different]
         return "\n    ".join([str(self.point), *found])
 
@@ -152,14 +156,16 @@ def attempt(point: Point, expected: End) -> Verdict:
             folder = Path(name)
             lost: list[str] = []
             different: list[str] = []
+            findings: list[Finding] = []
             try:
                 for kill in point.kills:
                     _live(point.scenario, folder, kill)
                     lost += _lost_at_death(folder)
+                    findings += _told_at_death(point.scenario, folder)
                 _live(point.scenario, folder)
             except (Failed, subprocess.TimeoutExpired) as failed:
                 different.append(str(failed))
-            verdict = _judge(point, folder, expected, lost, different)
+            verdict = _judge(point, folder, expected, lost, different, findings)
             if not _was_not_reached(folder, point):
                 return verdict
     return Verdict(point=point, was_reached=False)
@@ -180,18 +186,27 @@ class _Left:
     outcomes: Mapping[str, str]
 
 
-def _judge(point: Point, folder: Path, expected: End, lost: list[str], different: list[str]) -> Verdict:
-    lines = _lines(folder)
+def _judge(
+    point: Point, folder: Path, expected: End, lost: list[str], different: list[str], findings: list[Finding]
+) -> Verdict:
+    lines, scenario = _lines(folder), SCENARIOS[point.scenario]
     try:
         left = asyncio.run(_left(folder, _commands(lines)))
+        if scenario.judge is not None and not different:
+            findings += scenario.judge.at_the_end(lines, asyncio.run(_claims(folder)))
     except MidcourseError as error:
         different.append(f"the store cannot be read back: {error}")
     else:
         lost += _lost(lines, left.outcomes)
         lost += [f"{command} was never decided" for command, code in sorted(left.outcomes.items()) if code == UNDECIDED]
         lost += _never_kept(lines, left.end)
-        different += _differences(left.end, expected)
-    return Verdict(point=point, lost=tuple(lost), repeated=tuple(_repeated(lines)), different=tuple(different))
+        different += _differences(left.end, expected, scenario.varies)
+    lost += [found for kind, found in findings if kind == "lost"]
+    repeated = [*_repeated(lines), *(found for kind, found in findings if kind == "repeated")]
+    claimed = [found for kind, found in findings if kind == "claimed"]
+    return Verdict(
+        point=point, lost=tuple(lost), repeated=tuple(repeated), claimed=tuple(claimed), different=tuple(different)
+    )
 
 
 def _lost_at_death(folder: Path) -> Iterator[str]:
@@ -199,13 +214,31 @@ def _lost_at_death(folder: Path) -> Iterator[str]:
     lines = _lines(folder)
     if not _commands(lines):
         return
+    with _copied(folder) as copy:
+        outcomes = asyncio.run(_outcomes(copy, _commands(lines)))
+    for one in _lost(lines, outcomes):
+        yield f"at its death: {one}"
+
+
+def _told_at_death(scenario: str, folder: Path) -> Iterator[Finding]:
+    """What the journals of a dead process claim of the world, and is not so."""
+    judge = SCENARIOS[scenario].judge
+    if judge is None:
+        return
+    with _copied(folder) as copy:
+        claims = asyncio.run(_claims(copy))
+    for kind, found in judge.at_death(_lines(folder), claims):
+        yield kind, f"at its death: {found}"
+
+
+@contextmanager
+def _copied(folder: Path) -> Generator[Path]:
+    """A copy of the store in ``folder``: to open it would mend it."""
     with tempfile.TemporaryDirectory(prefix="midcourse-crash-") as name:
         for file in folder.glob("store.db*"):
             if file.is_file():
                 shutil.copy(file, name)
-        outcomes = asyncio.run(_outcomes(Path(name), _commands(lines)))
-    for one in _lost(lines, outcomes):
-        yield f"at its death: {one}"
+        yield Path(name)
 
 
 def _commands(lines: list[list[str]]) -> set[str]:
@@ -255,8 +288,10 @@ def _repeated(lines: list[list[str]]) -> Iterator[str]:
                 pass
 
 
-def _differences(end: End, expected: End) -> Iterator[str]:
+def _differences(end: End, expected: End, varies: Collection[str]) -> Iterator[str]:
     for one in fields(End):
+        if one.name in varies:
+            continue
         now, then = getattr(end, one.name), getattr(expected, one.name)
         if now != then:
             yield f"{one.name} is {_short(now)}, and without a crash {_short(then)}"
@@ -293,6 +328,17 @@ async def _left(folder: Path, commands: Iterable[str]) -> _Left:
             left_behind=tuple(sorted(_left_behind(folded.values()))),
         )
         return _Left(end, {command: await _outcome(store, command) for command in commands})
+
+
+async def _claims(folder: Path) -> list[Claim]:
+    """What the receipts of all sessions claim."""
+    async with _opened(folder) as store:
+        claims: list[Claim] = []
+        for head in await store.heads(limit=1000):
+            records = await read_events(store, head.id, Position(0), 100_000)
+            ends = [one.event for one in records if isinstance(one.event, SessionCancelled | UndoFinished)]
+            claims += claims_of(receipts_of(records), ends[-1].receipt if ends else ())
+        return claims
 
 
 async def _outcomes(folder: Path, commands: Iterable[str]) -> Mapping[str, str]:

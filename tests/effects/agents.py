@@ -5,7 +5,7 @@ import json
 from typing import Any, cast
 
 import midcourse
-from tests.effects.clients import TOOLS, Kind
+from tests.effects.clients import SEND, TOOLS, Kind
 
 
 def goal(**wanted: Any) -> str:
@@ -27,16 +27,11 @@ async def caller(run: midcourse.Run) -> str:
 
 @midcourse.agent(version="1")
 async def juggler(run: midcourse.Run) -> list[int]:
-    """Three calls at the same time: it looks, puts and sends. The sending is two requests, and is whole with both."""
+    """Three calls at the same time: it looks, puts and sends."""
     wanted = json.loads(run.goal)
     url, kind = wanted["url"], cast("Kind", wanted["kind"])
-
-    async def sends() -> int:
-        first = await run.step("send", TOOLS["irreversible", kind], url, "send")
-        return first + await run.step("send on", TOOLS["irreversible", kind], url, "send on")
-
     return await asyncio.gather(
         run.step("look", TOOLS["read", kind], url, "look"),
         run.step("put", TOOLS["idempotent", kind], url, "put"),
-        sends(),
+        run.step("send", SEND[kind], url, "send"),
     )

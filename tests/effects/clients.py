@@ -99,6 +99,18 @@ async def in_shell(url: str, name: str) -> int:
     return _answer((await run_command(program, minder=the_minder())).stdout)
 
 
+async def twice_in_task(url: str, name: str) -> int:
+    """An async tool that is whole with its second request."""
+    await exchange(url, _request("/do", name, midcourse.current_call().key))
+    return await exchange(url, _request("/do", f"{name} on", midcourse.current_call().key))
+
+
+def twice_in_process(url: str, name: str) -> int:
+    """The same, in a process."""
+    in_process(url, name)
+    return in_process(url, f"{name} on")
+
+
 async def take_back(arguments: Mapping[str, Any], _result: object, key: str) -> None:
     """The undo: works from arguments and key alone."""
     await exchange(arguments["url"], _request("/undo", arguments["name"], key))
@@ -133,4 +145,9 @@ def _declared(effect: str, kind: Kind) -> midcourse.Tool[[str, str], Any]:
     return tool
 
 
+SEND: Final[Mapping[str, midcourse.Tool[[str, str], Any]]] = {
+    "async": midcourse.tool(effect="write", settle=SETTLE)(twice_in_task),
+    "process": midcourse.tool(effect="write", settle=SETTLE, run_in="process")(twice_in_process),
+}
+"""Irreversible, in two parts."""
 TOOLS: Final = {(effect, kind): _declared(effect, kind) for effect in EFFECTS for kind in KINDS}

@@ -14,7 +14,7 @@ import midcourse
 from midcourse.core import events as ev
 from tests.effects.agents import caller, goal
 from tests.effects.child import driving
-from tests.effects.clients import KINDS, Kind
+from tests.effects.clients import KINDS, SETTLE, Kind
 from tests.effects.remote import Remote
 from tests.promises.harness import Kind as Store
 from tests.promises.harness import Place, history, until_status, until_true
@@ -159,6 +159,13 @@ def _closed(events: list[midcourse.Recorded]) -> str:
     return next((one.event.truth for one in events if isinstance(one.event, ev.StepClosed)), "")
 
 
+def _all_settled(events: list[midcourse.Recorded]) -> bool:
+    """Whether nothing was undone before a request that nobody waits for could no longer land."""
+    left = [one.at for one in events if isinstance(one.event, ev.StepAborted | ev.SessionTaken)]
+    undos = [one.at for one in events if isinstance(one.event, ev.UndoBegun)]
+    return all(at >= max(one for one in left if one <= at) + SETTLE for at in undos)
+
+
 def _prepare(remote: Remote, effect: str, *, dies: bool = False) -> None:
     if effect.startswith("idempotent"):
         remote.remembers("call")
@@ -233,6 +240,7 @@ async def test_a_call_in_flight_is_treated_as_its_cell_says(
         else:
             assert await session.result() == cell.result
         assert await _counted(remote, session) == cell.ended
+        assert _all_settled(await history(session))
         assert (await session.receipt()).final
 
 
@@ -262,6 +270,7 @@ async def test_a_call_that_died_with_its_process_is_treated_as_its_cell_says(
             await session.answer({"happened": True, "result": 7})
         assert await session.result() == cell.result
         assert await _counted(remote, session) == cell.ended
+        assert _all_settled(await history(session))
         assert (await session.receipt()).final
 
 

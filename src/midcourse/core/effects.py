@@ -17,6 +17,8 @@ Then = Literal["again", "again_same_key", "undo", "undo_then_again", "undo_then_
 UndoChoice = Literal["in-flight", "all", "none"]
 
 UNDO_TRIES: Final = 3
+DID_IT_HAPPEN: Final = "did_it_happen"
+"""The reason of the ask that a call whose fate nobody knows leads to."""
 
 NO_EFFECT: Final = "interrupted by a redirect; no effect"
 MAY_HAVE_HAPPENED: Final = "interrupted by a redirect; it may have happened"

@@ -65,6 +65,12 @@ class SessionTaken(Event, tag="session.taken@1"):
     silent: bool = False
 
 
+class SessionForked(Event, tag="session.forked@1"):
+    """From here on this is a session of its own: what was in flight, held or done before is its source's."""
+
+    source: str
+
+
 class SessionParked(Event, tag="session.parked@1"):
     """The session lies in the store alone; nothing of it is in memory."""
 
@@ -462,6 +468,7 @@ AnyEvent = (
     SessionCreated
     | SessionStarted
     | SessionTaken
+    | SessionForked
     | SessionParked
     | PauseRequested
     | SessionPaused

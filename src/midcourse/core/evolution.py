@@ -10,6 +10,7 @@ import msgspec
 
 from midcourse.core import events as ev
 from midcourse.core import open_calls
+from midcourse.core.effects import DID_IT_HAPPEN
 from midcourse.core.ids import SessionId, StepId, ask_id, child_id, pause_id
 from midcourse.core.receipt import changed_receipt, held_line, line_key, line_of
 from midcourse.core.session import (
@@ -239,6 +240,9 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
             changes["child_asks"] = tuple(one for one in session.child_asks if (one.child, one.ask) != (child, ask))
         case ev.SessionPaused(unreached=unreached):
             changes["unreached"] = unreached
+        case ev.SessionForked():
+            changes |= {"calls": {}, "children": {}, "child_asks": (), "unreached": (), "holds": {}, "loose_keys": {}}
+            changes["asks"] = tuple(ask for ask in session.asks if ask.reason != DID_IT_HAPPEN)
         case ev.SessionTaken(lost=lost, silent=silent):
             changes["calls"] = {
                 step: open_calls.lost(call, at, silent=silent) if step in lost else call

@@ -195,6 +195,8 @@ class Ledger:
         """Fold one record in."""
         event, at = record.event, record.at
         match event:
+            case ev.SessionForked():
+                self.entries, self.holds, self.children, self._last = {}, {}, [], {}
             case ev.StepBegun(kind="child", step=step):
                 if step not in self.children:
                     self.children.append(step)

@@ -81,6 +81,7 @@ ALLOWED_IN: Final[Mapping[type[ev.Event], frozenset[Status]]] = {
     ev.AskClosed: frozenset(Status),
     ev.SessionParked: frozenset({Status.PAUSED, Status.WAITING, Status.HALTED, Status.RUNNING, Status.QUEUED}),
     ev.SessionTaken: frozenset(Status),
+    ev.SessionForked: frozenset(Status),
     # An ended session may be rolled back, too; a live one is cancelled for that.
     ev.UndoRequested: ENDED,
     ev.UndoFinished: ENDED,

@@ -29,6 +29,11 @@ def approval_id(step: StepId, ordinal: int) -> StepId:
     return StepId(f"{step}~{ordinal}")
 
 
+def interrupt_id(step: StepId, attempt: int) -> StepId:
+    """The identity of the ask that an attempt's ``Interrupt`` opened."""
+    return StepId(f"{step}?{attempt}")
+
+
 def check_name(name: str) -> None:
     """Refuse a name that could be taken for another step's identity.
 
@@ -206,8 +211,13 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
         return records
 
     def _spend(self, step: StepId) -> None:
+        """The call has ended: what people had said to it is used up, and is no answer to the next one."""
         for record in self.approvals(step):
             record.spent = record.spent or bool(record.used)
+        for attempt in range(1, self.steps[step].attempt + 1):
+            answered = self.asks.get(interrupt_id(step, attempt))
+            if answered is not None:
+                answered.spent = True
 
     def _open(self, step: StepId) -> StepRecord:
         record = self.steps.get(step)

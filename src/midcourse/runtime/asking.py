@@ -8,7 +8,7 @@ from midcourse.core import events as ev
 from midcourse.core.codec import Value, decode, encode, inline
 from midcourse.core.ids import StepId, ask_id
 from midcourse.core.session import Session, Status
-from midcourse.core.steps import check_same_question
+from midcourse.core.steps import check_same_question, interrupt_id
 from midcourse.errors import AskExpired, Diverged, InterruptRequested, Redirected
 from midcourse.ports.store import Store
 from midcourse.runtime.gate import Gate
@@ -107,7 +107,7 @@ class Asking:
             return None
         # Attempts that were lost or aborted since have not used the answer up.
         raised = (interrupt_id(step, attempt) for attempt in range(record.attempt, 0, -1))
-        waiting_for = next((one for one in raised if one in log.asks), None)
+        waiting_for = next((one for one in raised if one in log.asks and not log.asks[one].spent), None)
         if waiting_for is None:
             return None
         while (ask := log.asks.get(waiting_for)) is not None and not ask.end:
@@ -131,11 +131,6 @@ class Asking:
             default=question.default,
         )
         self._journal.note(opened)
-
-
-def interrupt_id(step: StepId, attempt: int) -> StepId:
-    """The identity of the ask that an attempt's ``Interrupt`` opened."""
-    return StepId(f"{step}?{attempt}")
 
 
 def redirected(session: Session, message: int, partial: str) -> Redirected:

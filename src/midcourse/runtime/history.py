@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from midcourse.core.codec import GENESIS, chain, decode
-from midcourse.core.events import CheckpointTaken, Record, Recorded, SessionCreated, encode_record
+from midcourse.core.events import CheckpointTaken, Record, Recorded, SessionCreated, SessionForked, encode_record
 from midcourse.core.fold import Fold, Row, fold
 from midcourse.core.ids import Position, SessionId, StepId
 from midcourse.core.session import Session
@@ -99,10 +99,11 @@ async def forked(store: Store, head: Head, new: SessionId, at: int | None) -> tu
         events = events[: checkpoints[-1] + 1] if checkpoints else events
     rows: list[Row] = []
     digest = GENESIS
-    for position, recorded in enumerate(events, 1):
+    source = f"{head.id}@{len(events)}"
+    forked = Recorded(Position(len(events) + 1), events[-1].at, SessionForked(source=source))
+    for position, recorded in enumerate((*events, forked), 1):
         event = recorded.event
         if isinstance(event, SessionCreated):
-            source = f"{head.id}@{len(events)}"
             event = msgspec.structs.replace(event, parent=None, forked_from=source)
         content = encode_record(Record(recorded.at, event))
         digest = chain(digest, position, content)

@@ -10,7 +10,7 @@ from typing import Final, Literal, cast
 
 from midcourse.core import events as ev
 from midcourse.core.codec import decode, encode, value_of
-from midcourse.core.effects import Act, next_act
+from midcourse.core.effects import DID_IT_HAPPEN, Act, next_act
 from midcourse.core.evolution import GIVEN_UP
 from midcourse.core.ids import StepId, ask_id
 from midcourse.core.session import OpenCall
@@ -23,8 +23,6 @@ from midcourse.runtime.undoing import Undoing, pause_before
 
 HAPPENED: Final = "it happened"
 DID_NOT: Final = "it did not happen"
-DID_IT_HAPPEN: Final = "did_it_happen"
-"""The reason of the question."""
 Outcome = Literal["settled", "asking"]
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from midcourse.core import events as ev
+from midcourse.core.effects import DID_IT_HAPPEN
 from midcourse.core.ids import StepId, ask_id
 from midcourse.core.session import Status
 from midcourse.core.steps import step_id
@@ -14,7 +15,6 @@ from midcourse.runtime.agents import Agent
 from midcourse.runtime.asking import is_yes
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.run import INTERRUPT
-from midcourse.runtime.settling import DID_IT_HAPPEN
 from midcourse.runtime.world import WORLD
 
 NEW_VERSION: Final = "version"

@@ -18,7 +18,7 @@ from midcourse.core.effects import DID_NOT_HAPPEN, MAY_HAVE_HAPPENED, NO_EFFECT,
 from midcourse.core.evolution import loose_key
 from midcourse.core.ids import StepId, call_key
 from midcourse.core.session import OpenCall, Session, Status
-from midcourse.core.steps import StepRecord, check_same
+from midcourse.core.steps import StepRecord, check_same, interrupt_id
 from midcourse.errors import (
     Diverged,
     Interrupt,
@@ -29,7 +29,7 @@ from midcourse.errors import (
     words_of,
 )
 from midcourse.runtime.approving import Approval, Approving
-from midcourse.runtime.asking import Asking, Question, interrupt_id, redirected
+from midcourse.runtime.asking import Asking, Question, redirected
 from midcourse.runtime.calls import Call, CurrentCall, Ended, enter
 from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
@@ -38,6 +38,7 @@ from midcourse.runtime.settling import Settling, did_it_happen_id
 from midcourse.runtime.streaming import Streaming
 from midcourse.runtime.surroundings import Surroundings
 from midcourse.runtime.tending import Tending
+from midcourse.runtime.tools import call_tool
 from midcourse.runtime.wanted import Step
 from midcourse.runtime.watchdog import task_name
 from midcourse.runtime.world import observe
@@ -313,7 +314,8 @@ class Steps:
             return cast("Awaitable[object]", step.call())
         if step.tool.run_in == "process":
             about = (call.step, call.name, call.attempt, call.key)
-            return self._around.processes.run(about, step.tool.function, step.given)
+            # By its import path: what stands there is the tool, so that the function itself cannot be pickled.
+            return self._around.processes.run(about, call_tool, (step.tool.origin, step.given))
         return self._in_thread(step, call)
 
     async def _in_thread(self, step: Step, call: Call) -> object:

@@ -372,6 +372,11 @@ def find_tool(origin: str) -> Tool[..., Any]:
     return tool_of(found)
 
 
+def call_tool(origin: str, arguments: tuple[object, ...]) -> object:
+    """Call the function of the tool at that import path: how a process is told what to do."""
+    return find_tool(origin).function(*arguments)
+
+
 def _imported(origin: str) -> Any:
     """What stands at an import path: ``module:name``, or ``module:maker({"root": …}).name`` for one of a made set."""
     module, _, qualified = origin.partition(":")
