@@ -222,7 +222,7 @@ async def mason(run: Run) -> list[str]:
 
 @agent
 async def builder(run: Run) -> list[object]:
-    """Six things that can be taken back, one of them a child's, a letter that cannot, and one that is never finished."""
+    """Six things that can be taken back, one of them a child's, a letter that cannot, and one never finished."""
     await run.step("wall", build, "wall")
     await run.step("window", carve, "window")
     await run.spawn(mason, "cellar")

@@ -215,7 +215,7 @@ async def recite() -> AsyncIterator[str | StreamEnd]:
 class Scenario:
     """An agent, the client's script, and whether the commands come from a second, outside opening of the store.
 
-    ``judge`` holds what the tools did against the receipts; ``varies`` names what of the end the moment of death decides.
+    ``judge`` holds what the tools did against the receipts; ``varies`` is what of the end the moment of death decides.
     """
 
     agent: Agent[Any]

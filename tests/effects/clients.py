@@ -139,9 +139,10 @@ EFFECTS: Final[Mapping[str, Mapping[str, Any]]] = {
 
 def _declared(effect: str, kind: Kind) -> midcourse.Tool[[str, str], Any]:
     run_in = "process" if kind == "process" else "thread"
-    origin = f"{__name__}:{effect.replace(' ', '_')}_{kind}"
-    tool = declared_tool(FUNCTIONS[kind], name=effect, origin=origin, run_in=run_in, **EFFECTS[effect])
+    name = f"{effect.replace(' ', '_')}_{kind}"
+    tool = declared_tool(FUNCTIONS[kind], name=effect, origin=f"{__name__}:{name}", run_in=run_in, **EFFECTS[effect])
     register(tool)
+    globals()[name] = tool  # where other processes find it
     return tool
 
 

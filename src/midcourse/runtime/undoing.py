@@ -120,6 +120,9 @@ class Undoing:
 
     async def release(self, hold: Hold) -> None:
         """Let go of what is held: up to three times, each journaled."""
+        with self._journal.lock:
+            written = self._journal.append()  # what was done under it is durable first, and not done again without it
+        await written
         for number in range(hold.tries + 1, UNDO_TRIES + 1):
             await self._gate.until_fresh()
             try:
