@@ -114,7 +114,7 @@ class SessionHandle(Generic[T_co]):
         reason: str = "",
         *,
         grace: float = 2.0,
-        undo: UndoChoice = "in-flight",
+        undo: UndoChoice | None = None,
         until: Level = "stopping",
         wait: float = 10.0,
         by: str = "local",
@@ -122,8 +122,9 @@ class SessionHandle(Generic[T_co]):
     ) -> Reply:
         """End the session. Calls in flight may go on for ``grace`` seconds; the receipt says what became of them.
 
-        ``undo``: roll back what is ``in-flight`` and let go of what is held; ``all`` also what had finished, newest
-        first, children first; ``none`` only stops. :meth:`preview` tells beforehand what each would do.
+        ``undo``: roll back what is ``in-flight`` and let go of what is held (the default); ``all`` also what had
+        finished, newest first, children first; ``none`` only stops. A second cancel may only be firmer.
+        :meth:`preview` tells beforehand what each would do.
         """
         command = cmd.Cancel(
             id=self._command_id(command_id),

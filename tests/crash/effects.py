@@ -239,6 +239,31 @@ async def play_undo(client: "Client") -> None:
     await client.ended()
 
 
+# ---- undo-tree: a cancel finds a child at work
+
+
+@agent
+async def digger(run: Run) -> list[str]:
+    """A child that has made one thing and never finishes the next."""
+    moat = await run.step("moat", carve, "moat")
+    return [moat, await run.step("bridge", build_behind, "bridge", "never")]
+
+
+@agent
+async def lord(run: Run) -> list[object]:
+    """The same, and a child beside it."""
+    wall = await run.step("wall", build, "wall")
+    return [wall, *await asyncio.gather(run.spawn(digger, ""), run.step("tower", carve_behind, "tower", "never"))]
+
+
+async def play_undo_tree(client: "Client") -> None:
+    """Cancels once both have a call in flight."""
+    await site.until("made", "reversible", "bridge")
+    await site.until("made", "reversible", "tower")
+    await client.send(CANCEL, client.handle.cancel, "enough", grace=0.0, undo="all")
+    await client.ended()
+
+
 # ---- undo-ended: everything is rolled back after the session had completed
 
 
@@ -305,12 +330,14 @@ async def play_cancel_lost(client: "Client") -> None:
 @agent
 async def settler(run: Run) -> list[str]:
     """Calls in flight whose things are there early, late, or once for each key."""
-    return await asyncio.gather(
-        run.step("hut", build_behind, "hut", "all"),
-        run.step("well", carve_behind, "well", "all"),
-        run.step("claim", post_behind, "claim", "all"),
-        run.step("deed", post_retractable, "deed", "all"),
-        run.step("road", build_late, "road", "all"),
+    return list(
+        await asyncio.gather(
+            run.step("hut", build_behind, "hut", "all"),
+            run.step("well", carve_behind, "well", "all"),
+            run.step("claim", post_behind, "claim", "all"),
+            run.step("deed", post_retractable, "deed", "all"),
+            run.step("road", build_late, "road", "all"),
+        )
     )
 
 

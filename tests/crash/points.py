@@ -8,7 +8,15 @@ from midcourse.testing.killer import When
 from tests.crash.scenarios import SCENARIOS
 from tests.crash.trial import End, Failed, Kill, Point, Rehearsal, Verdict, rehearse
 
-SECOND_DEATHS: Final[Mapping[str, str]] = {"pause": "put", "cancel": "put", "parking": "take", "plain": "save_snapshot"}
+SECOND_DEATHS: Final[Mapping[str, str]] = {
+    "pause": "put",
+    "cancel": "put",
+    "parking": "take",
+    "plain": "save_snapshot",
+    "undo": "put",
+    "undo-ended": "put",
+    "hold": "put",
+}
 """Scenarios whose recovery is killed, too; their first life ends after their first call of this kind."""
 
 

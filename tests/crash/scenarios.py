@@ -465,6 +465,12 @@ SCENARIOS: Final = {
         play=effects.play_undo,
         judge=Judge(left={"letter"}, order=("tower", "cellar", "fence", "floor", "roof", "window", "wall")),
     ),
+    "undo-tree": Scenario(
+        agent=effects.lord,
+        play=effects.play_undo_tree,
+        settings=Settings(poll=0.05),
+        judge=Judge(left=(), order=("wall",)),
+    ),
     "undo-ended": Scenario(
         agent=effects.finisher,
         play=effects.play_undo_ended,

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import os
+import signal
 import socket
 import sys
 from collections.abc import Callable, Mapping
@@ -152,3 +154,15 @@ SEND: Final[Mapping[str, midcourse.Tool[[str, str], Any]]] = {
 }
 """Irreversible, in two parts."""
 TOOLS: Final = {(effect, kind): _declared(effect, kind) for effect in EFFECTS for kind in KINDS}
+
+
+@midcourse.tool(effect="write", settle=0, run_in="process")
+def die() -> None:
+    """End the process it runs in, as the kernel does when memory runs out."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@midcourse.tool(effect="read", run_in="process")
+def live(number: int) -> int:
+    """A call like any other, in a process."""
+    return number + 1

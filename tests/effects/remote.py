@@ -33,6 +33,10 @@ class Remote:
     def __init__(self) -> None:
         self.acts: list[Act] = []
         self.arrived: Counter[str] = Counter()
+        self.told: list[int] = []
+        """What it answered to those who wanted to know whether it had done it."""
+        self.late = 0.0
+        """Seconds between a client's leaving and its request's landing."""
         self._manners: dict[str, deque[Manner]] = {}
         self._remembers: set[str] = set()
         self._let: dict[str, threading.Event] = {}
@@ -91,6 +95,7 @@ class Remote:
             return None
         if manner in ("gone", "lost"):
             _until_gone(client)
+            delay += self.late
         if manner == "lost":
             return None
         if manner == "let":
@@ -111,7 +116,8 @@ class Remote:
     def did(self, key: str) -> int:
         """How often a request under a key was carried out."""
         with self._lock:
-            return sum(act.what == "did" and act.key == key for act in self.acts)
+            self.told.append(sum(act.what == "did" and act.key == key for act in self.acts))
+            return self.told[-1]
 
     def end(self) -> None:
         """Let nobody wait any more."""

@@ -51,11 +51,14 @@ class Redirect(Command, tag="redirect"):
 
 
 class Cancel(Command, tag="cancel"):
-    """End the session. ``grace``: seconds that calls in flight may go on; ``undo``: what is rolled back."""
+    """End the session. ``grace``: seconds that calls in flight may go on; ``undo``: what is rolled back.
+
+    Without ``undo``, what is in flight; or, if a cancel stands already, what that one rolls back.
+    """
 
     grace: float = 2.0
     reason: str = ""
-    undo: UndoChoice = "in-flight"
+    undo: UndoChoice | None = None
 
 
 class Undo(Command, tag="undo"):
@@ -140,7 +143,7 @@ def check_command(command: AnyCommand) -> None:
             _check_grace(grace, " None lets calls in flight finish.")
         case Cancel(grace=grace, undo=undo):
             _check_grace(grace, "")
-            if undo not in get_args(UndoChoice):
+            if undo is not None and undo not in get_args(UndoChoice):
                 raise InvalidInput(f"undo is {undo!r}; it is one of {', '.join(get_args(UndoChoice))}.", field="undo")
         case _:
             pass

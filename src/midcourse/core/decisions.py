@@ -192,7 +192,9 @@ def _new_turn(session: Session, command: cmd.AnyCommand) -> Events:
 
 def _cancel(session: Session, command: cmd.AnyCommand) -> Events:
     assert isinstance(command, cmd.Cancel)
-    requested = ev.CancelRequested(by=command.by, grace=command.grace, reason=command.reason, undo=command.undo)
+    requested = ev.CancelRequested(
+        by=command.by, grace=command.grace, reason=command.reason, undo=command.undo or "in-flight"
+    )
     if session.status is Status.QUEUED:
         return (requested, *_withdrawn(session), ev.SessionCancelled())
     return (requested, *_withdrawn(session))
@@ -211,8 +213,8 @@ def _firmer_cancel(session: Session, command: cmd.AnyCommand) -> Events:
 def _firmer(standing: StandingCancel, command: cmd.Cancel, *, always: bool = False) -> Events:
     """A second cancel may give less time and roll more back, never the other way round."""
     grace = min(command.grace, standing.grace)
-    rolls_more_back = FIRMNESS.index(command.undo) > FIRMNESS.index(standing.undo)
-    undo = command.undo if rolls_more_back else standing.undo
+    wanted = command.undo or standing.undo
+    undo = wanted if FIRMNESS.index(wanted) > FIRMNESS.index(standing.undo) else standing.undo
     if not always and (grace, undo) == (standing.grace, standing.undo):
         return ()
     return (ev.CancelRequested(by=command.by, grace=grace, reason=command.reason, undo=undo),)

@@ -133,6 +133,7 @@ class ReceiptLine(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     effect: Effect | Literal["hold"] = "irreversible"
     attempt: int = 1
     detail: str = ""
+    arguments: str = ""
 
 
 class SessionCancelled(Event, tag="session.cancelled@1"):

@@ -18,6 +18,10 @@ from midcourse.core.session import Hold, OpenCall, Session, StandingCancel, Stan
 
 replace = msgspec.structs.replace
 COLUMNS: Final = ("what", "effect", "outcome", "detail")
+UNENCODABLE: Final = "Unencodable"
+"""The kind of the error an agent sees when a call's result cannot be journaled."""
+SHOWN: Final = 40
+"""Characters of a call's arguments that a receipt's table shows."""
 
 
 class Receipt(msgspec.Struct, frozen=True):
@@ -25,6 +29,7 @@ class Receipt(msgspec.Struct, frozen=True):
 
     lines: tuple[ev.ReceiptLine, ...]
     final: bool
+    is_preview: bool = False
 
     @property
     def unknown(self) -> tuple[ev.ReceiptLine, ...]:
@@ -35,12 +40,20 @@ class Receipt(msgspec.Struct, frozen=True):
         """As a table a person can read."""
         if not self.lines:
             return "nothing was changed: no call that could have an effect had begun"
-        rows = [COLUMNS, *((line.name, line.effect, line.outcome, line.detail) for line in self.lines)]
+        rows = [COLUMNS, *((_what(line), line.effect, line.outcome, line.detail) for line in self.lines)]
         widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
         table = "\n".join(
             "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
         )
-        return table if self.final else f"provisional: this is not the end yet\n{table}"
+        if self.final:
+            return table
+        title = "what it would come to" if self.is_preview else "provisional: this is not the end yet"
+        return f"{title}\n{table}"
+
+
+def _what(line: ev.ReceiptLine) -> str:
+    given = line.arguments if len(line.arguments) <= SHOWN else f"{line.arguments[: SHOWN - 1]}…"
+    return f"{line.name} {given}".rstrip()
 
 
 # ---- lines
@@ -72,6 +85,8 @@ def finished_line(call: OpenCall) -> ev.ReceiptLine:
 
 def failed_line(call: OpenCall, event: ev.StepFailed) -> ev.ReceiptLine:
     """The line of a call that raised; of one whose undo was given up, what is known of that."""
+    if event.kind == UNENCODABLE:  # it returned; only what it returned cannot be written down
+        return finished_line(call)
     return line_of(call) if call.end else _line(call, "unknown", f"it raised {event.kind}")
 
 
@@ -86,8 +101,8 @@ def _line(call: OpenCall, outcome: ev.ReceiptOutcome, detail: str = "") -> ev.Re
 
 
 def line_key(step: StepId, key: str) -> str:
-    """One effect has one line, however often it was tried."""
-    return f"{step} {key}"
+    """One effect has one line, however often it was tried, and by whatever step: its key tells."""
+    return key or step
 
 
 # ---- the receipt of the cancel or undo under way
@@ -116,6 +131,8 @@ def changed_receipt(before: Session, after: Session, event: ev.AnyEvent) -> Sess
             where = line_key(event.step, event.key)
             if call is not None and call.key == event.key:
                 _update(lines, call, call)
+                if isinstance(event, ev.UndoEnded) and event.error:
+                    lines[where] = replace(lines[where], detail=event.error)
             elif isinstance(event, ev.UndoBegun):
                 lines[where] = ev.ReceiptLine(
                     event.step, event.name, "still running", event.effect, event.attempt, "its undo"
@@ -164,10 +181,15 @@ class Entry(msgspec.Struct, gc=False):
     ended: str = ""
     result: Value = NOTHING
     detail: str = ""
+    arguments: str = ""
 
     @property
     def line(self) -> ev.ReceiptLine:
         """Its line in a receipt."""
+        return replace(self._line, arguments=self.arguments)
+
+    @property
+    def _line(self) -> ev.ReceiptLine:
         if self.call.undo or not self.ended:
             line = line_of(self.call)
             return replace(line, detail=self.detail) if self.detail else line
@@ -190,6 +212,7 @@ class Ledger:
         self.children: list[StepId] = []
         self.is_final = False
         self._last: dict[StepId, str] = {}
+        self._arguments: dict[StepId, str] = {}
 
     def apply(self, record: ev.Recorded) -> None:
         """Fold one record in."""
@@ -206,10 +229,13 @@ class Ledger:
                 self._take_back(event)
             case ev.StepFinished(value=value):
                 self._end(event.step, "finished", value)
+            case ev.StepFailed(kind=kind) if kind == UNENCODABLE:
+                self._end(event.step, "finished", NOTHING)
             case ev.StepFailed():
                 entry = self._of(event.step)
                 if entry is not None:
-                    entry.detail = event.detail if entry.call.end else f"it raised {event.kind}"
+                    said = entry.detail or event.detail
+                    entry.detail = said if entry.call.end else f"it raised {event.kind}"
                 self._end(event.step, "failed", NOTHING)
             case ev.StepAborted():
                 entry = self._of(event.step)
@@ -241,7 +267,11 @@ class Ledger:
         match event:
             case ev.SessionCancelled() | ev.SessionCompleted() | ev.SessionFailed() | ev.UndoFinished():
                 self.is_final = True
-            case ev.TurnOpened() | ev.SessionResumed() | ev.UndoRequested():
+            case ev.UndoRequested():
+                self.is_final = False
+                for entry in self.entries.values():  # asked for again, what failed before is tried again
+                    entry.call = replace(entry.call, undos=0)
+            case ev.TurnOpened() | ev.SessionResumed():
                 self.is_final = False
             case _:
                 pass
@@ -250,7 +280,9 @@ class Ledger:
         where = line_key(event.step, event.key)
         known = self.entries.get(where)
         call = open_calls.begun(event, at, before=known.call if known else None)
-        self.entries[where] = Entry(call)
+        arguments = event.arguments or (known.arguments if known else self._arguments.get(event.step, ""))
+        self._arguments[event.step] = arguments
+        self.entries[where] = Entry(call, arguments=arguments)
         self._last[event.step] = where
 
     def _take_back(self, event: ev.StepNotBegun) -> None:
@@ -261,7 +293,7 @@ class Ledger:
         if before is None:
             del self.entries[where], self._last[event.step]
         else:
-            self.entries[where] = Entry(before)
+            self.entries[where] = Entry(before, arguments=self.entries[where].arguments)
 
     def _of(self, step: StepId) -> Entry | None:
         where = self._last.get(step)
@@ -298,11 +330,18 @@ class Ledger:
     def preview(self, choice: UndoChoice) -> Receipt:
         """What a cancel with ``choice`` would make of each effect, if all goes well."""
         lines = (_expected(entry, choice) for entry in self.entries.values())
-        holds = (replace(line, outcome="undone") for line in self.holds.values() if line.outcome != "undone")
-        return Receipt((*lines, *holds), final=False)
+        holds = (
+            line if line.outcome == "undone" or choice == "none" else replace(line, outcome="undone")
+            for line in self.holds.values()
+        )
+        return Receipt((*lines, *holds), final=False, is_preview=True)
 
 
 def _expected(entry: Entry, choice: UndoChoice) -> ev.ReceiptLine:
+    return replace(_expected_line(entry, choice), arguments=entry.arguments)
+
+
+def _expected_line(entry: Entry, choice: UndoChoice) -> ev.ReceiptLine:
     call = entry.call
     if call.undo == "done":
         return entry.line

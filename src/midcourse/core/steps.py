@@ -14,6 +14,8 @@ from midcourse.core.ids import AskId, StepId
 from midcourse.errors import Diverged, ImpossibleEvent, MisusedRun
 
 Outcome = Literal["", "finished", "failed", "closed"]
+WORLD_CHANGED: Final = "world_changed"
+"""The reason of the ask whether to go on although what was observed has changed."""
 
 _RESERVED: Final = "/#>"
 
@@ -94,6 +96,7 @@ class AskRecord(msgspec.Struct, gc=False, omit_defaults=True):
     end: str = ""
     value: Value = NOTHING
     covers: str = ""
+    reason: str = ""
     by: str = ""
     used: str = ""
     spent: bool = False
@@ -156,7 +159,7 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
             case ev.HoldReleased(error=""):
                 self.releases += 1
             case ev.AskOpened():
-                self.asks[event.step] = AskRecord(event.ask, event.prompt, covers=event.covers)
+                self.asks[event.step] = AskRecord(event.ask, event.prompt, covers=event.covers, reason=event.reason)
             case ev.AskAnswered():
                 record = self._asked(event.step, event.ask)
                 record.end, record.value, record.by = "answered", event.value, event.by
@@ -241,6 +244,9 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
 
     def _try_again(self) -> None:
         """A resume of a failed session tries the step it failed at again; every other outcome stands."""
+        if self.failed is not None:
+            for approval in self.approvals(self.failed):
+                approval.spent = True  # refused or used: the next call is asked about anew
         record = self.steps.get(self.failed) if self.failed else None
         # A result that could not be encoded is a finished step: doing it again would do it twice.
         if record is not None and record.outcome == "failed" and record.kind != "Unencodable":
@@ -249,6 +255,9 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
         for step, ask in list(self.asks.items()):
             if ask.end == "withdrawn" or (ask.end == "expired" and step == self.failed):
                 del self.asks[step]
+        for step, ask in self.asks.items():
+            if ask.reason == WORLD_CHANGED:
+                self.asks[step].spent = True  # a person who said no, and then resumes, has changed their mind
         self.failed = None
 
 

@@ -65,7 +65,8 @@ class AgentTask:
     @property
     def is_in_its_own_code(self) -> bool:
         """Whether the agent runs code that Midcourse cannot see: it is at no step, at no ask, and not at the gate."""
-        return self.is_alive and not self._gate.waiting and not self._gate.begun
+        gate = self._gate
+        return self.is_alive and not gate.waiting and not gate.begun and not gate.settling
 
     def start(
         self, name: str, agent: Callable[[], Awaitable[object]], state: Callable[[], object], *, task_name: str

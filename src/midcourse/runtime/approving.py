@@ -7,7 +7,7 @@ before the call; it covers one call, which keeps it through aborts and retries u
 from typing import Final, NamedTuple
 
 from midcourse.core.audit import AuditEntry
-from midcourse.core.codec import canonical, digest_of
+from midcourse.core.codec import canonical, decode, digest_of
 from midcourse.core.events import AskOpened
 from midcourse.core.ids import AskId, StepId, ask_id
 from midcourse.core.session import Status
@@ -20,8 +20,11 @@ from midcourse.runtime.surroundings import Surroundings
 from midcourse.runtime.wanted import Step
 from midcourse.runtime.world import observe
 
-PROD: Final = "prod"
-APPROVAL: Final = "approval"
+HARMLESS: Final = frozenset({"dev", "development", "local", "test", "testing", "sandbox", "staging"})
+"""Environments in which nobody is asked. Any other name counts as prod: a typo must not switch approvals off."""
+NEED_APPROVAL: Final = "need_approval"
+SHOWN: Final = 4_000
+"""Characters of the arguments that a person is shown."""
 
 
 class Approval(NamedTuple):
@@ -48,11 +51,9 @@ class Approving:
             return f"costs about {tool.cost:g}"
         if tool.effect == "read" or not settings.approve_prod:
             return ""
-        if tool.environment == PROD:
-            return "changes something in prod"
-        if settings.require_environment and not tool.environment:
-            return "names no environment, which counts as prod here"
-        return ""
+        if not tool.environment:
+            return "names no environment, which counts as prod here" if settings.require_environment else ""
+        return "" if tool.environment.lower() in HARMLESS else f"changes something in {tool.environment}"
 
     async def approved(self, step: Step, key: str) -> Approval | None:
         """The approval for the next call of ``step``, once there is one. None: it needs none.
@@ -71,12 +72,9 @@ class Approving:
             match last:
                 case AskRecord(end="answered") if not last.spent and last.used in ("", key):
                     if not is_yes(last.value):
-                        raise StepError(
-                            f"Step '{step.name}' failed: NotApproved: a person refused it",
-                            step=step.id,
-                            kind="NotApproved",
-                            detail="a person refused it",
-                        )
+                        said = decode(last.value.raw)
+                        words = f": {said}" if isinstance(said, str) and said.lower() not in _PLAIN_NO else ""
+                        raise _failed(step, "NotApproved", f"a person refused it{words}")
                     if last.covers == covers:
                         return Approval(last.ask, last.by)
                     changed = f"{why}; what '{last.ask}' approved has changed since"
@@ -91,6 +89,8 @@ class Approving:
 
     async def _digest(self, step: Step) -> str:
         observed = await observe(step.tool, step.tool.named(step.given)) if step.tool.observes else {}
+        if len(observed) < len(step.tool.observes):
+            raise _failed(step, "CannotObserve", "what it observes cannot be looked at, so no approval would cover it")
         versions = {resource: one.version for resource, one in sorted(observed.items())}
         return digest_of(canonical((step.tool.origin, step.digest, versions)))
 
@@ -117,10 +117,22 @@ class Approving:
             opened = AskOpened(
                 ask=ask_id(session.asks_opened + 1),
                 step=StepId(approval_id(step.id, ordinal)),
-                reason=APPROVAL,
-                prompt=f"Allow '{step.name}' ({step.tool.name}) with {step.arguments}? It {why}.",
+                reason=NEED_APPROVAL,
+                prompt=f"Allow '{step.name}' ({step.tool.name}) with {_spelled(step)}? It {why}.",
                 options=("approve", "refuse"),
                 covers=covers,
             )
             audit = (self._entry(voids, "approval.voided", "what it covered has changed"),) if voids else ()
             self._journal.append(opened, audit=audit)
+
+
+_PLAIN_NO: Final = ("refuse", "refused", "no", "n", "false")
+
+
+def _failed(step: Step, kind: str, detail: str) -> StepError:
+    return StepError(f"Step '{step.name}' failed: {kind}: {detail}", step=step.id, kind=kind, detail=detail)
+
+
+def _spelled(step: Step) -> str:
+    spelled = canonical(step.given).decode()
+    return spelled if len(spelled) <= SHOWN else f"{spelled[:SHOWN]}… ({len(spelled):,} characters in all)"

@@ -56,6 +56,7 @@ class Call:
     in_thread: bool = False
     is_bearing: bool = False
     stopped: bool = False
+    timed_out: bool = False
     cut: bool = False
     offset: int = 0
     tokens: int = 0

@@ -295,7 +295,7 @@ class Driver:
 
     def _finish_pause(self) -> None:
         """Nothing runs, and the agent stands still: the pause is complete."""
-        if not self._children.have_stopped() or self._has_calls or self._task.is_in_its_own_code:
+        if not self._children.have_stopped() or self.gate.has_calls or self._task.is_in_its_own_code:
             return
         with self.journal.lock:
             session = self.journal.session
@@ -306,7 +306,7 @@ class Driver:
     def _finish_cancel(self) -> None:
         """Calls first, then the agent, then what is rolled back, then the receipt."""
         cancel = self.journal.session.cancel
-        if not self._children.have_stopped() or self._has_calls or cancel is None:
+        if not self._children.have_stopped() or self.gate.has_calls or cancel is None:
             return
         if self._task.is_alive:
             left = cancel.since + cancel.grace - self._around.clock.now()
@@ -337,13 +337,8 @@ class Driver:
             self._rollback.start(choice)
         return True
 
-    @property
-    def _has_calls(self) -> bool:
-        """Whether a call lives, or is being settled."""
-        return self.gate.has_calls or bool(self._settling.active)
-
     def _fail(self, failure: Failed) -> None:
-        if self._has_calls or self._task.is_alive:  # what is in flight ends by itself; its result is kept
+        if self.gate.has_calls or self._task.is_alive:  # what is in flight ends by itself; its result is kept
             return
         self._let_go(*self._closing(), ev.SessionFailed(code=failure.code, message=failure.message, step=failure.step))
 
@@ -436,7 +431,7 @@ class Driver:
         session = self.journal.session
         if session.status in RESTS:
             self._around.admission.left(self.id)
-        if self._has_calls or self._start_task or self._recovery or self._rollback.is_running:
+        if self.gate.has_calls or self._start_task or self._recovery or self._rollback.is_running:
             return
         if self._task.is_alive:
             self._consider_parking()
@@ -508,7 +503,7 @@ class Driver:
             call.stop()
         if self._task.is_alive:
             self._task.take_down()
-        elif not self._has_calls and not self._start_task and not self._recovery and not self._rollback.is_running:
+        elif not self.gate.has_calls and not self._start_task and not self._recovery and not self._rollback.is_running:
             self._end()
 
     def _end(self) -> None:

@@ -23,6 +23,7 @@ class Gate:
     def __init__(self, journal: Journal, *, is_fresh: Callable[[], bool], stood: Callable[[], None]) -> None:
         self.begun: dict[StepId, Call] = {}
         self.on_the_way: set[StepId] = set()
+        self.settling: dict[StepId, str] = {}
         self.stops_on_the_way = 0
         self.torn = False
         self.draining = False
@@ -51,8 +52,8 @@ class Gate:
 
     @property
     def has_calls(self) -> bool:
-        """Whether a call has begun and not ended, or has a start in the journal that has not come to the gate yet."""
-        return bool(self.begun or self.on_the_way)
+        """Whether a call has begun and not ended, is being settled, or has a start in the journal and none here yet."""
+        return bool(self.begun or self.on_the_way or self.settling)
 
     @property
     def waiting(self) -> int:

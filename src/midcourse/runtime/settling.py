@@ -32,7 +32,7 @@ class Settling:
     def __init__(
         self, journal: Journal, gate: Gate, around: Surroundings, undoing: Undoing, *, moved: Callable[[], None]
     ) -> None:
-        self.active: dict[StepId, str] = {}
+        self.active = gate.settling
         self._journal = journal
         self._gate = gate
         self._around = around
@@ -146,7 +146,7 @@ class Settling:
             answer = decode(known.value.raw)
             happened, result = _told(answer)
             if happened is None:
-                self._journal.note(self._question(call, identity))
+                self._journal.note(self._question(call, identity, f"{answer!r} was not understood. "))
                 return False
             if happened:
                 self._finish(call, result, told_by="a person")
@@ -155,7 +155,7 @@ class Settling:
                 self._journal.note(settled)
             return True
 
-    def _question(self, call: OpenCall, identity: StepId) -> ev.AskOpened:
+    def _question(self, call: OpenCall, identity: StepId, before: str = "") -> ev.AskOpened:
         session = self._journal.session
         record = self._journal.log.steps.get(call.step)
         given = f" with {record.arguments}" if record and record.arguments else ""
@@ -164,7 +164,7 @@ class Settling:
             step=identity,
             reason=DID_IT_HAPPEN,
             prompt=(
-                f"Did '{call.name}'{given} happen? It had begun when its process ended, it cannot be undone, "
+                f"{before}Did '{call.name}'{given} happen? It was cut off before it ended, it cannot be undone, "
                 "and nothing can tell whether it was done."
             ),
             options=(HAPPENED, DID_NOT),

@@ -10,8 +10,6 @@ from collections.abc import Awaitable, Callable
 from contextvars import copy_context
 from typing import Any, Final, cast
 
-import msgspec
-
 from midcourse.core import events as ev
 from midcourse.core.codec import NOTHING, Blob, Value, decode, encode, value_of
 from midcourse.core.effects import DID_NOT_HAPPEN, MAY_HAVE_HAPPENED, NO_EFFECT, may_abort, next_act
@@ -229,6 +227,9 @@ class Steps:
     def _key(self, step: Step) -> str:
         """What the other side knows the next call of ``step`` by."""
         session, record = self._journal.session, self._journal.log.steps.get(step.id)
+        before = session.calls.get(step.id)
+        if before is not None and before.effect == "idempotent" and before.undo != "done":
+            return before.key  # it may be one that it inherited
         inherited = session.loose_keys.get(loose_key(step.tool.origin, step.digest))
         if inherited is not None and step.effect == "idempotent":
             return inherited
@@ -296,7 +297,7 @@ class Steps:
             ended.interrupt = interrupt
         except Exception as error:  # noqa: BLE001 - whatever a body raises is the step's outcome
             # What a body makes of its abort is not how it ended by itself.
-            ended.stopped = call.asked_to_end.yes and not isinstance(error, Unencodable)
+            ended.stopped = call.asked_to_end.yes and not call.timed_out and not isinstance(error, Unencodable)
             ended.error = None if ended.stopped else error
         while task.cancelling():
             task.uncancel()
@@ -304,10 +305,16 @@ class Steps:
 
     async def _invoke(self, step: Step, call: Call) -> object:
         """Run the function where it can best be stopped: as a task, in a process of its own, or else in a thread."""
-        if step.tool.timeout is None:
+        limit = step.tool.timeout
+        if limit is None:
             return await self._run(step, call)
-        async with asyncio.timeout(step.tool.timeout):
-            return await self._run(step, call)
+        scope = asyncio.timeout(limit)
+        try:
+            async with scope:
+                return await self._run(step, call)
+        except TimeoutError as error:
+            call.timed_out = scope.expired()
+            raise TimeoutError(f"no end after {limit:g} s") if call.timed_out else error from None
 
     def _run(self, step: Step, call: Call) -> Awaitable[object]:
         if step.tool.is_async:
@@ -410,13 +417,8 @@ def _truth(step: Step, session: Session, call: OpenCall | None) -> str:
 
 
 def _typed(step: Step, content: bytes) -> object:
-    """A result in the type its function declares; what a probe or a person told need not fit it."""
-    try:
-        return decode(content, step.tool.returns if step.kind == "tool" else Any)
-    except msgspec.ValidationError:
-        if content == b"null":
-            return None
-        raise
+    """A result in the type its function declares."""
+    return step.tool.result(content) if step.kind == "tool" else decode(content)
 
 
 def _step_error(step: Step, kind: str, detail: str) -> StepError:

@@ -16,6 +16,7 @@ from typing import Any, Final, Generic, Literal, ParamSpec, TypeVar, cast, get_a
 
 import msgspec
 
+from midcourse.core.codec import decode
 from midcourse.core.effects import Declared, Effect, effect_of
 from midcourse.errors import InvalidInput, ToolUnavailable
 from midcourse.ports.observer import Observer
@@ -111,6 +112,13 @@ class Tool(Generic[P, T_co]):
             described = {**parameters, **({"$defs": definitions} if definitions else {})}
         described.pop("title", None)
         return {"name": self.name, "description": inspect.getdoc(self.function) or "", "parameters": described}
+
+    def result(self, content: bytes) -> Any:
+        """A journaled result in the type the function declares; what a probe or a person told need not fit it."""
+        try:
+            return decode(content, self.returns)
+        except msgspec.ValidationError:
+            return decode(content)
 
     def named(self, arguments: tuple[object, ...]) -> dict[str, object]:
         """Positional arguments by name, defaults included: what an undo is given."""
@@ -229,6 +237,8 @@ def tool(
         register(made)
         return made
 
+    if function is not None and not callable(function):
+        raise InvalidInput(f"@tool({function!r}): say effect={function!r}.", field="effect")
     return declare if function is None else declare(function)
 
 
@@ -289,6 +299,11 @@ def _check(made: Tool[..., Any]) -> None:
         value = getattr(made, field_name)
         if value is not None and not callable(value):
             raise _bad(made, field_name, f"{field_name} is {value!r}; it is a function")
+    for observer in made.observes:
+        if not isinstance(observer, Observer):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's
+            raise _bad(made, "observes", f"{observer!r} is no observer: it has 'resource' and an async 'version'")
+    if "." in made.origin.partition(":")[2] and next(iter(inspect.signature(made.function).parameters), "") == "self":
+        raise _bad(made, "function", "a method cannot be found again without its object; make it a function")
     if made.effect == "read" and (made.undo or made.probe):
         raise _bad(made, "undo", "a 'read' changes nothing, so it has no undo and no probe")
     if made.run_in == "process" and made.is_async:

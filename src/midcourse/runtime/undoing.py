@@ -100,7 +100,7 @@ class Undoing:
             tool, arguments = await self._tool_of(call)
             if tool.undo is None:
                 return Tried(error=f"tool '{tool.origin}' has no undo here")
-            value = None if result == NOTHING else decode(await content_of(self._around.store, result))
+            value = None if result == NOTHING else tool.result(await content_of(self._around.store, result))
         except MidcourseError as error:
             return Tried(error=error.message)
         return await self._run(tool.undo, arguments, value, call.key, limit=tool.timeout)

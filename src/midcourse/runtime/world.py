@@ -9,7 +9,7 @@ from midcourse.core import events as ev
 from midcourse.core.codec import decode, encode, value_of
 from midcourse.core.ids import StepId, ask_id
 from midcourse.core.session import Status
-from midcourse.core.steps import step_id
+from midcourse.core.steps import WORLD_CHANGED, step_id
 from midcourse.errors import words_of
 from midcourse.runtime.agent_task import Failed
 from midcourse.runtime.asking import is_yes
@@ -65,27 +65,28 @@ class World:
         looks = [self._look(resource, before, at_once) for resource, before in observed.items()]
         changes = [change for change in await asyncio.gather(*looks) if change is not None]
         self._to_check = False
-        if not changes:
+        if not changes and not self._journal.session.changes:
             return None
         with self._journal.lock:
             if self._journal.session.status not in (Status.RUNNING, Status.WAITING, Status.QUEUED):
                 self._to_check = True  # stopped meanwhile: looked at again when it goes on
                 return None
             self._journal.note(ev.WorldChanged(changes=tuple(changes)))
-            strictest = max((change.policy for change in changes), key=lambda one: SEVERITY.index(_policy(one)))
+            policies = [_policy(change.policy) for change in changes]
+            strictest = max(policies, key=SEVERITY.index, default="go_on")
             if strictest == "ask":
                 self._journal.note(self._question(changes))
         if strictest == "refuse":
-            return Failed("world_changed", f"{_told(changes)} Resume to go on all the same.")
+            return Failed(WORLD_CHANGED, _told(changes))
         return None
 
     def refused(self) -> Failed | None:
         """Whether a person said that the session must not go on as the world is now."""
         prefix = f"{self._journal.session.scope}/{WORLD}#"
         asked = [record for step, record in self._journal.log.asks.items() if step.startswith(prefix)]
-        if not asked or asked[-1].end != "answered" or is_yes(asked[-1].value):
+        if not asked or asked[-1].end != "answered" or asked[-1].spent or is_yes(asked[-1].value):
             return None
-        return Failed("world_changed", "A person said no to going on with a changed world. Resume to ask again.")
+        return Failed(WORLD_CHANGED, "A person said no to going on with a changed world.")
 
     async def _look(self, resource: str, before: ev.Observation, at_once: asyncio.Semaphore) -> ev.Change | None:
         policy: OnChange = "tell"
@@ -108,7 +109,7 @@ class World:
         return ev.AskOpened(
             ask=ask_id(session.asks_opened + 1),
             step=StepId(step_id(session.scope, WORLD, ordinal)),
-            reason="world_changed",
+            reason=WORLD_CHANGED,
             prompt=f"{_told(changes)} Go on?",
             options=("approve", "refuse"),
         )
