@@ -144,6 +144,7 @@ COMMANDS: Final[Mapping[type[cmd.AnyCommand], Callable[[cmd.Role], cmd.AnyComman
     cmd.Resume: lambda role: cmd.Resume(id=CommandId("c"), role=role),
     cmd.Redirect: lambda role: cmd.Redirect(id=CommandId("c"), role=role, text="x"),
     cmd.Cancel: lambda role: cmd.Cancel(id=CommandId("c"), role=role, grace=0.0),
+    cmd.Undo: lambda role: cmd.Undo(id=CommandId("c"), role=role),
     cmd.Answer: lambda role: cmd.Answer(id=CommandId("c"), role=role),
     cmd.Halt: lambda role: cmd.Halt(id=CommandId("c"), role=role),
     cmd.Lift: lambda role: cmd.Lift(id=CommandId("c"), role=role),
@@ -222,7 +223,10 @@ def spelled(kind: Any) -> str:
 
 def default(field: msgspec.structs.FieldInfo) -> str:
     """A field's default, as JSON; nothing if it must be there."""
-    return "" if field.required else f"`{msgspec.json.encode(field.default).decode()}`"
+    if field.required:
+        return ""
+    value = field.default_factory() if field.default is msgspec.NODEFAULT else field.default
+    return f"`{msgspec.json.encode(value).decode()}`"
 
 
 def doc(thing: object) -> str:

@@ -7,6 +7,7 @@
     ├── InvalidInput                  an argument that cannot be used as it is
     ├── SessionNotFound               no such session in this store
     ├── AgentUnavailable              this process cannot run the session's agent
+    ├── ToolUnavailable               this process does not have a tool whose call must be undone
     ├── Unencodable                   a value that cannot be journaled
     ├── MisusedRun                    run.* was called in a way that cannot be resumed
     ├── Diverged                      a resumed agent took another path than the journal

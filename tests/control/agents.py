@@ -1,4 +1,7 @@
-"""The agents of the child processes. What they do to the world is a line in a file that Midcourse does not write."""
+"""The agents of the child processes. What they do to the world is a line in a file that Midcourse does not write.
+
+Their tools say that they may be done again, and leave a line each time: so the lines count what Midcourse did again.
+"""
 
 import asyncio
 import os
@@ -22,12 +25,14 @@ def lines(path: Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
+@midcourse.tool(effect="idempotent", local=True)
 async def note(path: str, text: str) -> str:
     """A tool whose effect is a line."""
     leave_a_line(path, text)
     return text
 
 
+@midcourse.tool(effect="idempotent", local=True)
 async def note_and_wait(path: str, text: str) -> str:
     """A tool whose effect is a line, and which ends once there is a file of its name."""
     leave_a_line(path, text)

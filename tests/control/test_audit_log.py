@@ -70,7 +70,7 @@ async def test_every_command_leaves_one_entry_granted_or_refused(anywhere: Place
             ("s", "cleo", "resume", "ok", "pause_1"),
             ("s", "dan", "resume", "already_resumed", "pause_1"),
             ("s", "eve", "answer", "ask_not_found", "ask_7"),
-            ("s", "ann", "cancel", "ok", "grace 0 s; undo in-flight; enough"),
+            ("s", "ann", "cancel", "ok", "grace 0 s; enough"),
         ]
         log = await mc.audit()
         assert [one.seq for one in log] == list(range(1, 8))
@@ -143,8 +143,8 @@ async def test_commands_from_several_processes_to_sessions_of_several_are_one_lo
             ("s2", "bob", "pause", "ok", "grace 0 s"),
             ("s1", "cleo", "resume", "ok", "pause_1"),
             ("s1", "dan", "resume", "already_resumed", ""),
-            ("s2", "ann", "cancel", "ok", "grace 0 s; undo in-flight; enough"),
-            ("s1", "bob", "cancel", "ok", "grace 0 s; undo in-flight; me too"),
+            ("s2", "ann", "cancel", "ok", "grace 0 s; enough"),
+            ("s1", "bob", "cancel", "ok", "grace 0 s; me too"),
         ]
         assert await told(here) == in_order
     async with place.open(drive=False) as later:

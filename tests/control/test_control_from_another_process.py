@@ -54,7 +54,7 @@ async def test_another_process_cancels(place: Place, effects: Path) -> None:
         session = await here.get("s")
         reply = await session.cancel("enough", grace=0, until="stopped")
         assert (reply.level, reply.status) == ("stopped", "cancelled")
-        assert [(line.name, line.outcome) for line in reply.receipt] == [("wait", "ended")]
+        assert [(line.name, line.outcome) for line in reply.receipt] == [("wait", "unknown")]
         _allow(effects, "one", "two")
         assert lines(effects) == ["one"]
 

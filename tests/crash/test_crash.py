@@ -24,7 +24,7 @@ def test_a_killed_session_comes_to_the_same_end_and_repeats_no_finished_step(sce
     check(plan([scenario], recoveries=False).sample(POINTS_OF_EACH))
 
 
-@pytest.mark.parametrize("scenario", ["cancel", "parking"])
+@pytest.mark.parametrize("scenario", ["cancel", "parking", "undo"])
 def test_a_recovery_that_is_killed_itself_is_recovered_too(scenario: str) -> None:
     """Killed a second time, while it recovers, it still ends as if nothing had happened."""
     assert scenario in SECOND_DEATHS

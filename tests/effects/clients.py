@@ -123,6 +123,11 @@ async def look(arguments: Mapping[str, Any], key: str) -> bool:
     return await exchange(arguments["url"], _request("/did", arguments["name"], key, "GET")) > 0
 
 
+async def let_go(url: str, name: str) -> None:
+    """What lets go of something held."""
+    await exchange(url, _request("/do", name, ""))
+
+
 FUNCTIONS: Final[Mapping[Kind, Callable[[str, str], Any]]] = {
     "async": in_task,
     "thread": in_thread,

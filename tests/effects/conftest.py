@@ -4,10 +4,17 @@ from collections.abc import Generator
 
 import pytest
 
+from midcourse.runtime import undoing
 from tests.effects.remote import Remote, serving
 from tests.promises.harness import place
 
-__all__ = ["place", "remote"]
+__all__ = ["impatient", "place", "remote"]
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An undo that raised is tried again soon."""
+    monkeypatch.setattr(undoing, "FIRST_PAUSE", 0.001)
 
 
 @pytest.fixture

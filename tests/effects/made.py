@@ -12,6 +12,7 @@ _numbers = itertools.count(1)
 
 def made(function: Callable[..., Any], **declared: Any) -> midcourse.Tool[..., Any]:
     """A declared tool of its own; settled at once unless the test says otherwise."""
-    tool = declared_tool(function, origin=f"{__name__}:tool{next(_numbers)}", **{"settle": 0.0, **declared})
+    declared.setdefault("settle", 0.0)
+    tool = declared_tool(function, origin=f"{__name__}:tool{next(_numbers)}", **declared)
     register(tool)
     return tool

@@ -87,31 +87,36 @@ class Remote:
 
     def do(self, name: str, key: str, delay: float, client: socket.socket) -> int | None:
         """Carry out a request in the manner that was said for it; None if it is not answered."""
-        with self._lock:
-            self.arrived[name] += 1
-            left = self._manners.get(name)
-            manner = left.popleft() if left else "now"
-        if manner == "refused":
+        if not self._carries_out(name, delay, client):
             return None
-        if manner in ("gone", "lost"):
-            _until_gone(client)
-            delay += self.late
-        if manner == "lost":
-            return None
-        if manner == "let":
-            self._event(name).wait()
-        threading.Event().wait(delay)
         with self._lock:
             known = name in self._remembers and any(act.key == key and act.what == "did" for act in self.acts)
             self.acts.append(Act("knew" if known else "did", name, key))
             return sum(act.what == "did" and act.name == name for act in self.acts)
 
-    def undo(self, name: str, key: str) -> None:
-        """Take back what was done under a key, if it was and still stands."""
+    def _carries_out(self, name: str, delay: float, client: socket.socket) -> bool:
+        """Wait as long as was said; whether it is carried out at all."""
+        with self._lock:
+            self.arrived[name] += 1
+            left = self._manners.get(name)
+            manner = left.popleft() if left else "now"
+        if manner in ("gone", "lost"):
+            _until_gone(client)
+            delay += self.late
+        if manner == "let":
+            self._event(name).wait()
+        threading.Event().wait(delay)
+        return manner not in ("lost", "refused")
+
+    def undo(self, name: str, key: str, client: socket.socket) -> int | None:
+        """Take back what was done under a key, if it was and still stands. It is met as ``undo …``."""
+        if not self._carries_out(f"undo {name}", 0.0, client):
+            return None
         with self._lock:
             stands = Counter(act.what for act in self.acts if act.key == key)
             what = "undid" if stands["did"] > stands["undid"] else "nothing to undo"
             self.acts.append(Act(what, name, key))
+            return stands["undid"] + 1
 
     def did(self, key: str) -> int:
         """How often a request under a key was carried out."""
@@ -146,10 +151,9 @@ class _Handler(BaseHTTPRequestHandler):
         """A request to act."""
         path, name, key, delay = self._asked()
         if path == "/undo":
-            self.remote.undo(name, key)
-            self._answer(200, None)
-            return
-        number = self.remote.do(name, key, delay, self.connection)
+            number = self.remote.undo(name, key, self.connection)
+        else:
+            number = self.remote.do(name, key, delay, self.connection)
         if number is None:
             self._answer(503, None)
         else:

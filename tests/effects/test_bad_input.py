@@ -1,4 +1,4 @@
-"""Undos that raise or hang, probes that speak too early, results, tools and processes that fail: each a clear outcome."""
+"""Undos that raise or hang, probes that speak too early, results and processes that fail: each a clear outcome."""
 
 import asyncio
 import os
@@ -208,9 +208,7 @@ async def test_a_probe_is_not_believed_before_a_lost_request_can_no_longer_land(
     place = Place("sqlite", tmp_path)
     remote.meet("call", "gone")
     remote.late = SETTLE / 2
-    async with driving(
-        place.url, "caller", goal(effect="irreversible with probe", kind=kind, url=remote.url)
-    ) as child:
+    async with driving(place.url, "caller", goal(effect="irreversible with probe", kind=kind, url=remote.url)) as child:
         await until_true(lambda: remote.arrived["call"] == 1)
         await child.kill()
         async with place.open(caller) as mc:
@@ -289,7 +287,7 @@ async def test_a_probe_that_is_of_no_use_leaves_the_question_to_a_person(broken:
         return await run.step("send", tool)
 
     one = resumable(agent)
-    async with place.open(one, grace=0) as mc:
+    async with place.open(one, grace=0, settings=IMPATIENT) as mc:
         await mc.start(one, session_id="s")
         await until_true(lambda: begun == 1)
     async with place.open(one, settings=IMPATIENT) as mc:
@@ -310,7 +308,7 @@ async def test_a_probe_that_is_of_no_use_leaves_the_question_to_a_person(broken:
 
 
 async def test_an_answer_that_is_no_answer_is_asked_for_again(place: Place) -> None:
-    """"Perhaps" decides nothing."""
+    """ "Perhaps" decides nothing."""
     begun = 0
 
     async def body() -> object:

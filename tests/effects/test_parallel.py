@@ -26,8 +26,9 @@ async def _started(remote: Remote, mc: midcourse.Midcourse, kind: str) -> midcou
 
 def _prepare(remote: Remote) -> None:
     remote.remembers("put")
-    for name, manner in (("look", "gone"), ("put", "gone"), ("send on", "let")):
-        remote.meet(name, manner)
+    remote.meet("look", "gone")
+    remote.meet("put", "gone")
+    remote.meet("send on", "let")
 
 
 async def _in_flight(remote: Remote) -> None:

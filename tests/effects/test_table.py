@@ -144,12 +144,12 @@ TABLE: dict[tuple[str, str], Cell] = {
 EFFECTS = ("read", "idempotent", "reversible", "irreversible")
 
 
-async def _counted(remote: Remote, session: midcourse.SessionHandle[Any]) -> Counted:
+async def _counted(remote: Remote, session: midcourse.SessionHandle[Any], name: str = "call") -> Counted:
     receipt = await session.receipt()
     return Counted(
-        remote.executed("call"),
-        remote.keys("call"),
-        remote.undone("call"),
+        remote.executed(name),
+        remote.keys(name),
+        remote.undone(name),
         await session.status(),
         tuple(line.outcome for line in receipt.lines),
     )
@@ -161,16 +161,20 @@ def _closed(events: list[midcourse.Recorded]) -> str:
 
 def _all_settled(events: list[midcourse.Recorded]) -> bool:
     """Whether nothing was undone before a request that nobody waits for could no longer land."""
-    left = [one.at for one in events if isinstance(one.event, ev.StepAborted | ev.SessionTaken)]
+    left = [
+        one.at
+        for one in events
+        if isinstance(one.event, ev.StepAborted) or (isinstance(one.event, ev.SessionTaken) and one.event.lost)
+    ]
     undos = [one.at for one in events if isinstance(one.event, ev.UndoBegun)]
     return all(at >= max(one for one in left if one <= at) + SETTLE for at in undos)
 
 
-def _prepare(remote: Remote, effect: str, *, dies: bool = False) -> None:
+def _prepare(remote: Remote, effect: str, *, dies: bool = False, name: str = "call") -> None:
     if effect.startswith("idempotent"):
-        remote.remembers("call")
+        remote.remembers(name)
     # What can be aborted lands when nobody waits for it any more: the meanest moment. What cannot be is let finish.
-    remote.meet("call", "let" if effect == "irreversible" and not dies else "gone")
+    remote.meet(name, "let" if effect == "irreversible" and not dies else "gone")
 
 
 async def _paused(session: midcourse.SessionHandle[Any], finish: Callable[[], Awaitable[None]]) -> None:
@@ -272,6 +276,92 @@ async def test_a_call_that_died_with_its_process_is_treated_as_its_cell_says(
         assert await _counted(remote, session) == cell.ended
         assert _all_settled(await history(session))
         assert (await session.receipt()).final
+
+
+LOST: dict[tuple[str, str], Cell] = {
+    # A pause leaves it as it is, unknown; at resume it is dealt with as one whose process died.
+    ("read", "pause"): Cell(
+        Counted(1, 1, 0, "paused", ()),
+        TABLE["read", "died"].ended,
+        "result 2, told: ",
+    ),
+    ("idempotent", "pause"): Cell(
+        Counted(1, 1, 0, "paused", ("unknown",)),
+        TABLE["idempotent", "died"].ended,
+        "result 1, told: ",
+    ),
+    ("reversible", "pause"): Cell(
+        Counted(1, 1, 0, "paused", ("unknown",)),
+        TABLE["reversible", "died"].ended,
+        "result 2, told: ",
+    ),
+    ("irreversible", "pause"): Cell(
+        Counted(1, 1, 0, "paused", ("unknown",)),
+        TABLE["irreversible", "died"].ended,
+        "result 7, told: ",
+    ),
+    # A redirect and a cancel settle it; what nobody can tell of is unknown, and no person is asked.
+    ("read", "redirect"): TABLE["read", "redirect"],
+    ("idempotent", "redirect"): TABLE["idempotent", "redirect"],
+    ("reversible", "redirect"): TABLE["reversible", "redirect"],
+    ("irreversible", "redirect"): Cell(
+        Counted(1, 1, 0, "completed", ("unknown",)),
+        Counted(1, 1, 0, "completed", ("unknown",)),
+        "told: the other one",
+        "interrupted by a redirect; it may have happened",
+    ),
+    ("read", "cancel"): TABLE["read", "cancel"],
+    ("idempotent", "cancel"): TABLE["idempotent", "cancel"],
+    ("reversible", "cancel"): TABLE["reversible", "cancel"],
+    ("irreversible", "cancel"): Cell(
+        Counted(1, 1, 0, "cancelled", ("unknown",)),
+        Counted(1, 1, 0, "cancelled", ("unknown",)),
+        CANCELLED,
+    ),
+}
+"""What a stop makes of a call whose process is gone: it can neither finish nor be aborted."""
+
+
+async def test_a_stop_that_finds_a_call_lost_picks_the_column_by_what_was_decided(
+    tmp_path: Path, remote: Remote
+) -> None:
+    """Twelve sessions, one SIGKILL; then a pause, a redirect or a cancel, before anybody goes on with them."""
+    place = Place("sqlite", tmp_path)
+    names = {cell: "-".join(cell) for cell in LOST}
+    async with driving(place.url) as process, place.open(drive=False) as mc:
+        for (effect, column), name in names.items():
+            _prepare(remote, effect, dies=True, name=name)
+            wanted = goal(effect=effect, kind="async", url=remote.url, name=name)
+            await mc.start(caller, wanted, session_id=f"{effect}-{column}")
+        await until_true(lambda: all(remote.arrived[name] == 1 for name in names.values()))
+        await process.kill()
+        await until_true(lambda: all(remote.executed(name) == 1 for name in names.values()))
+        for (effect, column), name in names.items():
+            session = await mc.get(name)
+            match column:
+                case "pause":
+                    reply = await session.pause(until="stopped")
+                    assert (reply.level, reply.status) == ("stopped", "paused"), name
+                    assert reply.unknown == (() if effect == "read" else ("1/call#1",)), name
+                    assert await _counted(remote, session, name) == LOST[effect, column].stopped, name
+                case "redirect":
+                    await session.redirect("the other one")
+                case _:
+                    await session.cancel()
+    async with place.open(caller) as mc:
+        for (effect, column), name in names.items():
+            cell, session = LOST[effect, column], await mc.get(name)
+            if column == "pause":
+                await session.resume()
+                if effect == "irreversible":
+                    await until_status(session, "waiting")
+                    await session.answer({"happened": True, "result": 7})
+            await until_status(session, "completed", "cancelled")
+            assert await _counted(remote, session, name) == cell.ended, name
+            assert _closed(await history(session)) == cell.truth, name
+            assert _all_settled(await history(session)), name
+            if column != "cancel":
+                assert await session.result() == cell.result, name
 
 
 def test_the_table_has_every_cell() -> None:

@@ -88,7 +88,7 @@ async def test_what_is_not_allowed_after_the_end_says_what_is(place: Place) -> N
         for attempt in (session.pause(), session.resume(), session.answer("x")):
             with pytest.raises(midcourse.Refused) as refused:
                 await attempt
-            assert (refused.value.code, refused.value.allowed) == ("session_ended", ("redirect", "cancel"))
+            assert (refused.value.code, refused.value.allowed) == ("session_ended", ("redirect", "cancel", "undo"))
         await session.redirect("two")
         assert await session.result() == "two"
 

@@ -62,6 +62,7 @@ async def test_the_abort_does_not_wait_for_the_commit_of_the_decision(place: Pla
     """Abort and write go on side by side."""
     entered, torn = asyncio.Event(), asyncio.Event()
 
+    @midcourse.tool(effect="read")
     async def body() -> None:
         entered.set()
         try:

@@ -1,4 +1,4 @@
-"""Promise 4, for read steps: a step whose result is in the journal is never executed again, whatever dies."""
+"""Promise 4: a step whose result is in the journal is never executed again, whatever dies."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -166,6 +166,7 @@ async def test_parallel_steps_are_each_done_once_wherever_the_process_stops(plac
     finished: dict[str, int] = {}
     permits = asyncio.Semaphore(0)
 
+    @midcourse.tool(effect="idempotent", local=True)
     async def body(name: str) -> str:
         await permits.acquire()
         finished[name] = finished.get(name, 0) + 1

@@ -273,6 +273,7 @@ async def test_a_stop_inside_a_steps_body_is_an_ordinary_cancellation_there(plac
     """A body that turns its abort into an error of its own has been stopped, and is done again on resume."""
     entered, runs = asyncio.Event(), 0
 
+    @midcourse.tool(effect="read")
     async def body() -> str:
         nonlocal runs
         runs += 1

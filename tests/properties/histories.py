@@ -13,10 +13,10 @@ from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.codec import Value
 from midcourse.core.decisions import decide, expire
-from midcourse.core.evolution import evolve
-from midcourse.core.ids import AskId, CommandId, Epoch, PauseId, StepId, ask_id
-from midcourse.core.receipt import receipt_lines
-from midcourse.core.session import Session
+from midcourse.core.effects import Effect
+from midcourse.core.evolution import GIVEN_UP, evolve
+from midcourse.core.ids import AskId, CommandId, Epoch, PauseId, StepId, ask_id, call_key
+from midcourse.core.session import OpenCall, Session
 from midcourse.core.steps import StepLog, step_id
 from midcourse.errors import ImpossibleEvent, Refused
 from tests.unit.core.stories import Story
@@ -61,6 +61,9 @@ def values_of(kind: Any) -> st.SearchStrategy[Any]:
         return st.sampled_from(get_args(kind))
     if get_origin(kind) is tuple:
         return st.lists(values_of(get_args(kind)[0]), max_size=3).map(tuple)
+    if get_origin(kind) in (Mapping, dict):
+        key, value = get_args(kind)
+        return st.dictionaries(values_of(key), values_of(value), max_size=3)
     if get_origin(kind) in (types.UnionType, typing.Union):
         return st.one_of(*map(values_of, get_args(kind)))
     return structs(kind)
@@ -97,12 +100,15 @@ redirects: Final = st.builds(
     grace=st.none() | _graces,
     resume=st.booleans(),
 )
-cancels: Final = st.builds(cmd.Cancel, **_who, grace=_graces)
+cancels: Final = st.builds(
+    cmd.Cancel, **_who, grace=_graces, undo=st.none() | st.sampled_from(["none", "in-flight", "all"])
+)
+undos: Final = st.builds(cmd.Undo, **_who)
 answers: Final = st.builds(cmd.Answer, **_who, value=values, ask=st.none() | st.sampled_from(_NAMES).map(AskId))
 halts: Final = st.builds(cmd.Halt, **_who)
 lifts: Final = st.builds(cmd.Lift, **_who)
 any_command: Final[st.SearchStrategy[cmd.AnyCommand]] = st.one_of(
-    pauses, resumes, redirects, cancels, answers, halts, lifts
+    pauses, resumes, redirects, cancels, undos, answers, halts, lifts
 )
 
 # ---- what a driver may do
@@ -124,6 +130,7 @@ def _begin(session: Session, log: StepLog, move: Move) -> Sequence[ev.AnyEvent]:
     step = _steps(session, move)
     record = log.steps.get(step)
     attempt, digest = (record.attempt + 1, record.digest) if record else (1, "d")
+    effect = _EFFECTS[step.partition("/")[2]]
     return [
         ev.StepBegun(
             step=step,
@@ -131,8 +138,61 @@ def _begin(session: Session, log: StepLog, move: Move) -> Sequence[ev.AnyEvent]:
             kind="model" if move.pick % 3 == 2 else "tool",
             attempt=attempt,
             digest=digest,
+            effect=effect,
+            key="" if effect == "read" else call_key(session.id, step, record.undone if record else 0),
+            tool="" if effect == "read" else f"tools:{effect}",
+            settle=0.0 if effect == "read" else 5.0,
+            can_undo=effect == "reversible",
+            can_probe=effect == "irreversible",
         )
     ]
+
+
+_EFFECTS: Final[Mapping[str, Effect]] = {
+    "fetch#0": "read",
+    "fetch#1": "idempotent",
+    "write#0": "reversible",
+    "write#1": "irreversible",
+    "say#0": "read",
+    "say#1": "read",
+}
+
+
+def _undo(session: Session, log: StepLog, move: Move) -> Sequence[ev.AnyEvent]:
+    calls = [call for call in session.calls.values() if call.end and call.can_undo and call.step in log.steps]
+    if not calls:
+        return []
+    call = calls[move.pick % len(calls)]
+    return [
+        ev.UndoBegun(
+            step=call.step,
+            name=call.name,
+            attempt=call.attempt,
+            key=call.key,
+            effect=call.effect,
+            number=call.undos + 1,
+        )
+    ]
+
+
+def _undo_ended(error: str = "", *, lost: bool = False) -> Callable[[Session, StepLog, Move], Sequence[ev.AnyEvent]]:
+    def moves(session: Session, log: StepLog, move: Move) -> Sequence[ev.AnyEvent]:
+        calls = [call for call in session.calls.values() if call.undo == "running" and call.step in log.steps]
+        if not calls:
+            return []
+        call = calls[move.pick % len(calls)]
+        return [
+            ev.UndoEnded(step=call.step, attempt=call.attempt, key=call.key, number=call.undos, error=error, lost=lost)
+        ]
+
+    return moves
+
+
+def _lost(session: Session) -> tuple[StepId, ...]:
+    def is_lost(call: OpenCall) -> bool:
+        return not call.end or call.undo == "running"
+
+    return tuple(call.step for call in session.calls.values() if is_lost(call))
 
 
 def _of_a_call(
@@ -166,7 +226,8 @@ def _close(session: Session, log: StepLog, move: Move) -> Sequence[ev.AnyEvent]:
         return []
     step, record = open_steps[move.pick % len(open_steps)]
     message = len(session.messages) - 1
-    return [ev.StepClosed(step=step, attempt=record.attempt, message=message, truth="may have happened")]
+    attempt = session.calls[step].attempt if step in session.calls else record.attempt
+    return [ev.StepClosed(step=step, attempt=attempt, message=message, truth="may have happened")]
 
 
 def _fail(session: Session, log: StepLog, move: Move) -> Sequence[ev.AnyEvent]:
@@ -201,12 +262,31 @@ DRIVER: Final[Mapping[str, Callable[[Session, StepLog, Move], Sequence[ev.AnyEve
     "wake": lambda session, log, move: [ev.SessionWoken()],
     "expire": lambda session, log, move: expire(session, 1e9),
     "pause": lambda session, log, move: [ev.SessionPaused(unknown=session.lost)],
-    "cancel": lambda session, log, move: [ev.SessionCancelled(receipt=receipt_lines(session.calls.values()))],
+    "cancel": lambda session, log, move: [
+        ev.SessionCancelled(receipt=tuple(session.cancel.receipt.values()) if session.cancel else ())
+    ],
+    "told that it happened": _of_a_call(
+        lambda step, n, _, move: ev.StepFinished(step=step, attempt=n, value=move.value, told_by="probe")
+    ),
+    "told that it did not": _of_a_call(
+        lambda step, n, _, __: ev.StepSettled(step=step, attempt=n, by="ada", happened=False)
+    ),
+    "told nothing": _of_a_call(lambda step, n, _, __: ev.StepSettled(step=step, attempt=n, by="probe")),
+    "give up": _of_a_call(lambda step, n, _, __: ev.StepFailed(step=step, attempt=n, kind=GIVEN_UP, detail="no")),
+    "undo": _undo,
+    "undone": _undo_ended(),
+    "fail to undo": _undo_ended("no"),
+    "lose the undo": _undo_ended("no end", lost=True),
+    "undo all": lambda session, log, move: [ev.UndoFinished()],
+    "hold": lambda session, log, move: [ev.HoldTaken(name=f"lock {move.pick % 2}", release="tools:unlock")],
+    "release": lambda session, log, move: [ev.HoldReleased(name=f"lock {move.pick % 2}")],
+    "see a change": lambda session, log, move: [ev.WorldChanged(changes=(ev.Change("file:a", "1", "2"),))],
+    "fork": lambda session, log, move: [ev.SessionForked(source="sess_1@3")],
     "complete": lambda session, log, move: [ev.SessionCompleted(result=move.value, state=move.value)],
     "fail": _fail,
     "park": lambda session, log, move: [ev.SessionParked()],
     "take": lambda session, log, move: [
-        ev.SessionTaken(epoch=Epoch(session.position), worker="w", lost=session.running),
+        ev.SessionTaken(epoch=Epoch(session.position), worker="w", lost=_lost(session)),
     ],
     "checkpoint": lambda session, log, move: [
         ev.CheckpointTaken(scope=session.next_scope, state=move.value),
@@ -239,6 +319,8 @@ _WISHES: Final[tuple[cmd.AnyCommand, ...]] = (
     cmd.Redirect(**_OPERATOR, text="shorter", grace=0.0, resume=True),
     cmd.Answer(**_OPERATOR, value=_VALUES[1]),
     cmd.Cancel(**_OPERATOR),
+    cmd.Cancel(**_OPERATOR, undo="all"),
+    cmd.Undo(**_OPERATOR),
     cmd.Halt(**_OPERATOR),
     cmd.Lift(**_OPERATOR),
 )

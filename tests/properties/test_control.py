@@ -61,6 +61,8 @@ def taken(session: Session, verb: str, role: cmd.Role) -> cmd.AnyCommand:
             return cmd.Answer(id=name, role=role, ask=session.asks[0].id)
         case "halt":
             return cmd.Halt(id=name, role=role)
+        case "undo":
+            return cmd.Undo(id=name, role=role)
         case _:
             return cmd.Lift(id=name, role=role)
 
@@ -150,6 +152,26 @@ class Control(RuleBasedStateMachine):
     @precondition(lambda self: bool(self.story.session.calls))
     @rule(move=moves("write", "write over", "take"))
     def a_call_writes_or_is_lost(self, move: Move) -> None:
+        self.the_driver_does(move)
+
+    @precondition(lambda self: any(call.end for call in self.story.session.calls.values()))
+    @rule(
+        move=moves(
+            "undo",
+            "undone",
+            "fail to undo",
+            "lose the undo",
+            "told that it happened",
+            "told that it did not",
+            "told nothing",
+            "give up",
+        )
+    )
+    def a_call_is_settled(self, move: Move) -> None:
+        self.the_driver_does(move)
+
+    @rule(move=moves("hold", "release", "see a change", "undo all"))
+    def something_is_held_or_has_changed(self, move: Move) -> None:
         self.the_driver_does(move)
 
     @precondition(is_in(S.RUNNING, S.WAITING, S.PAUSING, S.HALTED))

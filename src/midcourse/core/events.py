@@ -330,7 +330,7 @@ class StepFinished(Event, tag="step.finished@1"):
 
 
 class StepFailed(Event, tag="step.failed@1"):
-    """The step raised; the agent sees that as its outcome."""
+    """The step raised; the agent sees that as its outcome. ``cut``: it did not end by itself, so it must settle."""
 
     step: StepId
     attempt: int
@@ -338,6 +338,7 @@ class StepFailed(Event, tag="step.failed@1"):
     detail: str
     cost: float = 0.0
     tokens: int = 0
+    cut: bool = False
 
 
 class StepAborted(Event, tag="step.aborted@1"):

@@ -236,6 +236,8 @@ class Ledger:
                 if entry is not None:
                     said = entry.detail or event.detail
                     entry.detail = said if entry.call.end else f"it raised {event.kind}"
+                    if event.cut:
+                        entry.call = replace(entry.call, end="aborted", ended_at=at)
                 self._end(event.step, "failed", NOTHING)
             case ev.StepAborted():
                 entry = self._of(event.step)
@@ -251,6 +253,9 @@ class Ledger:
                 for step in lost:
                     entry = self._of(step)
                     if entry is not None and not entry.ended:
+                        entry.call = open_calls.lost(entry.call, at, silent=silent)
+                for entry in self.entries.values():
+                    if entry.call.undo == "running":  # of a call that had ended: its undo must settle, too
                         entry.call = open_calls.lost(entry.call, at, silent=silent)
             case ev.UndoBegun() | ev.UndoEnded():
                 self._undo(event, at)

@@ -56,6 +56,7 @@ class Call:
     in_thread: bool = False
     is_bearing: bool = False
     stopped: bool = False
+    limit: "asyncio.Timeout | None" = None
     timed_out: bool = False
     cut: bool = False
     offset: int = 0

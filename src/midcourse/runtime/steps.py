@@ -32,6 +32,7 @@ from midcourse.runtime.calls import Call, CurrentCall, Ended, enter
 from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.loading import content_of
+from midcourse.runtime.processes import ProcessDied
 from midcourse.runtime.settling import Settling, did_it_happen_id
 from midcourse.runtime.streaming import Streaming
 from midcourse.runtime.surroundings import Surroundings
@@ -308,7 +309,7 @@ class Steps:
         limit = step.tool.timeout
         if limit is None:
             return await self._run(step, call)
-        scope = asyncio.timeout(limit)
+        scope = call.limit = asyncio.timeout(limit)
         try:
             async with scope:
                 return await self._run(step, call)
@@ -331,10 +332,11 @@ class Steps:
         try:
             result = await asyncio.shield(running)
         except asyncio.CancelledError:
-            # Its time is over, which a thread can only be told: the step has not ended before the thread has.
             call.asked_to_end.yes = True
-            await asyncio.wait({running})
-            raise
+            if call.limit is not None and call.limit.expired():
+                # Its time is over, which a thread can only be told: the step has not ended before the thread has.
+                await asyncio.wait({running})
+            raise  # otherwise the program ends, and does not wait for a thread that may never end
         finally:
             call.in_thread = False
         return await result if inspect.isawaitable(result) else result
@@ -365,7 +367,13 @@ class Steps:
             elif ended.error is not None:
                 kind, detail = type(ended.error).__name__, words_of(ended.error)
                 failed = ev.StepFailed(
-                    step=step.id, attempt=attempt, kind=kind, detail=detail, cost=ended.cost, tokens=ended.tokens
+                    step=step.id,
+                    attempt=attempt,
+                    kind=kind,
+                    detail=detail,
+                    cost=ended.cost,
+                    tokens=ended.tokens,
+                    cut=call.timed_out or isinstance(ended.error, ProcessDied),
                 )
                 journal.note(failed)
             else:

@@ -86,7 +86,8 @@ class Undoing:
     async def undo_entry(self, entry: Entry) -> None:
         """Roll back an effect of a call that had ended: up to three times, whatever comes of it."""
         call, tries = entry.call, entry.call.undos
-        wait = 0.0 if entry.ended and call.undo != "lost" else call.settled_at - self._around.clock.now()
+        by_itself = entry.ended and not call.end and call.undo != "lost"
+        wait = 0.0 if by_itself else call.settled_at - self._around.clock.now()
         while tries < UNDO_TRIES and self._journal.session.status is not Status.HALTED:
             await asyncio.sleep(max(0.0, wait))
             tried = await self.undo_once(_with_tries(call, tries), entry.result)
@@ -164,8 +165,8 @@ class Undoing:
 
 
 def pause_before(tries: int) -> float:
-    """Seconds to wait before the next try."""
-    return FIRST_PAUSE * 4**tries
+    """Seconds to wait before the next try; none before giving up."""
+    return FIRST_PAUSE * 4**tries if tries < UNDO_TRIES else 0.0
 
 
 def function_is_plain(function: Callable[..., object]) -> bool:

@@ -65,8 +65,9 @@ class World:
         looks = [self._look(resource, before, at_once) for resource, before in observed.items()]
         changes = [change for change in await asyncio.gather(*looks) if change is not None]
         self._to_check = False
-        if not changes and not self._journal.session.changes:
-            return None
+        standing = self._journal.session.changes
+        if not changes and (not standing or any(_policy(one.policy) in ("ask", "refuse") for one in standing)):
+            return None  # a person was told and let it go on: what they were told is the agent's to know, too
         with self._journal.lock:
             if self._journal.session.status not in (Status.RUNNING, Status.WAITING, Status.QUEUED):
                 self._to_check = True  # stopped meanwhile: looked at again when it goes on

@@ -4,13 +4,15 @@ from collections.abc import Callable, Mapping
 from typing import Final, Self
 
 import msgspec
+from msgspec.structs import replace
 
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.codec import Value
 from midcourse.core.decisions import decide
+from midcourse.core.effects import Effect
 from midcourse.core.fold import Fold, Row, first
-from midcourse.core.ids import AskId, CommandId, PauseId, SessionId, StepId, ask_id
+from midcourse.core.ids import AskId, CommandId, PauseId, Position, SessionId, StepId, ask_id
 from midcourse.core.session import Session, Status
 from midcourse.core.steps import StepLog
 
@@ -31,10 +33,27 @@ def value(json: str) -> Value:
     return Value(raw=msgspec.Raw(json.encode()))
 
 
-def begun(step: StepId = FETCH, attempt: int = 1, kind: ev.StepKind = "tool", digest: str = "d") -> ev.StepBegun:
-    """An attempt at a step."""
+def begun(
+    step: StepId = FETCH,
+    attempt: int = 1,
+    kind: ev.StepKind = "tool",
+    digest: str = "d",
+    *,
+    effect: Effect = "read",
+    key: str | None = None,
+) -> ev.StepBegun:
+    """An attempt at a step. One with an effect is known to the world by its key, the same for every attempt."""
     name = step.partition("/")[2].partition("#")[0]
-    return ev.StepBegun(step=step, name=name, kind=kind, attempt=attempt, digest=digest, arguments='{"url":"x"}')
+    event = ev.StepBegun(step=step, name=name, kind=kind, attempt=attempt, digest=digest, arguments='{"url":"x"}')
+    if effect == "read":
+        return event
+    return replace(
+        event,
+        effect=effect,
+        key=f"key of {name}" if key is None else key,
+        tool=f"tools:{name}",
+        can_undo=effect == "reversible",
+    )
 
 
 def finished(step: StepId = FETCH, attempt: int = 1, json: str = '"ok"', cost: float = 0.0) -> ev.StepFinished:
@@ -68,6 +87,13 @@ class Story:
     def log(self) -> StepLog:
         """Its step log as it stands."""
         return self.fold.log
+
+    @property
+    def records(self) -> list[ev.Recorded]:
+        """Its journal, with positions and times."""
+        return [
+            ev.Recorded(Position(number), float(number), event) for number, event in enumerate(self.events, start=1)
+        ]
 
     def happen(self, *events: ev.AnyEvent) -> Self:
         """Fold ``events`` and journal them."""

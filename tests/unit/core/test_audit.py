@@ -96,7 +96,7 @@ SAID: tuple[tuple[cmd.AnyCommand, Sequence[ev.AnyEvent], str], ...] = (
     (cmd.Resume(id=ID), (ev.SessionResumed(by="ann"),), ""),
     (cmd.Redirect(id=ID, text="in French"), (), "step; in French"),
     (cmd.Redirect(id=ID, text="x", level="goal", grace=0.0, resume=True), (), "goal; grace 0 s; and resume; x"),
-    (cmd.Cancel(id=ID, reason="enough"), (), "grace 2 s; undo in-flight; enough"),
+    (cmd.Cancel(id=ID, reason="enough"), (), "grace 2 s; enough"),
     (cmd.Cancel(id=ID, grace=0.5, undo="all"), (), "grace 0.5 s; undo all"),
     (cmd.Undo(id=ID, reason="wrong folder"), (), "wrong folder"),
     (cmd.Answer(id=ID, ask=ASK_1, value=value('"hunter2"')), (), ASK_1),

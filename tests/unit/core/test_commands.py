@@ -15,7 +15,8 @@ EVERY: tuple[cmd.AnyCommand, ...] = (
     cmd.Pause(id=ID, by="ada", reason="let me read", grace=1.5),
     cmd.Resume(id=ID, pause=PAUSE_1),
     cmd.Redirect(id=ID, text="in French", level="goal", grace=0.0, resume=True),
-    cmd.Cancel(id=ID, grace=0.0, reason="enough"),
+    cmd.Cancel(id=ID, grace=0.0, reason="enough", undo="all"),
+    cmd.Undo(id=ID, reason="the wrong folder"),
     cmd.Answer(id=ID, ask=ASK_1, value=value('{"yes":[1,null]}')),
     cmd.Halt(id=ID, role="operate", reason="fire"),
     cmd.Lift(id=ID, role="operate"),
@@ -35,7 +36,7 @@ def test_a_command_comes_out_of_the_inbox_as_it_was_put(command: cmd.AnyCommand)
 
 def test_a_command_is_called_by_the_word_people_write() -> None:
     assert [cmd.verb(kind) for kind in get_args(cmd.AnyCommand)] == [
-        *("pause", "resume", "redirect", "cancel", "answer", "halt", "lift"),
+        *("pause", "resume", "redirect", "cancel", "undo", "answer", "halt", "lift"),
     ]
 
 
@@ -56,6 +57,7 @@ def test_a_command_that_cannot_be_read_is_damaged_and_says_to_send_it_again(cont
         (cmd.Redirect(id=ID, text="x" * (cmd.TEXT_LIMIT + 1)), "text"),
         (cmd.Pause(id=ID, reason="x" * (cmd.TEXT_LIMIT + 1)), "text"),
         (cmd.Cancel(id=ID, reason="x" * (cmd.TEXT_LIMIT + 1)), "text"),
+        (cmd.Undo(id=ID, reason="x" * (cmd.TEXT_LIMIT + 1)), "text"),
         (cmd.Halt(id=ID, reason="x" * (cmd.TEXT_LIMIT + 1)), "text"),
         (cmd.Pause(id=ID, grace=-1.0), "grace"),
         (cmd.Pause(id=ID, grace=math.nan), "grace"),

@@ -8,6 +8,7 @@ import pytest
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.decisions import TABLE, allowed, decide, expire
+from midcourse.core.effects import UndoChoice
 from midcourse.core.ids import AskId, Epoch, PauseId
 from midcourse.core.session import ENDED, LIVE, Status
 from midcourse.errors import Refused
@@ -56,6 +57,19 @@ waiting    | paused        | already_resumed | running     | cancelling    | run
 cancelling | not_allowed   | not_allowed     | not_allowed | nothing       | not_allowed   | halted        | not_allowed
 halted     | not_allowed   | running         | not_allowed | cancelling    | ask_not_found | nothing       | running
 """
+UNDO_AS_EVERYONE: Final = """
+in         | undo
+queued     | not_allowed
+running    | not_allowed
+pausing    | not_allowed
+paused     | not_allowed
+waiting    | not_allowed
+cancelling | not_allowed
+halted     | not_allowed
+completed  | same
+failed     | same
+cancelled  | same
+"""
 KILL_SWITCH_AS_ANYONE: Final = """
 in         | halt          | lift
 queued     | operator_only | not_allowed
@@ -87,6 +101,7 @@ COMMANDS: Final[Mapping[str, Callable[[cmd.Role], cmd.AnyCommand]]] = {
     "resume": lambda role: cmd.Resume(id=ID, role=role),
     "redirect": lambda role: cmd.Redirect(id=ID, role=role, text="in French"),
     "cancel": lambda role: cmd.Cancel(id=ID, role=role),
+    "undo": lambda role: cmd.Undo(id=ID, role=role),
     "answer": lambda role: cmd.Answer(id=ID, role=role, value=value('"yes"')),
     "halt": lambda role: cmd.Halt(id=ID, role=role),
     "lift": lambda role: cmd.Lift(id=ID, role=role),
@@ -106,6 +121,7 @@ PAUSE: Final = cmd.Pause(id=ID)
 RESUME: Final = cmd.Resume(id=ID)
 REDIRECT: Final = cmd.Redirect(id=ID, text="in French")
 CANCEL: Final = cmd.Cancel(id=ID)
+UNDO: Final = cmd.Undo(id=ID)
 HALT: Final = cmd.Halt(id=ID, role="operate")
 LIFT: Final = cmd.Lift(id=ID, role="operate")
 
@@ -147,21 +163,24 @@ def refusal(story: Story, command: cmd.AnyCommand) -> Refused:
 
 def test_the_tables_here_and_the_table_there_have_a_cell_for_every_command_and_status() -> None:
     everything = {(status, cmd.verb(kind)) for status in Status for kind in get_args(cmd.AnyCommand)}
-    here = [(status, verb) for status, verb, _ in cells(AS_ANYONE) + cells(KILL_SWITCH_AS_ANYONE)]
+    tables = cells(AS_ANYONE) + cells(UNDO_AS_EVERYONE) + cells(KILL_SWITCH_AS_ANYONE)
+    here = [(status, verb) for status, verb, _ in tables]
 
     assert sorted(here) == sorted(everything)
     assert {(status, cmd.verb(kind)) for kind, row in TABLE.items() for status in row} == everything
     assert {(status, verb) for status, verb, _ in cells(AS_OPERATOR)} == {
-        (status, verb) for status, verb in everything if status in LIVE
+        (status, verb) for status, verb in everything if status in LIVE and verb != "undo"
     }
 
 
-@pytest.mark.parametrize(("status", "verb", "expected"), cells(AS_ANYONE) + cells(KILL_SWITCH_AS_ANYONE))
+@pytest.mark.parametrize(
+    ("status", "verb", "expected"), cells(AS_ANYONE) + cells(UNDO_AS_EVERYONE) + cells(KILL_SWITCH_AS_ANYONE)
+)
 def test_a_command_does_what_the_table_says(status: Status, verb: str, expected: str) -> None:
     check_cell(in_status(status), COMMANDS[verb]("steer"), expected)
 
 
-@pytest.mark.parametrize(("status", "verb", "expected"), cells(AS_OPERATOR))
+@pytest.mark.parametrize(("status", "verb", "expected"), cells(AS_OPERATOR) + cells(UNDO_AS_EVERYONE))
 def test_an_operators_command_does_what_the_table_says(status: Status, verb: str, expected: str) -> None:
     check_cell(in_status(status), COMMANDS[verb]("operate"), expected)
 
@@ -233,7 +252,7 @@ def test_a_waiting_session_is_not_called_paused_while_a_call_runs() -> None:
 
 def test_a_pause_that_is_complete_at_once_names_the_calls_that_were_lost() -> None:
     lost = ev.SessionTaken(epoch=Epoch(2), worker="w2", lost=(FETCH,))
-    story = started().happen(begun(), lost, asked(), ev.SessionWaiting())
+    story = started().happen(begun(effect="idempotent"), lost, asked(), ev.SessionWaiting())
 
     assert decide(story.session, PAUSE)[1] == ev.SessionPaused(unknown=(FETCH,))
 
@@ -319,7 +338,7 @@ def test_a_damaged_session_is_not_tried_again(command: cmd.AnyCommand) -> None:
     error = refusal(story, command)
     assert error.code == "session_damaged"
     assert "{position}" in str(error)
-    assert error.allowed == ("cancel",)
+    assert error.allowed == ("cancel", "undo")
 
 
 # ---- redirect
@@ -412,6 +431,38 @@ def test_a_second_cancel_only_makes_it_firmer(second: float, grace: float) -> No
 
     assert story.session.cancel is not None
     assert story.session.cancel.grace == grace
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "undo"),
+    [
+        (None, None, "in-flight"),
+        ("all", None, "all"),
+        ("none", None, "none"),
+        ("none", "in-flight", "in-flight"),
+        ("in-flight", "all", "all"),
+        ("all", "none", "all"),
+    ],
+)
+def test_a_second_cancel_rolls_back_as_much_or_more(
+    first: UndoChoice | None, second: UndoChoice | None, undo: UndoChoice
+) -> None:
+    story = in_status(S.RUNNING).want(cmd.Cancel(id=ID, undo=first)).want(cmd.Cancel(id=ID, undo=second))
+
+    assert story.session.cancel is not None
+    assert story.session.cancel.undo == undo
+
+
+@pytest.mark.parametrize("status", sorted(ENDED))
+def test_an_undo_that_is_under_way_is_not_begun_again(status: Status) -> None:
+    story = in_status(status).want(UNDO)
+
+    assert decide(story.session, UNDO) == ()
+    assert decide(story.happen(ev.UndoFinished(receipt=())).session, UNDO) == (ev.UndoRequested(by="local"),)
+
+
+def test_a_live_session_is_not_undone_but_cancelled_with_undo_all() -> None:
+    assert "cancel it with undo='all'" in str(refusal(in_status(S.RUNNING), UNDO))
 
 
 @pytest.mark.parametrize(("second", "grace"), [(5.0, 2.0), (0.0, 0.0)])

@@ -7,8 +7,9 @@ import pytest
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.codec import NOTHING
+from midcourse.core.effects import Effect
 from midcourse.core.evolution import created, evolve, status_after
-from midcourse.core.ids import Epoch, Position, pause_id
+from midcourse.core.ids import Epoch, Position, StepId, pause_id
 from midcourse.core.session import (
     ALLOWED_IN,
     BACK,
@@ -215,24 +216,50 @@ def test_only_the_attempt_that_is_open_ends_or_writes(end: ev.AnyEvent) -> None:
 
 
 def test_a_lost_call_neither_finishes_nor_writes_and_is_listed_as_lost() -> None:
-    story = started().happen(begun(), LOST)
+    story = started().happen(begun(effect="idempotent"), LOST)
 
     assert story.session.lost == (FETCH,)
     assert story.session.running == ()
-    assert_impossible(story, finished(), "is gone")
-    assert_impossible(story, ev.SegmentWritten(step=FETCH, attempt=1, offset=0, text="x"), "is gone")
+    assert_impossible(story, finished(), "nobody told of it")
+    assert_impossible(story, ev.SegmentWritten(step=FETCH, attempt=1, offset=0, text="x"), "nobody told of it")
+
+
+def test_a_lost_call_that_changes_nothing_is_not_listed_as_lost() -> None:
+    story = started().happen(begun(), LOST)
+
+    assert (story.session.lost, story.session.running) == ((), ())
+    assert_impossible(story, finished(), "nobody told of it")
+
+
+@pytest.mark.parametrize(
+    ("effect", "left"), [("read", ()), ("idempotent", (FETCH,)), ("reversible", (FETCH,)), ("irreversible", (FETCH,))]
+)
+def test_a_call_that_was_aborted_is_open_until_its_fate_is_known_unless_it_changes_nothing(
+    effect: Effect, left: tuple[StepId, ...]
+) -> None:
+    story = started().happen(begun(effect=effect), ev.StepAborted(step=FETCH, attempt=1))
+
+    assert tuple(story.session.calls) == left
+    assert story.session.running == ()
+
+
+def test_a_call_that_asks_before_it_has_done_anything_is_not_open_any_more() -> None:
+    asks = ev.StepAborted(step=FETCH, attempt=1, asked=True)
+
+    assert started().happen(begun(effect="irreversible"), asks).session.calls == {}
 
 
 def test_a_lost_call_is_done_again_as_the_next_attempt() -> None:
-    story = started().happen(begun(), LOST, begun(attempt=2))
+    story = started().happen(begun(effect="idempotent"), LOST, begun(attempt=2, effect="idempotent"))
 
     assert story.session.running == (FETCH,)
-    assert story.session.calls[FETCH].earlier_lost
+    assert story.session.lost == ()
     assert story.happen(finished(attempt=2)).session.calls == {}
 
 
 def test_an_attempt_that_did_not_begin_leaves_the_lost_one_before_it_lost() -> None:
-    story = started().happen(begun(), LOST, begun(attempt=2), ev.StepNotBegun(step=FETCH, attempt=2))
+    again = begun(attempt=2, effect="idempotent")
+    story = started().happen(begun(effect="idempotent"), LOST, again, ev.StepNotBegun(step=FETCH, attempt=2))
 
     assert story.session.lost == (FETCH,)
 
@@ -257,7 +284,7 @@ def test_a_redirect_closes_a_call_whether_it_was_aborted_before_or_not() -> None
 
 
 def test_a_pause_is_over_when_the_calls_that_are_left_are_lost() -> None:
-    story = in_status(S.PAUSING).happen(LOST, ev.SessionPaused(unknown=(FETCH,)))
+    story = started().happen(begun(effect="idempotent")).want(PAUSE).happen(LOST, ev.SessionPaused(unknown=(FETCH,)))
 
     assert story.session.status is S.PAUSED
     assert story.session.lost == (FETCH,)

@@ -115,9 +115,9 @@ class _Workshop:
         self.order, self.arguments = order, arguments
         self.begun: list[str] = []
         self.may_end = {name: asyncio.Event() for name in _NAMES}
+        self.work = midcourse.tool(effect="read")(self._work)
 
-    async def work(self, name: str, argument: int) -> str:
-        """The body of a step."""
+    async def _work(self, name: str, argument: int) -> str:
         self.begun.append(name)
         await self.may_end[name].wait()
         return f"{name}{argument} by call {len(self.begun)}"

@@ -95,6 +95,7 @@ async def test_a_cancelled_and_a_failed_session_begin_a_new_turn_too(place: Plac
     """With a clean slate: no failure, no receipt, no step left over."""
     tool = Tool(holds=True)
 
+    @midcourse.tool(effect="idempotent", settle=0)
     async def body(text: str) -> object:
         if text == "fail":
             raise ValueError(text)
