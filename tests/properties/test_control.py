@@ -38,10 +38,21 @@ CODES: Final = {
     *("already_answered", "already_resumed", "ask_id_required", "ask_not_found", "checkpoint_not_found"),
     *("not_allowed", "operator_only", "session_damaged", "session_ended"),
 }
+ANY_END: Final = {
+    ev.SessionTaken,
+    ev.SessionForked,
+    ev.AskClosed,
+    ev.TurnOpened,
+    ev.UndoRequested,
+    ev.UndoBegun,
+    ev.UndoEnded,
+    ev.UndoFinished,
+    ev.HoldReleased,
+}
 AFTER_THE_END: Final = {
-    S.COMPLETED: {ev.SessionTaken, ev.AskClosed, ev.TurnOpened},
-    S.CANCELLED: {ev.SessionTaken, ev.AskClosed, ev.TurnOpened},
-    S.FAILED: {ev.SessionTaken, ev.AskClosed, ev.TurnOpened, ev.SessionResumed},
+    S.COMPLETED: ANY_END,
+    S.CANCELLED: ANY_END,
+    S.FAILED: {*ANY_END, ev.SessionResumed},
 }
 
 
@@ -240,7 +251,7 @@ class Control(RuleBasedStateMachine):
         session = self.story.session
         kinds = {type(event) for event in events}
         if session.status in ENDED:
-            assert isinstance(command, cmd.Redirect | cmd.Resume | cmd.Cancel)
+            assert isinstance(command, cmd.Redirect | cmd.Resume | cmd.Cancel | cmd.Undo)
         if isinstance(command, cmd.Resume) and command.pause is not None:
             assert session.pause is not None
             assert command.pause == session.pause.id

@@ -125,10 +125,11 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
         """
         match event:
             case ev.StepBegun():
+                approval = None if event.approval is None else self._approval_of(event.step, event.approval)
                 record = self._begin(event)
                 record.attempt, record.redirects = event.attempt, self.redirects
-                if event.approval is not None:
-                    self._approval_of(event.step, event.approval).used = event.key
+                if approval is not None:
+                    approval.used = event.key
             case ev.SegmentWritten():
                 record = self._open(event.step)
                 if event.offset > record.length:
