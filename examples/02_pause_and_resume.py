@@ -11,7 +11,6 @@ Prints:
     then: stopped, paused
     chapters read while paused: 2
     resume: decided, running
-    reading chapter 3
     a second click: Cannot resume session 'sess_reader': … (already_resumed). Allowed now: …
     result: 3 chapters, each read once: [1, 2, 3]
 """
@@ -25,6 +24,7 @@ in_chapter_2 = asyncio.Event()
 may_finish = {2: asyncio.Event(), 3: asyncio.Event()}
 
 
+@midcourse.tool(effect="read")
 async def read(chapter: int) -> str:
     """A tool that takes its time, until it is told that it may finish."""
     print(f"reading chapter {chapter}")

@@ -2,7 +2,8 @@
 
 This program starts itself as a child that runs a session on a SQLite file, kills the child with SIGKILL while its third
 step is in flight, and goes on here. Every step first writes a line into a file that Midcourse knows nothing of, so the
-count at the end comes from outside: finished steps ran once, and the one that was torn ran again.
+count at the end comes from outside: finished steps ran once, and the one that was torn ran again, because it says that
+it may. Had it said nothing, a person would have been asked whether it happened.
 
 Prints:
     process …: in the middle of train
@@ -60,8 +61,9 @@ def clean(rows: list[int]) -> list[int]:
     return sorted(rows)
 
 
+@midcourse.tool(effect="idempotent", local=True)
 async def train(rows: list[int]) -> str:
-    """The long one: in the child it never ends."""
+    """The long one: in the child it never ends. Trained twice it is the same model, and nobody else sees it."""
     note("train")
     if IN_THE_CHILD:
         print(f"process {os.getpid()}: in the middle of train", flush=True)

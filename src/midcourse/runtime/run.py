@@ -228,7 +228,10 @@ class Run:
         hold = self._journal.session.holds.get(name)
         if hold is None:
             raise MisusedRun(f"'{name}' is not held. Hold it first, with run.hold.", code="not_held")
-        await self._let_go_of(hold)
+        try:
+            await self._let_go_of(hold)
+        except MidcourseError as error:  # the owner stops; nothing of this is the agent's to handle
+            raise InterruptRequested from error
         failed = self._journal.session.holds.get(name)
         if failed is not None:
             sentence = f"'{name}' could not be let go: {failed.error}"

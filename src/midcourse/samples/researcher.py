@@ -64,6 +64,7 @@ class Lab:
 lab = Lab()
 
 
+@midcourse.tool(effect="read")
 async def look_up(what: str) -> float:
     """A tool: days the Moon takes for one round."""
     lab.ran(f"look up the {what}")
@@ -71,6 +72,7 @@ async def look_up(what: str) -> float:
     return _DAYS[what]
 
 
+@midcourse.tool(effect="read")
 async def read(topic: str) -> list[str]:
     """A tool that takes its time: somebody presses pause while it runs."""
     lab.ran(f"read about {topic}")
@@ -78,6 +80,7 @@ async def read(topic: str) -> list[str]:
     return list(_NOTES)
 
 
+@midcourse.tool(effect="read")
 def compare(orbit: float, spin: float) -> bool:
     """A plain function: it runs in a thread."""
     lab.ran(COMPARE)
