@@ -16,6 +16,7 @@ SECONDS: Final = 10.0
 SETTLE: Final = 1.5
 
 
+@midcourse.tool(effect="read")
 async def work() -> None:
     """A tool that would take an hour."""
     await asyncio.sleep(3600)

@@ -14,6 +14,7 @@ QUESTION: Final = "kill -9 → first effect, median"
 REPEATS: Final = 7
 
 
+@midcourse.tool(effect="idempotent", local=True)
 async def tool(path: str) -> None:
     """One effect, and 5 ms."""
     effects.do(path)

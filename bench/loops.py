@@ -26,6 +26,7 @@ async def streaming_model() -> AsyncIterator[str]:
         yield f"{token} "
 
 
+@midcourse.tool(effect="idempotent", local=True)
 async def tool(number: int) -> str:
     """A tool that answers at once."""
     return f"{number:>5}{TEXT[5:]}"

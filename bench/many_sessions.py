@@ -15,6 +15,7 @@ TOOL: Final = 0.02
 REPEATS: Final = 3
 
 
+@midcourse.tool(effect="idempotent", local=True)
 async def tool(number: int) -> int:
     """A tool that takes 20 ms."""
     await asyncio.sleep(TOOL)

@@ -20,6 +20,7 @@ moments: list[float] = []
 """When a call that waits for its abort has begun."""
 
 
+@midcourse.tool(effect="idempotent", local=True)
 async def wait_for_abort() -> None:
     """A tool that begins, and goes on until it is aborted."""
     moments.append(time.perf_counter())
@@ -33,6 +34,7 @@ async def speak_and_wait() -> AsyncIterator[str]:
     await asyncio.get_running_loop().create_future()
 
 
+@midcourse.tool(effect="idempotent", local=True)
 async def tool(number: int) -> str:
     """A tool that answers at once."""
     return f"{number:>100}"

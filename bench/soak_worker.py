@@ -41,6 +41,7 @@ class World:
 world = World()
 
 
+@midcourse.tool(effect="idempotent", local=True)
 async def work(session: str, number: int) -> int:
     """A tool that takes a while."""
     world.ran(session)
@@ -48,6 +49,7 @@ async def work(session: str, number: int) -> int:
     return number
 
 
+@midcourse.tool(effect="idempotent", local=True)
 def work_in_thread(session: str, number: int) -> int:
     """A tool that cannot be aborted."""
     world.ran(session)

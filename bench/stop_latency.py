@@ -18,19 +18,21 @@ QUESTION: Final = "stop latency, p99"
 SESSIONS: Final = (1, 100, 1000)
 CLICKS: Final = 300
 CLICKED: Final = "sess_clicked"
+act: Final = midcourse.tool(effect="idempotent", local=True)(effects.go_on)
+work: Final = midcourse.tool(effect="idempotent", local=True)(floors.work)
 
 
 @midcourse.agent
 async def stop_acts(run: midcourse.Run) -> None:
     """One call that does things until it is aborted; its goal is the file they are done to."""
-    await run.step("act", effects.go_on, run.goal)
+    await run.step("act", act, run.goal)
 
 
 @midcourse.agent
 async def stop_works(run: midcourse.Run) -> None:
     """One call after the other."""
     while True:
-        await run.step("work", floors.work)
+        await run.step("work", work)
 
 
 async def start_sessions(mc: midcourse.Midcourse, number: int, path: Path) -> None:

@@ -22,6 +22,7 @@ LIMERICK = "A limerick about a cat who lived in a hat and who sat on a mat and w
 HAIKU = "A haiku, as you wish: quiet paws at dawn."
 
 
+@midcourse.tool(effect="read")
 def collect_facts() -> list[str]:
     """A tool."""
     print("collecting facts")

@@ -22,8 +22,9 @@ FILES = {"downloads": ["setup.tmp", "old.tmp"], "desktop": []}
 deleted: list[str] = []
 
 
+@midcourse.tool(effect="write")
 def delete(folder: str) -> int:
-    """A tool that does nothing before a person has said yes."""
+    """A tool that cannot be undone, and does nothing before a person has said yes."""
     answer = midcourse.current_call().answer
     if answer is None:
         raise midcourse.Interrupt("need_approval", f"Delete {len(FILES[folder])} files in {folder}?")

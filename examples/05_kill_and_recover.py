@@ -49,12 +49,14 @@ def executions() -> dict[str, list[str]]:
     return ran
 
 
+@midcourse.tool(effect="read")
 def load() -> list[int]:
     """A tool."""
     note("load")
     return [3, 1, 2]
 
 
+@midcourse.tool(effect="read")
 def clean(rows: list[int]) -> list[int]:
     """Another."""
     note("clean")
@@ -71,6 +73,7 @@ async def train(rows: list[int]) -> str:
     return f"model of {len(rows)} cleaned rows"
 
 
+@midcourse.tool(effect="read")
 def evaluate(model: str) -> str:
     """The last one."""
     note("evaluate")

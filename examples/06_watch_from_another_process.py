@@ -32,8 +32,9 @@ SESSION = "sess_survey"
 QUESTIONS = 6
 
 
+@midcourse.tool(effect="write")
 def next_answer(number: int) -> str:
-    """A tool that takes as long as somebody takes to answer. It blocks, so it runs in a thread."""
+    """A tool that takes as long as somebody takes to answer. A line that was read is gone, so it is no ``read``."""
     return sys.stdin.readline().strip() or f"no answer to {number}"
 
 

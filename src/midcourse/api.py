@@ -16,6 +16,7 @@ from midcourse.core.events import Recorded
 from midcourse.core.ids import AskId, CommandId, PauseId, Position, SessionId
 from midcourse.core.receipt import Ledger, Receipt
 from midcourse.core.session import Session, Status
+from midcourse.core.steps import WORLD_CHANGED
 from midcourse.errors import AgentUnavailable, InvalidInput, SessionEnded
 from midcourse.ports.bus import Delta
 from midcourse.ports.clock import Clock
@@ -220,6 +221,8 @@ class SessionHandle(Generic[T_co]):
             return decode(await content_of(self._worker.store, session.result))
         if session.failure is not None:
             again = "" if session.failure.code in _FINAL else " Resume it to try again."
+            if session.failure.code == WORLD_CHANGED:
+                again = " Resume it to go on all the same."
             raise SessionEnded(
                 f"Session '{self.id}' failed ({session.failure.code}): {session.failure.message.rstrip('.')}.{again}",
                 code=session.failure.code,

@@ -161,11 +161,13 @@ class Redirected(MidcourseError):
 
     code = "redirected"
 
-    def __init__(self, message: str, *, instruction: str, level: str, partial: str = "") -> None:
+    def __init__(self, message: str, *, instruction: str, level: str, partial: str = "", truth: str = "") -> None:
         super().__init__(message, instruction=instruction, level=level)
         self.instruction = instruction
         self.level = level
         self.partial = partial
+        self.truth = truth
+        """What is known of the call that was closed: undone, no effect, may have happened."""
 
 
 class AskExpired(MidcourseError):

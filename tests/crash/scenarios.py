@@ -24,6 +24,7 @@ from midcourse import (
     StreamEnd,
     agent,
     current_call,
+    tool,
 )
 from midcourse.core import events as ev
 from midcourse.core.commands import AnyCommand, encode_command
@@ -139,21 +140,24 @@ def is_a(kind: type[ev.Event]) -> Callable[[ev.AnyEvent], bool]:
     return lambda event: isinstance(event, kind)
 
 
-# ---- bodies
+# ---- tools. They say that they may be done again; the ledger counts how often they were.
 
 
+@tool(effect="idempotent", local=True)
 async def work(value: str) -> str:
     """Ends at once."""
     world.ran()
     return f"{value} done"
 
 
+@tool(effect="idempotent", local=True)
 def work_in_thread(value: str) -> str:
     """Ends at once, in a thread."""
     world.ran()
     return value.upper()
 
 
+@tool(effect="idempotent", local=True)
 async def big_work(seed: float, size: int) -> str:
     """A result of ``size`` characters: some are large enough for a snapshot, or for a blob."""
     world.ran()
@@ -161,6 +165,7 @@ async def big_work(seed: float, size: int) -> str:
     return "x" * size
 
 
+@tool(effect="idempotent", local=True)
 async def behind(door: str) -> str:
     """Ends once the client has opened the door."""
     world.ran()
@@ -168,6 +173,7 @@ async def behind(door: str) -> str:
     return f"through {door}"
 
 
+@tool(effect="idempotent", local=True)
 async def forever(door: str) -> None:
     """Ends only by being aborted, and not before the client has opened the door."""
     world.ran()
@@ -177,6 +183,7 @@ async def forever(door: str) -> None:
         await world.doors[door].wait()
 
 
+@tool(effect="idempotent", local=True)
 async def break_down() -> str:
     """Fails until the client has mended it."""
     world.ran()
@@ -185,6 +192,7 @@ async def break_down() -> str:
     return "mended"
 
 
+@tool(effect="idempotent", local=True)
 async def needs_approval() -> str:
     """Asks a person from inside."""
     world.ran()

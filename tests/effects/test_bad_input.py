@@ -19,6 +19,7 @@ from tests.effects.child import driving
 from tests.effects.clients import SETTLE, TOOLS, die, live
 from tests.effects.made import made
 from tests.effects.remote import Remote
+from tests.promises.faults import Faulty
 from tests.promises.harness import QUICK, Place, history, resumable, until, until_status, until_true
 
 IMPATIENT = midcourse.Settings(poll=0.05, unreachable_after=30.0, undo_timeout=0.05)
@@ -347,9 +348,11 @@ async def test_a_lost_irreversible_call_of_an_agent_that_is_not_told_of_redirect
 
     one = resumable(agent)
     dying = await place.store()
-    async with place.open(one, store=dying, grace=0) as owner:
+    cut_off = Faulty(dying)
+    async with place.open(one, store=cut_off, grace=0) as owner:
         await owner.start(one, session_id="s")
         await until_true(lambda: remote.arrived["call"] == 1)
+        cut_off.holds = lambda _: True
         dying.abandon()
         async with place.open(drive=False) as mc:
             await (await mc.get("s")).redirect("quicker")
@@ -360,6 +363,7 @@ async def test_a_lost_irreversible_call_of_an_agent_that_is_not_told_of_redirect
             assert ask.reason == "did_it_happen"
             await session.answer({"happened": True, "result": 7})
             assert await session.result() == 7
+        cut_off.let_through()
     assert remote.executed("call") <= 1
 
 

@@ -30,7 +30,7 @@ def test_the_demonstration_pauses_kills_and_recovers(output: str) -> None:
             "“Explain it to a ten-year-old.” is durable after … ms",
             "cut, and kept in the journal: “The Moon turns once about its axis …”",
             "“Walk around a chair …”",
-            "5 steps finished, in 2 processes; …; finished steps that ran again: 0; calls whose end is unknown: 0.",
+            "5 steps finished, in 2 processes; …; finished steps that ran again: 0; calls lost with a process: 0.",
         ],
     )
     pids = [re.search(rf"process {letter} \(pid (\d+)\)", output) for letter in "ABC"]

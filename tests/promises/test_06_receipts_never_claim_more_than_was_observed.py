@@ -17,6 +17,7 @@ from midcourse.core.effects import UndoChoice
 from tests.effects.clients import EFFECTS, SETTLE, TOOLS
 from tests.effects.made import made
 from tests.effects.remote import Manner, Remote, serving
+from tests.promises.faults import Faulty
 from tests.promises.harness import Place, resumable, until_status, until_true
 
 NAMES = ("one", "two", "three", "four")
@@ -123,9 +124,11 @@ async def test_a_lost_irreversible_call_of_a_cancelled_session_is_unknown_and_no
 
     one = resumable(agent)
     dying = await place.store()
-    async with place.open(one, store=dying, grace=0) as owner:
+    cut_off = Faulty(dying)
+    async with place.open(one, store=cut_off, grace=0) as owner:
         await owner.start(one, session_id="s")
         await until_true(lambda: remote.arrived["send"] == 1)
+        cut_off.holds = lambda _: True
         dying.abandon()
         async with place.open(one) as heir:
             session = await heir.get("s")
@@ -134,6 +137,7 @@ async def test_a_lost_irreversible_call_of_a_cancelled_session_is_unknown_and_no
             (line,) = (await session.receipt()).lines
             assert (line.outcome, line.detail) == ("unknown", "its process is gone; it may have happened")
             assert (await session.state()).asks == ()
+        cut_off.let_through()
 
 
 @pytest.mark.parametrize("answer", ["it happened", "it did not happen"])

@@ -10,6 +10,7 @@ import midcourse
 from midcourse.core import events as ev
 from midcourse.core.session import OpenAsk
 from midcourse.runtime.tools import declared_tool, register
+from tests.promises.faults import Faulty
 from tests.promises.harness import QUICK, Place, history, resumable, until_status, until_true
 
 
@@ -284,15 +285,18 @@ async def test_a_killed_owners_session_is_checked_too(place: Place) -> None:
     """Nobody parked it: its heir goes on cold all the same."""
     reader = Reader(Shelf())
     dying = await place.store()
-    async with place.open(reader.agent, store=dying) as mc:
+    cut_off = Faulty(dying)
+    async with place.open(reader.agent, store=cut_off) as mc:
         session = await mc.start(reader.agent, session_id="s")
         await until_status(session, "waiting")
+        cut_off.holds = lambda _: True
         dying.abandon()
         reader.shelf.texts["a"] = "two"
         async with place.open(reader.agent) as heir:
             session = await heir.get("s")
             await session.answer("yes")
             assert await session.result() == [["shelf:a", "one", "two", ""]]
+        cut_off.let_through()
 
 
 async def test_an_observer_that_fails_during_the_call_does_not_fail_the_step(place: Place) -> None:

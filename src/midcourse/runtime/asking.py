@@ -133,8 +133,8 @@ class Asking:
         self._journal.note(opened)
 
 
-def redirected(session: Session, message: int, partial: str) -> Redirected:
+def redirected(session: Session, message: int, partial: str, truth: str = "") -> Redirected:
     """What an agent that wants to be told of a redirect is told."""
     said = session.messages[message]
     sentence = f"A person changed the course ({said.level}): {said.text}"
-    return Redirected(sentence, instruction=said.text, level=said.level, partial=partial)
+    return Redirected(sentence, instruction=said.text, level=said.level, partial=partial, truth=truth)

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, TypeVarTuple, cast
 
+import msgspec
+
 from midcourse.core import events as ev
 from midcourse.core.codec import Blob, canonical, decode, digest_of, encode, inline, preview, value_of
 from midcourse.core.commands import TEXT_LIMIT
@@ -253,8 +255,12 @@ class Run:
 
     @property
     def changes(self) -> tuple[ev.Change, ...]:
-        """What had changed in the world when this session last went on cold, for the agent to know."""
-        return tuple(change for change in self._journal.session.changes if change.policy != "go_on")
+        """What had changed in the world when this session last went on cold. A replay sees what was seen then."""
+        told = tuple(change for change in self._journal.session.changes if change.policy != "go_on")
+        if in_a_step():
+            return told
+        seen = self._draw("changes", lambda: msgspec.to_builtins(told))
+        return msgspec.convert(seen, tuple[ev.Change, ...])
 
     # ---- people
 

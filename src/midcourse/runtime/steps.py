@@ -398,7 +398,7 @@ class Steps:
             case "failed":
                 raise _step_error(step, record.kind, record.detail)
             case _:
-                raise redirected(self._journal.session, record.message, record.text)
+                raise redirected(self._journal.session, record.message, record.text, record.detail)
 
     # ---- redirects
 
@@ -414,7 +414,7 @@ class Steps:
             truth = CUT_BY_REDIRECT if step.kind == "model" else _truth(step, journal.session, call)
             attempt = call.attempt if call else record.attempt
             journal.note(ev.StepClosed(step=step.id, attempt=attempt, message=message, truth=truth))
-        raise redirected(journal.session, message, record.text)
+        raise redirected(journal.session, message, record.text, truth)
 
 
 def _truth(step: Step, session: Session, call: OpenCall | None) -> str:

@@ -96,6 +96,7 @@ class Story:
 
     begun: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
     ended: dict[str, list[tuple[str, float]]] = field(default_factory=dict[str, list[tuple[str, float]]])
+    lost: int = 0
     speeches: dict[int, Speech] = field(default_factory=dict[int, Speech])
     moved: asyncio.Condition = field(default_factory=asyncio.Condition)
 
@@ -124,6 +125,8 @@ class Story:
         match seen.type:
             case "segment.written":
                 self.hear(event.attempt, event.offset, event.text)
+            case "session.taken":
+                self.lost += len(event.lost)
             case "step.begun":
                 self.begun.setdefault(event.name, []).append(seen.at)
             case "step.finished" | "step.cut" | "step.aborted" | "step.failed":
@@ -187,9 +190,8 @@ class Demo:
                 await self._redirect(session, story, screen)
                 answer = str(await session.result())
                 await watching
-                receipt = await session.receipt()
                 await c.process.wait()
-        self._sum_up(story, answer, receipt, {child.pid: child.letter for child in self.children})
+        self._sum_up(story, answer, {child.pid: child.letter for child in self.children})
 
     async def _start(self, letter: str, role: str, *more: str) -> Child:
         child = await Child.start(letter, role, str(self.folder), str(self.pace), *more)
@@ -274,7 +276,7 @@ class Demo:
         took = self._took("redirect: click to first new words seen here", (time.perf_counter() - click) * 1000)
         screen.line(f"the model speaks again after {took}")
 
-    def _sum_up(self, story: Story, answer: str, receipt: midcourse.Receipt, letters: dict[int, str]) -> None:
+    def _sum_up(self, story: Story, answer: str, letters: dict[int, str]) -> None:
         ran: dict[str, list[int]] = {}
         for line in bodies(self.folder).read_text(encoding="utf-8").splitlines():
             pid, _, step = line.split("\t")
@@ -303,7 +305,7 @@ class Demo:
         self.console.print(
             f"{len(rows)} steps finished, in {len({pid for pids in ran.values() for pid in pids})} processes; "
             f"calls cut by the redirect: {torn}; finished steps that ran again: {again}; "
-            f"calls whose end is unknown: {len(receipt.unknown)}.",
+            f"calls lost with a process: {story.lost}.",
             style="bold",
             soft_wrap=True,
             highlight=False,
