@@ -109,7 +109,7 @@ class Soak:
         return code
 
     async def _say(self, session: midcourse.SessionHandle[Any], verb: str, command: str, mark: str) -> midcourse.Reply:
-        chance = random.Random(command)  # noqa: S311 - a double click is the same wish twice
+        chance = random.Random(command)  # a double click is the same wish twice
         grace = chance.choice((None, 0.0, 0.5))
         match verb:
             case "pause":

@@ -122,17 +122,17 @@ class Bounds(NamedTuple):
     row cannot be written. Goes with ``early``."""
 
 
-_EFFECTS = "effects: not yet in the code"
+_TRUTH = "assumed of tools: docs/how-to/declare-tools.md and docs/design.md say so"
 _LEASES = "stores/sqlite locks: a lease that ends exactly when the process does"
 _STORES = ("stores/memory.py", "stores/sqlite.py")
 
 IN_CODE: Final[Mapping[str, tuple[str, ...] | str]] = {
     "gate_last": ("runtime/gate.py", "runtime/steps.py"),
-    "status_counts": ("runtime/driver.py", "core/evolution.py"),
-    "dead_cannot_finish": ("runtime/driver.py", "core/evolution.py"),
-    "settle_after_abort": _EFFECTS,
-    "redo_only_idempotent": _EFFECTS,
-    "new_key_after_undo": _EFFECTS,
+    "status_counts": ("core/effects.py", "runtime/driver.py"),
+    "dead_cannot_finish": ("core/evolution.py", "core/effects.py", "runtime/settling.py"),
+    "settle_after_abort": ("core/open_calls.py", "core/effects.py", "runtime/settling.py"),
+    "redo_only_idempotent": ("core/effects.py", "core/evolution.py"),
+    "new_key_after_undo": ("core/ids.py", "core/steps.py", "runtime/steps.py"),
     "release_when_empty": _STORES,
     "sweep_unowned": ("runtime/worker.py", *_STORES),
     "no_late_renewal": _LEASES,
@@ -140,21 +140,21 @@ IN_CODE: Final[Mapping[str, tuple[str, ...] | str]] = {
     "inbox_order": ("runtime/inbox.py", *_STORES),
     "ids_forever": _STORES,
     "self_stop_drops": _LEASES,
-    "no_before_settle": _EFFECTS,
-    "own_undos_excepted": _EFFECTS,
-    "attempts_apart": ("core/evolution.py",),
+    "no_before_settle": ("core/effects.py", "runtime/settling.py"),
+    "own_undos_excepted": ("core/session.py", "runtime/undoing.py", "runtime/rollback.py"),
+    "attempts_apart": ("core/evolution.py", "core/open_calls.py"),
     "lease_margin": _LEASES,
-    "settle_true": _EFFECTS,
-    "stall_in_settle": _EFFECTS,
+    "settle_true": _TRUTH,
+    "stall_in_settle": _TRUTH,
     "park_when_empty": ("runtime/driver.py", *_STORES),
     "inbox_first": ("runtime/worker.py", "runtime/inbox.py"),
     "halt_remembers": ("core/session.py",),
     "journal_fenced": ("runtime/journal.py", *_STORES),
-    "settle_after_takeover": _EFFECTS,
+    "settle_after_takeover": ("core/open_calls.py", "core/effects.py"),
     "fresh_start": ("runtime/gate.py",),
     "failed_put_drops": ("runtime/control.py", "runtime/driver.py"),
     "resume_names_pause": ("core/decisions.py",),
     "second_pause_counts": "not in the code: by the design a second pause changes nothing; inbox order protects it",
-    "silent_unknown": _EFFECTS,
+    "silent_unknown": ("core/session.py", "core/effects.py", "runtime/tools.py"),
 }
 """Each rule's place, as modules of src/midcourse; or a sentence that says why it has none."""

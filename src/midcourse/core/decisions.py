@@ -45,7 +45,7 @@ def allowed(session: Session, role: cmd.Role = "steer") -> tuple[str, ...]:
         rule = row[session.status]
         if rule in REFUSALS or (rule in FOR_OPERATORS and role != "operate"):
             continue
-        if (kind is cmd.Answer and not session.asks) or (rule in (_retry, _new_turn) and not _can_retry(session)):
+        if (kind is cmd.Answer and not session.asks) or (rule in (_retry, _new_turn) and not _can_go_on(session)):
             continue
         verbs.append(cmd.verb(kind))
     return tuple(verbs)
@@ -156,14 +156,30 @@ def _retry(session: Session, command: cmd.AnyCommand) -> Events:
     if command.pause is not None:
         _check_pause_was(session, command)
         raise refused(session, command, "already_resumed", f"'{command.pause}' does not stand any more, it has failed")
-    if not _can_retry(session):
-        assert session.failure is not None
-        raise refused(session, command, "session_damaged", f"its journal is damaged: {session.failure.message}")
+    _check_can_go_on(session, command)
     return (ev.SessionResumed(by=command.by),)
 
 
-def _can_retry(session: Session) -> bool:
-    return session.failure is None or session.failure.code != "damaged"
+def _can_go_on(session: Session) -> bool:
+    return not _is_damaged(session) and not _is_being_undone(session)
+
+
+def _is_damaged(session: Session) -> bool:
+    return session.failure is not None and session.failure.code == "damaged"
+
+
+def _is_being_undone(session: Session) -> bool:
+    return session.undo is not None and not session.undo.done
+
+
+def _check_can_go_on(session: Session, command: cmd.AnyCommand) -> None:
+    if _is_damaged(session):
+        assert session.failure is not None
+        raise refused(session, command, "session_damaged", f"its journal is damaged: {session.failure.message}")
+    if _is_being_undone(session):  # what it would do now would be rolled back with the rest
+        raise refused(
+            session, command, "not_allowed", f"it has ended, {session.status}, and is being undone; wait for that"
+        )
 
 
 def _redirect(session: Session, command: cmd.AnyCommand) -> Events:
@@ -183,9 +199,7 @@ def _redirect(session: Session, command: cmd.AnyCommand) -> Events:
 
 def _new_turn(session: Session, command: cmd.AnyCommand) -> Events:
     assert isinstance(command, cmd.Redirect)
-    if session.status is Status.FAILED and not _can_retry(session):
-        assert session.failure is not None
-        raise refused(session, command, "session_damaged", f"its journal is damaged: {session.failure.message}")
+    _check_can_go_on(session, command)
     closed = tuple(ev.AskClosed(ask=ask.id, step=ask.step, end="superseded") for ask in session.asks)
     return (*closed, ev.TurnOpened(text=command.text, level=command.level, by=command.by))
 

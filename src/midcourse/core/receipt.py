@@ -182,6 +182,7 @@ class Entry(msgspec.Struct, gc=False):
     result: Value = NOTHING
     detail: str = ""
     arguments: str = ""
+    ended_at: float = 0.0
 
     @property
     def line(self) -> ev.ReceiptLine:
@@ -228,9 +229,9 @@ class Ledger:
             case ev.StepNotBegun():
                 self._take_back(event)
             case ev.StepFinished(value=value):
-                self._end(event.step, "finished", value)
+                self._end(event.step, "finished", value, at)
             case ev.StepFailed(kind=kind) if kind == UNENCODABLE:
-                self._end(event.step, "finished", NOTHING)
+                self._end(event.step, "finished", NOTHING, at)
             case ev.StepFailed():
                 entry = self._of(event.step)
                 if entry is not None:
@@ -238,7 +239,7 @@ class Ledger:
                     entry.detail = said if entry.call.end else f"it raised {event.kind}"
                     if event.cut:
                         entry.call = replace(entry.call, end="aborted", ended_at=at)
-                self._end(event.step, "failed", NOTHING)
+                self._end(event.step, "failed", NOTHING, at)
             case ev.StepAborted():
                 entry = self._of(event.step)
                 if entry is not None:
@@ -311,10 +312,10 @@ class Ledger:
         else:
             self.entries[where].call = call
 
-    def _end(self, step: StepId, how: str, value: Value) -> None:
+    def _end(self, step: StepId, how: str, value: Value, at: float) -> None:
         entry = self._of(step)
         if entry is not None:
-            entry.ended, entry.result = how, value
+            entry.ended, entry.result, entry.ended_at = how, value, at
 
     def _undo(self, event: ev.UndoBegun | ev.UndoEnded, at: float) -> None:
         entry = self.entries.get(line_key(event.step, event.key))
@@ -327,6 +328,19 @@ class Ledger:
     def receipt(self) -> Receipt:
         """The receipt as far as the journal goes."""
         return Receipt((*(entry.line for entry in self.entries.values()), *self.holds.values()), self.is_final)
+
+    def ended_too_late(self, cancel: StandingCancel) -> list[Entry]:
+        """What was in flight when the cancel came and ended by itself after its grace, or raised: newest first.
+
+        A thread cannot be aborted, so that its effect is there although the cancel was to undo it.
+        """
+        late = cancel.since + cancel.grace
+        return [
+            entry
+            for entry in self.to_undo()
+            if line_key(entry.call.step, entry.call.key) in cancel.receipt
+            and (entry.ended == "failed" or (entry.ended == "finished" and entry.ended_at > late))
+        ]
 
     def to_undo(self) -> list[Entry]:
         """What ``undo="all"`` rolls back, newest first."""

@@ -32,6 +32,7 @@ class Approval(NamedTuple):
 
     ask: AskId
     by: str
+    was_used: bool = False
 
 
 class Approving:
@@ -76,7 +77,7 @@ class Approving:
                         words = f": {said}" if isinstance(said, str) and said.lower() not in _PLAIN_NO else ""
                         raise _failed(step, "NotApproved", f"a person refused it{words}")
                     if last.covers == covers:
-                        return Approval(last.ask, last.by)
+                        return Approval(last.ask, last.by, was_used=bool(last.used))
                     changed = f"{why}; what '{last.ask}' approved has changed since"
                     await self._ask(step, len(asked) + 1, covers, changed, voids=Approval(last.ask, last.by))
                 case AskRecord(end=""):

@@ -10,7 +10,7 @@ from midcourse.core import commands as cmd
 from midcourse.core.effects import UndoChoice
 from midcourse.core.ids import Position, SessionId, child_id
 from midcourse.core.receipt import Ledger
-from midcourse.core.session import ENDED, Status
+from midcourse.core.session import ENDED, StandingCancel, Status
 from midcourse.errors import MidcourseError, Refused, SessionNotFound
 from midcourse.runtime.children import parent_name, passed_on_id
 from midcourse.runtime.journal import Journal
@@ -81,6 +81,10 @@ class Rollback:
     async def _roll_back(self, choice: UndoChoice) -> None:
         for step in reversed(tuple(self._journal.session.calls)):
             await self._settling.settle(step, asks=False)
+        cancel = self._journal.session.cancel
+        if choice == "in-flight" and cancel is not None and _has_ended_since(cancel):
+            for entry in (await self._ledger()).ended_too_late(cancel):
+                await self._undoing.undo_entry(entry)
         if choice == "all":
             ledger = await self._ledger()
             for child in reversed(ledger.children):
@@ -122,3 +126,8 @@ class Rollback:
                 if session.status not in ENDED or session.undo is None or session.undo.done:
                     return
                 await watcher.wait(1.0)
+
+
+def _has_ended_since(cancel: StandingCancel) -> bool:
+    """Whether a call that was in flight when the cancel came has ended by itself."""
+    return any(line.outcome in ("kept", "unknown") and line.effect != "hold" for line in cancel.receipt.values())

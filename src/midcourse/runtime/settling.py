@@ -77,7 +77,7 @@ class Settling:
                 if act.do == "close" and asks and call.effect == "irreversible":
                     act = Act("ask")  # the step is wanted again, and nobody can say whether it may be done
                 match act.do:
-                    case "wait" if self._gate.draining:
+                    case "wait" | "probe" if self._gate.draining:
                         return "settled"  # whoever goes on with the session settles it
                     case "wait":
                         await self._wait(act.until)

@@ -206,7 +206,7 @@ class Steps:
                     journal.note(event)
                 gate.begun[step.id] = call
                 return call
-            audit = (self._approving.used(step, approval),) if approval else ()
+            audit = (self._approving.used(step, approval),) if approval and not approval.was_used else ()
             written = journal.append(*starts, blobs=(blob,) if blob else (), audit=audit)
             gate.on_the_way.add(step.id)
         try:

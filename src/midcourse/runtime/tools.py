@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from math import isfinite
+from types import FunctionType
 from typing import Any, Final, Generic, Literal, ParamSpec, TypeVar, cast, get_args, get_type_hints, overload
 
 import msgspec
@@ -338,7 +339,7 @@ def register(made: Tool[..., Any]) -> None:
 def declare_later(origin: str, declared: Mapping[str, Any]) -> None:
     """Keep a declaration for a function whose code is not ours, or not imported yet."""
     _declarations[origin] = declared
-    tool_of.cache_clear()
+    _remembered.cache_clear()
 
 
 def origin_of(function: Callable[..., object]) -> str:
@@ -348,24 +349,39 @@ def origin_of(function: Callable[..., object]) -> str:
     return f"{getattr(inner, '__module__', '')}:{qualified}"
 
 
-@lru_cache(maxsize=4096)
 def tool_of(body: Callable[..., Any]) -> Tool[..., Any]:
     """The tool that ``body`` is: as it declares itself, as a declarations file has it, or undeclared."""
     if isinstance(body, Tool):
         return cast("Tool[..., Any]", body)
+    # Only what stands in a module: to keep a closure, a method or an object would keep all that it holds, runs included.
+    if isinstance(body, FunctionType) and "<" not in body.__qualname__:
+        return _remembered(body)
+    return _made_of(body)
+
+
+def _made_of(body: Callable[..., Any]) -> Tool[..., Any]:
     origin = origin_of(body)
     known = _declarations.get(origin)
     if known is not None:
         made = declared_tool(body, **known)
         register(made)
         return made
+    _say_that_it_is_undeclared(origin)
+    return Tool(function=body, name=origin.rpartition(":")[2], origin=origin, declared=False)
+
+
+_remembered: Final = lru_cache(maxsize=4096)(_made_of)
+
+
+@lru_cache(maxsize=4096)
+def _say_that_it_is_undeclared(origin: str) -> None:
+    """Once for each."""
     log.info(
         "'%s' declares no effect, so it counts as irreversible: a stop waits until it has finished, and after a crash "
         "a person is asked whether it happened. Declare it with @midcourse.tool(effect=…) to have it aborted and "
         "redone (read, idempotent) or undone (write with an undo).",
         origin,
     )
-    return Tool(function=body, name=origin.rpartition(":")[2], origin=origin, declared=False)
 
 
 def find_tool(origin: str) -> Tool[..., Any]:
@@ -377,6 +393,9 @@ def find_tool(origin: str) -> Tool[..., Any]:
     if origin in _registered:
         return _registered[origin]
     try:
+        importlib.import_module(origin.partition(":")[0])
+        if origin in _registered:  # by its module, under a path that is no attribute of it
+            return _registered[origin]
         found = _imported(origin)
     except Exception as error:  # importing runs code that is not ours
         raise ToolUnavailable(

@@ -461,6 +461,19 @@ def test_an_undo_that_is_under_way_is_not_begun_again(status: Status) -> None:
     assert decide(story.happen(ev.UndoFinished(receipt=())).session, UNDO) == (ev.UndoRequested(by="local"),)
 
 
+@pytest.mark.parametrize(
+    ("status", "command"),
+    [(S.FAILED, RESUME), (S.FAILED, REDIRECT), (S.COMPLETED, REDIRECT), (S.CANCELLED, REDIRECT)],
+)
+def test_a_session_goes_on_only_when_its_undo_has_ended(status: Status, command: cmd.AnyCommand) -> None:
+    story = in_status(status).want(UNDO)
+    error = refusal(story, command)
+
+    assert (error.code, error.allowed) == ("not_allowed", ("cancel", "undo"))
+    assert "is being undone" in str(error)
+    assert story.happen(ev.UndoFinished()).want(command).session.status is S.RUNNING
+
+
 def test_a_live_session_is_not_undone_but_cancelled_with_undo_all() -> None:
     assert "cancel it with undo='all'" in str(refusal(in_status(S.RUNNING), UNDO))
 
