@@ -47,6 +47,8 @@ def allowed(session: Session, role: cmd.Role = "steer") -> tuple[str, ...]:
             continue
         if (kind is cmd.Answer and not session.asks) or (rule in (_retry, _new_turn) and not _can_go_on(session)):
             continue
+        if rule is _retry and session.undo is not None:
+            continue
         verbs.append(cmd.verb(kind))
     return tuple(verbs)
 
@@ -157,6 +159,9 @@ def _retry(session: Session, command: cmd.AnyCommand) -> Events:
         _check_pause_was(session, command)
         raise refused(session, command, "already_resumed", f"'{command.pause}' does not stand any more, it has failed")
     _check_can_go_on(session, command)
+    if session.undo is not None:  # its finished steps would be given back as if they still stood
+        why = "what it had done was rolled back; a redirect opens a new turn, which does it anew"
+        raise refused(session, command, "not_allowed", why)
     return (ev.SessionResumed(by=command.by),)
 
 

@@ -22,7 +22,7 @@ from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.steps import Steps
 from midcourse.runtime.streaming import StreamEnd
-from midcourse.runtime.tools import origin_of, tool_of
+from midcourse.runtime.tools import model_of, origin_of, tool_of
 from midcourse.runtime.wanted import OnCut, Step
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class _Nothing:
 
 
 _NO_DEFAULT = _Nothing()
-SPAWN: Final = tool_of(lambda: None)
+SPAWN: Final = model_of(lambda: None)
 """Stands for a tool where a child does the work."""
 INTERRUPT = "interrupt"
 
@@ -157,7 +157,7 @@ class Run:
             kind=kind,
             digest=digest_of(spelled),
             arguments=preview(spelled),
-            tool=tool_of(body),
+            tool=tool_of(body) if kind == "tool" else model_of(body),
             given=arguments,
             on_redirect=on_redirect,
             on_cut=on_cut,

@@ -353,10 +353,15 @@ def tool_of(body: Callable[..., Any]) -> Tool[..., Any]:
     """The tool that ``body`` is: as it declares itself, as a declarations file has it, or undeclared."""
     if isinstance(body, Tool):
         return cast("Tool[..., Any]", body)
-    # Only what stands in a module: to keep a closure, a method or an object would keep all that it holds, runs included.
+    # Only what stands in a module: to keep a closure, a method or an object would keep all that it holds, a run even.
     if isinstance(body, FunctionType) and "<" not in body.__qualname__:
         return _remembered(body)
     return _made_of(body)
+
+
+def model_of(body: Callable[..., Any]) -> Tool[..., Any]:
+    """What streams a model's words, as a tool: it changes nothing, and declares nothing."""
+    return Tool(function=body, name="model", origin="", declared=False, effect="read")
 
 
 def _made_of(body: Callable[..., Any]) -> Tool[..., Any]:
@@ -366,6 +371,12 @@ def _made_of(body: Callable[..., Any]) -> Tool[..., Any]:
         made = declared_tool(body, **known)
         register(made)
         return made
+    if isinstance(body, partial) and isinstance(body.func, Tool):
+        log.warning(
+            "a partial of tool '%s' counts as undeclared: give the tool itself, and its arguments after it: "
+            "run.step(name, tool, argument, …)",
+            cast("Tool[..., Any]", body.func).name,
+        )
     _say_that_it_is_undeclared(origin)
     return Tool(function=body, name=origin.rpartition(":")[2], origin=origin, declared=False)
 
