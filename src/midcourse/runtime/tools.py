@@ -371,11 +371,12 @@ def _made_of(body: Callable[..., Any]) -> Tool[..., Any]:
         made = declared_tool(body, **known)
         register(made)
         return made
-    if isinstance(body, partial) and isinstance(body.func, Tool):
+    inner: object = getattr(body, "func", None)  # of a functools.partial
+    if isinstance(inner, Tool):
         log.warning(
             "a partial of tool '%s' counts as undeclared: give the tool itself, and its arguments after it: "
             "run.step(name, tool, argument, …)",
-            cast("Tool[..., Any]", body.func).name,
+            cast("Tool[..., Any]", inner).name,
         )
     _say_that_it_is_undeclared(origin)
     return Tool(function=body, name=origin.rpartition(":")[2], origin=origin, declared=False)

@@ -463,7 +463,7 @@ def test_an_undo_that_is_under_way_is_not_begun_again(status: Status) -> None:
 
 @pytest.mark.parametrize(
     ("status", "command"),
-    [(S.FAILED, RESUME), (S.FAILED, REDIRECT), (S.COMPLETED, REDIRECT), (S.CANCELLED, REDIRECT)],
+    [(S.FAILED, REDIRECT), (S.COMPLETED, REDIRECT), (S.CANCELLED, REDIRECT)],
 )
 def test_a_session_goes_on_only_when_its_undo_has_ended(status: Status, command: cmd.AnyCommand) -> None:
     story = in_status(status).want(UNDO)
@@ -472,6 +472,15 @@ def test_a_session_goes_on_only_when_its_undo_has_ended(status: Status, command:
     assert (error.code, error.allowed) == ("not_allowed", ("cancel", "undo"))
     assert "is being undone" in str(error)
     assert story.happen(ev.UndoFinished()).want(command).session.status is S.RUNNING
+
+
+def test_a_session_that_was_rolled_back_is_not_tried_again_but_has_a_new_turn() -> None:
+    story = in_status(S.FAILED).want(UNDO)
+    assert "is being undone" in str(refusal(story, RESUME))
+
+    error = refusal(story.happen(ev.UndoFinished()), RESUME)
+    assert (error.code, error.allowed) == ("not_allowed", ("redirect", "cancel", "undo"))
+    assert "was rolled back" in str(error)
 
 
 def test_a_live_session_is_not_undone_but_cancelled_with_undo_all() -> None:
