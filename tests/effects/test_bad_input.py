@@ -142,10 +142,8 @@ async def test_an_async_undo_that_hangs_ran_with_unknown_result(place: Place) ->
         assert begun == 3
 
 
-async def test_an_undo_in_a_thread_that_hangs_ran_with_unknown_result_and_nothing_is_tried_beside_it(
-    place: Place,
-) -> None:
-    """A thread cannot be ended: a second undo beside the first could do anything."""
+async def test_an_undo_in_a_thread_that_hangs_is_still_running_until_it_ends(place: Place) -> None:
+    """A thread cannot be ended: a second undo beside the first could do anything, and `stopped` would be untrue."""
     may_end = threading.Event()
     begun = 0
 
@@ -159,10 +157,14 @@ async def test_an_undo_in_a_thread_that_hangs_ran_with_unknown_result_and_nothin
         async with place.open(hanging.agent, settings=IMPATIENT) as mc:
             session = await mc.start(hanging.agent)
             await hanging.entered.wait()
-            assert (await session.cancel(grace=0, until="stopped")).status == "cancelled"
-            assert _undos(await history(session)) == [(1, "no end after 0.05 s", True)]
-            ((name, outcome, _),) = await _receipt(session)
-            assert (name, outcome) == ("call", "undo ran with unknown result")
+            reply = await session.cancel(grace=0, until="stopped", wait=0.5)
+            assert (reply.level, reply.status) == ("stopping", "cancelling")
+            assert [(call.name, call.doing) for call in reply.running] == [("call", "its undo")]
+            assert await _receipt(session) == [("call", "still running", "its undo")]
+            may_end.set()
+            assert (await session.cancel(until="stopped")).status == "cancelled"
+            assert _undos(await history(session)) == [(1, "", False)]
+            assert await _receipt(session) == [("call", "undone", "")]
             assert begun == 1
     finally:
         may_end.set()

@@ -139,7 +139,7 @@ def _begin(session: Session, log: StepLog, move: Move) -> Sequence[ev.AnyEvent]:
             attempt=attempt,
             digest=digest,
             effect=effect,
-            key="" if effect == "read" else call_key(session.id, step, record.undone if record else 0),
+            key="" if effect == "read" else call_key(session.id, step, record.generation if record else 0),
             tool="" if effect == "read" else f"tools:{effect}",
             settle=0.0 if effect == "read" else 5.0,
             can_undo=effect == "reversible",

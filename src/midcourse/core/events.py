@@ -330,7 +330,10 @@ class StepFinished(Event, tag="step.finished@1"):
 
 
 class StepFailed(Event, tag="step.failed@1"):
-    """The step raised; the agent sees that as its outcome. ``cut``: it did not end by itself, so it must settle."""
+    """The step raised; the agent sees that as its outcome. ``cut``: it did not end by itself, so it must settle.
+
+    ``nothing_done``: it refused what it was given, before it did anything.
+    """
 
     step: StepId
     attempt: int
@@ -339,6 +342,7 @@ class StepFailed(Event, tag="step.failed@1"):
     cost: float = 0.0
     tokens: int = 0
     cut: bool = False
+    nothing_done: bool = False
 
 
 class StepAborted(Event, tag="step.aborted@1"):

@@ -28,9 +28,9 @@ def child_id(parent: SessionId, step: StepId) -> SessionId:
     return SessionId(f"{parent}.{hashlib.blake2b(step.encode(), digest_size=5).hexdigest()}")
 
 
-def call_key(session: SessionId, step: StepId, undone: int) -> str:
-    """What the other side knows a call by: the same for every attempt, until the call was undone."""
-    return hashlib.blake2b(f"{session}/{step}/{undone}".encode(), digest_size=16).hexdigest()
+def call_key(session: SessionId, step: StepId, generation: int) -> str:
+    """What the other side knows a call by: the same for every attempt, until the call was undone or raised."""
+    return hashlib.blake2b(f"{session}/{step}/{generation}".encode(), digest_size=16).hexdigest()
 
 
 def ordinal_of(name: str) -> int | None:

@@ -83,6 +83,11 @@ def finished_line(call: OpenCall) -> ev.ReceiptLine:
     return _line(call, "kept" if call.can_undo else "cannot be undone")
 
 
+def told_words(told_by: str) -> str:
+    """That nobody saw a call finish, and who said that it had happened."""
+    return f"{told_by} said that it happened"
+
+
 def failed_line(call: OpenCall, event: ev.StepFailed) -> ev.ReceiptLine:
     """The line of a call that raised; of one whose undo was given up, what is known of that."""
     if event.kind == UNENCODABLE:  # it returned; only what it returned cannot be written down
@@ -117,8 +122,7 @@ def changed_receipt(before: Session, after: Session, event: ev.AnyEvent) -> Sess
         case ev.StepFinished() | ev.StepFailed():
             call = before.calls[event.step]
             if call.effect != "read":
-                finished = isinstance(event, ev.StepFinished)
-                lines[line_key(call.step, call.key)] = finished_line(call) if finished else failed_line(call, event)
+                _end_line(lines, call, event)
         case ev.StepNotBegun() | ev.StepAborted() | ev.StepSettled() | ev.StepClosed():
             call = before.calls.get(event.step)
             if call is not None:
@@ -148,6 +152,17 @@ def changed_receipt(before: Session, after: Session, event: ev.AnyEvent) -> Sess
             return after
     changed = replace(standing, receipt=lines)
     return replace(after, undo=changed) if isinstance(changed, StandingUndo) else replace(after, cancel=changed)
+
+
+def _end_line(lines: dict[str, ev.ReceiptLine], call: OpenCall, event: ev.StepFinished | ev.StepFailed) -> None:
+    where = line_key(call.step, call.key)
+    if isinstance(event, ev.StepFinished):
+        detail = told_words(event.told_by) if event.told_by else ""
+        lines[where] = replace(finished_line(call), detail=detail)
+    elif event.nothing_done:
+        lines.pop(where, None)
+    else:
+        lines[where] = failed_line(call, event)
 
 
 def _update(lines: dict[str, ev.ReceiptLine], was: OpenCall, call: OpenCall | None) -> None:
@@ -195,7 +210,7 @@ class Entry(msgspec.Struct, gc=False):
             line = line_of(self.call)
             return replace(line, detail=self.detail) if self.detail else line
         if self.ended == "finished":
-            return finished_line(self.call)
+            return replace(finished_line(self.call), detail=self.detail)
         return _line(self.call, "unknown", self.detail)
 
     @property
@@ -229,7 +244,13 @@ class Ledger:
             case ev.StepNotBegun():
                 self._take_back(event)
             case ev.StepFinished(value=value):
+                entry = self._of(event.step)
+                if entry is not None and event.told_by:
+                    entry.detail = told_words(event.told_by)
                 self._end(event.step, "finished", value, at)
+            case ev.StepFailed(nothing_done=True):
+                if self._of(event.step) is not None:
+                    self._becomes(event.step, None)
             case ev.StepFailed(kind=kind) if kind == UNENCODABLE:
                 self._end(event.step, "finished", NOTHING, at)
             case ev.StepFailed():

@@ -67,7 +67,8 @@ class StepRecord(msgspec.Struct, gc=False, omit_defaults=True):
     cost: float = 0.0
     tokens: int = 0
     redirects: int = 0
-    undone: int = 0
+    effect: str = ""
+    generation: int = 0
     pieces: list[str] = msgspec.field(default_factory=list[str])
     length: int = 0
 
@@ -127,7 +128,7 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
             case ev.StepBegun():
                 approval = None if event.approval is None else self._approval_of(event.step, event.approval)
                 record = self._begin(event)
-                record.attempt, record.redirects = event.attempt, self.redirects
+                record.attempt, record.redirects, record.effect = event.attempt, self.redirects, event.effect
                 if approval is not None:
                     approval.used = event.key
             case ev.SegmentWritten():
@@ -144,12 +145,14 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
                 record = self._open(event.step)
                 record.outcome, record.kind, record.detail = "failed", event.kind, event.detail
                 record.cost, record.tokens = record.cost + event.cost, record.tokens + event.tokens
+                # Tried again it is another effect, with a line of its own; only an idempotent one is still the same.
+                record.generation += record.effect in ("reversible", "irreversible")
                 self._spend(event.step)
             case ev.StepClosed():
                 record = self._open(event.step)
                 record.outcome, record.message, record.detail = "closed", event.message, event.truth
             case ev.UndoEnded(error="", lost=False) if event.step in self.steps:
-                self.steps[event.step].undone += 1  # done again, it needs a new key
+                self.steps[event.step].generation += 1  # done again, it needs a new key
             case ev.WorldChanged(changes=changes):
                 for change in changes:  # told once: from here on this is how the world is
                     if not change.why and change.resource in self.observed:

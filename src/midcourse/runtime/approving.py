@@ -4,7 +4,7 @@ An approval covers the tool, its arguments and the versions of what it observes,
 before the call; it covers one call, which keeps it through aborts and retries under the same key.
 """
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from midcourse.core.audit import AuditEntry
 from midcourse.core.codec import canonical, decode, digest_of
@@ -17,6 +17,7 @@ from midcourse.runtime.asking import is_yes, redirected
 from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.surroundings import Surroundings
+from midcourse.runtime.tools import Tool
 from midcourse.runtime.wanted import Step
 from midcourse.runtime.world import observe
 
@@ -48,12 +49,15 @@ class Approving:
         tool, settings = step.tool, self._around.settings
         if step.kind != "tool":
             return ""
+        reasons = [self._place(tool)] if tool.effect != "read" and settings.approve_prod else []
         if settings.approve_paid and tool.cost > 0:
-            return f"costs about {tool.cost:g}"
-        if tool.effect == "read" or not settings.approve_prod:
-            return ""
+            reasons.append(f"costs about {tool.cost:g}")
+        return " and ".join(filter(None, reasons))
+
+    def _place(self, tool: Tool[..., Any]) -> str:
         if not tool.environment:
-            return "names no environment, which counts as prod here" if settings.require_environment else ""
+            required = self._around.settings.require_environment
+            return "names no environment, which counts as prod here" if required else ""
         return "" if tool.environment.lower() in HARMLESS else f"changes something in {tool.environment}"
 
     async def approved(self, step: Step, key: str) -> Approval | None:
@@ -127,7 +131,7 @@ class Approving:
             self._journal.append(opened, audit=audit)
 
 
-_PLAIN_NO: Final = ("refuse", "refused", "no", "n", "false")
+_PLAIN_NO: Final = ("", "refuse", "refused", "no", "n", "false")
 
 
 def _failed(step: Step, kind: str, detail: str) -> StepError:

@@ -16,13 +16,13 @@ from midcourse.runtime.journal import Journal
 from midcourse.runtime.loading import content_of
 
 OnRedirect = Literal["again", "raise"]
-_YES: Final = ("yes", "y", "approve", "approved", "true", True)
+_YES: Final = ("yes", "y", "approve", "approved", "true")
 
 
 def is_yes(answer: Value) -> bool:
     """Whether a person's answer approves of what was asked."""
     said = decode(answer.raw)
-    return (said.strip().lower() if isinstance(said, str) else said) in _YES
+    return said is True or (isinstance(said, str) and said.strip().lower() in _YES)
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

@@ -105,7 +105,7 @@ class Ended:
     """How an attempt ended: stopped, by an error, by an interrupt, or with a result."""
 
     stopped: bool = False
-    error: Exception | None = None
+    error: BaseException | None = None
     interrupt: Interrupt | None = None
     content: bytes | None = None
     streamed: bool = False

@@ -118,7 +118,10 @@ class Driver:
         with self.journal.lock:
             now = self._around.clock.monotonic()
             calls = [call.running(now) for call in self.gate.begun.values()]
-            calls.extend(self._settling.running())
+            undos = self._undoing.running()
+            calls.extend(undos)
+            being_undone = {undo.step for undo in undos}
+            calls.extend(call for call in self._settling.running() if call.step not in being_undone)
             if self._task.is_in_its_own_code:
                 seconds = round(max(0.0, now - self._last_run_call), 3)
                 calls.append(RunningCall(StepId("agent"), "the agent's own code", "agent", 1, seconds))

@@ -21,6 +21,7 @@ from midcourse.errors import (
     Diverged,
     Interrupt,
     InterruptRequested,
+    InvalidInput,
     MidcourseError,
     StepError,
     Unencodable,
@@ -234,7 +235,7 @@ class Steps:
         inherited = session.loose_keys.get(loose_key(step.tool.origin, step.digest))
         if inherited is not None and step.effect == "idempotent":
             return inherited
-        return call_key(session.id, step.id, record.undone if record else 0)
+        return call_key(session.id, step.id, record.generation if record else 0)
 
     def _begun(
         self, step: Step, record: StepRecord | None, approval: Approval | None
@@ -288,10 +289,13 @@ class Steps:
                 ended.content = encode(result, what=f"The result of step '{step.name}'")
                 if step.tool.observes:
                     ended.observed = await observe(step.tool, step.tool.named(step.given))
-        except asyncio.CancelledError:
-            if not call.stopped:
+        except asyncio.CancelledError as error:
+            ended.stopped = call.stopped
+            if not call.stopped and task.cancelling():
                 raise
-            ended.stopped = True
+            ended.error = None if call.stopped else error  # something of its own was cancelled
+        except (SystemExit, KeyboardInterrupt) as error:  # a body that ends itself does not end its program
+            ended.error = error
         except InterruptRequested:
             ended.stopped = True
         except Interrupt as interrupt:
@@ -374,6 +378,7 @@ class Steps:
                     cost=ended.cost,
                     tokens=ended.tokens,
                     cut=call.timed_out or isinstance(ended.error, ProcessDied),
+                    nothing_done=isinstance(ended.error, InvalidInput),
                 )
                 journal.note(failed)
             else:

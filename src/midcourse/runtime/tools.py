@@ -296,23 +296,39 @@ def _check(made: Tool[..., Any]) -> None:
         value = getattr(made, field_name)
         if value is not None and not (isinstance(value, int | float) and isfinite(value) and value >= 0):
             raise _bad(made, field_name, f"{field_name} is {value!r}; it is a number, 0 or more")
+    if made.effect == "read" and (made.undo or made.probe):
+        raise _bad(made, "undo", "a 'read' changes nothing, so it has no undo and no probe")
     for field_name in ("undo", "probe"):
         value = getattr(made, field_name)
         if value is not None and not callable(value):
             raise _bad(made, field_name, f"{field_name} is {value!r}; it is a function")
+        given = ("arguments", "result", "key") if field_name == "undo" else ("arguments", "key")
+        if value is not None and not _takes(value, len(given)):
+            raise _bad(made, field_name, f"{field_name} cannot be called with ({', '.join(given)}), which it is given")
+    if made.timeout == 0:
+        raise _bad(made, "timeout", "timeout is 0; it is a number of seconds above 0, or None for as long as it takes")
     for observer in made.observes:
         if not isinstance(observer, Observer):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's
             raise _bad(made, "observes", f"{observer!r} is no observer: it has 'resource' and an async 'version'")
     if "." in made.origin.partition(":")[2] and next(iter(inspect.signature(made.function).parameters), "") == "self":
         raise _bad(made, "function", "a method cannot be found again without its object; make it a function")
-    if made.effect == "read" and (made.undo or made.probe):
-        raise _bad(made, "undo", "a 'read' changes nothing, so it has no undo and no probe")
     if made.run_in == "process" and made.is_async:
         raise _bad(
             made, "run_in", "an async function runs as a task, which can be aborted; run_in is for a plain 'def'"
         )
     if made.run_in == "process" and "<" in made.origin:
         raise _bad(made, "run_in", "a closure cannot be sent to a process; define it at the top level of a module")
+
+
+def _takes(function: Callable[..., object], count: int) -> bool:
+    """Whether it can be called with so many arguments; True where that cannot be told."""
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:  # a builtin that has no signature
+        return True
+    return True
 
 
 def _bad(made: Tool[..., Any], field_name: str, why: str) -> InvalidInput:

@@ -8,7 +8,7 @@ import asyncio
 import contextvars
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -21,6 +21,7 @@ from midcourse.core.effects import UNDO_TRIES
 from midcourse.core.receipt import Entry
 from midcourse.core.session import Hold, OpenCall, Status
 from midcourse.errors import MidcourseError, words_of
+from midcourse.runtime.calls import RunningCall
 from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.loading import content_of
@@ -35,12 +36,11 @@ FIRST_PAUSE: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """How a piece of user code ended: with a value, an error, or (``lost``) nobody can say. ``lives``: it hangs."""
+    """How a piece of user code ended: with a value, an error, or (``lost``) nobody can say."""
 
     value: object = None
     error: str = ""
     lost: bool = False
-    lives: bool = False
 
 
 class Undoing:
@@ -50,6 +50,11 @@ class Undoing:
         self._journal = journal
         self._gate = gate
         self._around = around
+        self._running: dict[str, RunningCall] = {}
+
+    def running(self) -> Iterable[RunningCall]:
+        """The undos that run now, as a control's answer lists them."""
+        return tuple(self._running.values())
 
     async def undo_once(self, call: OpenCall, result: Value = NOTHING) -> Tried:
         """Try the undo of ``call`` once more: journaled, run, journaled."""
@@ -67,7 +72,12 @@ class Undoing:
             )
             written = self._journal.append(begun)
         await written
-        tried = await self._run_undo(call, result)
+        kind = RunningCall(call.step, call.name, "tool", call.attempt, 0.0, call.effect, "its undo")
+        self._running[call.key] = kind
+        try:
+            tried = await self._run_undo(call, result)
+        finally:
+            del self._running[call.key]
         with self._journal.lock:
             ended = ev.UndoEnded(
                 step=call.step,
@@ -92,7 +102,7 @@ class Undoing:
             await asyncio.sleep(max(0.0, wait))
             tried = await self.undo_once(_with_tries(call, tries), entry.result)
             tries += 1
-            if tried.lives or not (tried.error or tried.lost):
+            if not (tried.error or tried.lost):
                 return
             wait = call.settle if tried.lost else pause_before(tries)
 
@@ -134,7 +144,7 @@ class Undoing:
             with self._journal.lock:
                 written = self._journal.append(ev.HoldReleased(name=hold.name, number=number, error=tried.error))
             await written
-            if not tried.error or tried.lives:
+            if not tried.error:
                 return
             await asyncio.sleep(pause_before(number))
 
@@ -144,19 +154,29 @@ class Undoing:
         return tool, tool.typed(given)
 
     async def _run(self, function: Callable[..., object], *arguments: object, limit: float | None = None) -> Tried:
+        """Run it to its end. One that does not end in time is cancelled; a thread can only be waited for."""
         seconds = self._around.settings.undo_timeout if limit is None else limit
-        task = asyncio.ensure_future(called(function, *arguments, plainly=self._in_thread))
+        task = asyncio.ensure_future(self._guarded(function, arguments))
         done, _ = await asyncio.wait({task}, timeout=seconds)
-        if not done:
-            task.cancel()  # an async one ends here; a thread goes on, and nothing may be tried beside it
-            done, _ = await asyncio.wait({task}, timeout=1.0)
-            return Tried(error=f"no end after {seconds:g} s", lost=True, lives=not done or function_is_plain(function))
-        error = task.exception() if not task.cancelled() else asyncio.CancelledError()
-        if error is None:
-            return Tried(task.result())
-        if isinstance(error, KeyboardInterrupt | SystemExit):
-            raise error
-        return Tried(error=f"{type(error).__name__}: {words_of(error)}")
+        if done:
+            return task.result()
+        if not inspect.iscoroutinefunction(inspect.unwrap(function)):
+            log.warning("%s has not ended after %g s, and its thread cannot be ended", function, seconds)
+            return await task
+        task.cancel()
+        await asyncio.wait({task})
+        return Tried(error=f"no end after {seconds:g} s", lost=True) if task.cancelled() else task.result()
+
+    async def _guarded(self, function: Callable[..., object], arguments: tuple[object, ...]) -> Tried:
+        try:
+            return Tried(await called(function, *arguments, plainly=self._in_thread))
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            return Tried(error="CancelledError: something of its own was cancelled")
+        except BaseException as error:  # noqa: BLE001 - code that ends itself does not end its program
+            return Tried(error=f"{type(error).__name__}: {words_of(error)}")
 
     async def _in_thread(self, function: Callable[..., object], *arguments: object) -> object:
         loop = asyncio.get_running_loop()
@@ -167,11 +187,6 @@ class Undoing:
 def pause_before(tries: int) -> float:
     """Seconds to wait before the next try; none before giving up."""
     return FIRST_PAUSE * 4**tries if tries < UNDO_TRIES else 0.0
-
-
-def function_is_plain(function: Callable[..., object]) -> bool:
-    """Whether it runs in a thread."""
-    return not inspect.iscoroutinefunction(inspect.unwrap(function))
 
 
 def _with_tries(call: OpenCall, tries: int) -> OpenCall:

@@ -66,6 +66,8 @@ class World:
         changes = [change for change in await asyncio.gather(*looks) if change is not None]
         self._to_check = False
         standing = self._journal.session.changes
+        if changes and tuple(changes) == standing:
+            return None  # told before, and still so: what could not be looked at then cannot be now
         if not changes and (not standing or any(_policy(one.policy) in ("ask", "refuse") for one in standing)):
             return None  # a person was told and let it go on: what they were told is the agent's to know, too
         with self._journal.lock:
@@ -128,4 +130,5 @@ def _told(changes: list[ev.Change]) -> str:
         for one in changes[:SHOWN]
     ]
     more = f", and {len(changes) - SHOWN} more" if len(changes) > SHOWN else ""
-    return f"Changed since the session last looked: {'; '.join(words)}{more}."
+    told = f"{'; '.join(words)}{more}".rstrip(".")
+    return f"Changed since the session last looked: {told}."
