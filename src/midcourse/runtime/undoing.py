@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from midcourse.core import events as ev
 from midcourse.core.codec import NOTHING, Value, decode
 from midcourse.core.effects import UNDO_TRIES
+from midcourse.core.ids import StepId
 from midcourse.core.receipt import Entry
 from midcourse.core.session import Hold, OpenCall, Status
 from midcourse.errors import MidcourseError, words_of
@@ -138,9 +139,13 @@ class Undoing:
             await self._gate.until_fresh()
             try:
                 arguments = decode(await content_of(self._around.store, hold.given))
+                step = StepId(f"hold {hold.name}")
+                self._running[step] = RunningCall(step, hold.name, "tool", number, 0.0, "irreversible", "its release")
                 tried = await self._run(find_tool(hold.release).function, *arguments)
             except MidcourseError as error:
                 tried = Tried(error=error.message)
+            finally:
+                self._running.pop(f"hold {hold.name}", None)
             with self._journal.lock:
                 written = self._journal.append(ev.HoldReleased(name=hold.name, number=number, error=tried.error))
             await written
