@@ -22,7 +22,7 @@ from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.steps import Steps
 from midcourse.runtime.streaming import StreamEnd
-from midcourse.runtime.tools import model_of, origin_of, tool_of
+from midcourse.runtime.tools import is_of_the_standard_library, model_of, origin_of, tool_of
 from midcourse.runtime.wanted import OnCut, Step
 
 if TYPE_CHECKING:
@@ -204,6 +204,12 @@ class Run:
         await self._arrive("run.hold")
         check_name(name)
         origin = origin_of(release)
+        if is_of_the_standard_library(origin):
+            raise MisusedRun(
+                f"'{origin}' cannot let go of '{name}': a function of Python itself is not called by a journal. "
+                "Write a function of your own that calls it.",
+                code="release_not_found",
+            )
         if "<" in origin:
             raise MisusedRun(
                 f"What lets go of '{name}' is a closure, which another process could not find. "

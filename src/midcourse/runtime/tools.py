@@ -8,6 +8,7 @@ import importlib
 import inspect
 import logging
 import re
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
@@ -412,6 +413,24 @@ def _say_that_it_is_undeclared(origin: str) -> None:
     )
 
 
+_makers: Final[set[str]] = {
+    "midcourse.tools.database:database",
+    "midcourse.tools.files:files_in",
+    "midcourse.tools.shell:shell_in",
+    "midcourse.tools.web:web",
+}
+
+
+def register_maker(maker: Callable[..., object]) -> None:
+    """Let tools be found again that ``maker(**keywords)`` makes: their origin is ``module:maker({…}).name``."""
+    _makers.add(origin_of(maker))
+
+
+def is_of_the_standard_library(origin: str) -> bool:
+    """Whether an import path leads into Python itself: no journal may have such a function called."""
+    return origin.partition(":")[0].partition(".")[0] in sys.stdlib_module_names
+
+
 def find_tool(origin: str) -> Tool[..., Any]:
     """The tool of that import path, imported if need be.
 
@@ -446,6 +465,8 @@ def _imported(origin: str) -> Any:
     made = _MADE.fullmatch(qualified)
     if made is not None:
         maker, keywords, qualified = made.groups()
+        if f"{module}:{maker}" not in _makers:  # a journal must not be able to call whatever it likes
+            raise LookupError(f"'{module}:{maker}' makes no tools")
         found = getattr(found, maker)(**msgspec.json.decode(keywords, type=dict[str, Any]))
     for name in qualified.split("."):
         found = getattr(found, name)

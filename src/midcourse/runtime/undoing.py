@@ -21,13 +21,13 @@ from midcourse.core.effects import UNDO_TRIES
 from midcourse.core.ids import StepId
 from midcourse.core.receipt import Entry
 from midcourse.core.session import Hold, OpenCall, Status
-from midcourse.errors import MidcourseError, words_of
+from midcourse.errors import MidcourseError, ToolUnavailable, words_of
 from midcourse.runtime.calls import RunningCall
 from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.loading import content_of
 from midcourse.runtime.surroundings import Surroundings
-from midcourse.runtime.tools import Happened, Tool, called, find_tool
+from midcourse.runtime.tools import Happened, Tool, called, find_tool, is_of_the_standard_library
 
 log = logging.getLogger("midcourse")
 
@@ -141,7 +141,7 @@ class Undoing:
                 arguments = decode(await content_of(self._around.store, hold.given))
                 step = StepId(f"hold {hold.name}")
                 self._running[step] = RunningCall(step, hold.name, "tool", number, 0.0, "irreversible", "its release")
-                tried = await self._run(find_tool(hold.release).function, *arguments)
+                tried = await self._run(_release_of(hold), *arguments)
             except MidcourseError as error:
                 tried = Tried(error=error.message)
             finally:
@@ -187,6 +187,12 @@ class Undoing:
         loop = asyncio.get_running_loop()
         run = partial(contextvars.copy_context().run, function, *arguments)
         return await loop.run_in_executor(self._around.threads, run)
+
+
+def _release_of(hold: Hold) -> Callable[..., object]:
+    if is_of_the_standard_library(hold.release):
+        raise ToolUnavailable(f"'{hold.release}' is a function of Python itself, which no journal may call.")
+    return find_tool(hold.release).function
 
 
 def pause_before(tries: int) -> float:

@@ -3,10 +3,13 @@
 import gc
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
 
 import midcourse
 from midcourse.runtime.journal import Journal
-from midcourse.runtime.tools import tool_of
+from midcourse.runtime.tools import find_tool, is_of_the_standard_library, tool_of
 from tests.promises.harness import Place, history, resumable, until_true
 
 
@@ -60,3 +63,12 @@ async def test_any_callable_is_a_tool_whether_it_can_be_hashed_or_not(place: Pla
         assert await session.result() == 3
         (begun,) = [one.event for one in await history(session) if isinstance(one.event, midcourse.events.StepBegun)]
         assert begun.effect == "irreversible"
+
+
+def test_a_journal_cannot_have_just_anything_made_or_called(tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    with pytest.raises(midcourse.ToolUnavailable, match="makes no tools"):
+        find_tool(f'subprocess:Popen({{"args":["touch","{made}"]}}).undo')
+    assert not made.exists()
+    assert is_of_the_standard_library("os:system")
+    assert not is_of_the_standard_library("midcourse.tools.files:files_in")
