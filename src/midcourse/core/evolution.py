@@ -192,10 +192,7 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
                 changes["loose_keys"] = _without(session.loose_keys, loose_key(event.tool, event.digest))
         case ev.StepNotBegun():
             changes["calls"] = _not_begun(session, event.step)
-            # Its key is as loose as before: whoever has it next may be the one that did it.
-            call = session.calls[event.step]
-            if call.inherited:
-                changes["loose_keys"] = {**session.loose_keys, loose_key(call.tool, call.digest): call.key}
+            changes |= _still_loose(session.calls[event.step], session)
         case ev.StepFinished():
             changes["calls"] = _without(session.calls, event.step)
             changes["finished_steps"] = session.finished_steps + 1
@@ -204,6 +201,7 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
             changes["calls"] = _without(session.calls, event.step)
             changes |= _spent(session, event)
         case ev.StepFailed():
+            changes |= _still_loose(session.calls[event.step], session)
             changes["calls"] = _without(session.calls, event.step)
             changes |= _spent(session, event) | _childless(session, event.step)
         case ev.StepClosed():
@@ -212,6 +210,8 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
             changes |= _childless(session, event.step)
         case ev.StepAborted():  # a child that was stopped with its parent goes on with it
             ended = open_calls.aborted(session.calls[event.step], event, at)
+            if event.asked:
+                changes |= _still_loose(session.calls[event.step], session)
             changes["calls"] = _without(session.calls, event.step) if ended is None else _with(session, ended)
         case ev.StepSettled():
             changes["calls"] = _with(session, open_calls.settled(session.calls[event.step], event))
@@ -219,6 +219,9 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
             call = session.calls.get(event.step)
             if call is not None and call.key == event.key:  # else: of a call that had ended before
                 changes["calls"] = _with(session, open_calls.undoing(call, event, at))
+            if isinstance(event, ev.UndoEnded) and not event.error and not event.lost:
+                kept = {name: key for name, key in session.loose_keys.items() if key != event.key}
+                changes["loose_keys"] = kept  # what was undone is done again under a new key
         case ev.UndoRequested():
             changes["undo"] = StandingUndo(event.by, at, event.reason)
         case ev.UndoFinished():
@@ -346,6 +349,13 @@ def loose_key(tool: str, digest: str) -> str:
     return f"{tool} {digest}"
 
 
+def _still_loose(call: OpenCall, session: Session) -> dict[str, object]:
+    """An inherited key is as loose as before: whoever has it next may be the one that did it."""
+    if not call.inherited:
+        return {}
+    return {"loose_keys": {**session.loose_keys, loose_key(call.tool, call.digest): call.key}}
+
+
 def _loosened(session: Session, calls: Iterable[OpenCall]) -> dict[str, object]:
     keys = {loose_key(call.tool, call.digest): call.key for call in calls if call.end and call.effect == "idempotent"}
     return {"loose_keys": {**session.loose_keys, **keys}} if keys else {}
@@ -392,10 +402,18 @@ def _opened(event: ev.AskOpened, at: float) -> OpenAsk:
 
 def _cancelled_by(session: Session, event: ev.CancelRequested, at: float) -> StandingCancel:
     if session.cancel is not None:
-        return replace(session.cancel, by=event.by, since=at, grace=event.grace, reason=event.reason, undo=event.undo)
+        return _firmer(session.cancel, event, at)
     lines = {line_key(call.step, call.key): line_of(call) for call in session.calls.values() if call.effect != "read"}
     lines |= {f"hold {hold.name}": held_line(hold) for hold in session.holds.values()}
     return StandingCancel(event.by, at, event.grace, event.reason, event.undo, lines)
+
+
+def _firmer(standing: StandingCancel, event: ev.CancelRequested, at: float) -> StandingCancel:
+    """A second cancel: what is in flight has no more time than it had."""
+    since, grace = standing.since, standing.grace
+    if event.grace != standing.grace:
+        since, grace = at, min(event.grace, max(0.0, standing.since + standing.grace - at))
+    return replace(standing, by=event.by, since=since, grace=grace, reason=event.reason, undo=event.undo)
 
 
 def _paused_by(session: Session, event: ev.PauseRequested, at: float) -> StandingPause:

@@ -33,7 +33,7 @@ def begun(event: ev.StepBegun, at: float, *, before: OpenCall | None, inherited:
 def aborted(call: OpenCall, event: ev.StepAborted, at: float) -> OpenCall | None:
     """A stop ended its body. None: it did nothing, or says that it has not done it yet."""
     if event.asked or call.effect == "read":
-        return None
+        return call.before  # what the attempt before may have done stays as it was
     return replace(call, end="aborted", ended_at=at)
 
 

@@ -130,6 +130,10 @@ def changed_receipt(before: Session, after: Session, event: ev.AnyEvent) -> Sess
         case ev.SessionTaken():
             for call in after.calls.values():
                 _update(lines, call, call)
+            known = {line_key(call.step, call.key) for call in after.calls.values()}
+            for where, line in lines.items():
+                if line.outcome == "still running" and where not in known:  # an undo of what had ended before
+                    lines[where] = replace(line, outcome="undo ran with unknown result", detail="")
         case ev.UndoBegun() | ev.UndoEnded():
             call = after.calls.get(event.step)
             where = line_key(event.step, event.key)

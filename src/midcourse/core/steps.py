@@ -171,6 +171,9 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
                 self._asked(event.step, event.ask).end = event.end
             case ev.ValueDrawn():
                 self.drawn.setdefault(event.name, []).append(event.value)
+            case ev.SessionForked():
+                for ask in self.asks.values():  # an approval was for the source's call
+                    ask.spent = ask.spent or bool(ask.covers)
             case ev.SessionRedirected():
                 self.redirects += 1
             case ev.PlanChanged():

@@ -82,7 +82,7 @@ def _passed_on(session: Session, child: SessionId) -> cmd.AnyCommand | None:
     if session.status is Status.CANCELLING and session.cancel is not None:
         grace = session.cancel.grace
         undo = session.cancel.undo
-        identity = passed_on_id(child, f"cancel_{session.turn}/{grace}/{undo}")
+        identity = passed_on_id(child, f"cancel_{session.turn}/{grace}/{undo}/{session.halts}")
         return cmd.Cancel(id=identity, by=by, role="operate", reason=session.cancel.reason, grace=grace, undo=undo)
     if session.status is Status.HALTED:
         return cmd.Halt(id=passed_on_id(child, f"halt_{session.halts}"), by=by, role="operate")

@@ -195,6 +195,11 @@ class Control:
         session = await self.session(child)
         by = parent_name(parent)
         command: AnyCommand | None = None
+        if session.status is Status.HALTED and session.halted_by == by and session.pause is not None:
+            lift = cmd.Lift(id=passed_on_id(child, f"lift/{session.halts}"), by=by, role="operate")
+            with contextlib.suppress(Refused):  # somebody else was faster
+                await self.send(child, lift, until="decided", wait=self.worker.settings.unreachable_after)
+            session = await self.session(child)
         if session.pause is not None and session.pause.by == by:
             command = cmd.Resume(id=passed_on_id(child, f"resume/{session.pause.id}"), by=by, pause=session.pause.id)
         elif session.status is Status.HALTED and session.halted_by == by:

@@ -14,7 +14,7 @@ from midcourse.core import events as ev
 from midcourse.core.codec import Blob, decode, value_of
 from midcourse.core.decisions import expire
 from midcourse.core.effects import UndoChoice, may_abort
-from midcourse.core.ids import CommandId, SessionId, StepId
+from midcourse.core.ids import CommandId, Position, SessionId, StepId
 from midcourse.core.session import ENDED, Status
 from midcourse.errors import AgentUnavailable, Diverged, Interrupt, MidcourseError
 from midcourse.runtime.agent_task import AgentTask, Failed, Returned
@@ -153,6 +153,7 @@ class Driver:
             return
         self._expire_asks()
         self._settling.stir()
+        self.gate.freshen()
         self._stop_calls()
         status = self.journal.session.status
         if status in ENDED:
@@ -300,6 +301,8 @@ class Driver:
         """Nothing runs, and the agent stands still: the pause is complete."""
         if not self._children.have_stopped() or self.gate.has_calls or self._task.is_in_its_own_code:
             return
+        if self._rollback.is_running:
+            return
         with self.journal.lock:
             session = self.journal.session
             if session.status is Status.PAUSING:
@@ -334,6 +337,11 @@ class Driver:
         """Whether something is still being rolled back, here or (let go of) by a process that has the tools."""
         if self._rollback.is_done(choice):
             return False
+        if self._rollback.is_running:
+            return True
+        if self.gate.draining and self._rollback.is_needed(choice):  # whoever takes the session next goes on with it
+            self._let_go()
+            return True
         if self._agent is None and self._unavailable is None and self._rollback.is_needed(choice):
             self._let_go()
         else:
@@ -485,12 +493,13 @@ class Driver:
         self._let_go(*woken, *self._closing(), ev.SessionCompleted(result=result, state=state), blobs=blobs)
 
     def _let_go(self, *events: ev.AnyEvent, blobs: tuple[Blob, ...] = ()) -> None:
-        self._leaving = self._around.loop.create_task(self._leave(events, blobs))
+        seen = self.journal.session.position
+        self._leaving = self._around.loop.create_task(self._leave(events, blobs, seen))
 
-    async def _leave(self, events: tuple[ev.AnyEvent, ...], blobs: tuple[Blob, ...]) -> None:
+    async def _leave(self, events: tuple[ev.AnyEvent, ...], blobs: tuple[Blob, ...], seen: Position) -> None:
         left = False
         try:
-            left = await self.journal.let_go(*events, blobs=blobs)
+            left = await self.journal.let_go(*events, blobs=blobs, seen=seen)
             if not left:
                 await self.settle()
         except MidcourseError as error:

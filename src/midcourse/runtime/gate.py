@@ -115,13 +115,19 @@ class Gate:
         loop.call_soon(self._stood)
         return loop.create_future()
 
+    def freshen(self) -> None:
+        """Let those go on who waited for a look at the inbox, whatever the status. On the agent's loop."""
+        if self._stale and self._is_fresh():
+            for waiter in [waiter for waiter in self._stale if not waiter.done()]:
+                waiter.set_result(None)
+
     def look_again(self) -> None:
         """Let those pass who can. On the agent's loop."""
         with self._journal.lock:
             passing = [waiter for waiter in self._waiting if not waiter.done()] if self.is_open else []
-            stale = [waiter for waiter in self._stale if not waiter.done()] if self._is_fresh() else []
-        for waiter in (*passing, *stale):
+        for waiter in passing:
             waiter.set_result(None)
+        self.freshen()
         asks = self._journal.log.asks
         for step, waiter in self._asking.items():
             record = asks.get(step)

@@ -153,6 +153,7 @@ class Minder:
                 stdout=theirs.fileno(),
                 stderr=subprocess.DEVNULL,
                 cwd="/",
+                env={},  # it needs nothing, and ours holds secrets
                 start_new_session=True,
             )
         ours.settimeout(_PATIENCE)

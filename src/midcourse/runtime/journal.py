@@ -171,14 +171,18 @@ class Journal:
         )
         saved.add_done_callback(lambda done: done.cancelled() or done.exception())
 
-    async def let_go(self, *events: AnyEvent, blobs: tuple[Blob, ...] = ()) -> bool:
+    async def let_go(self, *events: AnyEvent, blobs: tuple[Blob, ...] = (), seen: Position | None = None) -> bool:
         """Append ``events`` and release the session in one transaction. False: a command is undecided, decide it first.
+
+        Or something has happened since the position that the caller has ``seen``: there may be another end now.
 
         Unlike an append this folds after the write, because the store may refuse it.
         """
         with self.lock:
             if self.broken:
                 raise self.broken
+            if seen is not None and self.session.position != seen:
+                return False
             if self._rows:
                 self._write(None)
             ahead = Fold(self.session, StepLog(), self._fold.digest)  # the log is not looked at before the write

@@ -5,6 +5,7 @@ Everything it does is journaled as it is done, so that after a crash it goes on 
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 from midcourse.core import commands as cmd
 from midcourse.core.effects import UndoChoice
@@ -18,6 +19,9 @@ from midcourse.runtime.loading import read_events
 from midcourse.runtime.settling import Settling
 from midcourse.runtime.surroundings import Surroundings
 from midcourse.runtime.undoing import Undoing
+
+_HOLDS_BACK: Final = frozenset({Status.HALTED, Status.PAUSING, Status.PAUSED})
+"""Where nothing is rolled back or let go."""
 
 
 class Rollback:
@@ -39,6 +43,7 @@ class Rollback:
         self._moved = moved
         self._done: set[UndoChoice] = set()
         self._task: asyncio.Task[None] | None = None
+        self._was_cut_short = False
 
     @property
     def is_running(self) -> bool:
@@ -68,9 +73,12 @@ class Rollback:
         return False
 
     async def _run(self, work: Awaitable[None], choice: UndoChoice) -> None:
+        halts = self._journal.session.halts
+        self._was_cut_short = False
         try:
             await work
-            if self._journal.session.status is not Status.HALTED:  # cut short: it goes on when the halt is lifted
+            # Cut short by a halt, a pause or a drain, it goes on later, here or elsewhere.
+            if not self._was_cut_short and halts == self._journal.session.halts:
                 self._done.add(choice)
         except MidcourseError as error:  # the journal cannot be written: whoever goes on with it goes on from there
             self._journal.give_up(error)
@@ -78,9 +86,19 @@ class Rollback:
             self._task = None
             self._moved()
 
+    def _must_stop(self) -> bool:
+        """Whether nothing more may be begun now. What is left is left for later."""
+        self._was_cut_short = self._was_cut_short or self._journal.session.status in _HOLDS_BACK
+        return self._was_cut_short
+
     async def _roll_back(self, choice: UndoChoice) -> None:
-        for step in reversed(tuple(self._journal.session.calls)):
+        # What an ended session left open is an effect like any other: nobody can be asked about it any more.
+        open_calls = tuple(self._journal.session.calls) if self._journal.session.status is Status.CANCELLING else ()
+        for step in reversed(open_calls):
             await self._settling.settle(step, asks=False)
+        if self._settling.is_draining and any(True for _ in self._settling.open_calls()):
+            self._was_cut_short = True
+            return
         cancel = self._journal.session.cancel
         if choice == "in-flight" and cancel is not None and _has_ended_since(cancel):
             for entry in (await self._ledger()).ended_too_late(cancel):
@@ -88,17 +106,19 @@ class Rollback:
         if choice == "all":
             ledger = await self._ledger()
             for child in reversed(ledger.children):
-                await self._undo_child(child_id(self._journal.session.id, child))
-            in_flight = {call.key for call in self._journal.session.calls.values()}
+                if not self._must_stop():
+                    await self._undo_child(child_id(self._journal.session.id, child))
+            in_flight = {self._journal.session.calls[step].key for step in open_calls}
             for entry in ledger.to_undo():
-                if entry.call.key not in in_flight:
+                if entry.call.key not in in_flight and not self._must_stop():
                     await self._undoing.undo_entry(entry)
         if choice != "none":
             await self._release()
 
     async def _release(self) -> None:
         for hold in reversed(tuple(self._journal.session.holds.values())):
-            await self._undoing.release(hold)
+            if not self._must_stop():
+                await self._undoing.release(hold)
 
     async def _ledger(self) -> Ledger:
         with self._journal.lock:

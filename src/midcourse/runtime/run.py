@@ -237,7 +237,8 @@ class Run:
         if hold is None:
             raise MisusedRun(f"'{name}' is not held. Hold it first, with run.hold.", code="not_held")
         try:
-            await self._let_go_of(hold)
+            # In a task of its own: a stop that tears the agent does not tear this, nor is it done twice.
+            await asyncio.shield(asyncio.ensure_future(self._let_go_of(hold)))
         except MidcourseError as error:  # the owner stops; nothing of this is the agent's to handle
             raise InterruptRequested from error
         failed = self._journal.session.holds.get(name)

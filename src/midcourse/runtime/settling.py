@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable
 from typing import Final, Literal, cast
 
 from midcourse.core import events as ev
-from midcourse.core.codec import decode, encode, value_of
+from midcourse.core.codec import NOTHING, decode, encode, value_of
 from midcourse.core.effects import DID_IT_HAPPEN, Act, next_act
 from midcourse.core.evolution import GIVEN_UP
 from midcourse.core.ids import StepId, ask_id
 from midcourse.core.session import OpenCall
+from midcourse.errors import Unencodable
 from midcourse.runtime.calls import RunningCall
 from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
@@ -39,6 +40,11 @@ class Settling:
         self._undoing = undoing
         self._moved = moved
         self._stirred = asyncio.Event()
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether this process lets its sessions go, so that nothing is waited for."""
+        return self._gate.draining
 
     def stir(self) -> None:
         """Something was decided: those who wait look again whether they still should."""
@@ -76,6 +82,8 @@ class Settling:
                     act = next_act(self._journal.session, call, self._around.clock.now())
                 if act.do == "close" and asks and call.effect == "irreversible":
                     act = Act("ask")  # the step is wanted again, and nobody can say whether it may be done
+                elif act.do == "close" and asks and call.effect == "reversible" and call.undo != "done":
+                    act = Act("give_up")  # it is wanted again, and may exist
                 match act.do:
                     case "wait" | "probe" if self._gate.draining:
                         return "settled"  # whoever goes on with the session settles it
@@ -126,7 +134,10 @@ class Settling:
                     self._journal.note(ev.StepSettled(step=call.step, attempt=call.attempt, by=by))
 
     def _finish(self, call: OpenCall, result: object, *, told_by: str) -> None:
-        value, blob = value_of(encode(result, what=f"What was told of step '{call.name}'"))
+        try:
+            value, blob = value_of(encode(result, what=f"What was told of step '{call.name}'"))
+        except Unencodable:  # that it happened is what counts
+            value, blob = NOTHING, None
         finished = ev.StepFinished(step=call.step, attempt=call.attempt, value=value, told_by=told_by)
         self._journal.note(finished, *((blob,) if blob else ()))
 
@@ -135,7 +146,7 @@ class Settling:
         identity = did_it_happen_id(call)
         with self._journal.lock:
             known = self._journal.log.asks.get(identity)
-            if known is None:
+            if known is None or known.end not in ("", "answered"):  # superseded by a redirect, it is still open
                 self._journal.note(self._question(call, identity))
                 return False
             if known.end != "answered":

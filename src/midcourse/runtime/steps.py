@@ -276,10 +276,10 @@ class Steps:
         task = asyncio.current_task()
         assert task is not None
         call.task = cast("asyncio.Task[None]", task)
-        answer = decode(await content_of(self._around.store, call.answer)) if call.answer else None
-        enter(CurrentCall(call.step, call.name, call.attempt, call.key, call.prefix, answer, call.asked_to_end))
         ended = Ended()
         try:
+            answer = decode(await content_of(self._around.store, call.answer)) if call.answer else None
+            enter(CurrentCall(call.step, call.name, call.attempt, call.key, call.prefix, answer, call.asked_to_end))
             if step.kind == "model":
                 await self._streaming.read(step.call, call, ended)
             elif step.child is not None:

@@ -135,17 +135,28 @@ class Undoing:
         with self._journal.lock:
             written = self._journal.append()  # what was done under it is durable first, and not done again without it
         await written
+        step = StepId(f"hold {hold.name}")
+        if step in self._gate.settling:
+            return  # it is being let go: by the agent, before it was stopped
+        self._gate.settling[step] = "its release"
+        try:
+            await self._release(hold, step)
+        finally:
+            del self._gate.settling[step]
+
+    async def _release(self, hold: Hold, step: StepId) -> None:
         for number in range(hold.tries + 1, UNDO_TRIES + 1):
             await self._gate.until_fresh()
+            if self._journal.session.status is Status.HALTED:  # it is let go when the halt is lifted
+                return
             try:
                 arguments = decode(await content_of(self._around.store, hold.given))
-                step = StepId(f"hold {hold.name}")
                 self._running[step] = RunningCall(step, hold.name, "tool", number, 0.0, "irreversible", "its release")
                 tried = await self._run(_release_of(hold), *arguments)
             except MidcourseError as error:
                 tried = Tried(error=error.message)
             finally:
-                self._running.pop(f"hold {hold.name}", None)
+                self._running.pop(step, None)
             with self._journal.lock:
                 written = self._journal.append(ev.HoldReleased(name=hold.name, number=number, error=tried.error))
             await written

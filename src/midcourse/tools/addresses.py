@@ -13,8 +13,23 @@ from typing import Final
 from midcourse.errors import InvalidInput, MidcourseError
 
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
-# Translation prefixes of local networks, and tunnels whose other end is not in the address alone.
-_NOT_PUBLIC: Final = (ipaddress.IPv6Network("64:ff9b:1::/48"), ipaddress.IPv6Network("2001::/23"))
+# All that is given out of IPv6 for the public internet.
+_GIVEN_OUT: Final = ipaddress.IPv6Network("2000::/3")
+# Beside what this interpreter knows, which differs between its versions.
+_NOT_PUBLIC: Final = tuple(
+    ipaddress.ip_network(one)
+    for one in (
+        "100.64.0.0/10",  # behind a provider's translation; clouds serve machines their secrets there
+        "168.63.129.16/32",  # Azure's own services, on every machine
+        "192.0.0.0/24",  # protocols; Oracle's cloud serves machines their secrets there
+        *("192.31.196.0/24", "192.52.193.0/24", "192.175.48.0/24"),  # answered by whoever is next
+        "192.88.99.0/24",  # relays of tunnels
+        "198.18.0.0/15",  # measurements
+        "2001::/23",  # protocols, and tunnels whose other end is not in the address alone
+        *("2001:db8::/32", "3fff::/20"),  # examples
+        "2620:4f:8000::/48",  # answered by whoever is next
+    )
+)
 
 
 def refused(url: str, why: str) -> InvalidInput:
@@ -64,14 +79,16 @@ def is_public(address: str) -> bool:
         parsed = ipaddress.ip_address(address)
     except ValueError:  # a scope that this Python does not know: certainly not public
         return False
+    if any(parsed in network for network in _NOT_PUBLIC):
+        return False
     if isinstance(parsed, ipaddress.IPv6Address):
-        if any(parsed in network for network in _NOT_PUBLIC) or parsed.is_site_local:
-            return False
         inner = parsed.ipv4_mapped or parsed.sixtofour
         if inner is None and parsed in _NAT64:
             inner = ipaddress.IPv4Address(int(parsed) & 0xFFFF_FFFF)
         if inner is not None:
             return is_public(str(inner))
+        if parsed not in _GIVEN_OUT:
+            return False
     return parsed.is_global and not (
         parsed.is_multicast
         or parsed.is_private

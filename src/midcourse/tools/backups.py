@@ -8,10 +8,11 @@ import fcntl
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import msgspec
 
@@ -19,8 +20,8 @@ from midcourse.errors import MidcourseError
 from midcourse.runtime.clock import SystemClock
 from midcourse.tools.keys import end_if_asked
 from midcourse.tools.refusals import bad_argument, cannot_undo, changed_meanwhile, telling, too_large
-from midcourse.tools.rooted import Place, opened_file
-from midcourse.tools.states import State, check_unchanged, outline_at
+from midcourse.tools.rooted import FILE, Place, opened_file
+from midcourse.tools.states import State, check_unchanged, hash_of, outline_at
 
 _CHUNK: Final = 1 << 20
 _PRUNED: Final = "pruned"
@@ -52,7 +53,10 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     at: float
     pieces: tuple[Piece, ...] = ()
     moved: Moved | None = None
+    temp: str = ""
+    """The name of half-written files, this change's alone."""
     temps: tuple[tuple[str, ...], ...] = ()
+    """Where there may be some, of the call or of its undo."""
     undoing: bool = False
     """An undo has begun: places may stand between what was and what was left."""
 
@@ -91,8 +95,9 @@ class Backups:
     def open(self) -> None:
         """Make the folder. Nobody else may read it: it holds what was in other files."""
         with telling(str(self.path)):
-            for folder in (self.path, self.path / "contents", self.path / "records"):
+            for folder in self._folders:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._check_private()
 
     def keep(self, place: Place, *, spent: int = 0) -> State:
         """What stands at ``place``, its content kept here. ``spent``: bytes the call has kept before.
@@ -141,6 +146,7 @@ class Backups:
                 f"There are no backups at {self.path}, so this cannot tell what the call changed. "
                 "Undo it on the machine where it was made."
             )
+        self._check_private()
         folder = self._folder(root, key)
         if (folder / _PRUNED).exists():
             raise cannot_undo(
@@ -162,21 +168,23 @@ class Backups:
         with suppress(OSError):
             path.parent.rmdir()
 
-    def content(self, digest: str) -> Path:
-        """The file that holds a content, checked.
+    @contextmanager
+    def content(self, digest: str) -> Generator[BinaryIO]:
+        """The open file that holds a content, checked, at its beginning.
 
         Raises:
             MidcourseError: it is missing or was changed.
         """
         path = self._content(digest)
         try:
-            with path.open("rb") as file:
-                found = hashlib.file_digest(file, "sha256").hexdigest()
+            file = os.fdopen(os.open(path, FILE), "rb")
         except OSError as error:
             raise cannot_undo(f"The backup {path} cannot be read: {error.strerror}. Nothing was touched.") from error
-        if found != digest:
-            raise cannot_undo(f"The backup {path} is damaged: its content is not what its name says.")
-        return path
+        with file:
+            if hash_of(file.fileno()) != digest:
+                raise cannot_undo(f"The backup {path} is damaged: its content is not what its name says.")
+            file.seek(0)
+            yield file
 
     # ---- keeping it small
 
@@ -184,6 +192,7 @@ class Backups:
         """Remove records by age, then the oldest beyond ``at_most`` bytes, then contents that no record needs."""
         if not self.path.is_dir():
             return Pruned(0, 0, 0)
+        self._check_private()
         removed = contents = size = 0
         with telling(str(self.path)), self._locked(fcntl.LOCK_EX):
             kept: list[tuple[float, Path, Record]] = []
@@ -213,6 +222,25 @@ class Backups:
         return Pruned(removed, contents, size)
 
     # ---- inside
+
+    @property
+    def _folders(self) -> tuple[Path, ...]:
+        return self.path, self.path / "contents", self.path / "records"
+
+    def _check_private(self) -> None:
+        """What others may write here an undo would believe, and what they may read was in other files."""
+        for folder in self._folders:
+            try:
+                found = folder.lstat()
+            except FileNotFoundError:
+                continue
+            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+                raise MidcourseError(
+                    f"The backups at {folder} are refused: it must be a folder of this user that nobody else may "
+                    f"use. Run 'chmod 700 {folder}' if it is yours, or give files_in another backups folder.",
+                    code="backups_not_private",
+                    path=str(folder),
+                )
 
     def _folder(self, root: str, key: str) -> Path:
         named = hashlib.sha256(os.fsencode(root) + b"\0" + key.encode("utf-8", "backslashreplace"))
@@ -256,9 +284,12 @@ class Backups:
     @contextmanager
     def _locked(self, how: int) -> Generator[None]:
         """Shared while something is kept, alone while something is pruned."""
-        with (self.path / "lock").open("ab") as file:
-            fcntl.flock(file, how)
+        opened = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(opened, how)
             yield
+        finally:
+            os.close(opened)
 
 
 def prune_backups(older_than: float, *, backups: str | None = None, at_most: int | None = None) -> Pruned:
@@ -268,7 +299,7 @@ def prune_backups(older_than: float, *, backups: str | None = None, at_most: int
     """
     if older_than < 0 or (at_most is not None and at_most < 0):
         raise bad_argument("older_than is in seconds and at_most in bytes; neither is below 0.", "older_than")
-    return Backups(backups or default_backups(), limit=0).prune(older_than, at_most)
+    return Backups(os.path.realpath(backups or default_backups()), limit=0).prune(older_than, at_most)
 
 
 def _spelled(record: Record) -> bytes:

@@ -39,7 +39,17 @@ _LOOKING: Final = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3
 _NEVER: Final = frozenset(
     {sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH, sqlite3.SQLITE_TRANSACTION, sqlite3.SQLITE_SAVEPOINT}
 )
-_OPERATIONS_PER_LOOK: Final = 10_000
+# SQLite looks at the clock between operations only, so each must be short: few between two looks, and small values.
+_OPERATIONS_PER_LOOK: Final = 100
+_LARGEST_VALUE: Final = 1_000_000
+_LIMITS: Final = (
+    (sqlite3.SQLITE_LIMIT_SQL_LENGTH, 100_000),
+    (sqlite3.SQLITE_LIMIT_EXPR_DEPTH, 200),
+    (sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 100),
+)
+# These take as long as the product of what they are given.
+_SLOW: Final = (("instr", 2), ("replace", 3), ("trim", 2), ("ltrim", 2), ("rtrim", 2))
+_LARGEST_PRODUCT: Final = 100_000_000
 
 
 class Rows(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -111,8 +121,8 @@ class Database:
         """Run one SELECT and return its rows. Pass values as parameters: '?' with a list, ':name' with an object."""
         with self._opened("ro") as connection, self._watched(connection, sql):
             connection.set_authorizer(_may_look)
-            cursor = connection.execute(sql, parameters or ())
-            return self._rows_of(cursor)
+            with self._limited(connection):
+                return self._rows_of(connection.execute(sql, parameters or ()))
 
     def _execute(self, sql: str, parameters: Parameters = None) -> Executed:
         """Run one statement that changes the database, in a transaction of its own. Pass values as parameters."""
@@ -140,8 +150,9 @@ class Database:
     def _change(self, connection: sqlite3.Connection, sql: str, parameters: Parameters) -> Executed:
         before = connection.total_changes
         connection.set_authorizer(_may_change)
-        cursor = connection.execute(sql, parameters or ())
-        given = self._rows_of(cursor)
+        with self._limited(connection):
+            cursor = connection.execute(sql, parameters or ())
+            given = self._rows_of(cursor)
         changed = connection.total_changes - before
         last = cursor.lastrowid if changed else None
         return Executed(changed=changed, last_id=last, columns=given.columns, rows=given.rows)
@@ -176,8 +187,18 @@ class Database:
             ) from error
         with closing(opened) as connection:
             connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
-            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, self._limit)
             yield connection
+
+    @contextmanager
+    def _limited(self, connection: sqlite3.Connection) -> Generator[None]:
+        """While a statement of the agent runs; what this module keeps may be larger than what the agent may make."""
+        wanted = (*_LIMITS, (sqlite3.SQLITE_LIMIT_LENGTH, min(self._limit, _LARGEST_VALUE)))
+        before = [(which, connection.setlimit(which, most)) for which, most in wanted]
+        try:
+            yield
+        finally:
+            for which, most in before:
+                connection.setlimit(which, most)
 
     @contextmanager
     def _watched(self, connection: sqlite3.Connection, sql: str) -> Generator[None]:
@@ -196,7 +217,10 @@ class Database:
         connection.set_progress_handler(look, _OPERATIONS_PER_LOOK)
         try:
             end_if_asked()
-            yield
+            with closing(sqlite3.connect(":memory:")) as aside:
+                for name, count in _SLOW:
+                    connection.create_function(name, count, _bounded(name, count, aside, look), deterministic=True)
+                yield
         except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError) as error:
             if is_late:
                 raise took_too_long(f"The statement {_short(sql)}", self._timeout) from error
@@ -221,6 +245,19 @@ _REFUSED: Final = (
 @cache
 def _made(path: str, rows: int, limit: int, timeout: float) -> Database:
     return Database(path, rows=rows, limit=limit, timeout=timeout)
+
+
+def _bounded(name: str, count: int, aside: sqlite3.Connection, look: Callable[[], int]) -> Callable[..., Any]:
+    """SQLite's own function, computed aside: not of values that would keep it busy, and not when the time is over."""
+    sql = f"select {name}({', '.join('?' * count)})"
+
+    def function(*values: Any) -> Any:
+        text, sought = (len(one) if isinstance(one, str | bytes) else 32 for one in values[:2])
+        if look() or text * sought > _LARGEST_PRODUCT:
+            raise OverflowError  # to SQLite: too big
+        return aside.execute(sql, values).fetchone()[0]
+
+    return function
 
 
 def _may_look(action: int, first: str | None, second: str | None, where: str | None, by: str | None) -> int:

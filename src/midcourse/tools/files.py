@@ -21,7 +21,7 @@ from midcourse.tools.changes import Changes, folders_made
 from midcourse.tools.keys import end_if_asked, key_of_this_call
 from midcourse.tools.listing import Listing, listing_of
 from midcourse.tools.observers import file
-from midcourse.tools.placing import made_folder, stage, temp_name
+from midcourse.tools.placing import made_folder, rename_new, stage
 from midcourse.tools.refusals import (
     bad_argument,
     changed_meanwhile,
@@ -166,7 +166,7 @@ class Files:
             over = self._backups.keep(new)
             moved = Moved(old.real, new.real, what, over)
             with (
-                self._changes.recorded("move", key, pieces=folders_made(new), moved=moved, temps=[new]),
+                self._changes.recorded("move", key, pieces=folders_made(new), moved=moved),
                 made_folder(new) as folder,
             ):
                 end_if_asked()
@@ -174,6 +174,8 @@ class Files:
                 check_unchanged(new, in_the_way)
                 if _are_two_names(seen, in_the_way):
                     os.unlink(old.name, dir_fd=old.folder)  # a rename would leave both
+                elif in_the_way is None:
+                    _take_name(new, old.folder, old.name, folder)
                 else:
                     os.rename(old.name, new.name, src_dir_fd=old.folder, dst_dir_fd=folder)
                 os.fsync(folder)
@@ -217,13 +219,15 @@ class Files:
         digest = sha256(content)
         after = State("file", mode=before.mode, content=digest, size=len(content))
         pieces = [*folders_made(place), Piece(place.real, before, after)]
-        temp = temp_name(key)
         like = State("file", mode=before.mode, owner=before.owner)
-        with self._changes.recorded(tool, key, pieces=pieces, temps=[place]), made_folder(place) as folder:
+        with self._changes.recorded(tool, key, pieces=pieces) as temp, made_folder(place) as folder:
             stage(folder, io.BytesIO(content), like, temp=temp)
             end_if_asked()
             check_unchanged(place, seen)
-            os.rename(temp, place.name, src_dir_fd=folder, dst_dir_fd=folder)
+            if seen is None:
+                _take_name(place, folder, temp, folder)
+            else:
+                os.rename(temp, place.name, src_dir_fd=folder, dst_dir_fd=folder)
             os.fsync(folder)
         return FileChange(path=place.given, size=len(content), sha256=digest)
 
@@ -240,7 +244,7 @@ class Files:
 
     def _check_move(self, old: Place, new: Place, *, overwrite: bool) -> tuple[State, State]:
         _check_not_root(old)
-        what, over = state_at(old), outline_at(new)
+        what, over = state_at(old, end_if_asked), outline_at(new)
         if what.kind == "absent":
             raise not_found(old.given)
         if new.real[: len(old.real)] == old.real:
@@ -347,6 +351,14 @@ def _names_in(place: Place) -> list[str]:
 def _are_two_names(one: os.stat_result | None, other: os.stat_result | None) -> bool:
     """Whether two places are names of one file; not one name spelled in two ways, where a system allows that."""
     return one is not None and other is not None and os.path.samestat(one, other) and one.st_nlink > 1
+
+
+def _take_name(place: Place, old_folder: int, old: str, folder: int) -> None:
+    """Rename to a place where nothing was, and nothing that has come since is replaced."""
+    try:
+        rename_new(old_folder, old, folder, place.name)
+    except FileExistsError as error:
+        raise changed_meanwhile(place.given) from error
 
 
 def _delete_one(place: Place, before: State) -> None:

@@ -18,14 +18,18 @@ from midcourse.tools.database import Cell, Database
 from midcourse.tools.database import database as database_at
 from midcourse.tools.refusals import bad_argument, wrong_kind
 from midcourse.tools.requesting import Limits, hosts, request
-from midcourse.tools.rooted import Root
-from midcourse.tools.states import state_at
+from midcourse.tools.rooted import Root, opened_file
+from midcourse.tools.states import hash_of, outline_at
 
+_LARGE: Final = 100_000_000
 _NAMED: Final = re.compile(r":([A-Za-z_]\w*)")
 
 
 def file(parameter: str, *, root: str | os.PathLike[str] | None = None) -> Observer:
-    """The content of the file that ``parameter`` names, by its hash. With ``root``, of one that is below it."""
+    """The content of the file that ``parameter`` names, by its hash. With ``root``, of one that is below it.
+
+    A file above 100 MB is not read: its version is its size, its time of change and its inode.
+    """
     return _File(parameter, None if root is None else os.path.realpath(root))
 
 
@@ -60,19 +64,25 @@ class _File:
         return f"file:{os.path.realpath(os.path.join(self.root or '', _argument(arguments, self.parameter)))}"
 
     async def version(self, arguments: Mapping[str, Any]) -> str | None:
-        return await asyncio.to_thread(self._hash, _argument(arguments, self.parameter))
+        return await asyncio.to_thread(self._version, _argument(arguments, self.parameter))
 
-    def _hash(self, path: str) -> str | None:
+    def _version(self, path: str) -> str | None:
         root, below = self.root, path
         if root is None:
             root, below = os.path.split(os.path.realpath(path))
             if not os.path.isdir(root):
                 return None
         with Root(root).at(below) as place:
-            state = state_at(place)
-        if state.kind == "folder":
-            raise wrong_kind(path, "a folder", "files")
-        return f"sha256:{state.content}" if state.kind == "file" else None
+            kind = outline_at(place).kind
+            if kind == "folder":
+                raise wrong_kind(path, "a folder", "files")
+            if kind != "file":
+                return None
+            with opened_file(place) as opened:
+                found = os.fstat(opened)
+                if found.st_size > _LARGE:
+                    return f"stat:{found.st_size}:{found.st_mtime_ns}:{found.st_ino}"
+                return f"sha256:{hash_of(opened)}"
 
 
 @dataclass(frozen=True, slots=True)

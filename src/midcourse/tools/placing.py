@@ -5,27 +5,65 @@ All of it is done relative to the open folder of a place (see ``rooted``).
 
 import hashlib
 import os
-import shutil
-from collections.abc import Generator
+import stat
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from typing import BinaryIO, Final
 
+from midcourse.tools.refusals import cannot_undo
 from midcourse.tools.rooted import FOLDER, Place
 from midcourse.tools.states import State
 
+_CHUNK: Final = 1 << 20
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def temp_name(key: str) -> str:
-    """The name of a call's half-written file, the same for its undo."""
-    return f".midcourse-{hashlib.sha256(key.encode('utf-8', 'backslashreplace')).hexdigest()[:16]}.tmp"
+def temp_name(chance: str) -> str:
+    """The name of a change's half-written file. ``chance`` is its own: two changes under one key have two names."""
+    return f".midcourse-{hashlib.sha256(chance.encode('utf-8', 'backslashreplace')).hexdigest()[:16]}.tmp"
 
 
-def put_file(folder: int, name: str, content: BinaryIO, like: State, *, temp: str) -> None:
-    """Have a file of that name with that content; mode, owner and time as ``like`` has them, where it has any."""
-    stage(folder, content, like, temp=temp)
-    os.rename(temp, name, src_dir_fd=folder, dst_dir_fd=folder)
+def put_file(
+    folder: int, name: str, content: BinaryIO, like: State, *, temp: str, is_new: bool, check: Callable[[], None]
+) -> None:
+    """Have a file of that name with that content; mode, owner and time as ``like`` has them, where it has any.
+
+    ``check`` is the last look before the name is taken. If it ``is_new``, nobody else's is ever replaced.
+    """
+    try:
+        stage(folder, content, like, temp=temp)
+        check()
+        if is_new:
+            rename_new(folder, temp, folder, name)
+        else:
+            os.rename(temp, name, src_dir_fd=folder, dst_dir_fd=folder)
+    finally:
+        remove(folder, temp)
     os.fsync(folder)
+
+
+def rename_new(old_folder: int, old: str, folder: int, name: str) -> None:
+    """Rename to a name that nothing has. A kill in between may leave a file with both names.
+
+    Raises:
+        FileExistsError: something has it by now.
+    """
+    if stat.S_ISREG(os.stat(old, dir_fd=old_folder, follow_symlinks=False).st_mode):
+        try:
+            os.link(old, name, src_dir_fd=old_folder, dst_dir_fd=folder, follow_symlinks=False)
+        except FileExistsError:
+            raise
+        except OSError:
+            pass  # no links here, or not for this user: a look right before the rename must do
+        else:
+            os.unlink(old, dir_fd=old_folder)
+            return
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        os.rename(old, name, src_dir_fd=old_folder, dst_dir_fd=folder)
+    else:
+        raise FileExistsError(name)
 
 
 def stage(folder: int, content: BinaryIO, like: State, *, temp: str) -> None:
@@ -34,17 +72,30 @@ def stage(folder: int, content: BinaryIO, like: State, *, temp: str) -> None:
     # A file that nobody had yet gets the mode that the system gives new files here.
     opened = os.open(temp, _NEW, 0o666 if like.mode is None else 0o600, dir_fd=folder)
     with os.fdopen(opened, "wb") as file:
-        shutil.copyfileobj(content, file)
+        hashing = hashlib.sha256()
+        while piece := content.read(_CHUNK):
+            hashing.update(piece)
+            file.write(piece)
+        if like.content not in {"", hashing.hexdigest()}:
+            raise cannot_undo("The backup is damaged: it was changed while it was read.")
         file.flush()
         _dress(opened, like)
         os.fsync(opened)
 
 
-def put_link(folder: int, name: str, like: State, *, temp: str) -> None:
-    """Have a link of that name."""
-    remove(folder, temp)
-    os.symlink(like.target, temp, dir_fd=folder)
-    os.rename(temp, name, src_dir_fd=folder, dst_dir_fd=folder)
+def put_link(folder: int, name: str, like: State, *, temp: str, is_new: bool, check: Callable[[], None]) -> None:
+    """Have a link of that name, by the same rules."""
+    if is_new:
+        check()
+        os.symlink(like.target, name, dir_fd=folder)
+    else:
+        try:
+            remove(folder, temp)
+            os.symlink(like.target, temp, dir_fd=folder)
+            check()
+            os.rename(temp, name, src_dir_fd=folder, dst_dir_fd=folder)
+        finally:
+            remove(folder, temp)
     os.fsync(folder)
 
 
@@ -86,6 +137,13 @@ def _dress(opened: int, like: State) -> None:
             with suppress(OSError):  # only the superuser gives files away
                 os.fchown(opened, *like.owner)
     if like.mode is not None:
-        os.fchmod(opened, like.mode)
+        os.fchmod(opened, _safe_mode(like.mode, like.owner, os.fstat(opened)))
     if like.mtime:
         os.utime(opened, ns=(like.mtime, like.mtime))
+
+
+def _safe_mode(mode: int, owner: tuple[int, int] | None, found: os.stat_result) -> int:
+    """What is left of a mode for a file that may be another user's now: setuid would make it a way to be that user."""
+    if owner is None or owner[0] != found.st_uid:
+        return mode & 0o777
+    return mode if owner[1] == found.st_gid else mode & ~stat.S_ISGID

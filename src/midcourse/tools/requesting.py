@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import re
 import ssl
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +26,14 @@ _MOST_REDIRECTS: Final = 5
 _NOT_YOURS: Final = frozenset(
     {"connection", "content-length", "host", "idempotency-key", "te", "trailer", "transfer-encoding", "upgrade"}
 )
-_PRIVATE: Final = frozenset({"authorization", "cookie", "proxy-authorization"})
+# Any other header may hold a key: who was to get it is not who is asked after a redirect to another origin.
+_FOR_ANYBODY: Final = frozenset({"accept", "accept-language", "user-agent"})
+# Decoders that take time in proportion to the text. A server may name any that Python has, and some take its square.
+_CHARSETS: Final = re.compile(
+    r"utf[-_]?8|utf[-_]?(16|32)([-_]?[lb]e)?|(us-)?ascii|latin[-_]?1|iso[-_]?8859[-_]\d{1,2}|(cp|windows-)125\d"
+    r"|shift[-_]jis|euc[-_](jp|kr)|gb18030|gbk|gb2312|big5|koi8[-_][rtu]",
+    re.ASCII | re.IGNORECASE,
+)
 
 
 class WebResponse(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,7 +96,7 @@ async def request(
                 if onward is None:
                     return answer
                 if _origin(onward) != _origin(url):
-                    sent = {name: value for name, value in sent.items() if name not in _PRIVATE}
+                    sent = {name: value for name, value in sent.items() if name in _FOR_ANYBODY}
                 url = onward
     except TimeoutError as error:
         raise took_too_long(f"The request to {url}", limits.timeout) from error
@@ -179,10 +187,13 @@ def _unpacking(encoding: str, url: str) -> "Callable[[bytes, int], bytes]":
 
 
 def _spelled(content: bytes, charset: str | None) -> "tuple[str, Literal['text', 'base64']]":
-    try:
-        return content.decode(charset or "utf-8"), "text"
-    except (UnicodeDecodeError, LookupError):
-        return base64.b64encode(content).decode(), "base64"
+    named = charset or "utf-8"
+    if _CHARSETS.fullmatch(named):
+        try:
+            return content.decode(named), "text"
+        except (UnicodeDecodeError, LookupError):
+            pass
+    return base64.b64encode(content).decode(), "base64"
 
 
 def _parsed(url: str) -> "httpx2.URL":

@@ -18,6 +18,8 @@ from midcourse.tools.refusals import bad_argument, changed_since, not_found, out
 FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _MOST_LINKS: Final = 40
+_MOST_NAMES: Final = 100
+_MOST_BYTES: Final = 4_096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +58,7 @@ class Root:
         """Walk to ``path``. ``follow``: if it ends in a link, go on to where that leads; else end at the link itself.
 
         Raises:
-            InvalidInput: it is absolute, has a ``..``, or a link leads out of the root. Nothing was changed.
+            InvalidInput: it is absolute, too long, has a ``..``, or a link leads out of the root. Nothing was changed.
         """
         with self._walk() as walk, telling(path):
             yield walk.to(path, _names(path, self.path), follow=follow)
@@ -106,6 +108,7 @@ class _Walk:
                 if links > _MOST_LINKS:
                     raise outside_root(given, self._root, f"there are more than {_MOST_LINKS} links on the way")
                 ahead.extend(reversed(self._inside(given, target)))
+                _check_length([*self._names, *reversed(ahead)])
                 continue
             if not ahead:
                 return self._place(given, name)
@@ -176,15 +179,27 @@ def _names(path: str, root: str) -> tuple[str, ...]:
     if not path or "\0" in path:
         raise bad_argument("The path is empty or holds a NUL. Name a file, like 'notes/a.txt'.", "path")
     try:
-        os.fsencode(path)
+        _check_length([path])
     except UnicodeEncodeError as error:
         raise bad_argument(f"{path!r} cannot be the name of a file here: {error}.", "path") from error
     if path.startswith("/"):
         raise outside_root(path, root, "it is absolute")
     names = tuple(name for name in path.split("/") if name not in {"", "."})
+    _check_length(names)
     if ".." in names:
         raise outside_root(path, root, "it has '..' in it")
     return names
+
+
+def _check_length(names: Sequence[str]) -> None:
+    """Each name on the way is an open folder and a line of the record, so there is an end to them."""
+    if len(names) > _MOST_NAMES or len(os.fsencode("/".join(names))) > _MOST_BYTES:
+        raise bad_argument(
+            f"The path '{'/'.join(names)[:60]}…' is too long, as given or where its links lead: "
+            f"the limits are {_MOST_NAMES} names and {_MOST_BYTES:,} bytes. Name something that is less deep.",
+            "path",
+            code="path_too_long",
+        )
 
 
 @contextmanager

@@ -23,6 +23,8 @@ T = TypeVar("T")
 
 TIMEOUT: Final = 600.0
 LIMIT: Final = 1_000_000
+# What was given for each origin. A digest of it in the origin would be journaled, and a short secret found from that.
+_given: dict[str, tuple[tuple[str, str | None], ...]] = {}
 _INHERITED: Final = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 
 
@@ -51,7 +53,8 @@ def shell_in(
     """A tool that runs shell commands, which begin in ``root``. The same one for the same parameters.
 
     - ``env``: what commands find in their environment beside PATH, HOME, LANG and the like. Names, to be taken from
-      this process's environment; or names and values. Values are never journaled.
+      this process's environment; or names and values. Values are never journaled, so a journal cannot tell two
+      tools apart that differ in them alone: the second is refused.
     - ``timeout``: seconds a command may take. ``limit``: the most that is kept of each output, in bytes.
     """
     if isinstance(env, str):
@@ -59,15 +62,18 @@ def shell_in(
     if limit < 0 or timeout <= 0:
         raise bad_argument("limit is in bytes, timeout in seconds and more than 0.", "limit")
     given = tuple(sorted(env.items())) if isinstance(env, Mapping) else tuple((name, None) for name in sorted(set(env)))
-    return _made(os.path.realpath(root), given, timeout, limit)
+    return _made(os.path.realpath(root), given, isinstance(env, Mapping), timeout, limit)
 
 
 class Shell:
     """The tool of one folder: ``run``."""
 
-    def __init__(self, root: str, *, env: tuple[tuple[str, str | None], ...], timeout: float, limit: int) -> None:
+    def __init__(
+        self, root: str, *, env: tuple[tuple[str, str | None], ...], has_values: bool, timeout: float, limit: int
+    ) -> None:
         self.root = root
         self._env = env
+        self._has_values = has_values
         self._timeout = timeout
         self._limit = limit
         self.run = self._tool(self._run, "run", "run_command", effect="write")
@@ -108,21 +114,31 @@ class Shell:
         return inherited | {name: value for name, value in given.items() if value is not None}
 
     def _tool(self, function: Callable[P, T], attribute: str, name: str, **declared: Any) -> Tool[P, T]:
+        names = [name for name, _ in self._env]
         keywords = {
             "root": self.root,
-            "env": [name for name, _ in self._env],
+            "env": dict.fromkeys(names) if self._has_values else names,
             "timeout": self._timeout,
             "limit": self._limit,
         }
         origin = f"{__name__}:shell_in({msgspec.json.encode(keywords).decode()}).{attribute}"
+        earlier = _given.get(origin, self._env)
+        # One that was found by its origin has no values, and gives way to the one that has them.
+        if earlier != self._env and any(value is not None for _, value in earlier):
+            raise bad_argument(
+                f"There is a shell in {self.root} already that takes {', '.join(names)} with other values, and a "
+                "journal could not tell the two apart. Use that one, or give this one a folder or names of its own.",
+                "env",
+            )
+        _given[origin] = self._env
         made = declared_tool(function, name=name, origin=origin, **declared)
         register(made)
         return made
 
 
 @cache
-def _made(root: str, env: tuple[tuple[str, str | None], ...], timeout: float, limit: int) -> Shell:
-    return Shell(root, env=env, timeout=timeout, limit=limit)
+def _made(root: str, env: tuple[tuple[str, str | None], ...], has_values: bool, timeout: float, limit: int) -> Shell:
+    return Shell(root, env=env, has_values=has_values, timeout=timeout, limit=limit)
 
 
 def _told(ended: Completed, *, timed_out: bool = False) -> ShellResult:

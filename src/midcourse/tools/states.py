@@ -3,12 +3,15 @@
 import hashlib
 import os
 import stat
+from collections.abc import Callable
 from typing import Final, Literal
 
 import msgspec
 
 from midcourse.tools.refusals import changed_meanwhile, wrong_kind
 from midcourse.tools.rooted import Place, kind_in_words, opened_file
+
+_CHUNK: Final = 1 << 20
 
 Kind = Literal["absent", "file", "link", "folder"]
 
@@ -26,11 +29,14 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
     owner: tuple[int, int] | None = None
 
     def is_same(self, other: "State") -> bool:
-        """Whether nobody has changed anything that matters: times and owners do not."""
+        """Whether nobody has changed anything that matters: times, owners and what goes with owners do not."""
         if self.kind != other.kind:
             return False
         if self.kind == "file":
-            return self.content == other.content and (None in (self.mode, other.mode) or self.mode == other.mode)
+            if self.content != other.content:
+                return False
+            # Not setuid and the like: they are not given to a file that could not be given to its owner.
+            return self.mode is None or other.mode is None or (self.mode ^ other.mode) & 0o777 == 0
         return self.target == other.target
 
     def in_words(self) -> str:
@@ -49,13 +55,13 @@ def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def state_at(place: Place) -> State:
-    """What stands at ``place``, its content read and hashed."""
+def state_at(place: Place, poll: Callable[[], None] | None = None) -> State:
+    """What stands at ``place``, its content read and hashed; ``poll`` is called now and then, and may end it."""
     state = outline_at(place)
     if state.kind != "file":
         return state
     with opened_file(place) as opened:
-        content = hash_of(opened)
+        content = hash_of(opened, poll)
     return msgspec.structs.replace(state, content=content)
 
 
@@ -89,10 +95,15 @@ def outline_at(place: Place) -> State:
     )
 
 
-def hash_of(opened: int) -> str:
+def hash_of(opened: int, poll: Callable[[], None] | None = None) -> str:
     """The hash of all that an open file holds."""
+    hashing = hashlib.sha256()
     with os.fdopen(os.dup(opened), "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        while piece := file.read(_CHUNK):
+            hashing.update(piece)
+            if poll is not None:
+                poll()
+    return hashing.hexdigest()
 
 
 def check_unchanged(place: Place, seen: os.stat_result | None) -> None:
@@ -102,9 +113,19 @@ def check_unchanged(place: Place, seen: os.stat_result | None) -> None:
         MidcourseError: somebody else has just written to it.
     """
     now = place.stat
-    if (now is None) != (seen is None) or (now is not None and seen is not None and _marks(now) != _marks(seen)):
+    if _marks(now) != _marks(seen):
         raise changed_meanwhile(place.given)
 
 
-def _marks(found: os.stat_result) -> tuple[int, ...]:
+def is_unchanged(place: Place, seen: os.stat_result | None) -> bool:
+    """A last look of an undo. A folder is the same one whatever is put into it or taken out."""
+    now = place.stat
+    if now is not None and seen is not None and stat.S_ISDIR(now.st_mode) and stat.S_ISDIR(seen.st_mode):
+        return os.path.samestat(now, seen)
+    return _marks(now) == _marks(seen)
+
+
+def _marks(found: os.stat_result | None) -> tuple[int, ...]:
+    if found is None:
+        return ()
     return found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns

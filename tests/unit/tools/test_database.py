@@ -154,6 +154,36 @@ def test_a_query_that_takes_too_long_is_stopped(path: Path) -> None:
     assert count(path) == 2
 
 
+LONG = "printf('%.*c', 400000, 'a')"
+
+
+@pytest.mark.parametrize(
+    "slow",
+    [
+        f"instr({LONG} || {LONG}, {LONG} || 'b')",
+        f"replace({LONG} || {LONG}, {LONG} || 'b', '')",
+        f"trim({LONG}, printf('%.*c', 50000, 'b') || 'a')",
+        f"{LONG} like '%' || printf('%.*c', 10000, 'a') || 'b'",
+        f"{LONG} || {LONG} || {LONG}",
+    ],
+)
+def test_what_is_slow_within_one_operation_is_refused(path: Path, slow: str) -> None:
+    made = database(path)
+    for ask, sql in ((made.query, f"select {slow}"), (made.execute, f"insert into orders (what) select {slow}")):
+        with pytest.raises(InvalidInput, match="too (big|complex)"):
+            ask(sql)
+    assert count(path) == 2
+
+
+def test_functions_that_can_be_slow_give_what_sqlite_gives(db: Database, path: Path) -> None:
+    sql = (
+        "select instr('tea', 'e'), instr(null, 'a'), instr(x'0102', x'02'), instr(12.50, 2), replace('tea', 'e', 1), "
+        "replace('tea', '', 'x'), trim('xax', 'x'), ltrim('xax', 'x'), rtrim('xax', 'x'), trim(' a ')"
+    )
+    with closing(sqlite3.connect(path)) as plain:
+        assert db.query(sql).rows == tuple(plain.execute(sql))
+
+
 def test_many_rows_are_cut_and_large_ones_refused(db: Database) -> None:
     numbers = "with recursive n(i) as (select 1 union all select i + 1 from n where i < 500) select i from n"
     found = db.query(numbers)

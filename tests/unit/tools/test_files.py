@@ -1,12 +1,15 @@
 """The file tools do what they say, and say what is wrong."""
 
 import base64
+import io
 import os
 import stat
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -15,6 +18,9 @@ from midcourse.runtime.calls import CurrentCall
 from midcourse.runtime.tools import find_tool, registered_tools, tool_of
 from midcourse.tools.backups import default_backups
 from midcourse.tools.files import Files, files_in
+from midcourse.tools.placing import stage
+from midcourse.tools.rooted import FOLDER
+from midcourse.tools.states import State, sha256
 from tests.unit.tools.calling import under
 from tests.unit.tools.trees import tree
 
@@ -355,7 +361,111 @@ def test_a_call_that_fails_leaves_nothing_behind(files: Files, root: Path, monke
         rename(source, target)
 
     monkeypatch.setattr(os, "rename", full)
+    monkeypatch.setattr(os, "link", full)
     with pytest.raises(MidcourseError, match="no space is left"):
         files.write("deep/er/a", "text")
 
     assert tree(root) == {}
+
+
+def test_a_name_that_somebody_takes_at_the_last_moment_is_theirs(
+    files: Files, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "a").write_text("mine")
+    link = os.link
+
+    def meanwhile(source: str, target: str, **folders: Any) -> None:
+        (root / "b").write_text("theirs")
+        link(source, target, **folders)
+
+    monkeypatch.setattr(os, "link", meanwhile)
+    for call in (partial(files.move, "a", "b"), partial(files.write, "b", "mine")):
+        with pytest.raises(MidcourseError) as refused:
+            call()
+        assert refused.value.code == "changed_meanwhile"
+        assert {name: found.content for name, found in tree(root).items()} == {"a": b"mine", "b": b"theirs"}
+        (root / "b").unlink()
+
+
+def test_two_threads_under_one_key_do_not_swap_what_they_write(
+    files: Files, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = threading.Barrier(2)
+    monkeypatch.setattr("midcourse.tools.files.end_if_asked", partial(both.wait, 20))  # both are staged by then
+    with ThreadPoolExecutor(2) as threads:
+        writes = [threads.submit(under, "key", files.write, name, name) for name in ("a", "b")]
+        for write in writes:
+            write.result(30)
+    assert {name: found.content for name, found in tree(root).items()} == {"a": b"a", "b": b"b"}
+
+    files.undo({}, None, "key")
+    assert tree(root) == {}
+
+
+def test_setuid_does_not_go_to_another_owner(files: Files, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (root / "a").write_text("old")
+    (root / "a").chmod(0o4755)
+    under("one", files.write, "a", "new")
+    assert stat.S_IMODE((root / "a").stat().st_mode) == 0o4755  # the owner is the same
+
+    outline = State("file", mode=0o6755, owner=(os.getuid() + 1, os.getgid()))
+    monkeypatch.setattr(os, "fchown", _may_not)
+    opened = os.open(root, FOLDER)
+    try:
+        stage(opened, io.BytesIO(b"new"), outline, temp="staged")
+        with pytest.raises(MidcourseError, match="changed while it was read"):
+            stage(opened, io.BytesIO(b"new"), State("file", content=sha256(b"old")), temp="damaged")
+    finally:
+        os.close(opened)
+    assert stat.S_IMODE((root / "staged").stat().st_mode) == 0o755
+
+
+def _may_not(*_: object) -> None:
+    raise PermissionError(1, "Operation not permitted")
+
+
+def test_a_path_that_is_too_deep_is_refused_before_anything_is_made(files: Files, root: Path) -> None:
+    (root / "link").symlink_to("/".join(["l"] * 60))
+    before = tree(root)
+    for path in ("a/" * 100 + "x", "./" * 2_100 + "x", "link/" + "b/" * 50 + "x"):
+        with pytest.raises(InvalidInput, match="too long") as refused:
+            files.write(path, "text")
+        assert refused.value.code == "path_too_long"
+    assert tree(root) == before
+
+
+def test_a_backup_folder_that_others_may_use_is_refused(root: Path, tmp_path: Path) -> None:
+    wide = tmp_path / "wide"
+    wide.mkdir()
+    wide.chmod(0o777)
+    made = files_in(root, backups=wide)
+    asked: list[Callable[[], object]] = [partial(made.write, "a", "text"), partial(made.undo, {}, None, "key")]
+    for ask in asked:
+        with pytest.raises(MidcourseError, match="nobody else may use") as refused:
+            ask()
+        assert refused.value.code == "backups_not_private"
+    assert tree(root) == {}
+
+
+def test_the_lock_of_the_backups_is_no_link_and_no_one_elses(files: Files, root: Path, tmp_path: Path) -> None:
+    (root / "a").write_text("old")
+    files.write("a", "new")
+    lock = tmp_path / "backups/lock"
+    assert stat.S_IMODE(lock.stat().st_mode) == 0o600
+    lock.unlink()
+    lock.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(MidcourseError):
+        files.write("a", "newer")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_move_of_a_large_file_ends_when_it_is_asked_to(
+    files: Files, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (root / "large").open("wb") as large:
+        large.truncate(3 << 20)
+    asked: list[int] = []
+    monkeypatch.setattr("midcourse.tools.files.end_if_asked", lambda: asked.append(1))
+    files.move("large", "b")
+
+    assert len(asked) >= 3

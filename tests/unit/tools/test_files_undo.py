@@ -16,6 +16,8 @@ from midcourse.errors import InvalidInput, MidcourseError
 from midcourse.runtime.clock import SystemClock
 from midcourse.tools.backups import Pruned, prune_backups
 from midcourse.tools.files import Files, files_in
+from midcourse.tools.rooted import Place
+from midcourse.tools.states import is_unchanged
 from tests.unit.tools.calling import under, undo
 from tests.unit.tools.trees import tree
 
@@ -178,6 +180,26 @@ def test_a_folder_that_the_call_made_stays_if_somebody_uses_it(files: Files, roo
     assert set(tree(root)) == {"a", "a/theirs"}
 
 
+@pytest.mark.parametrize("call", ["write over", "write a new file", "move over", "delete", "delete a link", "move"])
+def test_what_comes_between_the_look_and_the_undo_is_not_overwritten(
+    files: Files, planted: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    target = planted / {"write a new file": "new", "delete a link": "dangling", "move": "a/b/run"}.get(call, "run.sh")
+    under("key", CALLS[call], files)
+
+    def last_look(place: Place, seen: os.stat_result | None) -> bool:
+        target.write_text("theirs")
+        return is_unchanged(place, seen)
+
+    monkeypatch.setattr("midcourse.tools.changes.is_unchanged", last_look)
+    with pytest.raises(MidcourseError) as refused:
+        undo(files.write, "key")
+
+    assert refused.value.code == "changed_since"
+    assert target.read_text() == "theirs"
+    assert not list(planted.rglob(".midcourse-*"))
+
+
 def test_a_damaged_backup_is_not_put_back(files: Files, root: Path, tmp_path: Path) -> None:
     (root / "a").write_text("old")
     under("key", files.write, "a", "new")
@@ -203,8 +225,7 @@ def test_nobody_else_may_read_the_backups(files: Files, root: Path, tmp_path: Pa
     files.write("a", "new")
 
     for path in (tmp_path / "backups").rglob("*"):
-        if path.name != "lock":
-            assert path.stat().st_mode & 0o077 == 0, path
+        assert path.stat().st_mode & 0o077 == 0, path
 
 
 def test_another_process_can_undo(files: Files, planted: Path) -> None:

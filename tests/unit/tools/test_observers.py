@@ -29,6 +29,16 @@ async def test_a_file_is_observed_by_its_content(tmp_path: Path) -> None:
     assert await looking.version(arguments) != first
 
 
+async def test_a_large_file_is_observed_without_reading_it(tmp_path: Path) -> None:
+    looking, arguments = file("path"), {"path": str(tmp_path / "large")}
+    with (tmp_path / "large").open("wb") as large:
+        large.truncate(100_000_001)
+    os.utime(tmp_path / "large", ns=(5, 7))
+    inode = (tmp_path / "large").stat().st_ino
+
+    assert await looking.version(arguments) == f"stat:100000001:7:{inode}"
+
+
 async def test_a_file_in_a_folder_that_is_gone_does_not_exist(tmp_path: Path) -> None:
     assert await file("path").version({"path": tmp_path / "gone/a.txt"}) is None
     assert await file("path", root=tmp_path).version({"path": "gone/a.txt"}) is None

@@ -1,11 +1,13 @@
 """Commands run in their folder with a small environment, and end with everything they have started."""
 
 import asyncio
+import sys
 from pathlib import Path
 
 import pytest
 
 from midcourse.errors import InvalidInput, MidcourseError
+from midcourse.runtime.minding import the_minder
 from midcourse.runtime.tools import find_tool
 from midcourse.tools.shell import shell_in
 from tests.unit.runtime.doings import is_dead
@@ -62,6 +64,29 @@ async def test_a_command_that_cannot_start_is_said(tmp_path: Path) -> None:
         await shell_in(tmp_path).run("")
 
 
+def test_tools_that_differ_in_secrets_alone_are_not_mixed(root: Path) -> None:
+    first = shell_in(root, env={"TOKEN": "of the first"})
+    with pytest.raises(InvalidInput, match="takes TOKEN with other values") as refused:
+        shell_in(root, env={"TOKEN": "of another"})
+    assert "of " not in str(refused.value).replace("of its own", "")
+    shell_in(root, env=["TOKEN"])
+    assert find_tool(first.run.origin) is first.run
+
+
+def test_a_tool_that_was_found_first_gives_way_to_the_one_with_values(root: Path) -> None:
+    origin = shell_in(root, env={"TOKEN": "x"}, timeout=7).run.origin.replace("7", "8")
+    assert find_tool(origin).name == "run_command"
+    made = shell_in(root, env={"TOKEN": "x"}, timeout=8)
+    assert find_tool(made.run.origin) is made.run
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+async def test_the_helper_that_minds_commands_has_no_environment(root: Path) -> None:
+    await shell_in(root).run("true")
+
+    assert Path(f"/proc/{the_minder().pid}/environ").read_bytes() == b""
+
+
 def test_what_it_declares(root: Path) -> None:
     made = shell_in(root, env={"TOKEN": "secret"}, timeout=5)
 
@@ -69,7 +94,7 @@ def test_what_it_declares(root: Path) -> None:
     assert "secret" not in made.run.origin
     assert find_tool(made.run.origin) is made.run
     assert shell_in(root, env={"TOKEN": "secret"}, timeout=5) is made
-    assert shell_in(root, env={"TOKEN": "other"}, timeout=5) is not made
+    assert shell_in(root, env={"TOKEN": "other"}, timeout=6) is not made
     for wrong in ({"timeout": 0}, {"limit": -1}, {"env": "TOKEN"}):
         with pytest.raises(InvalidInput):
             shell_in(root, **wrong)  # pyright: ignore[reportArgumentType]
