@@ -1,0 +1,117 @@
+"""Odd courses of commands while calls are settled and undone: nothing is forgotten, nothing is done twice."""
+
+import asyncio
+from collections.abc import Mapping
+
+import midcourse
+from midcourse.core import commands as cmd
+from midcourse.core.ids import CommandId
+from tests.promises.harness import NEVER, Place, Tool, history, resumable, types, until, until_status, until_true
+
+
+class World:
+    """What was done and undone, and a lock."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.may_undo = asyncio.Event()
+        self.may_undo.set()
+
+    async def put(self, name: str) -> str:
+        self.done.append(name)
+        if name.startswith("slow"):
+            await asyncio.sleep(NEVER)
+        return name
+
+    async def take_back(self, arguments: Mapping[str, object], _result: object, _key: str) -> None:
+        await self.may_undo.wait()
+        self.done.append(f"not {arguments['name']}")
+
+
+def tool_in(world: World, *, settle: float = 0.0) -> midcourse.Tool[[str], object]:
+    """A reversible tool that is found again by its origin."""
+
+    async def put(name: str) -> str:
+        return await world.put(name)
+
+    return midcourse.tool(effect="write", undo=world.take_back, settle=settle)(put)
+
+
+async def test_a_drain_while_a_cancel_waits_to_undo_leaves_the_undo_to_the_next_process(place: Place) -> None:
+    world = World()
+    put = tool_in(world, settle=0.5)
+    agent = resumable(lambda run: run.step("put", put, "slow"))
+    async with place.open(agent) as mc:
+        session = await mc.start(agent)
+        await until_true(lambda: world.done == ["slow"])
+        await session.cancel(grace=0)
+    assert world.done == ["slow"]
+
+    async with place.open(agent) as mc:
+        session = await mc.get(session.id)
+        await until_status(session, "cancelled")
+        assert world.done == ["slow", "not slow"]
+        assert [line.outcome for line in (await session.receipt()).lines] == ["undone"]
+
+
+async def test_a_halt_in_a_rollback_only_holds_it_up(place: Place) -> None:
+    world = World()
+    put = tool_in(world)
+
+    async def puts(run: midcourse.Run) -> None:
+        for name in ("a", "b", "c"):
+            await run.step(f"put {name}", put, name)
+        await run.ask("go on?")
+
+    async with place.open(agent := resumable(puts)) as mc:
+        session = await mc.start(agent)
+        await until(session, "ask.opened")
+        world.may_undo.clear()
+        await session.cancel(undo="all")
+        await until(session, "undo.begun")
+        control = mc._control  # noqa: SLF001 - the kill switch has no public handle yet  # pyright: ignore[reportPrivateUsage]
+        await control.send(session.id, cmd.Halt(id=CommandId("h"), role="operate"), until="decided", wait=5)
+        world.may_undo.set()
+        await until(session, "undo.ended")
+        await control.send(session.id, cmd.Lift(id=CommandId("l"), role="operate"), until="decided", wait=5)
+
+        await until_status(session, "cancelled")
+        assert world.done == ["a", "b", "c", "not c", "not b", "not a"]
+
+
+async def test_an_approval_of_the_source_is_none_of_its_fork(place: Place) -> None:
+    deploy = Tool(effect="write", environment="prod", local=True)
+    agent = resumable(lambda run: run.step("deploy", deploy.run, "x"))
+    async with place.open(agent) as mc:
+        source = await mc.start(agent)
+        await until(source, "ask.opened")
+        await source.answer("approve")
+        await source.result()
+        answered = next(one for one in await history(source) if one.type == "ask.answered")
+
+        fork = await source.fork(answered.position)
+
+        await until(fork, "ask.opened", times=2)
+        assert deploy.begun == [("x",)]
+
+
+async def test_what_an_aborted_attempt_may_have_done_is_not_forgotten_when_the_next_one_asks(place: Place) -> None:
+    attempts: list[int] = []
+
+    async def asks_at_last() -> None:
+        attempts.append(midcourse.current_call().attempt)
+        if len(attempts) == 1:
+            await asyncio.sleep(NEVER)
+        raise midcourse.Interrupt("unsure", "Go on?")
+
+    put = midcourse.tool(effect="idempotent", settle=0)(asks_at_last)
+    agent = resumable(lambda run: run.step("put", put))
+    async with place.open(agent) as mc:
+        session = await mc.start(agent)
+        await until_true(lambda: attempts == [1])
+        reply = await session.pause(grace=0, until="stopped")
+        await session.resume(reply.pause)
+        await until(session, "ask.opened")
+
+        assert [line.outcome for line in (await session.receipt()).lines] == ["unknown"]
+        assert types(await history(session)).count("step.aborted") == 2
