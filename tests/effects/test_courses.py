@@ -1,6 +1,7 @@
 """Odd courses of commands while calls are settled and undone: nothing is forgotten, nothing is done twice."""
 
 import asyncio
+import threading
 from collections.abc import Mapping
 
 import midcourse
@@ -115,3 +116,31 @@ async def test_what_an_aborted_attempt_may_have_done_is_not_forgotten_when_the_n
 
         assert [line.outcome for line in (await session.receipt()).lines] == ["unknown"]
         assert types(await history(session)).count("step.aborted") == 2
+
+
+async def test_a_redirect_that_comes_when_the_agent_has_just_returned_opens_a_new_turn(place: Place) -> None:
+    async def says(run: midcourse.Run) -> str:
+        await run.hold(f"lock {len(run.messages)}", let_go_slowly)
+        return " then ".join(message.text for message in run.messages)
+
+    releasing.clear()
+    may_release.clear()
+    async with place.open(agent := resumable(says)) as mc:
+        session = await mc.start(agent, "one")
+        await until_true(lambda: bool(releasing))
+        await session.redirect("two")
+        may_release.set()
+
+        assert "two" in await session.result()
+        assert (await session.state()).turn == 2
+        assert (await session.state()).holds == {}
+
+
+releasing: list[bool] = []
+may_release = threading.Event()
+
+
+def let_go_slowly() -> None:
+    """A release that takes its time."""
+    releasing.append(True)
+    may_release.wait()

@@ -15,7 +15,7 @@ from midcourse.core.codec import Blob, decode, value_of
 from midcourse.core.decisions import expire
 from midcourse.core.effects import UndoChoice, may_abort
 from midcourse.core.ids import CommandId, Position, SessionId, StepId
-from midcourse.core.session import ENDED, Status
+from midcourse.core.session import ENDED, Message, Status
 from midcourse.errors import AgentUnavailable, Diverged, Interrupt, MidcourseError
 from midcourse.runtime.agent_task import AgentTask, Failed, Returned
 from midcourse.runtime.agents import Agent
@@ -79,6 +79,7 @@ class Driver:
         self._leaving: asyncio.Task[None] | None = None
         self._start_task: asyncio.Task[None] | None = None
         self._recovery: asyncio.Task[None] | None = None
+        self._heard: int | None = None
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._rests_since: float | None = None
         self._last_run_call = around.clock.monotonic()
@@ -151,6 +152,8 @@ class Driver:
         if self.journal.broken is not None:
             self._abandon()
             return
+        if self._heard is None and isinstance(self._task.ending, Returned):
+            self._heard = len(self.journal.session.messages)
         self._expire_asks()
         self._settling.stir()
         self.gate.freshen()
@@ -490,7 +493,21 @@ class Driver:
         state, another = value_of(returned.state)
         blobs = tuple(one for one in (blob, another) if one is not None)
         woken = (ev.SessionWoken(),) if self.journal.session.status is Status.WAITING else ()
-        self._let_go(*woken, *self._closing(), ev.SessionCompleted(result=result, state=state), blobs=blobs)
+        ended = (*woken, *self._closing(), ev.SessionCompleted(result=result, state=state))
+        late = self.journal.session.messages[self._heard :]
+        if late:
+            self._open_turn(late, ended, blobs)
+        else:
+            self._let_go(*ended, blobs=blobs)
+
+    def _open_turn(self, late: tuple[Message, ...], ended: tuple[ev.AnyEvent, ...], blobs: tuple[Blob, ...]) -> None:
+        """What was said after the agent had returned opens a new turn, as it would a moment later."""
+        last = late[-1]
+        text = "\n".join(message.text for message in late)
+        with self.journal.lock:
+            self.journal.append(*ended, ev.TurnOpened(text=text, level=last.level, by=last.by), blobs=blobs)
+        self._heard = self._task.ending = None
+        self._soon(self.react)
 
     def _let_go(self, *events: ev.AnyEvent, blobs: tuple[Blob, ...] = ()) -> None:
         seen = self.journal.session.position

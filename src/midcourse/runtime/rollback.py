@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from midcourse.core import commands as cmd
-from midcourse.core.effects import UndoChoice
+from midcourse.core.effects import UNDO_TRIES, UndoChoice
 from midcourse.core.ids import Position, SessionId, child_id
 from midcourse.core.receipt import Ledger
 from midcourse.core.session import ENDED, StandingCancel, Status
@@ -66,19 +66,19 @@ class Rollback:
 
     def has_released(self) -> bool:
         """Whether nothing is held any more that can be let go; begins to let go otherwise."""
-        if not self._journal.session.holds or self.is_done("in-flight"):
+        if all(hold.tries >= UNDO_TRIES for hold in self._journal.session.holds.values()):
             return True
         if self._task is None:
-            self._task = self._around.loop.create_task(self._run(self._release(), "in-flight"))
+            self._task = self._around.loop.create_task(self._run(self._release(), None))
         return False
 
-    async def _run(self, work: Awaitable[None], choice: UndoChoice) -> None:
+    async def _run(self, work: Awaitable[None], choice: UndoChoice | None) -> None:
         halts = self._journal.session.halts
         self._was_cut_short = False
         try:
             await work
             # Cut short by a halt, a pause or a drain, it goes on later, here or elsewhere.
-            if not self._was_cut_short and halts == self._journal.session.halts:
+            if choice is not None and not self._was_cut_short and halts == self._journal.session.halts:
                 self._done.add(choice)
         except MidcourseError as error:  # the journal cannot be written: whoever goes on with it goes on from there
             self._journal.give_up(error)
