@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import midcourse
 from midcourse.core import commands as cmd
 from midcourse.core.ids import CommandId
-from tests.promises.harness import NEVER, Place, Tool, history, resumable, types, until, until_status, until_true
+from tests.promises.harness import NEVER, QUICK, Place, Tool, history, resumable, types, until, until_status, until_true
 
 
 class World:
@@ -144,3 +144,22 @@ def let_go_slowly() -> None:
     """A release that takes its time."""
     releasing.append(True)
     may_release.wait()
+
+
+async def test_a_worker_without_the_tools_looks_once_and_leaves_a_cancel_to_one_that_has_them(place: Place) -> None:
+    world = World()
+    put = tool_in(world)
+    agent = resumable(lambda run: run.step("put", put, "slow"))
+    async with place.open(agent, store=(store := await place.store())) as mc:
+        session = await mc.start(agent)
+        await until_true(lambda: world.done == ["slow"])
+        await until(session, "step.begun")
+        store.abandon()  # as if its process had been killed
+        async with place.open() as stranger:
+            session = await stranger.get(session.id)
+            await session.cancel(grace=0)
+            await until_status(session, "cancelling")
+            position = (await session.state()).position
+            await asyncio.sleep(20 * QUICK.poll)
+            assert (await session.state()).position <= position + 2
+            assert world.done == ["slow"]

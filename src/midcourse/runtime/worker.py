@@ -85,6 +85,7 @@ class Worker:
         self._broken: dict[SessionId, Epoch] = {}
         self._patience: dict[SessionId, float] = {}
         self._missed: set[str] = set()
+        self._left_to_others: dict[SessionId, Position] = {}
         self._try_again_at: dict[SessionId, float] = {}
         self._woken: set[SessionId] = set()
         self._looked_at = clock.monotonic()
@@ -280,6 +281,11 @@ class Worker:
                 del self._drivers[driver.id]
         if driver.journal.broken is None:
             self._patience.pop(driver.id, None)
+        session = driver.journal.session
+        if session.status is Status.CANCELLING or (session.undo is not None and not session.undo.done):
+            self._left_to_others[session.id] = session.position  # what is left needs the agent's tools
+        else:
+            self._left_to_others.pop(session.id, None)
         self.fanout.left(driver.id)
 
     def _broke(self, session_id: SessionId, epoch: Epoch, error: MidcourseError) -> None:
@@ -431,7 +437,7 @@ class Worker:
         """Say once which agent is missing here, and nobody else drives it: a forgotten import would hang in silence."""
         if head.agent in self.agents or head.id in self._given or head.agent in self._missed or head.parent:
             return
-        if head.status in (Status.RUNNING, Status.QUEUED):
+        if head.status in (Status.RUNNING, Status.QUEUED, Status.CANCELLING):
             self._missed.add(head.agent)
             log.warning(
                 "session %s is %s and nobody drives it: agent '%s' is not registered in this process. "
@@ -444,8 +450,11 @@ class Worker:
     def _can_help(self, owned: Owned) -> bool:
         """A session that only needs its agent is left to a process that has it."""
         head = owned.head
-        if owned.pending or head.status not in (Status.RUNNING, Status.QUEUED):
+        if owned.pending:
             return True
+        if head.status not in (Status.RUNNING, Status.QUEUED):
+            has_its_tools = head.agent in self.agents or head.id in self._given
+            return has_its_tools or self._left_to_others.get(head.id) != head.position
         waits_for_its_parent = head.parent is not None and head.status == Status.QUEUED
         return (head.agent in self.agents or head.id in self._given) and not waits_for_its_parent
 
