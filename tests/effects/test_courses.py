@@ -163,3 +163,39 @@ async def test_a_worker_without_the_tools_looks_once_and_leaves_a_cancel_to_one_
             await asyncio.sleep(20 * QUICK.poll)
             assert (await session.state()).position <= position + 2
             assert world.done == ["slow"]
+
+
+async def test_a_lost_call_that_a_probe_saw_happen_does_not_disturb_the_rollback_of_the_others(place: Place) -> None:
+    world = World()
+    put = tool_in(world)
+
+    async def mail() -> None:
+        world.done.append("mail")
+        await asyncio.sleep(NEVER)
+
+    async def was_sent(_arguments: Mapping[str, object], _key: str) -> bool:
+        return True
+
+    send = midcourse.tool(effect="write", probe=was_sent, settle=0)(mail)
+
+    async def works(run: midcourse.Run) -> None:
+        await run.step("put", put, "a")
+        await run.step("mail", send)
+
+    wrong: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: wrong.append(context))
+    agent = resumable(works)
+    async with place.open(agent, store=(store := await place.store())) as mc:
+        session = await mc.start(agent)
+        await until_true(lambda: world.done == ["a", "mail"])
+        store.abandon()  # as if its process had been killed
+        async with place.open(drive=False) as other:
+            await (await other.get(session.id)).cancel(undo="all", grace=0)
+        async with place.open(agent) as third:
+            session = await third.get(session.id)
+            await until_status(session, "cancelled")
+            outcomes = {line.name: line.outcome for line in (await session.receipt()).lines}
+
+    assert outcomes == {"put": "undone", "mail": "cannot be undone"}
+    assert world.done == ["a", "mail", "not a"]
+    assert wrong == []

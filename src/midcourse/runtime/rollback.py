@@ -108,7 +108,7 @@ class Rollback:
             for child in reversed(ledger.children):
                 if not self._must_stop():
                     await self._undo_child(child_id(self._journal.session.id, child))
-            in_flight = {self._journal.session.calls[step].key for step in open_calls}
+            in_flight = {call.key for call in self._journal.session.calls.values() if call.step in open_calls}
             for entry in ledger.to_undo():
                 if entry.call.key not in in_flight and not self._must_stop():
                     await self._undoing.undo_entry(entry)

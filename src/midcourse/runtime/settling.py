@@ -180,7 +180,8 @@ class Settling:
 
     def _give_up(self, call: OpenCall) -> None:
         with self._journal.lock:
-            self._journal.note(_failed(call, "it was interrupted, and its undo failed: it may have happened"))
+            detail = "it was interrupted, and its undo failed: it may have happened"
+            self._journal.note(ev.StepFailed(step=call.step, attempt=call.attempt, kind=GIVEN_UP, detail=detail))
 
 
 def did_it_happen_id(call: OpenCall) -> StepId:
@@ -201,7 +202,3 @@ def _told(answer: object) -> tuple[bool | None, object]:
             return False, None
         case _:
             return None, None
-
-
-def _failed(call: OpenCall, detail: str) -> ev.StepFailed:
-    return ev.StepFailed(step=call.step, attempt=call.attempt, kind=GIVEN_UP, detail=detail)

@@ -73,8 +73,8 @@ class Undoing:
             )
             written = self._journal.append(begun)
         await written
-        kind = RunningCall(call.step, call.name, "tool", call.attempt, 0.0, call.effect, "its undo")
-        self._running[call.key] = kind
+        undo = RunningCall(call.step, call.name, "tool", call.attempt, 0.0, call.effect, "its undo")
+        self._running[call.key] = undo
         try:
             tried = await self._run_undo(call, result)
         finally:
