@@ -7,6 +7,7 @@ from midcourse.core.audit import Audited, AuditEntry
 from midcourse.core.events import ReceiptLine, Recorded
 from midcourse.core.receipt import Receipt
 from midcourse.core.session import Message, Session, Status
+from midcourse.core.terms import Terms
 from midcourse.errors import (
     AgentUnavailable,
     AskExpired,
@@ -69,6 +70,7 @@ __all__ = [
     "StepError",
     "StoreError",
     "StreamEnd",
+    "Terms",
     "Tool",
     "ToolUnavailable",
     "Unencodable",

@@ -54,6 +54,10 @@ class TestMemoryStore(StoreConformance):
                     log[-1] = msgspec.structs.replace(log[-1], content=b"?")
                 case "audit_end":
                     del log[-1]
+                case "shelf":
+                    shelf = store.memory.shelves[max(store.memory.shelves)]
+                    value, seal = shelf.items[shelf.keys[-1]]
+                    shelf.items[shelf.keys[-1]] = (value[:-1] + b"?", seal)
 
         return damage
 

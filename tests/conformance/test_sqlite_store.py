@@ -22,6 +22,7 @@ NEWEST = {
                                  WHERE session = (SELECT key FROM sessions WHERE id = :id))""",
     "audit": "UPDATE audit SET entry = :spoiled WHERE seq = (SELECT max(seq) FROM audit)",
     "audit_end": "DELETE FROM audit WHERE seq = (SELECT max(seq) FROM audit)",
+    "shelf": "UPDATE shelves SET value = :spoiled WHERE (shelf, key) = (SELECT max(shelf), max(key) FROM shelves)",
 }
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from midcourse.core.audit import AuditEntry, AuditRow
@@ -152,6 +152,17 @@ class Faulty:
             lambda: self.inner.save_snapshot(session_id, position, content, epoch=epoch, blobs=blobs),
         )
 
+    def shelve(
+        self,
+        shelf: str,
+        items: Mapping[str, bytes | None],
+        *,
+        owner: tuple[SessionId, Epoch] | None = None,
+    ) -> Awaitable[None]:
+        """See the port."""
+        self.bytes_written += sum(len(value) for value in items.values() if value is not None)
+        return self._write("shelve", lambda: self.inner.shelve(shelf, items, owner=owner))
+
     async def head(self, session_id: SessionId) -> Owned:
         """See the port."""
         return await self.inner.head(session_id)
@@ -191,6 +202,20 @@ class Faulty:
     async def row(self, session_id: SessionId, command_id: CommandId) -> InboxRow | None:
         """See the port."""
         return await self.inner.row(session_id, command_id)
+
+    async def shelved(
+        self, shelf: str, *, first: str = "", last: str = "", newest: bool = False, limit: int | None = None
+    ) -> Sequence[tuple[str, bytes]]:
+        """See the port."""
+        return await self.inner.shelved(shelf, first=first, last=last, newest=newest, limit=limit)
+
+    async def shelf_keys(self, shelf: str, *, first: str = "", last: str = "") -> Sequence[str]:
+        """See the port."""
+        return await self.inner.shelf_keys(shelf, first=first, last=last)
+
+    async def shelves(self, prefix: str = "") -> Sequence[str]:
+        """See the port."""
+        return await self.inner.shelves(prefix)
 
     async def audit(self, after: int = 0, limit: int = 100) -> Sequence[AuditRow]:
         """See the port."""

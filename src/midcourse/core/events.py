@@ -13,6 +13,7 @@ import msgspec
 from midcourse.core.codec import NOTHING, Value
 from midcourse.core.effects import Effect, UndoChoice
 from midcourse.core.ids import AskId, Epoch, PauseId, Position, SessionId, StepId
+from midcourse.core.terms import NO_TERMS, Terms
 from midcourse.errors import Damaged, Unencodable
 
 Level = Literal["step", "goal", "clarify"]
@@ -47,6 +48,7 @@ class SessionCreated(Event, tag="session.created@1"):
     goal: str
     parent: SessionId | None = None
     forked_from: str = ""
+    terms: Terms = NO_TERMS
 
 
 class SessionStarted(Event, tag="session.started@1"):
@@ -226,6 +228,7 @@ class SessionCompleted(Event, tag="session.completed@1"):
 
     result: Value = NOTHING
     state: Value = NOTHING
+    history: Value = NOTHING
 
 
 class SessionFailed(Event, tag="session.failed@1"):
@@ -275,10 +278,14 @@ class ChildAskClosed(Event, tag="child.ask_closed@1"):
 
 
 class CheckpointTaken(Event, tag="checkpoint.taken@1"):
-    """A ``state`` agent said "start here": opens the scope that later steps are named in."""
+    """A ``state`` agent said "start here": opens the scope that later steps are named in.
+
+    ``history`` is what ``run.history`` has grown by since the last one: each item is written once.
+    """
 
     scope: str
     state: Value = NOTHING
+    history: Value = NOTHING
 
 
 class StepBegun(Event, tag="step.begun@1"):

@@ -56,6 +56,7 @@ def created(session_id: SessionId, record: ev.Recorded) -> Session:
         resumable=event.resumable,
         parent=event.parent,
         forked_from=event.forked_from,
+        terms=event.terms,
         created_at=record.at,
         at=record.at,
         position=record.position,

@@ -15,6 +15,7 @@ from midcourse.core import events as ev
 from midcourse.core.codec import NOTHING, Value
 from midcourse.core.effects import Effect, UndoChoice
 from midcourse.core.ids import AskId, PauseId, Position, SessionId, StepId
+from midcourse.core.terms import NO_TERMS, Terms
 
 replace = msgspec.structs.replace
 T = TypeVar("T")
@@ -267,6 +268,7 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
     created_at: float
     parent: SessionId | None = None
     forked_from: str = ""
+    terms: Terms = NO_TERMS
     status: Status = Status.QUEUED
     position: Position = Position(0)
     at: float = 0.0

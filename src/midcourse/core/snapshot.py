@@ -47,6 +47,7 @@ def encode_snapshot(snapshot: Snapshot) -> tuple[bytes, tuple[Blob, ...]]:
     for name, drawn in log.drawn.items():
         log.drawn[name] = [_outside(value, blobs) for value in drawn]
     log.state = _outside(log.state, blobs)
+    log.history = [_outside(piece, blobs) for piece in log.history]
     return _encoder.encode(msgspec.structs.replace(snapshot, log=log)), tuple(blobs)
 
 

@@ -104,9 +104,12 @@ class AskRecord(msgspec.Struct, gc=False, omit_defaults=True):
 
 
 class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
-    """The steps, asks and drawn values of the current scope, and the state its checkpoint saved."""
+    """The steps, asks and drawn values of the current scope, and what checkpoints saved: state, pieces of history."""
 
     state: Value = NOTHING
+    history: list[Value] = msgspec.field(default_factory=list[Value])
+    earlier: dict[StepId, StepRecord] = msgspec.field(default_factory=dict[StepId, StepRecord])
+    returned: bool = False
     steps: dict[StepId, StepRecord] = msgspec.field(default_factory=dict[StepId, StepRecord])
     asks: dict[StepId, AskRecord] = msgspec.field(default_factory=dict[StepId, AskRecord])
     drawn: dict[str, list[Value]] = msgspec.field(default_factory=dict[str, list[Value]])
@@ -180,12 +183,18 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
                 self.plans += 1
             case ev.ReportMade():
                 self.reports += 1
-            case ev.CheckpointTaken(state=state):
+            case ev.CheckpointTaken(state=state, history=grown):
                 self._open_scope(state)
-            case ev.SessionCompleted(state=state):
+                self._grow(grown)
+            case ev.SessionCompleted(state=state, history=grown):
                 self.state = state
+                self.returned = True
+                self._grow(grown)
             case ev.TurnOpened():
+                # What the turn that failed or was cancelled had done since its last checkpoint is in no state.
+                before = {} if self.returned else dict(self.steps)
                 self._open_scope(self.state)
+                self.earlier = {StepId(f"/{step.partition('/')[2]}"): record for step, record in before.items()}
             case ev.SessionFailed(step=step):
                 self.failed = step
             case ev.SessionResumed():
@@ -243,11 +252,17 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
 
     def _open_scope(self, state: Value) -> None:
         self.state = state
+        self.returned = False
+        self.earlier = {}
         self.steps.clear()
         self.asks.clear()
         self.drawn.clear()
         self.plans = self.reports = self.redirects = self.holds = self.releases = 0
         self.failed = None
+
+    def _grow(self, grown: Value) -> None:
+        if grown != NOTHING:
+            self.history.append(grown)
 
     def _try_again(self) -> None:
         """A resume of a failed session tries the step it failed at again; every other outcome stands."""

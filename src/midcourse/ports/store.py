@@ -1,6 +1,6 @@
 """What a store must promise: an inbox anyone may write to, and a journal only the owner of the current epoch may."""
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Literal, Protocol
 
 import msgspec
@@ -183,6 +183,25 @@ class Store(Protocol):
         """
         ...
 
+    def shelve(
+        self,
+        shelf: str,
+        items: Mapping[str, bytes | None],
+        *,
+        owner: tuple[SessionId, Epoch] | None = None,
+    ) -> Awaitable[None]:
+        """Put all of ``items`` on a shelf, or none: one transaction. None as a value takes the key away.
+
+        A shelf is an ordered space of keys for what belongs beside the journal: another framework's checkpoints, say.
+        It is there as long as it holds something. With ``owner`` only the owner of that session may write.
+
+        Raises:
+            StaleEpoch: ``owner`` does not own its session under that epoch. Nothing is written.
+            SessionNotFound: there is no such session. Nothing is written.
+            StoreFull, StoreUnavailable: nothing is written.
+        """
+        ...
+
     async def head(self, session_id: SessionId) -> Owned:
         """The session's head and owner.
 
@@ -229,6 +248,27 @@ class Store(Protocol):
         Raises:
             Damaged: it does not match its checksum.
         """
+        ...
+
+    async def shelved(
+        self, shelf: str, *, first: str = "", last: str = "", newest: bool = False, limit: int | None = None
+    ) -> Sequence[tuple[str, bytes]]:
+        """What lies on a shelf from key ``first`` to key ``last``, both included, in the order of the keys.
+
+        An empty ``last`` is the end of the shelf. ``newest`` turns the order round. At most ``limit``, if given.
+        Keys are in the order of their code points.
+
+        Raises:
+            Damaged: one of them does not match its checksum; ``shelf`` and ``key`` of the error name it.
+        """
+        ...
+
+    async def shelf_keys(self, shelf: str, *, first: str = "", last: str = "") -> Sequence[str]:
+        """The keys that ``shelved`` would give, and not their values, however large those are."""
+        ...
+
+    async def shelves(self, prefix: str = "") -> Sequence[str]:
+        """The shelves that hold something and whose names begin with ``prefix``, in order."""
         ...
 
     async def audit(self, after: int = 0, limit: int = 100) -> Sequence[AuditRow]:

@@ -23,10 +23,11 @@ from midcourse.runtime.gate import Gate
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """The agent returned; its result and its last state are encoded."""
+    """The agent returned; its result, its last state and what its history has grown by are encoded."""
 
     result: bytes
     state: bytes
+    grown: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +70,30 @@ class AgentTask:
         return self.is_alive and not gate.waiting and not gate.begun and not gate.settling
 
     def start(
-        self, name: str, agent: Callable[[], Awaitable[object]], state: Callable[[], object], *, task_name: str
+        self,
+        name: str,
+        agent: Callable[[], Awaitable[object]],
+        state: Callable[[], object],
+        grown: Callable[[], bytes | None],
+        *,
+        task_name: str,
     ) -> None:
         """Run the agent's function. On the agent's loop."""
         self._gate.torn = False
         self.overdue = False
-        self._task = asyncio.get_running_loop().create_task(self._run(name, agent, state), name=task_name)
+        self._task = asyncio.get_running_loop().create_task(self._run(name, agent, state, grown), name=task_name)
 
-    async def _run(self, name: str, agent: Callable[[], Awaitable[object]], state: Callable[[], object]) -> None:
+    async def _run(
+        self,
+        name: str,
+        agent: Callable[[], Awaitable[object]],
+        state: Callable[[], object],
+        grown: Callable[[], bytes | None],
+    ) -> None:
         enter(None)
         try:
             result = encode(await agent(), what=f"The result of agent '{name}'")
-            self.end_with(Returned(result, encode(state(), what=f"run.state of agent '{name}'")))
+            self.end_with(Returned(result, encode(state(), what=f"run.state of agent '{name}'"), grown()))
         except Interrupt as interrupt:
             self.end_with(interrupt)
         except BaseException as error:  # noqa: BLE001 - stops and failures are told apart here, once

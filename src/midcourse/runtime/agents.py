@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar, get_args, overload
 
 from midcourse.core.events import Mode
+from midcourse.core.terms import NO_TERMS, Terms
 from midcourse.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ class Agent(Generic[T_co]):
     origin: str
     resumable: bool
     on_new_version: OnNewVersion = "go_on"
+    asks: bool = True
+    terms: Terms = NO_TERMS
 
     def __call__(self, run: "Run") -> Awaitable[T_co]:
         """The agent's own function, for tests and for agents that call one another."""
@@ -54,6 +57,8 @@ def agent(
     version: str | None = None,
     mode: Mode = "replay",
     on_new_version: OnNewVersion = "go_on",
+    asks: bool = True,
+    terms: Terms | None = None,
 ) -> Callable[[AgentFunction[T]], Agent[T]]: ...
 def agent(
     function: AgentFunction[T] | None = None,
@@ -63,12 +68,16 @@ def agent(
     version: str | None = None,
     mode: Mode = "replay",
     on_new_version: OnNewVersion = "go_on",
+    asks: bool = True,
+    terms: Terms | None = None,
 ) -> Agent[T] | Callable[[AgentFunction[T]], Agent[T]]:
     """Register an async function of a run as an agent.
 
     ``mode`` is how it goes on in another process: ``replay`` starts the function at the top and gives finished steps
     their journaled result; ``state`` starts it with ``run.state`` as its last checkpoint left it. ``version`` is
-    journaled (default: a digest of the source); ``on_new_version`` says what a resume under another version does.
+    journaled (default: a digest of the source); ``on_new_version`` says what a resume under another version does. With
+    ``asks=False`` it may not ask anybody: ``run.ask`` and ``Interrupt`` fail. People's controls work all the same.
+    ``terms`` are recorded with each session: its task class, policy and budget.
     """
 
     def register(one: AgentFunction[T]) -> Agent[T]:
@@ -92,14 +101,21 @@ def agent(
             # A closure lives in its process alone: another one could not build it again.
             resumable="<locals>" not in one.__qualname__ and "<lambda>" not in one.__qualname__,
             on_new_version=on_new_version,
+            asks=asks,
+            terms=terms or NO_TERMS,
         )
-        other = _registered.get(made.name)
-        if other is not None and other.origin != made.origin:
-            log.warning("agent '%s' of %s takes the place of the one of %s", made.name, made.origin, other.origin)
-        _registered[made.name] = made
+        register_agent(made)
         return made
 
     return register if function is None else register(function)
+
+
+def register_agent(made: "Agent[object]") -> None:
+    """Have sessions of that name run it, in this process."""
+    other = _registered.get(made.name)
+    if other is not None and other.origin != made.origin:
+        log.warning("agent '%s' of %s takes the place of the one of %s", made.name, made.origin, other.origin)
+    _registered[made.name] = made
 
 
 def _source_digest(function: Callable[..., object]) -> str:

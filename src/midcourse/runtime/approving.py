@@ -49,7 +49,8 @@ class Approving:
         tool, settings = step.tool, self._around.settings
         if step.kind != "tool":
             return ""
-        reasons = [self._place(tool)] if tool.effect != "read" and settings.approve_prod else []
+        reasons = [step.needs_approval]
+        reasons += [self._place(tool)] if tool.effect != "read" and settings.approve_prod else []
         if settings.approve_paid and tool.cost > 0:
             reasons.append(f"costs about {tool.cost:g}")
         return " and ".join(filter(None, reasons))
@@ -70,6 +71,8 @@ class Approving:
         why = self.reason(step)
         if not why:
             return None
+        if not step.may_ask:
+            raise _failed(step, "NotApproved", f"it {why}, and this agent may not ask anybody")
         while True:
             covers = await self._digest(step)
             asked = self._journal.log.approvals(step.id)
@@ -93,7 +96,7 @@ class Approving:
                     await self._ask(step, len(asked) + 1, covers, why)
 
     async def _digest(self, step: Step) -> str:
-        observed = await observe(step.tool, step.tool.named(step.given)) if step.tool.observes else {}
+        observed = await observe(step.tool, step.named) if step.tool.observes else {}
         if len(observed) < len(step.tool.observes):
             raise _failed(step, "CannotObserve", "what it observes cannot be looked at, so no approval would cover it")
         versions = {resource: one.version for resource, one in sorted(observed.items())}
@@ -139,5 +142,5 @@ def _failed(step: Step, kind: str, detail: str) -> StepError:
 
 
 def _spelled(step: Step) -> str:
-    spelled = canonical(step.given).decode()
+    spelled = canonical(step.given if step.by_name is None else step.by_name).decode()
     return spelled if len(spelled) <= SHOWN else f"{spelled[:SHOWN]}… ({len(spelled):,} characters in all)"

@@ -38,6 +38,14 @@ class AskedToEnd:
 
 
 @dataclass(slots=True, eq=False)
+class Spent:
+    """What a call has cost so far, as its body tells: all that is known of it if the call is cut."""
+
+    cost: float = 0.0
+    tokens: int | None = None
+
+
+@dataclass(slots=True, eq=False)
 class Call:
     """An attempt that has passed the gate. Streams keep the tail that is not a durable segment yet."""
 
@@ -52,6 +60,7 @@ class Call:
     prefix: str = ""
     answer: "Value | None" = None
     asked_to_end: AskedToEnd = field(default_factory=AskedToEnd)
+    spent: Spent = field(default_factory=Spent)
     task: "asyncio.Task[None] | None" = None
     in_thread: bool = False
     is_bearing: bool = False
@@ -126,6 +135,11 @@ class CurrentCall:
     prefix: str = ""
     answer: object = None
     asked_to_end: AskedToEnd = field(default_factory=AskedToEnd, repr=False)
+    spent: Spent = field(default_factory=Spent, repr=False)
+
+    def spend(self, cost: float, tokens: int | None = None) -> None:
+        """Say what this call has cost so far, in all. A stream that is cut is charged with what it said last."""
+        self.spent.cost, self.spent.tokens = cost, tokens
 
     @property
     def cancelled(self) -> bool:

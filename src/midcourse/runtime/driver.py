@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from midcourse.core import events as ev
-from midcourse.core.codec import Blob, decode, value_of
+from midcourse.core.codec import NOTHING, Blob, decode, value_of
 from midcourse.core.decisions import expire
 from midcourse.core.effects import UndoChoice, may_abort
 from midcourse.core.ids import CommandId, Position, SessionId, StepId
@@ -22,6 +22,7 @@ from midcourse.runtime.agents import Agent
 from midcourse.runtime.calls import Call, RunningCall
 from midcourse.runtime.children import Children
 from midcourse.runtime.gate import LETS_RUN, Gate
+from midcourse.runtime.growing import load_history
 from midcourse.runtime.inbox import Inbox
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.loading import content_of
@@ -174,8 +175,12 @@ class Driver:
     def _go_on(self) -> None:
         """Running, as far as the session is concerned: start the agent, or let it pass the gate."""
         if isinstance(self._task.ending, Interrupt):
-            self._starting.ask_for_agent(self._task.ending)
-            self._task.ending = None
+            interrupt, self._task.ending = self._task.ending, None
+            if self._agent is not None and not self._agent.asks:
+                self.fail(Failed("may_not_ask", f"This agent may not ask anybody, and asked: {interrupt.prompt}"))
+                self._soon(self.react)
+                return
+            self._starting.ask_for_agent(interrupt)
         if self._unavailable is not None and self._task.ending is None:
             self.fail(Failed(self._unavailable.code, self._unavailable.message))
         if self._agent is None or self.gate.draining or not self._starting.is_let_in(self, self._agent):
@@ -364,6 +369,7 @@ class Driver:
     async def _start(self, agent: Agent[object]) -> None:
         try:
             state = decode(await content_of(self._around.store, self.journal.log.state))
+            history = await load_history(self._around.store, self.journal.log)
         except MidcourseError as error:
             self._task.end_with(Failed(error.code, error.message))
         else:
@@ -378,11 +384,14 @@ class Driver:
                 self._steps,
                 clock=self._around.clock,
                 state=state,
+                history=history,
+                may_ask=agent.asks,
                 touch=self.touch,
                 release=self._undoing.release,
             )
             name = task_name(self.id, "agent")
-            self._task.start(agent.name, lambda: agent.function(run), lambda: run.state, task_name=name)
+            saved = (lambda: run.state, run.history.grown)
+            self._task.start(agent.name, lambda: agent.function(run), *saved, task_name=name)
         finally:
             self._start_task = None
         self.react()
@@ -491,9 +500,10 @@ class Driver:
     def _complete(self, returned: Returned) -> None:
         result, blob = value_of(returned.result)
         state, another = value_of(returned.state)
-        blobs = tuple(one for one in (blob, another) if one is not None)
+        history, third = (NOTHING, None) if returned.grown is None else value_of(returned.grown)
+        blobs = tuple(one for one in (blob, another, third) if one is not None)
         woken = (ev.SessionWoken(),) if self.journal.session.status is Status.WAITING else ()
-        ended = (*woken, *self._closing(), ev.SessionCompleted(result=result, state=state))
+        ended = (*woken, *self._closing(), ev.SessionCompleted(result=result, state=state, history=history))
         late = self.journal.session.messages[self._heard :]
         if late:
             self._open_turn(late, ended, blobs)

@@ -12,6 +12,7 @@ from midcourse.core.session import Session
 from midcourse.core.snapshot import decode_snapshot
 from midcourse.errors import Damaged, InvalidInput
 from midcourse.ports.store import Head, Store
+from midcourse.runtime.growing import load_history
 from midcourse.runtime.journal import head_of
 from midcourse.runtime.loading import content_of, read_events
 
@@ -31,11 +32,12 @@ class StepView(msgspec.Struct, frozen=True):
 
 
 class Inspection(msgspec.Struct, frozen=True):
-    """A session at a position: the fold, the steps of its scope, and the state its agent would start from."""
+    """A session at a position: the fold, the steps of its scope, what its agent would start from: state and history."""
 
     session: Session
     steps: tuple[StepView, ...]
     state: Any
+    history: tuple[Any, ...] = ()
 
 
 async def inspect(store: Store, head: Head, at: int | None) -> Inspection:
@@ -60,7 +62,8 @@ async def inspect(store: Store, head: Head, at: int | None) -> Inspection:
         for step, record in state.log.steps.items()
     ]
     saved = decode(await content_of(store, state.log.state))
-    return Inspection(state.session, tuple(steps), saved)
+    gathered = await load_history(store, state.log)
+    return Inspection(state.session, tuple(steps), saved, tuple(gathered))
 
 
 async def _fold_to(store: Store, session_id: SessionId, position: Position) -> Fold:

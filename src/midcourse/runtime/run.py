@@ -2,27 +2,30 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, TypeVarTuple, cast
 
 import msgspec
 
 from midcourse.core import events as ev
-from midcourse.core.codec import Blob, canonical, decode, digest_of, encode, inline, preview, value_of
+from midcourse.core.codec import NOTHING, Blob, canonical, decode, digest_of, encode, inline, preview, value_of
 from midcourse.core.commands import TEXT_LIMIT
-from midcourse.core.ids import SessionId, StepId
+from midcourse.core.ids import Epoch, SessionId, StepId
 from midcourse.core.session import Hold, Message, Status
-from midcourse.core.steps import check_name, step_id
+from midcourse.core.steps import Outcome, check_name, step_id
 from midcourse.errors import AskExpired, InterruptRequested, InvalidInput, MidcourseError, MisusedRun, StepError
 from midcourse.ports.clock import Clock
+from midcourse.ports.store import Store
 from midcourse.runtime.asking import OnRedirect, Question
 from midcourse.runtime.calls import in_a_step
 from midcourse.runtime.gate import Gate
+from midcourse.runtime.growing import History
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.steps import Steps
 from midcourse.runtime.streaming import StreamEnd
-from midcourse.runtime.tools import is_of_the_standard_library, model_of, origin_of, tool_of
+from midcourse.runtime.tools import Tool, is_of_the_standard_library, model_of, origin_of, tool_of
 from midcourse.runtime.wanted import OnCut, Step
 
 if TYPE_CHECKING:
@@ -43,6 +46,16 @@ SPAWN: Final = model_of(lambda: None)
 INTERRUPT = "interrupt"
 
 
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """A step of the turn before: how it ended (empty: nobody knows), with what, and what it had said until then."""
+
+    outcome: Outcome
+    value: Any
+    text: str
+    detail: str
+
+
 class Run:
     """One turn of one session, as its agent sees it. Every await of it is a safe point."""
 
@@ -54,11 +67,15 @@ class Run:
         *,
         clock: Clock,
         state: object,
+        history: History,
+        may_ask: bool,
         touch: Callable[[], None],
         release: Callable[[Hold], Awaitable[None]],
     ) -> None:
         self.state: Any = {} if state is None else state
         """What a ``state`` agent starts from after its last checkpoint: any JSON-like value, a dict to begin with."""
+        self.history = history
+        """What a ``state`` agent gathers, such as a conversation: only ever appended to, each item written once."""
         # A replayed agent makes its plan anew; one that starts from its state goes on with the plan that stands.
         self.plan = Plan(self, journal.session.plan if journal.session.mode == "state" else ())
         """The task list people see."""
@@ -66,6 +83,7 @@ class Run:
         self._gate = gate
         self._steps = steps
         self._clock = clock
+        self._may_ask = may_ask
         self._touch_driver = touch
         self._let_go_of = release
         self._ordinals: Counter[str] = Counter()
@@ -75,6 +93,16 @@ class Run:
     def session_id(self) -> SessionId:
         """The session this run belongs to."""
         return self._journal.session.id
+
+    @property
+    def store(self) -> Store:
+        """Where the session is kept. For adapters that keep something beside the journal, on a shelf of their own."""
+        return self._steps.store
+
+    @property
+    def owner(self) -> tuple[SessionId, Epoch]:
+        """Who writes for this session: what a shelf checks, so that a worker that lost the session changes nothing."""
+        return self._journal.session.id, self._journal.epoch
 
     # ---- steps
 
@@ -96,6 +124,49 @@ class Run:
             Redirected: with ``on_redirect="raise"``, a redirect closed the step.
         """
         return cast("T", await self._submit(name, "tool", body, arguments, key, on_redirect, "regenerate"))
+
+    async def call(
+        self,
+        tool: "Tool[..., T]",
+        arguments: Mapping[str, object],
+        *,
+        key: str | None = None,
+        on_redirect: OnRedirect = "again",
+        name: str = "",
+        body: Callable[[], object] | None = None,
+        shape: Callable[[Any], object] | None = None,
+        needs_approval: str = "",
+    ) -> T:
+        """Call a tool with arguments by name, as a model gives them: checked against what the function declares.
+
+        ``key`` is the model's id of the call. ``needs_approval`` asks a person first, and says why. ``body`` and
+        ``shape`` are for adapters: how a framework calls the function, and what of its result is journaled; the result
+        is then what JSON makes of it.
+
+        Raises:
+            StepError: the function raised, the arguments do not fit it, or a person refused.
+            Redirected: with ``on_redirect="raise"``, a redirect closed the step.
+        """
+        await self._arrive("run.call")
+        words = name or tool.name
+        check_name(words)
+        identity = self._identity(words, key)
+        spelled = canonical(arguments)
+        step = Step(
+            id=identity,
+            name=words,
+            kind="tool",
+            digest=digest_of(spelled),
+            arguments=preview(spelled),
+            tool=tool,
+            by_name=arguments,
+            body=body,
+            shape=shape,
+            needs_approval=needs_approval,
+            may_ask=self._may_ask,
+            on_redirect=on_redirect,
+        )
+        return cast("T", await self._wait(identity, step))
 
     async def stream(
         self,
@@ -159,6 +230,7 @@ class Run:
             arguments=preview(spelled),
             tool=tool_of(body) if kind == "tool" else model_of(body),
             given=arguments,
+            may_ask=self._may_ask,
             on_redirect=on_redirect,
             on_cut=on_cut,
         )
@@ -289,6 +361,11 @@ class Run:
             Redirected: with ``on_redirect="raise"``, a redirect superseded the ask.
         """
         await self._arrive("run.ask")
+        if not self._may_ask:
+            raise MisusedRun(
+                f"This agent may not ask anybody (asks=False), and asked: {preview(canonical(prompt))}",
+                code="may_not_ask",
+            )
         if not prompt or len(prompt) > TEXT_LIMIT:
             raise InvalidInput(f"A prompt has 1 to {TEXT_LIMIT:,} characters.", field="prompt")
         identity = self._identity("ask", key)
@@ -334,8 +411,12 @@ class Run:
 
     # ---- state
 
-    async def checkpoint(self) -> None:
-        """Save ``run.state`` as the place to start from. Only for agents registered with ``mode="state"``."""
+    async def checkpoint(self, *, durable: bool = True) -> None:
+        """Save ``run.state`` as the place to start from. Only for agents registered with ``mode="state"``.
+
+        With ``durable=False`` it does not wait for the disk: what comes later is durable only together with it, and
+        after a crash in between the one before it counts.
+        """
         await self._arrive("run.checkpoint")
         session = self._journal.session
         if session.mode != "state":
@@ -344,14 +425,16 @@ class Run:
                 "so a checkpoint in its middle would name its steps anew.",
                 code="not_a_state_agent",
             )
-        # What the agent no longer waits for is under way all the same.
-        under_way = self._open | set(session.running) | {ask.step for ask in session.asks}
+        under_way = self.under_way
         if under_way:
             raise MisusedRun(
                 f"run.checkpoint while {', '.join(sorted(under_way))} is under way: it is taken between steps.",
                 code="steps_in_flight",
             )
         state, blob = value_of(encode(self.state, what="run.state"))
+        grown = self.history.grown()
+        history, another = (NOTHING, None) if grown is None else value_of(grown)
+        blobs = tuple(one for one in (blob, another) if one is not None)
         while True:
             await self._gate.wait()
             with self._journal.lock:
@@ -360,15 +443,40 @@ class Run:
                 session = self._journal.session
                 scope = f"{session.turn}.{session.checkpoints + 1}"
                 starts = (ev.SessionWoken(),) if session.status is Status.WAITING else ()
-                taken = ev.CheckpointTaken(scope=scope, state=state)
-                written = self._journal.append(*starts, taken, blobs=(blob,) if blob else ())
+                taken = ev.CheckpointTaken(scope=scope, state=state, history=history)
+                written = None
+                if durable:
+                    written = self._journal.append(*starts, taken, blobs=blobs)
+                else:
+                    for event in starts:
+                        self._journal.note(event)
+                    self._journal.note(taken, *blobs)
+                self.history.saved()
                 break
         self._ordinals.clear()
         try:
-            await written
+            if written is not None:
+                await written
         except MidcourseError as error:  # the owner stops; nothing of this is the agent's to handle
             raise InterruptRequested from error
         self._touch_driver()
+
+    async def earlier(self, name: str, key: str | None = None) -> Earlier | None:
+        """What became of a step of the turn before, if that turn failed or was cancelled after its last checkpoint.
+
+        None if there was no such step. Until the next checkpoint.
+        """
+        record = self._journal.log.earlier.get(step_id("", name, 1 if key is None else f"={key}"))
+        if record is None:
+            return None
+        value = decode(await self._steps.content_of(record.value)) if record.outcome == "finished" else None
+        return Earlier(record.outcome, record.text if record.streamed else value, record.text, record.detail)
+
+    @property
+    def under_way(self) -> frozenset[StepId]:
+        """Steps and asks that have begun and not ended, also those the agent no longer waits for."""
+        session = self._journal.session
+        return frozenset(self._open | set(session.running) | {ask.step for ask in session.asks})
 
     # ---- what a replay must see again
 

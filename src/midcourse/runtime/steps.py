@@ -8,6 +8,7 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
+from math import isfinite
 from typing import Any, Final, cast
 
 from midcourse.core import events as ev
@@ -27,6 +28,7 @@ from midcourse.errors import (
     Unencodable,
     words_of,
 )
+from midcourse.ports.store import Store
 from midcourse.runtime.approving import Approval, Approving
 from midcourse.runtime.asking import Asking, Question, redirected
 from midcourse.runtime.calls import Call, CurrentCall, Ended, enter
@@ -93,6 +95,15 @@ class Steps:
                     await asyncio.sleep(0)
                 return record.text if record.streamed else _typed(wanted, bytes(record.value.raw))
         return await self._submit(wanted)
+
+    @property
+    def store(self) -> Store:
+        """Where the session is kept."""
+        return self._around.store
+
+    async def content_of(self, value: Value) -> bytes:
+        """The bytes of a journaled value."""
+        return await content_of(self._around.store, value)
 
     def _submit(self, wanted: Step | Question) -> "asyncio.Future[Any]":
         """Do it in a task of the driver; the future is for the agent to wait on."""
@@ -252,7 +263,7 @@ class Steps:
         can_undo, can_probe = tool.undo is not None, tool.probe is not None
         given, blob = NOTHING, None
         if can_undo or can_probe:
-            given, blob = value_of(encode(tool.named(step.given), what=f"The arguments of step '{step.name}'"))
+            given, blob = value_of(encode(step.named, what=f"The arguments of step '{step.name}'"))
         begun = ev.StepBegun(
             step=step.id,
             name=step.name,
@@ -279,16 +290,19 @@ class Steps:
         ended = Ended()
         try:
             answer = decode(await content_of(self._around.store, call.answer)) if call.answer else None
-            enter(CurrentCall(call.step, call.name, call.attempt, call.key, call.prefix, answer, call.asked_to_end))
+            about = (call.step, call.name, call.attempt, call.key, call.prefix, answer)
+            enter(CurrentCall(*about, call.asked_to_end, call.spent))
             if step.kind == "model":
                 await self._streaming.read(step.call, call, ended)
             elif step.child is not None:
                 await self._tending.until_ended(call, ended, *step.child)
             else:
                 result = await self._invoke(step, call)
+                if step.shape is not None:
+                    result = step.shape(result)
                 ended.content = encode(result, what=f"The result of step '{step.name}'")
                 if step.tool.observes:
-                    ended.observed = await observe(step.tool, step.tool.named(step.given))
+                    ended.observed = await observe(step.tool, step.named)
         except asyncio.CancelledError as error:
             ended.stopped = call.stopped
             if not call.stopped and task.cancelling():
@@ -299,7 +313,8 @@ class Steps:
         except InterruptRequested:
             ended.stopped = True
         except Interrupt as interrupt:
-            ended.interrupt = interrupt
+            ended.interrupt = interrupt if step.may_ask else None
+            ended.error = None if step.may_ask else interrupt
         except Exception as error:  # noqa: BLE001 - whatever a body raises is the step's outcome
             # What a body makes of its abort is not how it ended by itself.
             ended.stopped = call.asked_to_end.yes and not call.timed_out and not isinstance(error, Unencodable)
@@ -327,7 +342,7 @@ class Steps:
         if step.tool.run_in == "process":
             about = (call.step, call.name, call.attempt, call.key)
             # By its import path: what stands there is the tool, so that the function itself cannot be pickled.
-            return self._around.processes.run(about, call_tool, (step.tool.origin, step.given))
+            return self._around.processes.run(about, call_tool, (step.tool.origin, step.given, step.by_name))
         return self._in_thread(step, call)
 
     async def _in_thread(self, step: Step, call: Call) -> object:
@@ -356,7 +371,9 @@ class Steps:
                 journal.note(ev.SegmentWritten(step=step.id, attempt=attempt, offset=call.offset, text=""))
             if ended.stopped and step.kind == "model":
                 length = journal.log.steps[step.id].length
-                journal.note(ev.StepCut(step=step.id, attempt=attempt, length=length, tokens=call.tokens))
+                tokens = call.tokens if call.spent.tokens is None else call.spent.tokens
+                cost = call.spent.cost if isfinite(call.spent.cost) else 0.0
+                journal.note(ev.StepCut(step=step.id, attempt=attempt, length=length, cost=cost, tokens=tokens))
             elif ended.stopped:
                 journal.note(ev.StepAborted(step=step.id, attempt=attempt))
                 self._settling.expect(step.id)
@@ -430,8 +447,8 @@ def _truth(step: Step, session: Session, call: OpenCall | None) -> str:
 
 
 def _typed(step: Step, content: bytes) -> object:
-    """A result in the type its function declares."""
-    return step.tool.result(content) if step.kind == "tool" else decode(content)
+    """A result in the type its function declares; as plain JSON where a framework or a model made the call."""
+    return step.tool.result(content) if step.kind == "tool" and step.body is None else decode(content)
 
 
 def _step_error(step: Step, kind: str, detail: str) -> StepError:

@@ -40,6 +40,17 @@ SETTLE: Final = 30.0
 
 _MADE: Final = re.compile(r"(\w+)\((\{.*\})\)\.([\w.]+)")
 
+_LOOKED_AT: Final = (
+    "__name__",
+    "__qualname__",
+    "__module__",
+    "__doc__",
+    "__annotations__",
+    "__code__",
+    "__defaults__",
+    "__kwdefaults__",
+)
+
 log = logging.getLogger("midcourse")
 
 
@@ -75,10 +86,23 @@ class Tool(Generic[P, T_co]):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "__wrapped__", self.function)
+        for name in _LOOKED_AT:
+            # What frameworks look at to make a schema of a function: they shall see the function.
+            if hasattr(self.function, name):
+                object.__setattr__(self, name, getattr(self.function, name))
+        returns = getattr(self, "__annotations__", {}).get("return")
+        if isinstance(returns, type) and issubclass(returns, msgspec.Struct):
+            # They know Pydantic's types and dataclasses; of others they know no schema, and warn.
+            known = {name: hint for name, hint in self.__annotations__.items() if name != "return"}
+            object.__setattr__(self, "__annotations__", known)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T_co:
         """Call the function itself, outside any session."""
         return self.function(*args, **kwargs)
+
+    def __get__(self, instance: object, owner: type | None = None) -> "Tool[P, T_co]":
+        """Itself: it has this because ``inspect.isroutine`` takes what has it for a function, and frameworks ask it."""
+        return self
 
     @cached_property
     def is_async(self) -> bool:
@@ -453,9 +477,10 @@ def find_tool(origin: str) -> Tool[..., Any]:
     return tool_of(found)
 
 
-def call_tool(origin: str, arguments: tuple[object, ...]) -> object:
+def call_tool(origin: str, arguments: tuple[object, ...], by_name: Mapping[str, object] | None = None) -> object:
     """Call the function of the tool at that import path: how a process is told what to do."""
-    return find_tool(origin).function(*arguments)
+    found = find_tool(origin)
+    return found.function(*arguments) if by_name is None else found.function(**found.typed(by_name))
 
 
 def _imported(origin: str) -> Any:

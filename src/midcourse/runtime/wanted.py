@@ -1,6 +1,8 @@
-"""What an agent asks for when it calls ``run.step``, ``run.stream`` or ``run.spawn``."""
+"""What an agent asks for when it calls ``run.step``, ``run.call``, ``run.stream`` or ``run.spawn``."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 from midcourse.core.effects import Effect
@@ -13,9 +15,13 @@ from midcourse.runtime.tools import Tool
 OnCut = Literal["regenerate", "continue"]
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
+@dataclass(eq=False, kw_only=True)
 class Step:
-    """One call the agent wants made: what, with what, and what a redirect means for it."""
+    """One call the agent wants made: what, with what, and what a redirect means for it.
+
+    ``given`` are its arguments in order, ``by_name`` those of a model's tool call. ``body`` calls the function, where a
+    framework has more to give it than its arguments; ``shape`` makes its result something that can be journaled.
+    """
 
     id: StepId
     name: str
@@ -24,13 +30,29 @@ class Step:
     arguments: str
     tool: Tool[..., Any]
     given: tuple[object, ...] = ()
+    by_name: Mapping[str, object] | None = None
+    body: Callable[[], object] | None = None
+    shape: Callable[[Any], object] | None = None
+    needs_approval: str = ""
+    may_ask: bool = True
     child: "tuple[Agent[object], str] | None" = None
     on_redirect: OnRedirect = "again"
     on_cut: OnCut = "regenerate"
 
     def call(self) -> object:
         """Call the function with what it was given."""
+        if self.body is not None:
+            return self.body()
+        if self.by_name is not None:
+            return self.tool.function(**self.tool.typed(self.by_name))
         return self.tool.function(*self.given)
+
+    @cached_property
+    def named(self) -> Mapping[str, object]:
+        """Its arguments by name, defaults included: what an undo, a probe and an observer are given."""
+        if self.by_name is None:
+            return self.tool.named(self.given)
+        return self.by_name if self.body is not None else self.tool.typed(self.by_name)
 
     @property
     def effect(self) -> Effect:

@@ -173,6 +173,7 @@ class Worker:
             resumable=agent.resumable,
             goal=goal,
             parent=parent,
+            terms=agent.terms,
         )
         at = self.clock.now()
         content = encode_record(Record(at, event))

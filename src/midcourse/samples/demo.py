@@ -21,7 +21,7 @@ from rich.console import Console
 
 import midcourse
 from midcourse.samples.processes import SESSION, store
-from midcourse.samples.researcher import GOAL, INSTRUCTION, WRITE, bodies
+from midcourse.samples.moon import GOAL, INSTRUCTION, WRITE, bodies
 from midcourse.samples.screen import Screen, facts
 
 CUT_AFTER = 20

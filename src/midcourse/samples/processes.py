@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import midcourse
-from midcourse.samples.researcher import GOAL, LOCKING, PLAN, lab, researcher
+from midcourse.samples.moon import GOAL, LOCKING, PLAN, lab, moon_writer
 
 SESSION = "sess_moon"
 
@@ -41,7 +41,7 @@ async def work() -> None:
     """Process A: start the session and run it, until it ends or this process does."""
     async with midcourse.open(store(lab.folder)) as mc:
         await cue()
-        session = await mc.start(researcher, goal=GOAL, session_id=SESSION)
+        session = await mc.start(moon_writer, goal=GOAL, session_id=SESSION)
         say(started=session.id, durability=mc.durability)
         await session.result()
 

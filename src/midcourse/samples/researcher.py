@@ -1,117 +1,276 @@
-"""A small agent that looks things up and writes an answer: offline, with a scripted model and honest bookkeeping.
+"""``researcher``: reads a folder of documents and writes a long report, a section with each request of its model.
 
-Every execution of a step's body leaves a line in a file outside of Midcourse, so that what ran how often, and in which
-process, is not a matter of what the journal claims.
+What it returns is the report: every section that was written to its end, and not the words a redirect has cut.
 """
 
-import asyncio
-import os
-import time
-from collections.abc import AsyncIterator, Awaitable, Sequence
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Final
+
+from pydantic_ai import Agent, RunContext
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
+from pydantic_ai.run import AgentRunResult
 
 import midcourse
+from midcourse.adapters.pydantic_ai import wrap
+from midcourse.core.terms import Terms
+from midcourse.models.script import Call, Conversation, Piece
+from midcourse.samples.courses import course_of, quoted
+from midcourse.samples.models import model_for, words
+from midcourse.samples.places import folder_of, made_once
+from midcourse.samples.planning import Planned
 
-T = TypeVar("T")
-
-GOAL = "Why do we always see the same face of the Moon?"
-INSTRUCTION = "Explain it to a ten-year-old."
-ORBIT, SPIN, LOCKING = "look up the orbit", "look up the spin", "read about tidal locking"
-COMPARE, WRITE = "compare the periods", "write the answer"
-PLAN = (ORBIT, SPIN, LOCKING, COMPARE, WRITE)
-
-_DAYS = {"orbit": 27.32, "spin": 27.32}
-_NOTES = (
-    "The Earth's pull stretches the Moon a little; while it spun faster, the Moon carried that bulge ahead.",
-    "The Earth pulled the bulge back until spin and orbit took the same time. This is called tidal locking.",
+NAME: Final = "researcher"
+DESCRIPTION: Final = "Reads a folder of documents and streams a long report about them, a section at a time."
+GOALS: Final = (
+    "Write a report on the night bus from the documents",
+    "Write a report on the night bus in 30 sections",
+    "Report on the night bus in 4 sections, focus on money",
 )
-_FOR_ADULTS = (
-    "The Moon turns once about its axis in {days} days, which is precisely the time of one orbit about the Earth; the "
-    "two periods agree because tidal torques, acting on a bulge that was carried ahead of the line between the two "
-    "bodies, drained the Moon's original spin until none was left to drain, and have held it in that state since. "
-    "Because the orbit is not quite a circle, the Moon appears to rock a little, and in the course of time "
-    "some 59 per cent of its surface can be seen."
+_SECTIONS: Final = 10
+_MOST_SECTIONS: Final = 200
+_ANGLES: Final = ("", "money", "people", "time", "doubt")
+_WORDS_OF: Final = {
+    "money": ("crown", "cost", "pay", "paid", "fare", "ticket", "money", "wage"),
+    "people": ("people", "worker", "driver", "nurse", "parent", "rider", "student", "baker"),
+    "time": ("night", "hour", "week", "midnight", "morning", "minute", "month"),
+    "doubt": ("risk", "warn", "fear", "not", "nobody", "unless", "complain", "empty"),
+}
+_CLOSING: Final = "## Closing"
+_COMMON: Final = frozenset(
+    "about after because before between could first leave letter other people their there these those three until wanted "
+    "which would nobody somebody night every under".split()
 )
-_FOR_CHILDREN = (
-    "Walk around a chair and keep looking at it: by the time you are back, you have turned around once yourself. "
-    "The Moon does the same, and takes {days} days for it. Long ago it spun faster, but the Earth kept tugging at it "
-    "until it kept its face to us."
-)
 
 
-def bodies(folder: Path) -> Path:
-    """The file outside: a line for each time a step's body ran, with the process it ran in."""
-    return folder / "bodies.txt"
+# ---- the data
 
 
-class Lab:
-    """Where the agent works: a folder, and a pace (1 to watch, near 0 to test)."""
-
-    folder = Path()
-    pace = 1.0
-
-    async def spend(self, seconds: float) -> None:
-        """Take as long as a real call would."""
-        await asyncio.sleep(seconds * self.pace)
-
-    def ran(self, step: str) -> None:
-        """One line, in one write, before the body does anything else."""
-        with bodies(self.folder).open("a", encoding="utf-8") as lines:
-            lines.write(f"{os.getpid()}\t{time.time():.6f}\t{step}\n")
+def prepare(folder: Path | None = None) -> Path:
+    """The work folder, with its documents. Put others there, in Markdown, and the report is about those."""
+    folder = folder or folder_of(NAME)
+    made_once(folder / "documents", _generate)
+    return folder
 
 
-lab = Lab()
+def _generate(documents: Path) -> None:
+    documents.mkdir()
+    for document in files("midcourse.samples").joinpath("documents").iterdir():
+        if document.name.endswith(".md"):
+            (documents / document.name).write_text(document.read_text(encoding="utf-8"), encoding="utf-8")
+
+
+# ---- the tools
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    name: str
+    title: str
+    sentences: tuple[str, ...]
+
+
+def _read() -> list[_Document]:
+    found: list[_Document] = []
+    for path in sorted((prepare() / "documents").glob("*.md")):
+        head, _, body = path.read_text(encoding="utf-8").partition("\n")
+        sentences = re.split(r"(?<=[.!?])\s+", " ".join(body.split()))
+        found.append(_Document(path.stem, head.removeprefix("#").strip() or path.stem, tuple(filter(None, sentences))))
+    return found
 
 
 @midcourse.tool(effect="read")
-async def look_up(what: str) -> float:
-    """A tool: days the Moon takes for one round."""
-    lab.ran(f"look up the {what}")
-    await lab.spend(0.9)
-    return _DAYS[what]
+def list_documents() -> list[dict[str, Any]]:
+    """List the documents: name, title and length in words."""
+    return [
+        {"name": one.name, "title": one.title, "words": len(" ".join(one.sentences).split())} for one in _read()
+    ]
 
 
 @midcourse.tool(effect="read")
-async def read(topic: str) -> list[str]:
-    """A tool that takes its time: somebody presses pause while it runs."""
-    lab.ran(f"read about {topic}")
-    await lab.spend(2.4)
-    return list(_NOTES)
+def gather_notes(section: int, document: str, about: str = "") -> dict[str, Any]:
+    """Gather notes for a section from one document, those ``about`` something first.
+
+    Each note is a sentence, with its figures, and with the other documents that speak of the same.
+    """
+    documents = {one.name: one for one in _read()}
+    if document not in documents:
+        return {"section": section, "error": f"There is no document '{document}'. There are: {', '.join(documents)}."}
+    source = documents[document]
+    about_it = [word for part in about.lower().split() for word in _WORDS_OF.get(part, (part,))]
+    ranked = sorted(source.sentences, key=lambda text: -sum(word in text.lower() for word in about_it))
+    notes: list[dict[str, Any]] = []
+    for text in ranked:
+        terms = {word.lower() for word in re.findall(r"[A-Za-z]{5,}", text)} - _COMMON
+        shared = {
+            one.title: sorted(terms & {word.lower() for word in re.findall(r"[A-Za-z]{5,}", " ".join(one.sentences))})
+            for one in documents.values()
+            if one.name != document
+        }
+        notes.append(
+            {
+                "text": text,
+                "figures": re.findall(r"\d[\d,]*", text),
+                "also_in": {title: common[:3] for title, common in shared.items() if common},
+            }
+        )
+    return {"section": section, "title": source.title, "about": about, "notes": notes}
 
 
-@midcourse.tool(effect="read")
-def compare(orbit: float, spin: float) -> bool:
-    """A plain function: it runs in a thread."""
-    lab.ran(COMPARE)
-    time.sleep(0.5 * lab.pace)
-    return abs(orbit - spin) < 0.01
+# ---- the script
 
 
-async def model(messages: Sequence[midcourse.Message], days: float) -> AsyncIterator[str]:
-    """A scripted model. It answers what it is told last, as any model would."""
-    lab.ran(WRITE)
-    text = _FOR_CHILDREN if messages[-1].text == INSTRUCTION else _FOR_ADULTS
-    words = text.format(days=days).split(" ")
-    for number, word in enumerate(words):
-        yield word if number == 0 else f" {word}"
-        await lab.spend(0.06)
+def script(conversation: Conversation) -> Sequence[Piece]:
+    """Look at what there is, then a section with each request; how many, how long and about what, people say."""
+    course = course_of(conversation)
+    so_far = _since_closing(conversation)
+    listed = so_far.results("list_documents")
+    is_new = course.is_changed and not so_far.latest.calls
+    begin = f"Understood: {quoted(course.last)} " if is_new else ""
+    written = _sections(so_far)
+    if course.stops or (course.is_changed and not _is_known(course.last)):
+        if not written:
+            return [words(f"{begin}I leave it at that. I know “in 4 sections”, “shorter” and “focus on money”.")]
+        return [words(f"{begin}I leave it at that.\n\n{_CLOSING}\n\n{len(written)} sections were written.")]
+    if not listed:
+        return [words(f"{begin}I look at the documents. "), Call("list_documents", {})]
+    documents = [one["name"] for one in json.loads(listed[-1])]
+    if not documents:
+        return [words("There are no documents, so there is nothing to report.")]
+    count = next((n for text in reversed(course.said) if (n := _count(text))), _SECTIONS)
+    number = len(written) + 1
+    wanted = _notes_for(number, documents, course.said)
+    notes = _notes(so_far.latest if course.is_changed else so_far, wanted)
+    if notes is None:
+        return [words(f"{begin}I gather notes for section {number}. "), Call("gather_notes", wanted)]
+    is_short = any(re.search(r"\b(short|shorter|brief|briefly)\b", text.lower()) for text in course.said)
+    section = _section(number, notes, 2 if is_short else 8)
+    if number < count:
+        return [words(section), Call("gather_notes", _notes_for(number + 1, documents, course.said))]
+    closing = f"{_CLOSING}\n\nThis report has {count} sections, from {min(count, len(documents))} documents."
+    return [words(f"{section}\n\n{closing}")]
 
 
-@midcourse.agent
-async def researcher(run: midcourse.Run) -> str:
-    """Looks up, reads, compares, writes. It knows nothing of pauses, crashes or redirects."""
-    run.plan.set(*PLAN)
+def _count(text: str) -> int:
+    """The number in “in 10 sections”; 0 if there is none."""
+    found = re.search(r"(\d+)\s+(?:sections|chapters|parts)", text)
+    return min(int(found[1]), _MOST_SECTIONS) if found else 0
 
-    async def doing(title: str, work: Awaitable[T]) -> T:
-        run.plan.start(title)
-        result = await work
-        run.plan.done(title)
-        return result
 
-    orbit = await doing(ORBIT, run.step(ORBIT, look_up, "orbit"))
-    spin = await doing(SPIN, run.step(SPIN, look_up, "spin"))
-    await doing(LOCKING, run.step(LOCKING, read, "tidal locking"))
-    if not await doing(COMPARE, run.step(COMPARE, compare, orbit, spin)):
-        return "The periods differ: something is wrong with the sources."
-    return await doing(WRITE, run.stream(WRITE, lambda: model(run.messages, spin)))
+def _focus(text: str) -> str:
+    found = re.search(r"(?:focus(?:ing)? on|concentrate on|only about|more about)\s+(?:the\s+)?([\w-]+)", text.lower())
+    return found[1] if found else ""
+
+
+def _is_known(text: str) -> bool:
+    return bool(_count(text) or _focus(text) or re.search(r"\b(short|shorter|brief|report|go on)\b", text.lower()))
+
+
+def _notes_for(number: int, documents: Sequence[str], said: Sequence[str]) -> dict[str, object]:
+    """A section is about one document, in turn; when all had theirs, under another angle."""
+    focus = next((word for text in reversed(said) if (word := _focus(text))), "")
+    round_of, at = divmod(number - 1, len(documents))
+    about = focus or _ANGLES[round_of % len(_ANGLES)]
+    return {"section": number, "document": documents[at], **({"about": about} if about else {})}
+
+
+def _since_closing(conversation: Conversation) -> Conversation:
+    """What belongs to the report under way."""
+    ends = [at for at, said in enumerate(conversation.said) if said.role == "assistant" and _CLOSING in said.text]
+    return Conversation(conversation.said[ends[-1] + 1 :]) if ends else conversation
+
+
+def _sections(conversation: Conversation) -> list[str]:
+    """The sections that were written to their end: a call follows them. One that was cut has none."""
+    return [said.text for said in conversation if said.role == "assistant" and said.calls and said.text.startswith("## ")]
+
+
+def _notes(conversation: Conversation, wanted: Mapping[str, object]) -> dict[str, Any] | None:
+    results = {said.call_id: said.text for said in conversation if said.role == "tool"}
+    for call in conversation.calls:
+        text = results.get(call.id or "", "")
+        if call.name == "gather_notes" and call.arguments == wanted and text.startswith("{"):
+            return json.loads(text)
+    return None
+
+
+def _section(number: int, notes: Mapping[str, Any], most: int) -> str:
+    about = f", with an eye to {notes['about']}" if notes["about"] else ""
+    told = [f"## {number}. {notes['title']}{about}", ""]
+    for ordinal, note in enumerate(notes["notes"][:most], 1):
+        told.append(f"{ordinal}. “{note['text']}” {_remark(note)}")
+    return "\n".join(told)
+
+
+def _remark(note: Mapping[str, Any]) -> str:
+    remarks: list[str] = []
+    if note["figures"]:
+        figures = ", ".join(note["figures"])
+        several = "figures" if len(note["figures"]) > 1 else "figure"
+        remarks.append(f"The {several} to keep in mind here: {figures}.")
+    others = [f"“{title}” ({', '.join(common)})" for title, common in note["also_in"].items()]
+    if len(others) > 1:
+        remarks.append(f"It is not the only source: {'; '.join(others)} speak of the same, and should be read beside it.")
+    elif others:
+        remarks.append(f"One other document speaks of the same, {others[0]}, and the two should be read together.")
+    return " ".join(remarks) or "No other document takes this up, so it rests on this one source alone."
+
+
+# ---- the agent
+
+
+@dataclass
+class WholeReport(AbstractCapability[midcourse.Run]):
+    """Makes the result all sections and not the last message alone."""
+
+    async def after_run(self, ctx: RunContext[midcourse.Run], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
+        """The report of what was said."""
+        return replace(result, output=report_of(result.all_messages()))
+
+
+def report_of(messages: Sequence[ModelMessage]) -> str:
+    """The sections in order. Of two with one number the later stands; what was cut does not count."""
+    sections: dict[str, str] = {}
+    last = ""
+    for message in messages:
+        if not isinstance(message, ModelResponse) or message.state == "interrupted":
+            continue
+        text = "".join(part.content for part in message.parts if isinstance(part, TextPart)).strip()
+        if _CLOSING in last:  # the report before has ended
+            sections.clear()
+        last = text or last
+        if text.startswith("## ") or _CLOSING in text:
+            sections[text.partition(".")[0] if text.startswith("## ") else _CLOSING] = text
+    return "\n\n".join(sections.values()) or last
+
+
+def _item(tool: str, arguments: Mapping[str, Any]) -> str:
+    if tool == "gather_notes":
+        return f"section {arguments['section']}: {arguments['document']}"
+    return "look at the documents"
+
+
+def _start(run: midcourse.Run) -> midcourse.Run:
+    prepare()
+    return run
+
+
+_agent: Final = Agent(
+    model_for(script),
+    name=NAME,
+    deps_type=midcourse.Run,
+    instructions=(
+        "You write long reports from documents. Call list_documents first. Then, for each section, call gather_notes "
+        "with the number of the section, and in your next message write that section (it begins with '## ' and its "
+        "number, about 400 words, from the notes alone) together with the call for the notes of the next one. With "
+        "the last section write '## Closing' and call nothing. Ten sections, unless the person wants another number."
+    ),
+    tools=[list_documents, gather_notes],
+    capabilities=[Planned(_item), WholeReport()],
+)
+agent: Final = wrap(_agent, deps=_start, terms=Terms(task_class="very_long"))

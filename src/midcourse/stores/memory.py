@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from bisect import bisect_right
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -15,6 +15,7 @@ from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId
 from midcourse.errors import MidcourseError
 from midcourse.ports.store import Deciding, Durability, Head, InboxRow, Owned
 from midcourse.stores import refusals
+from midcourse.stores.shelf import Shelf
 
 T = TypeVar("T")
 
@@ -90,6 +91,7 @@ class Memory:
         self.writes = 0
         self.audit: list[AuditRow] = []
         self.audit_ends = 0
+        self.shelves: dict[str, Shelf] = {}
 
 
 def _resolve(future: "asyncio.Future[T]", value: T) -> None:
@@ -263,6 +265,27 @@ class MemoryStore:
 
         return self._write(write)
 
+    def shelve(
+        self,
+        shelf: str,
+        items: Mapping[str, bytes | None],
+        *,
+        owner: tuple[SessionId, Epoch] | None = None,
+    ) -> Awaitable[None]:
+        """Put all of ``items`` on a shelf, or none; see the port."""
+        items = dict(items)
+
+        def write() -> None:
+            if owner is not None:
+                self._owned(*owner)
+            kept = self.memory.shelves.setdefault(shelf, Shelf(shelf))
+            for key, value in items.items():
+                kept.put(key, value)
+            if not kept.keys:
+                del self.memory.shelves[shelf]
+
+        return self._write(write)
+
     async def head(self, session_id: SessionId) -> Owned:
         """The session's head and owner; see the port."""
         self._check_open()
@@ -333,6 +356,28 @@ class MemoryStore:
             session = self.memory.sessions.get(session_id)
             command = session.inbox.get(command_id) if session else None
             return _checked(session_id, command) if command else None
+
+    async def shelved(
+        self, shelf: str, *, first: str = "", last: str = "", newest: bool = False, limit: int | None = None
+    ) -> Sequence[tuple[str, bytes]]:
+        """What lies on a shelf; see the port."""
+        self._check_open()
+        with self.memory.lock:
+            kept = self.memory.shelves.get(shelf, Shelf(shelf))
+            keys = kept.between(first, last)
+            return [(key, kept.value(key)) for key in (keys[::-1] if newest else keys)[:limit]]
+
+    async def shelf_keys(self, shelf: str, *, first: str = "", last: str = "") -> Sequence[str]:
+        """The keys on a shelf; see the port."""
+        self._check_open()
+        with self.memory.lock:
+            return self.memory.shelves.get(shelf, Shelf(shelf)).between(first, last)
+
+    async def shelves(self, prefix: str = "") -> Sequence[str]:
+        """The shelves that hold something; see the port."""
+        self._check_open()
+        with self.memory.lock:
+            return sorted(name for name in self.memory.shelves if name.startswith(prefix))
 
     async def audit(self, after: int = 0, limit: int = 100) -> Sequence[AuditRow]:
         """Rows of the audit log; see the port."""

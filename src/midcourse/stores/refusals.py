@@ -135,6 +135,16 @@ def damaged_inbox(session_id: SessionId) -> Damaged:
     )
 
 
+def damaged_item(shelf: str, key: str) -> Damaged:
+    """What lies on a shelf and does not match its checksum."""
+    return Damaged(
+        f"'{key}' on the shelf '{shelf}' does not match its checksum and is not followed. "
+        "Restore the store from a backup.",
+        shelf=shelf,
+        key=key,
+    )
+
+
 def check_order(head: Head, rows: Sequence[Row], position: int) -> None:
     """Refuse ``rows`` that do not continue a journal of ``position`` rows up to ``head``.
 

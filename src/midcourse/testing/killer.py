@@ -8,7 +8,7 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, NoReturn, TypeVar
 
 from midcourse.core.audit import AuditEntry, AuditRow
@@ -38,7 +38,8 @@ class Killer:
 
     ``when`` is ``before`` the call is made, or ``after`` it is done (for a write: committed) and before its caller
     learns of it. Calls that concern a session count, and so do ``enlist`` and ``close``; lists and polls
-    (``heads``, ``audit``, ``unattended``, ``pending``, ``changed``) do not: how many there are is a matter of time.
+    (``heads``, ``shelves``, ``audit``, ``unattended``, ``pending``, ``changed``) do not: how many there are is a matter
+    of time.
 
     Into ``ledger`` it writes what has become durable, as soon as it has: ``finished <step>``, ``put <command>``,
     ``decided <command>``; and at last ``killed <when> <at> <call>``.
@@ -132,6 +133,16 @@ class Killer:
             lambda: self.store.save_snapshot(session_id, position, content, epoch=epoch, blobs=blobs),
         )
 
+    def shelve(
+        self,
+        shelf: str,
+        items: Mapping[str, bytes | None],
+        *,
+        owner: tuple[SessionId, Epoch] | None = None,
+    ) -> Awaitable[None]:
+        """As the wrapped store does."""
+        return self._write("shelve", lambda: self.store.shelve(shelf, items, owner=owner))
+
     # ---- the worker's life, and reads
 
     async def enlist(self, worker: WorkerId, address: str) -> None:
@@ -170,6 +181,18 @@ class Killer:
         """As the wrapped store does."""
         return await self._call("row", lambda: self.store.row(session_id, command_id))
 
+    async def shelved(
+        self, shelf: str, *, first: str = "", last: str = "", newest: bool = False, limit: int | None = None
+    ) -> Sequence[tuple[str, bytes]]:
+        """As the wrapped store does."""
+        return await self._call(
+            "shelved", lambda: self.store.shelved(shelf, first=first, last=last, newest=newest, limit=limit)
+        )
+
+    async def shelf_keys(self, shelf: str, *, first: str = "", last: str = "") -> Sequence[str]:
+        """As the wrapped store does."""
+        return await self._call("shelf_keys", lambda: self.store.shelf_keys(shelf, first=first, last=last))
+
     # ---- lists and polls, which do not count
 
     async def heads(
@@ -182,6 +205,10 @@ class Killer:
     ) -> Sequence[Head]:
         """As the wrapped store does; not counted."""
         return await self.store.heads(statuses=statuses, agent=agent, limit=limit, before=before)
+
+    async def shelves(self, prefix: str = "") -> Sequence[str]:
+        """As the wrapped store does; not counted."""
+        return await self.store.shelves(prefix)
 
     async def audit(self, after: int = 0, limit: int = 100) -> Sequence[AuditRow]:
         """As the wrapped store does; not counted."""

@@ -22,9 +22,12 @@ from midcourse.testing.store_promises.inbox import InboxPromises
 from midcourse.testing.store_promises.journal import JournalPromises
 from midcourse.testing.store_promises.keeping import KeepingPromises
 from midcourse.testing.store_promises.ownership import OwnershipPromises
+from midcourse.testing.store_promises.shelves import ShelfPromises
 
 __all__ = ["Crash", "Damage", "Kept", "StoreConformance"]
 
 
-class StoreConformance(JournalPromises, InboxPromises, OwnershipPromises, KeepingPromises, AuditPromises):
+class StoreConformance(
+    JournalPromises, InboxPromises, OwnershipPromises, KeepingPromises, AuditPromises, ShelfPromises
+):
     """All of it. Every backend runs all of it."""

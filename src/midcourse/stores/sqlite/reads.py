@@ -23,6 +23,7 @@ from midcourse.stores.sqlite.rows import (
     position_of,
     read_command,
     read_head,
+    read_item,
     read_ownership,
     snapshot_seal,
 )
@@ -30,6 +31,7 @@ from midcourse.stores.sqlite.statements import READ
 
 _KEY = READ["session_key"]
 _EVER = float("inf")
+_BEYOND = b""  # to SQLite every blob is greater than every text: no key lies beyond it
 
 
 def key_of(connection: sqlite3.Connection, session_id: SessionId) -> int | None:
@@ -143,6 +145,25 @@ def command(connection: sqlite3.Connection, session_id: SessionId, command_id: C
     key = key_of(connection, session_id)
     row = None if key is None else connection.execute(READ["command"], (key, command_id)).fetchone()
     return None if row is None else read_command(session_id, row)
+
+
+def shelved(
+    connection: sqlite3.Connection, shelf: str, first: str, last: str, *, newest: bool, limit: int | None
+) -> list[tuple[str, bytes]]:
+    """What lies on a shelf between two keys."""
+    query = READ["shelved_newest"] if newest else READ["shelved"]
+    values = (shelf, first, last or _BEYOND, -1 if limit is None else limit)
+    return [read_item(shelf, row) for row in connection.execute(query, values).fetchall()]
+
+
+def shelf_keys(connection: sqlite3.Connection, shelf: str, first: str, last: str) -> list[str]:
+    """The keys on a shelf between two keys."""
+    return [key for (key,) in connection.execute(READ["shelf_keys"], (shelf, first, last or _BEYOND)).fetchall()]
+
+
+def shelves(connection: sqlite3.Connection, prefix: str) -> list[str]:
+    """The shelves whose names begin with ``prefix``."""
+    return [name for (name,) in connection.execute(READ["shelves"], {"prefix": prefix}).fetchall()]
 
 
 def audit(connection: sqlite3.Connection, after: int, limit: int) -> list[AuditRow]:

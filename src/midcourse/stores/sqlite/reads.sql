@@ -42,6 +42,25 @@ SELECT
 SELECT place & 4294967295, id, put_at, content, seal, outcome, outcome_seal
 FROM inbox WHERE session = ? AND id = ?;
 
+-- name: shelved
+SELECT key, value, seal FROM shelves WHERE shelf = ? AND key BETWEEN ? AND ? ORDER BY key LIMIT ?;
+
+-- name: shelved_newest
+SELECT key, value, seal FROM shelves WHERE shelf = ? AND key BETWEEN ? AND ? ORDER BY key DESC LIMIT ?;
+
+-- name: shelf_keys
+SELECT key FROM shelves WHERE shelf = ? AND key BETWEEN ? AND ? ORDER BY key;
+
+-- A loose scan, as for the owners below.
+-- name: shelves
+WITH RECURSIVE names (name) AS (
+    SELECT min(shelf) FROM shelves WHERE shelf >= :prefix
+    UNION ALL
+    SELECT (SELECT min(shelf) FROM shelves WHERE shelf > names.name) FROM names
+    WHERE substr(names.name, 1, length(:prefix)) = :prefix
+)
+SELECT name FROM names WHERE substr(name, 1, length(:prefix)) = :prefix;
+
 -- name: audit_highest
 SELECT CAST(max(seq) AS INTEGER) FROM sqlite_sequence WHERE name = 'audit';
 

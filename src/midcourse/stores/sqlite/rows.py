@@ -11,6 +11,7 @@ from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId
 from midcourse.errors import Damaged
 from midcourse.ports.store import Head, InboxRow
 from midcourse.stores import refusals
+from midcourse.stores.shelf import item_seal
 
 PLACES: Final = 2**32
 """How many positions a session has: a row's place is its session's key times this, plus its position."""
@@ -61,6 +62,22 @@ def outcome_seal(seal: bytes, outcome: bytes) -> bytes:
 def snapshot_seal(session_id: SessionId, position: int, content: bytes) -> bytes:
     """The seal over a snapshot and the place it belongs to."""
     return checksum(session_id.encode(), b"%d" % position, content)
+
+
+def read_item(shelf: str, row: Sequence[Any]) -> tuple[str, bytes]:
+    """A key and its value, from a row of the statements ``shelved`` and ``shelved_newest``.
+
+    Raises:
+        Damaged: they do not match their seal.
+    """
+    key, value, seal = row
+    try:
+        whole = item_seal(shelf, key, value) == seal
+    except (TypeError, AttributeError):
+        whole = False
+    if not whole:
+        raise refusals.damaged_item(shelf, str(key))
+    return key, value
 
 
 def read_head(session_id: Any, columns: Sequence[Any], content: Any, seal: Any) -> Head:

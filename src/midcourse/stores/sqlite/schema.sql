@@ -1,7 +1,7 @@
 -- The tables of a Midcourse store, version 1. A change here is a new version, and a migration beside it.
 --
 -- A seal is a checksum. SQLite has none for its pages, so whatever decides something is sealed: who owns a session,
--- its head, each command and its outcome, each snapshot. Journal rows carry the running digest; blobs are their own.
+-- its head, each command and its outcome, each snapshot, each item of a shelf. Journal rows carry the running digest; blobs are their own.
 
 CREATE TABLE meta (
     name TEXT PRIMARY KEY,
@@ -70,6 +70,17 @@ CREATE TABLE audit (
     entry BLOB NOT NULL,
     digest BLOB NOT NULL
 );
+
+-- What adapters keep beside the journal. Not WITHOUT ROWID, for the reason given at the journal: its values are mostly
+-- a little larger than 1 KB. The index gives the keys without touching the values.
+CREATE TABLE shelves (
+    shelf TEXT NOT NULL,
+    key TEXT NOT NULL,
+    value BLOB NOT NULL,
+    seal BLOB NOT NULL
+);
+
+CREATE UNIQUE INDEX shelves_keys ON shelves (shelf, key);
 
 -- Where to wake a worker, and which process it is. Whether it lives is not here: see locks.py.
 CREATE TABLE workers (

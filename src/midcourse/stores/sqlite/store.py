@@ -202,6 +202,17 @@ class SqliteStore:
             )
         )
 
+    def shelve(
+        self,
+        shelf: str,
+        items: Mapping[str, bytes | None],
+        *,
+        owner: tuple[SessionId, Epoch] | None = None,
+    ) -> Awaitable[None]:
+        """Put all of ``items`` on a shelf, or none; see the port."""
+        fence = None if owner is None else (owner[0], *self._fence(*owner))
+        return self.writer.submit(partial(writes.shelve, shelf=shelf, items=dict(items), owner=fence, store=self._name))
+
     async def head(self, session_id: SessionId) -> Owned:
         """The session's head and owner; see the port."""
         return await self._reader.submit(
@@ -244,6 +255,22 @@ class SqliteStore:
     async def row(self, session_id: SessionId, command_id: CommandId) -> InboxRow | None:
         """The inbox row of that command id, decided or not."""
         return await self._reader.submit(partial(reads.command, session_id=session_id, command_id=command_id))
+
+    async def shelved(
+        self, shelf: str, *, first: str = "", last: str = "", newest: bool = False, limit: int | None = None
+    ) -> Sequence[tuple[str, bytes]]:
+        """What lies on a shelf; see the port."""
+        return await self._reader.submit(
+            partial(reads.shelved, shelf=shelf, first=first, last=last, newest=newest, limit=limit)
+        )
+
+    async def shelf_keys(self, shelf: str, *, first: str = "", last: str = "") -> Sequence[str]:
+        """The keys on a shelf; see the port."""
+        return await self._reader.submit(partial(reads.shelf_keys, shelf=shelf, first=first, last=last))
+
+    async def shelves(self, prefix: str = "") -> Sequence[str]:
+        """The shelves that hold something; see the port."""
+        return await self._reader.submit(partial(reads.shelves, prefix=prefix))
 
     async def audit(self, after: int = 0, limit: int = 100) -> Sequence[AuditRow]:
         """Rows of the audit log; see the port."""

@@ -2,7 +2,7 @@
 
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from midcourse.core.fold import Row
 from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId
 from midcourse.ports.store import Deciding, InboxRow, Owned
 from midcourse.stores import refusals
+from midcourse.stores.shelf import item_seal
 from midcourse.stores.sqlite import locks
 from midcourse.stores.sqlite.reads import check_inbox, key_of
 from midcourse.stores.sqlite.rows import (
@@ -44,6 +45,8 @@ _DECIDE_COMMAND = WRITE["decide_command"]
 _ANY_UNDECIDED = WRITE["any_undecided"]
 _INSERT_SNAPSHOT = WRITE["insert_snapshot"]
 _DELETE_OLDER_SNAPSHOTS = WRITE["delete_older_snapshots"]
+_SHELVE = WRITE["shelve"]
+_UNSHELVE = WRITE["unshelve"]
 _AUDIT_END = WRITE["audit_end"]
 _INSERT_AUDIT = WRITE["insert_audit"]
 _WORKER_IS_KNOWN = WRITE["worker_is_known"]
@@ -183,6 +186,22 @@ def save_snapshot(
     first, last = places(key)
     connection.execute(_DELETE_OLDER_SNAPSHOTS, {"first": first, "last": last})
     _insert(connection, key, (), blobs)
+
+
+def shelve(
+    connection: sqlite3.Connection,
+    shelf: str,
+    items: Mapping[str, bytes | None],
+    *,
+    owner: tuple[SessionId, Epoch, bytes] | None,
+    store: str,
+) -> None:
+    """All of ``items`` on a shelf. ``owner``: the session, the epoch and the owner's seal the writer believes in."""
+    if owner is not None:
+        _fenced(connection, *owner, store)
+    kept = [(shelf, key, value, item_seal(shelf, key, value)) for key, value in items.items() if value is not None]
+    connection.executemany(_SHELVE, kept)
+    connection.executemany(_UNSHELVE, [(shelf, key) for key, value in items.items() if value is None])
 
 
 def add_worker(connection: sqlite3.Connection, worker: WorkerId, address: str, started_at: float) -> None:

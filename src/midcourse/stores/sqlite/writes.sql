@@ -53,6 +53,13 @@ LIMIT 1;
 -- name: insert_audit
 INSERT INTO audit (seq, entry, digest) VALUES (?, ?, ?);
 
+-- name: shelve
+INSERT INTO shelves (shelf, key, value, seal) VALUES (?, ?, ?, ?)
+ON CONFLICT (shelf, key) DO UPDATE SET value = excluded.value, seal = excluded.seal;
+
+-- name: unshelve
+DELETE FROM shelves WHERE shelf = ? AND key = ?;
+
 -- name: worker_is_known
 SELECT EXISTS (SELECT 1 FROM workers WHERE id = :id) OR EXISTS (SELECT 1 FROM sessions WHERE owner = :id);
 

@@ -14,12 +14,14 @@ from midcourse.ports.store import Head, Store
 Crash = Callable[[Store], Awaitable[None]]
 """Ends the life of a store's worker without letting its sessions go, as the end of its process would."""
 
-Kept = Literal["head", "snapshot", "command", "audit", "audit_end"]
+Kept = Literal["head", "snapshot", "command", "audit", "audit_end", "shelf"]
 
 Damage = Callable[[Kept, SessionId], Awaitable[None]]
-"""Changes a byte of what is kept: the session's head, its newest snapshot, its newest command, the last audit entry.
+"""Changes a byte of what is kept: the session's head, its newest snapshot, its newest command, the last audit entry,
+the last item of the last shelf.
 
-``audit_end`` removes the last audit entry. The log is the whole store's: whose session it is does not matter there.
+``audit_end`` removes the last audit entry. The log and the shelves are the whole store's: whose session it is does not
+matter there.
 """
 
 ALICE = WorkerId("worker_alice")

@@ -1,0 +1,1 @@
+"""One adapter per agent framework, the same shape in each."""

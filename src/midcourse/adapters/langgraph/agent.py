@@ -1,0 +1,228 @@
+"""Any LangGraph graph as an agent of Midcourse: its checkpoints in our store, its models, tools and nodes as steps."""
+
+import asyncio
+import copy
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final, TypeAlias, cast
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage, HumanMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata
+from langgraph.graph import StateGraph  # pyright: ignore[reportMissingTypeStubs] - it has types, but does not say so
+from langgraph.pregel import Pregel  # pyright: ignore[reportMissingTypeStubs] - it has types, but does not say so
+from langgraph.types import Command, Interrupt, StateSnapshot
+from pydantic_core import to_jsonable_python
+
+from midcourse.adapters.holding import Declarations, changes_in_words, held_agent, module_of_caller, step_key
+from midcourse.adapters.langgraph.held import Held, enter
+from midcourse.adapters.langgraph.model import StepModel
+from midcourse.adapters.langgraph.nodes import held_nodes
+from midcourse.adapters.langgraph.saver import MidcourseSaver
+from midcourse.core.codec import canonical, preview
+from midcourse.core.terms import Terms
+from midcourse.errors import InvalidInput, Redirected
+from midcourse.runtime.agents import Agent, OnNewVersion
+from midcourse.runtime.run import Run
+
+MakeInput: TypeAlias = Callable[[str], Any]
+TakeOutput: TypeAlias = Callable[[Any], Any]
+_HEARD: Final = "midcourse_heard"
+
+
+def held(model: BaseChatModel) -> StepModel:
+    """A chat model whose requests are steps in a held graph, and which is itself anywhere else."""
+    return model if isinstance(model, StepModel) else StepModel(inner=model)
+
+
+def wrap(
+    graph: "Pregel[Any, Any, Any, Any] | StateGraph[Any, Any, Any, Any]",
+    *,
+    name: str = "",
+    to_input: MakeInput | None = None,
+    to_output: TakeOutput | None = None,
+    declare: Declarations | None = None,
+    open_nodes: Collection[str] = (),
+    config: RunnableConfig | None = None,
+    context: Callable[[Run], Any] | None = None,
+    asks: bool = True,
+    terms: Terms | None = None,
+    version: str | None = None,
+    on_new_version: OnNewVersion = "go_on",
+) -> Agent[Any]:
+    """Make a LangGraph graph an agent that Midcourse can start, pause, resume, redirect, cancel and recover.
+
+    Wrap its chat models with :func:`held`. Calls of its ``ToolNode`` and plain nodes become steps by themselves; a node
+    that calls a held model or ``interrupt()`` is left open (``open_nodes`` names those where that cannot be seen).
+    ``interrupt()`` becomes an ask, and its answer the resume value. ``to_input`` makes the graph's input of what a
+    person said (default: a message), ``to_output`` the result of its last state (default: the last message's text).
+    ``declare`` says what nodes and tools do, by name; functions declare themselves with ``@midcourse.tool``.
+
+    Raises:
+        InvalidInput: the graph brings a checkpointer of its own.
+    """
+    given: Any = graph
+    compiled = given.compile() if isinstance(graph, StateGraph) else given
+    title = name or str(getattr(compiled, "name", "") or "")
+    _refuse_foreign_checkpointers(compiled, title)
+    nodes = held_nodes(compiled.nodes, open_nodes)
+
+    async def function(run: Run) -> Any:
+        saver = SessionSaver(run)
+        mine = copy.copy(compiled)
+        mine.checkpointer = saver
+        mine.nodes = nodes
+        graph_run = GraphRun(run, mine, saver, declare or {}, config or {}, None if context is None else context(run))
+        return await graph_run.follow(to_input or _message, to_output or _last_text)
+
+    return held_agent(
+        function,
+        name="" if title == "LangGraph" and not name else title,
+        made_of=(title, sorted(compiled.nodes)),
+        version=version,
+        asks=asks,
+        on_new_version=on_new_version,
+        origin=f"{module_of_caller()}:{title}",
+        terms=terms,
+    )
+
+
+class SessionSaver(MidcourseSaver):
+    """The session's checkpointer: when a superstep is durable, the next steps get a scope of their own."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run.store, owner=lambda: run.owner)
+        self._run = run
+        self.held: Held | None = None
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        stored = await super().aput(config, checkpoint, metadata, new_versions)
+        # In this order: with the scope opened first, a crash in between would have finished steps done again.
+        if not config.get("configurable", {}).get("checkpoint_ns") and not self._run.under_way:
+            if self.held is not None:
+                self.held.forget_counts()
+            await self._run.checkpoint(durable=False)
+        return stored
+
+
+class GraphRun:
+    """One run of a graph in one session, asks and turns included."""
+
+    def __init__(
+        self,
+        run: Run,
+        graph: Any,
+        saver: SessionSaver,
+        declarations: Declarations,
+        config: RunnableConfig,
+        context: Any,
+    ) -> None:
+        self._run = run
+        self._graph = graph
+        self._held = Held(run, declarations, saver.serde)
+        saver.held = self._held
+        self._context = context
+        settings = {**config.get("configurable", {}), "thread_id": str(run.session_id)}
+        self._config: RunnableConfig = {**config, "configurable": settings}
+
+    async def follow(self, to_input: MakeInput, to_output: TakeOutput) -> Any:
+        """Run the graph to its end, asking people where it interrupts itself."""
+        enter(self._held)
+        snapshot = await self._snapshot()
+        feed = await self._feed(snapshot, to_input)
+        while feed is not None or snapshot.next:
+            async for _ in self._graph.astream(
+                feed, self._config, stream_mode="values", durability="sync", context=self._context
+            ):
+                pass
+            snapshot = await self._snapshot()
+            feed = await self._answers(snapshot)
+            if feed is None and snapshot.next and not await self._goes_on(snapshot):
+                break
+        return to_jsonable_python(to_output(snapshot.values), fallback=str)
+
+    async def _snapshot(self) -> StateSnapshot:
+        return await self._graph.aget_state(self._config)
+
+    async def _feed(self, snapshot: StateSnapshot, to_input: MakeInput) -> Any:
+        """What the graph starts with: what a person said, the answers it waits for, or nothing if it is to go on."""
+        before = self._run.state.get("heard", 0)
+        news = self._held.listener.news()
+        now = self._run.state.get("heard", 0)
+        known = cast("Mapping[str, Any]", snapshot.metadata or {}).get(_HEARD, 0)
+        self._config = {**self._config, "metadata": {**self._config.get("metadata", {}), _HEARD: now}}
+        if now > before and known < now:
+            messages = _messages(snapshot.values)
+            await self._held.close_turn_before(messages)
+            changes = changes_in_words(self._run)
+            return to_input("\n\n".join(filter(None, [changes, news])))
+        return await self._answers(snapshot)
+
+    async def _answers(self, snapshot: StateSnapshot) -> "Command[Any] | None":
+        if not snapshot.interrupts:
+            return None
+        answers = await asyncio.gather(*(self._ask(one) for one in snapshot.interrupts))
+        return Command(resume={one.id: answer for one, answer in zip(snapshot.interrupts, answers, strict=True)})
+
+    async def _ask(self, interrupt: Interrupt) -> Any:
+        value: Any = interrupt.value
+        about = cast("dict[str, Any]", value if isinstance(value, dict) else {})
+        named = next((about[word] for word in ("prompt", "question", "message", "query") if word in about), None)
+        prompt = value if isinstance(value, str) else str(named) if named else preview(canonical(interrupt.value))
+        options = about.get("options", ())
+        try:
+            return await self._run.ask(
+                prompt or "The graph waits for an answer.",
+                reason=str(about.get("reason", "need_input")),
+                options=tuple(map(str, cast("Sequence[Any]", options))) if isinstance(options, list | tuple) else (),
+                key=step_key(interrupt.id),
+                on_redirect="raise",
+            )
+        except Redirected as redirect:
+            # Words, marked as what they are: code that waits for a yes must not take them for one.
+            return f"Redirected: {redirect.instruction}"
+
+    async def _goes_on(self, snapshot: StateSnapshot) -> bool:
+        """The graph stands at a breakpoint of its own (``interrupt_before``): whether a person lets it go on."""
+        answer = await self._run.ask(
+            f"Go on with {', '.join(snapshot.next)}?",
+            reason="need_approval",
+            options=("yes", "no"),
+            key=step_key(f"breakpoint.{snapshot.config.get('configurable', {}).get('checkpoint_id', '')}"),
+        )
+        return str(answer).strip().lower() in {"yes", "y", "approve", "true"}
+
+
+def _message(text: str) -> dict[str, Any]:
+    return {"messages": [HumanMessage(text)]}
+
+
+def _messages(values: Any) -> list[BaseMessage]:
+    state = cast("dict[str, Any]", values if isinstance(values, dict) else {})
+    found = cast("list[Any]", state.get("messages", []))
+    return [one for one in found if isinstance(one, BaseMessage)]
+
+
+def _last_text(values: Any) -> Any:
+    messages = _messages(values)
+    return str(messages[-1].text) if messages else values
+
+
+def _refuse_foreign_checkpointers(graph: Any, name: str) -> None:
+    graphs = [(name, graph), *graph.get_subgraphs(recurse=True)]
+    for title, one in graphs:
+        checkpointer = getattr(one, "checkpointer", None)
+        if checkpointer not in (None, True, False):
+            raise InvalidInput(
+                f"Graph '{title}' brings its own checkpointer ({type(checkpointer).__name__}). Midcourse keeps a "
+                "session's checkpoints beside its journal, in one store and fenced by its owner, so that a stop, a "
+                "crash and a resume agree on what was done. Compile the graph without a checkpointer.",
+                field="graph",
+                code="foreign_checkpointer",
+            )

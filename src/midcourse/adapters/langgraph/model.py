@@ -1,0 +1,167 @@
+"""A LangChain chat model whose every request is a step: streamed, cut at once by a stop, and never made twice."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, cast
+
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, message_to_dict, messages_from_dict
+from langchain_core.messages.utils import message_chunk_to_message
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.runnables import Runnable, RunnableBinding
+from langchain_core.tools import BaseTool
+
+from midcourse.adapters.holding import MODEL
+from midcourse.adapters.langgraph.held import Held, current
+from midcourse.adapters.prices import dollars
+from midcourse.errors import MisusedRun, Redirected
+from midcourse.runtime.calls import current_call, in_a_step
+from midcourse.runtime.streaming import StreamEnd
+
+log = logging.getLogger("midcourse")
+
+
+class StepModel(BaseChatModel):
+    """Asks what ``inner`` would be asked. Outside a held run it is ``inner``, and nothing more."""
+
+    inner: BaseChatModel
+
+    @property
+    def _llm_type(self) -> str:
+        return f"midcourse {self.inner._llm_type}"  # noqa: SLF001 - a model's name for itself
+
+    def bind_tools(
+        self, tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool], **kwargs: Any
+    ) -> Runnable[LanguageModelInput, AIMessage]:
+        """Tools in the spelling that ``inner`` gives them."""
+        bound = self.inner.bind_tools(tools, **kwargs)
+        assert isinstance(bound, RunnableBinding)
+        return cast("Runnable[LanguageModelInput, AIMessage]", self.bind(**bound.kwargs))
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        held = _holder()
+        if held is None:
+            return self.inner._generate(messages, stop, run_manager, **kwargs)  # noqa: SLF001
+        if _on_loop(held.loop):
+            raise MisusedRun(
+                "A held model was called with invoke() on the event loop, which would stand still meanwhile. "
+                "Use 'await model.ainvoke(…)' in an async node, or make the node a plain 'def'.",
+                code="blocks_the_loop",
+            )
+        # A plain node runs in a thread of LangGraph's, with the node's context: it waits there.
+        return asyncio.run_coroutine_threadsafe(self._step(held, messages, stop, kwargs), held.loop).result()
+
+    async def _agenerate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        held = _holder()
+        if held is None:
+            return await self.inner._agenerate(messages, stop, run_manager, **kwargs)  # noqa: SLF001
+        return await self._step(held, messages, stop, kwargs)
+
+    async def _step(
+        self, held: Held, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any]
+    ) -> ChatResult:
+        while True:
+            sent = held.heard(messages)
+
+            async def body(sent: list[BaseMessage] = sent) -> AsyncIterator[str | StreamEnd]:
+                whole: AIMessageChunk | None = None
+                try:
+                    async for chunk in self._once().astream(sent, stop=stop, **kwargs):
+                        whole = chunk if whole is None else whole + chunk
+                        if chunk.text:
+                            yield str(chunk.text)
+                finally:
+                    if whole is not None:
+                        end = _end(whole)
+                        current_call().spend(end.cost, end.tokens)
+                if whole is None:
+                    raise ValueError("the model answered with nothing at all")
+                yield _end(whole)
+
+            try:
+                said: Any = await held.run.stream(MODEL, body, key=held.key(MODEL), on_redirect="raise")
+            except Redirected as redirect:
+                held.was_cut(messages, redirect.partial)
+                continue
+            (message,) = messages_from_dict([said])
+            return ChatResult(generations=[ChatGeneration(message=_with_own_ids(cast("AIMessage", message), sent))])
+
+    def _once(self) -> BaseChatModel:
+        """The model without tries of its own: a request that it makes again is one that nobody sees or can stop."""
+        if getattr(self.inner, "max_retries", None) in (None, 0):
+            changed = {"max_retries": 0} if hasattr(self.inner, "max_retries") else {}
+        else:
+            changed = {"max_retries": 0}
+        client = getattr(self.inner, "root_async_client", None)
+        if client is None or not hasattr(client, "with_options"):
+            return self.inner.model_copy(update=changed) if changed else self.inner
+        once = client.with_options(max_retries=0)
+        clients = {"root_async_client": once, "async_client": once.chat.completions}
+        return self.inner.model_copy(update={**changed, **clients})
+
+
+def _holder() -> Held | None:
+    """The run to make a step of; None where there is none, or where this is part of a step already."""
+    held = current()
+    if held is not None and in_a_step():
+        log.info(
+            "step '%s' calls a held model, which is then part of that step and not one of its own. If it is a node, "
+            "name it in wrap(…, open_nodes=[…]).",
+            current_call().name,
+        )
+        return None
+    return held
+
+
+def _on_loop(loop: asyncio.AbstractEventLoop) -> bool:
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False
+
+
+def _end(message: AIMessageChunk) -> StreamEnd:
+    usage = message.usage_metadata
+    about = message.response_metadata
+    cost, tokens = 0.0, None
+    if usage is not None:
+        tokens = usage["output_tokens"]
+        cost = dollars(
+            model=str(about.get("model_name") or about.get("model") or ""),
+            heard=usage["input_tokens"],
+            said=tokens,
+            cached=usage.get("input_token_details", {}).get("cache_read", 0),
+            written_to_cache=usage.get("input_token_details", {}).get("cache_creation", 0),
+            provider=about.get("model_provider"),
+        )
+    return StreamEnd(value=message_to_dict(message_chunk_to_message(message)), cost=cost, tokens=tokens)
+
+
+def _with_own_ids(message: AIMessage, before: Sequence[BaseMessage]) -> AIMessage:
+    """The message with a call id of its own for each call: providers refuse a conversation that repeats one."""
+    taken = {call["id"] for one in before if isinstance(one, AIMessage) for call in one.tool_calls}
+    calls = [dict(call) for call in message.tool_calls]
+    changed = False
+    for call in calls:
+        fresh, ordinal = call["id"], 1
+        while fresh in taken or not fresh:
+            ordinal += 1
+            fresh = f"{call['id'] or 'call'}_{ordinal}"
+        changed = changed or fresh != call["id"]
+        call["id"] = fresh
+        taken.add(cast("str", fresh))
+    return message.model_copy(update={"tool_calls": calls}) if changed else message

@@ -1,0 +1,197 @@
+"""Nodes and tools of a graph as steps. A node that holds steps itself, or asks, is left open and is none."""
+
+import copy
+import inspect
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
+from typing import Any, cast
+
+from langchain_core.runnables import Runnable, RunnableBinding, RunnableSequence
+from langchain_core.tools import StructuredTool
+from langgraph._internal._runnable import RunnableCallable  # pyright: ignore[reportMissingTypeStubs] - it has types, but does not say so
+from langgraph.errors import GraphBubbleUp
+from langgraph.prebuilt import ToolNode
+from langgraph.pregel._read import PregelNode  # pyright: ignore[reportMissingTypeStubs] - it has types, but does not say so
+from langgraph.types import interrupt
+
+from midcourse.adapters.holding import closed, declared, refused, step_key
+from midcourse.adapters.langgraph.held import current
+from midcourse.adapters.langgraph.model import StepModel
+from midcourse.errors import MisusedRun, Redirected, StepError
+from midcourse.runtime.tools import Tool
+
+_DEEP = 4
+
+
+def held_nodes(nodes: Mapping[str, PregelNode], open_nodes: Collection[str]) -> dict[str, PregelNode]:
+    """The nodes of a graph, with tools and plain nodes made steps. The graph's own are left as they are."""
+    made: dict[str, PregelNode] = {}
+    for name, node in nodes.items():
+        bound: Any = node.bound
+        if isinstance(bound, ToolNode):
+            made[name] = node.copy({"bound": _held_tools(bound)})
+        elif name != "__start__" and name not in open_nodes and _is_plain(bound):
+            made[name] = node.copy({"bound": _held_node(name, cast("RunnableCallable", bound))})
+        else:
+            made[name] = node
+    return made
+
+
+def _is_plain(bound: Any) -> bool:
+    function = _function(bound)
+    return function is not None and not _holds_steps(function, _DEEP)
+
+
+def _function(bound: Any) -> Callable[..., Any] | None:
+    if type(bound) is not RunnableCallable:
+        return None
+    return cast("Callable[..., Any] | None", bound.func or bound.afunc)
+
+
+def _holds_steps(value: Any, depth: int) -> bool:
+    """Whether a function reaches a held model, or asks with ``interrupt()``, as far as can be seen by what it names."""
+    if isinstance(value, StepModel) or value is interrupt:
+        return True
+    if depth == 0:
+        return False
+    match value:
+        case RunnableBinding():
+            return _holds_steps(cast("Any", value).bound, depth - 1)
+        case RunnableSequence():
+            return any(_holds_steps(step, depth - 1) for step in cast("Any", value).steps)
+        case partial():
+            inner = cast("partial[Any]", value)
+            return any(_holds_steps(one, depth - 1) for one in (inner.func, *inner.args, *inner.keywords.values()))
+        case Runnable():
+            return False
+        case _:
+            pass
+    function = inspect.unwrap(value) if callable(value) else value
+    owner = getattr(function, "__self__", None)
+    if owner is not None and not inspect.ismodule(owner) and any(_holds_steps(one, 1) for one in _parts(owner)):
+        return True
+    if not inspect.isfunction(inspect.unwrap(getattr(function, "__func__", function))):
+        return False
+    named = inspect.getclosurevars(getattr(function, "__func__", function))
+    return any(_holds_steps(one, depth - 1) for one in (*named.nonlocals.values(), *named.globals.values()))
+
+
+def _parts(owner: object) -> list[Any]:
+    return list(getattr(owner, "__dict__", {}).values())
+
+
+def _held_node(name: str, bound: "RunnableCallable") -> "RunnableCallable":
+    function = _function(bound)
+    assert function is not None
+
+    async def step(*arguments: Any, **keywords: Any) -> Any:
+        held = current()
+        if held is None:
+            result = function(*arguments, **keywords)
+            return await result if inspect.isawaitable(result) else result
+        made = declared(function, name, held.declarations)
+        if made.run_in == "process":
+            raise MisusedRun(
+                f"Node '{name}' cannot run in a process: it is given the graph's state. Make what is slow in it a "
+                "tool with run_in='process'.",
+                code="node_in_process",
+            )
+        body = made.function if isinstance(function, Tool) else function
+        given = {"state": arguments[0]} if made.undo or made.probe else {}
+        try:
+            result = await held.run.call(
+                made,
+                given,
+                key=held.key(name),
+                name=name,
+                body=_without_asking(name, body, arguments, keywords),
+                shape=held.journaled,
+                on_redirect="again",
+            )
+        except StepError as error:
+            raise error.__cause__ or error from error
+        return held.restored(result)
+
+    made = copy.copy(bound)
+    made.func = None
+    made.afunc = step
+    return made
+
+
+def _without_asking(
+    name: str, function: Callable[..., Any], arguments: tuple[Any, ...], keywords: Mapping[str, Any]
+) -> Callable[[], object]:
+    """A call of ``function`` that says what to do if it asks after all, deeper than could be seen."""
+    advice = f"Node '{name}' asks with interrupt(), so it is no step: name it in wrap(…, open_nodes=['{name}'])."
+
+    async def awaited() -> Any:
+        try:
+            return await function(*arguments, **keywords)
+        except GraphBubbleUp as error:
+            raise MisusedRun(advice, code="node_asks") from error
+
+    def plain() -> Any:
+        try:
+            return function(*arguments, **keywords)
+        except GraphBubbleUp as error:
+            raise MisusedRun(advice, code="node_asks") from error
+
+    return awaited if inspect.iscoroutinefunction(function) else plain
+
+
+# ---- tools
+
+Execute = Callable[[Any], Awaitable[Any]]
+
+
+def _held_tools(node: ToolNode) -> ToolNode:
+    """The node with each of its calls a step, inside whatever wrapper it has already."""
+    made: Any = copy.copy(node)
+    made.func, made.afunc = made._func, made._afunc  # noqa: SLF001 - the copy's, which the original's would pass by
+    theirs = cast("Callable[[Any, Execute], Awaitable[Any]] | None", made._awrap_tool_call)  # noqa: SLF001 - its only hook
+
+    async def wrapped(request: Any, execute: Execute) -> Any:
+        inner = partial(_call, execute)
+        return await (inner(request) if theirs is None else theirs(request, inner))
+
+    made._awrap_tool_call = wrapped  # noqa: SLF001
+    return made
+
+
+async def _call(execute: Execute, request: Any) -> Any:
+    held, tool = current(), request.tool
+    if held is None or tool is None:
+        return await execute(request)
+    name, call = str(request.tool_call["name"]), request.tool_call
+    function = (tool.coroutine or tool.func) if isinstance(tool, StructuredTool) else None
+    steps = held.run
+
+    async def step(*arguments: Any, **keywords: Any) -> Any:
+        # A tool that is no function of the user's is called as a whole, as LangChain calls it.
+        real = function or cast("Any", tool)._arun  # noqa: SLF001 - as BaseTool does
+        made = declared(real, name, held.declarations)
+        body = made.function if isinstance(real, Tool) else real
+        try:
+            result = await steps.call(
+                made,
+                dict(call["args"]),
+                key=step_key(call["id"] or held.key(name)),
+                name=name,
+                body=lambda: body(*arguments, **keywords),
+                shape=held.journaled,
+                on_redirect="raise",
+            )
+        except Redirected as redirect:
+            return closed(redirect)
+        except StepError as error:
+            if error.kind == "NotApproved":
+                return refused(error.detail)
+            raise error.__cause__ or error from error
+        return held.restored(result)
+
+    if function is not None:
+        # The innermost function is what becomes a step: reading arguments and telling errors stay LangChain's.
+        return await execute(request.override(tool=tool.model_copy(update={"func": None, "coroutine": step})))
+    made = copy.copy(tool)
+    object.__setattr__(made, "_arun", step)
+    return await execute(request.override(tool=made))

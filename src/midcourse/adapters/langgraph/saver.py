@@ -1,0 +1,386 @@
+"""LangGraph's checkpoints in a Midcourse store: each put is one write, and a list that grew costs what it grew by."""
+
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    WRITES_IDX_MAP,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    DeltaChannelHistory,
+    PendingWrite,
+    get_checkpoint_id,
+    get_serializable_checkpoint_metadata,
+    writes_sort_key,
+)
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+from midcourse.adapters.langgraph.async_only import AsyncOnlySaver
+from midcourse.adapters.langgraph.pieces import Piece, Reference, cut, joined
+from midcourse.adapters.langgraph.records import (
+    CHECKPOINTS,
+    SHELVES,
+    Address,
+    Record,
+    Write,
+    chain_of,
+    checkpoints_in,
+    decode,
+    encode,
+    end_of,
+    needless,
+    piece_at,
+    place_of,
+    write_at,
+)
+from midcourse.core.ids import Epoch, SessionId
+from midcourse.errors import Damaged, InvalidInput
+from midcourse.ports.store import Store
+
+_REMEMBERED: Final = 1_000
+"""How many namespaces' last checkpoints are kept in memory; a put on top of another one reads it."""
+
+
+class MidcourseSaver(AsyncOnlySaver):
+    """A checkpointer in ``store``. With ``owner`` only the owner of that session and epoch writes.
+
+    Every method that writes raises StaleEpoch once the owner has lost its session, and nothing is written then.
+    Every method that reads raises Damaged for what does not match its checksums. The blocking methods are refused.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        owner: Callable[[], tuple[SessionId, Epoch] | None] | None = None,
+        serde: SerializerProtocol | None = None,
+    ) -> None:
+        super().__init__(serde=serde)
+        self._store = store
+        self._owner = owner
+        self._last = _LastRecords()
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Store a checkpoint and those of its channels that have changed, in one write."""
+        parent = get_checkpoint_id(config)
+        address = Address(_shelf(config), _namespace(config) or "", checkpoint["id"])
+        before = self._last.get(address._replace(id=parent)) if parent else None
+        is_last = before is not None
+        if parent and before is None:
+            before = await self._record(address._replace(id=parent))
+        values = checkpoint["channel_values"]
+        items: dict[str, bytes | None] = {}
+        channels: dict[str, Reference] = {}
+        for channel, version in checkpoint["channel_versions"].items():
+            known = before.channels.get(channel) if before else None
+            if known is not None and known.version == version and channel not in new_versions:
+                channels[channel] = known
+            elif channel not in values:
+                channels[channel] = Reference(version)
+            else:
+                kind, content = self.serde.dumps_typed(values[channel])
+                channels[channel], piece = cut(version, kind, content, known)
+                if piece and piece.before and not is_last and await self._goes_on(address, channel, known):
+                    # A second branch gets a chain of its own: to read one must not mean to read them all.
+                    channels[channel], piece = cut(version, kind, content, None)
+                if piece is not None:
+                    chain = chain_of(address.namespace, channel, channels[channel])
+                    items[piece_at(chain, channels[channel].place, channels[channel].name)] = encode(piece)
+        without_values = {name: value for name, value in checkpoint.items() if name != "channel_values"}
+        record = Record(
+            parent,
+            self.serde.dumps_typed(without_values),
+            self.serde.dumps_typed(get_serializable_checkpoint_metadata(config, metadata)),
+            channels,
+        )
+        items[address.key] = encode(record)
+        await self._write(address.shelf, items)
+        self._last.put(address, record)
+        return _config(address)
+
+    async def aput_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """Store what a task wrote on top of a checkpoint. A write that is there stays, except to special channels."""
+        address = Address(_shelf(config), _namespace(config) or "", _configurable(config)["checkpoint_id"])
+        items: dict[str, bytes | None] = {}
+        ordinary = False
+        for position, (channel, value) in enumerate(writes):
+            index = WRITES_IDX_MAP.get(channel, position)
+            ordinary = ordinary or index >= 0
+            write = Write(task_path, task_id, index, channel, self.serde.dumps_typed(value))
+            items[write_at(address, task_id, index)] = encode(write)
+        if ordinary:
+            of_task = write_at(address, task_id, 0)[:-1]
+            for key in await self._store.shelf_keys(address.shelf, first=of_task, last=end_of(of_task)):
+                if not key.startswith(of_task + "-"):
+                    items.pop(key, None)
+        if items:
+            await self._write(address.shelf, items)
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """The checkpoint that ``config`` names, or the newest of its thread and namespace; None if there is none."""
+        shelf, namespace = _shelf(config), _namespace(config) or ""
+        if checkpoint := get_checkpoint_id(config):
+            address = Address(shelf, namespace, checkpoint)
+            record = await self._record(address)
+        else:
+            first = checkpoints_in(namespace)
+            newest = await self._store.shelved(shelf, first=first, last=end_of(first), newest=True, limit=1)
+            if not newest:
+                return None
+            address = Address.of(shelf, newest[0][0])
+            record = decode(Record, shelf, *newest[0])
+        return await self._tuple(address, record) if record else None
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """Checkpoints, newest first: of a thread and namespace if ``config`` names them, of all if it does not."""
+        named = config is not None and "thread_id" in _configurable(config)
+        shelves = [_shelf(config)] if config and named else await self._store.shelves(SHELVES)
+        namespace = _namespace(config) if config else None
+        only = get_checkpoint_id(config) if config else None
+        border = get_checkpoint_id(before) if before else None
+        prefix = CHECKPOINTS if namespace is None else checkpoints_in(namespace)
+        found = [
+            address
+            for shelf in shelves
+            for key in await self._store.shelf_keys(shelf, first=prefix, last=end_of(prefix))
+            if (address := Address.of(shelf, key)) and (not only or address.id == only)
+            if not border or address.id < border
+        ]
+        for address in sorted(found, key=lambda one: one.id, reverse=True):
+            if limit is not None and limit <= 0:
+                return
+            record = await self._record(address)
+            if record is None or not self._matches(record, filter):
+                continue
+            listed = await self._tuple(address, record)
+            if listed is not None:
+                limit = None if limit is None else limit - 1
+                yield listed
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """Delete everything of a thread."""
+        shelf = f"{SHELVES}{thread_id}"
+        await self._remove(shelf, await self._store.shelf_keys(shelf))
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Delete the checkpoints of these runs, and their writes, in all threads. Reads every thread's checkpoints."""
+        runs = set(run_ids)
+        for shelf in await self._store.shelves(SHELVES) if runs else ():
+            keys, records = await self._contents(shelf)
+            kept = {
+                address: record
+                for address, record in records.items()
+                if self._metadata(record).get("run_id") not in runs
+            }
+            if len(kept) < len(records):
+                await self._remove(shelf, needless(keys, records, kept))
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Copy everything of a thread to another, beside what is there."""
+        items = await self._store.shelved(f"{SHELVES}{source_thread_id}")
+        if items:
+            await self._write(f"{SHELVES}{target_thread_id}", dict(items))
+            self._last.forget(f"{SHELVES}{target_thread_id}")
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Keep only the newest checkpoint of each namespace, or with the strategy ``delete`` nothing.
+
+        With a checkpoint whose delta channels are made from the writes of those before it, these stay, too. Not for a
+        thread that is being run: what goes on from an older checkpoint meanwhile would lose its beginning.
+
+        Raises:
+            InvalidInput: there is no such strategy.
+        """
+        if strategy not in {"keep_latest", "delete"}:
+            raise InvalidInput(f"There is no strategy '{strategy}' of pruning. Use 'keep_latest' or 'delete'.")
+        for thread_id in thread_ids:
+            if strategy == "delete":
+                await self.adelete_thread(thread_id)
+                continue
+            shelf = f"{SHELVES}{thread_id}"
+            keys, records = await self._contents(shelf)
+            newest: dict[str, Address] = {}
+            for address in records:
+                if address.id >= newest.get(address.namespace, address).id:
+                    newest[address.namespace] = address
+            kept = {one: records[one] for address in newest.values() for one in self._history(address, records)}
+            if len(kept) < len(records):
+                await self._remove(shelf, needless(keys, records, kept))
+
+    async def aget_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """What was written to each channel before the checkpoint, back to the nearest one that has a value for it."""
+        histories: dict[str, DeltaChannelHistory] = {channel: {"writes": []} for channel in channels}
+        waiting = set(channels)
+        address = Address(_shelf(config), _namespace(config) or "", get_checkpoint_id(config) or "")
+        if waiting and not address.id:
+            first = checkpoints_in(address.namespace)
+            keys = await self._store.shelf_keys(address.shelf, first=first, last=end_of(first))
+            address = Address.of(address.shelf, keys[-1]) if keys else address
+        record = await self._record(address) if waiting else None
+        while waiting and record is not None and record.parent:
+            address = address._replace(id=record.parent)
+            record = await self._record(address)
+            if record is None:
+                break
+            for write in reversed(await self._writes(address)):
+                if write[1] in waiting:
+                    histories[write[1]]["writes"].append(write)
+            for channel in sorted(waiting):
+                reference = record.channels.get(channel)
+                if reference is not None and reference.kind:
+                    histories[channel]["seed"] = await self._value(address, channel, reference)
+                    waiting.discard(channel)
+        for history in histories.values():
+            history["writes"].reverse()
+        return histories
+
+    async def _write(self, shelf: str, items: Mapping[str, bytes | None]) -> None:
+        await self._store.shelve(shelf, items, owner=self._owner() if self._owner else None)
+
+    async def _remove(self, shelf: str, keys: Iterable[str]) -> None:
+        self._last.forget(shelf)
+        await self._write(shelf, dict.fromkeys(keys))
+        self._last.forget(shelf)
+
+    async def _record(self, address: Address) -> Record | None:
+        found = await self._store.shelved(address.shelf, first=address.key, last=address.key)
+        return decode(Record, address.shelf, *found[0]) if found else None
+
+    async def _contents(self, shelf: str) -> tuple[Sequence[str], dict[Address, Record]]:
+        # The keys first: each piece among them was put with its record, which is then among the records.
+        keys = await self._store.shelf_keys(shelf)
+        found = await self._store.shelved(shelf, first=CHECKPOINTS, last=end_of(CHECKPOINTS))
+        return keys, {Address.of(shelf, key): decode(Record, shelf, key, content) for key, content in found}
+
+    async def _goes_on(self, address: Address, channel: str, reference: Reference | None) -> bool:
+        """Whether another value continues the one at ``reference`` already."""
+        if reference is None:
+            return False
+        following = piece_at(chain_of(address.namespace, channel, reference), reference.place + 1)
+        return bool(await self._store.shelf_keys(address.shelf, first=following, last=end_of(following)))
+
+    async def _tuple(self, address: Address, record: Record) -> CheckpointTuple | None:
+        try:
+            values = {
+                channel: await self._value(address, channel, reference)
+                for channel, reference in record.channels.items()
+                if reference.kind
+            }
+        except Damaged:
+            if await self._record(address) is None:
+                return None  # it was deleted while it was read
+            raise
+        checkpoint: Checkpoint = self.serde.loads_typed(record.checkpoint)
+        checkpoint["channel_values"] = values
+        return CheckpointTuple(
+            config=_config(address),
+            checkpoint=checkpoint,
+            metadata=self._metadata(record),
+            parent_config=_config(address._replace(id=record.parent)) if record.parent else None,
+            pending_writes=await self._writes(address),
+        )
+
+    async def _value(self, address: Address, channel: str, reference: Reference) -> Any:
+        pieces: dict[tuple[int, str], Piece] = {}
+        if reference.chain:
+            chain = chain_of(address.namespace, channel, reference)
+            last = piece_at(chain, reference.place, reference.name)
+            for key, content in await self._store.shelved(address.shelf, first=chain, last=last):
+                pieces[place_of(key)[1:]] = decode(Piece, address.shelf, key, content)
+        return self.serde.loads_typed(joined(reference, pieces))
+
+    async def _writes(self, address: Address) -> list[PendingWrite]:
+        found = await self._store.shelved(address.shelf, first=address.writes, last=end_of(address.writes))
+        writes = [decode(Write, address.shelf, key, content) for key, content in found]
+        writes.sort(key=lambda write: writes_sort_key(write.path, write.task, write.index))
+        return [(write.task, write.channel, self.serde.loads_typed(write.value)) for write in writes]
+
+    def _metadata(self, record: Record) -> CheckpointMetadata:
+        return self.serde.loads_typed(record.metadata)
+
+    def _matches(self, record: Record, wanted: Mapping[str, Any] | None) -> bool:
+        metadata: Mapping[str, Any] = self._metadata(record) if wanted else {}
+        return all(metadata.get(name) == value for name, value in (wanted or {}).items())
+
+    def _history(self, address: Address, records: Mapping[Address, Record]) -> Iterable[Address]:
+        """The checkpoint, and those before it whose writes its delta channels are made from."""
+        record = records[address]
+        counters = self._metadata(record).get("counters_since_delta_snapshot") or {}
+        waiting = {channel for channel in counters if not record.channels.get(channel, Reference(0)).kind}
+        yield address
+        while waiting and record.parent and (address := address._replace(id=record.parent)) in records:
+            record = records[address]
+            waiting = {channel for channel in waiting if not record.channels.get(channel, Reference(0)).kind}
+            yield address
+
+
+class _LastRecords:
+    """The last checkpoint that was put into each namespace: what the next put mostly continues."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._records: dict[tuple[str, str], tuple[str, Record]] = {}
+
+    def get(self, address: Address) -> Record | None:
+        with self._lock:
+            known = self._records.get(address[:2])
+        return known[1] if known and known[0] == address.id else None
+
+    def put(self, address: Address, record: Record) -> None:
+        with self._lock:
+            self._records.pop(address[:2], None)
+            self._records[address[:2]] = (address.id, record)
+            while len(self._records) > _REMEMBERED:
+                del self._records[next(iter(self._records))]
+
+    def forget(self, shelf: str) -> None:
+        with self._lock:
+            for known in [one for one in self._records if one[0] == shelf]:
+                del self._records[known]
+
+
+def _configurable(config: RunnableConfig) -> Mapping[str, Any]:
+    return config.get("configurable", {})
+
+
+def _shelf(config: RunnableConfig) -> str:
+    return f"{SHELVES}{_configurable(config)['thread_id']}"
+
+
+def _namespace(config: RunnableConfig) -> str | None:
+    return _configurable(config).get("checkpoint_ns")
+
+
+def _config(address: Address) -> RunnableConfig:
+    return {
+        "configurable": {
+            "thread_id": address.shelf.removeprefix(SHELVES),
+            "checkpoint_ns": address.namespace,
+            "checkpoint_id": address.id,
+        }
+    }

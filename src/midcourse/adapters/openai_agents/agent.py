@@ -1,0 +1,215 @@
+"""Any agent of the OpenAI Agents SDK as an agent of Midcourse: its own loop, with its model and tools made steps."""
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import agents
+from agents import MaxTurnsExceeded, ModelResponse, RunConfig, Runner, RunResult
+from agents.memory import Session
+from agents.run_config import CallModelData, ModelInputData, _coerce_run_config  # pyright: ignore[reportPrivateUsage] - as its runner does
+from pydantic_core import to_jsonable_python
+
+from midcourse.adapters.holding import (
+    Declarations,
+    Listener,
+    NewCourse,
+    changes_in_words,
+    held_agent,
+    module_of_caller,
+)
+from midcourse.adapters.openai_agents.conversation import Conversation, Item, grown, told
+from midcourse.adapters.openai_agents.copies import Copies, check_tools
+from midcourse.adapters.openai_agents.memory import Memory
+from midcourse.adapters.openai_agents.nesting import the_nest
+from midcourse.adapters.openai_agents.servers import connected
+from midcourse.errors import MidcourseError, MisusedRun
+from midcourse.runtime.agents import Agent, OnNewVersion
+from midcourse.runtime.run import Run
+
+ContextFactory = Callable[[Run], Any]
+SessionFactory = Callable[[Run], Session]
+
+
+def wrap(
+    agent: agents.Agent[Any],
+    *,
+    name: str = "",
+    context: ContextFactory | None = None,
+    declare: Declarations | None = None,
+    run_config: RunConfig | dict[str, Any] | None = None,
+    session: SessionFactory | None = None,
+    max_turns: int | None = agents.run.DEFAULT_MAX_TURNS,
+    asks: bool = True,
+    version: str | None = None,
+    on_new_version: OnNewVersion = "go_on",
+) -> Agent[Any]:
+    """Make an agent of the OpenAI Agents SDK one that Midcourse can start, pause, resume, redirect, cancel and recover.
+
+    Every model request and every function call becomes a step, those of agents it hands off to and of agents that are
+    its tools among them. ``context`` makes the context for a run, in each process that drives it (it is not journaled).
+    ``declare`` says what tools do that are no functions of yours, such as an MCP server's:
+    ``declare={"search": {"effect": "read"}}``; functions declare themselves with ``@midcourse.tool``, below
+    ``@function_tool``. Calls that need approval become asks; with ``asks=False`` they are refused.
+
+    ``session`` gives one of the SDK's sessions: it is read before the first turn, and added to after each.
+    ``max_turns`` counts for a turn of the session, redirects and resumes included. Tracing is off unless ``run_config``
+    has it on.
+    """
+    check_tools(agent)
+    config = _configuration(run_config)
+
+    async def function(run: Run) -> Any:
+        made = None if context is None else context(run)
+        ready = await made if inspect.isawaitable(made) else made
+        memory = None if session is None else Memory(run, name or agent.name, session(run))
+        held = Held(run, name or agent.name, declare or {}, config)
+        async with connected(agent):
+            return await held.follow(agent, ready, max_turns, memory)
+
+    return held_agent(
+        function,
+        name=name or agent.name,
+        made_of=(agent.name, agent.model if isinstance(agent.model, str) else type(agent.model).__name__),
+        version=version,
+        asks=asks,
+        on_new_version=on_new_version,
+        origin=module_of_caller(),
+    )
+
+
+class Held:
+    """One run of the agent in one session: where it stands, and what it was last asked and said."""
+
+    def __init__(self, run: Run, name: str, declarations: Declarations, config: RunConfig) -> None:
+        self.run = run
+        self.name = name
+        self.declarations = declarations
+        self.listener = Listener(run)
+        self.conversation = Conversation(run)
+        self.asked: list[Item] = []
+        self.response: ModelResponse | None = None
+        self._config = config
+        self._all: dict[int, tuple[RunConfig, Copies]] = {}
+        self._turns: int = run.state.get("turns", 0)
+        self._current: agents.Agent[Any] | None = None
+
+    async def follow(
+        self, agent: agents.Agent[Any], context: Any, max_turns: int | None, memory: Memory | None
+    ) -> Any:
+        """Run the agent to its end, beginning anew from the conversation whenever a person changes its course."""
+        await self.conversation.close_turn_before()
+        items = self.conversation.items
+        if memory is not None:
+            items = await memory.before(items)
+        self._current = self.copies(self._config).named(self.run.state.get("agent", ""), agent)
+        changes = changes_in_words(self.run)
+        while True:
+            new = "\n\n".join(filter(None, [changes, self.listener.news()]))
+            changes = ""
+            try:
+                result = await Runner.run(
+                    self._current,
+                    cast("Any", [*items, told(new)] if new else items),
+                    context=context,
+                    max_turns=None if max_turns is None else max(1, max_turns - self._turns),
+                    run_config=self.configured(self._config),
+                )
+            except NewCourse as course:
+                items = course.messages
+                continue
+            except MaxTurnsExceeded as error:
+                await self._keep_all(error)
+                raise
+            except Exception as error:
+                if (ours := _ours(error)) is not None:
+                    raise ours from error
+                raise
+            return await self._finish(result, memory)
+
+    async def _finish(self, result: RunResult, memory: Memory | None) -> Any:
+        if result.interruptions:
+            raise MisusedRun(
+                "The agent wants an approval for a tool that is not Midcourse's to ask for, such as one of a hosted "
+                "MCP server. Give the tool an on_approval_request, or require no approval.",
+                code="foreign_approval",
+            )
+        assert self.response is not None
+        items = grown(self.asked, self.response, result.new_items)
+        if memory is not None:
+            await memory.after(items)
+        self.conversation.keep(items)
+        self.run.state["agent"] = self.copies(self._config).name_of(result.last_agent)
+        self.run.state.pop("turns", None)  # the limit is a turn's
+        return to_jsonable_python(result.final_output)
+
+    async def _keep_all(self, error: MaxTurnsExceeded) -> None:
+        """Keep what was done, with the count begun anew: a resume goes on from there."""
+        if self.response is not None and error.run_data is not None and not self.run.under_way:
+            self.conversation.keep(grown(self.asked, self.response, error.run_data.new_items))
+            self.run.state["turns"] = 0
+            await self.run.checkpoint()
+
+    # ---- what the SDK is given
+
+    def copies(self, config: RunConfig) -> Copies:
+        """The copies of agents as they run under ``config``."""
+        if id(config) not in self._all:
+            self._all[id(config)] = (config, Copies(self, config))
+        return self._all[id(config)][1]
+
+    def configured(self, config: RunConfig) -> RunConfig:
+        """The configuration with our place before each request; models and their settings are in the copies."""
+
+        async def before(data: CallModelData[Any]) -> ModelInputData:
+            await self._before_request(cast("list[Item]", data.model_data.input), data.agent)
+            theirs = config.call_model_input_filter
+            if theirs is None:
+                return data.model_data
+            filtered = theirs(data)
+            return await filtered if inspect.isawaitable(filtered) else filtered
+
+        return replace(
+            config,
+            model=None,
+            model_settings=None,
+            call_model_input_filter=before,
+            group_id=config.group_id or str(self.run.session_id),
+        )
+
+    async def _before_request(self, items: Sequence[Item], agent: agents.Agent[Any]) -> None:
+        if the_nest() is not None:
+            if self.listener.has_news:
+                raise NewCourse([])
+            return
+        self._current = agent
+        if self.listener.has_news:
+            raise NewCourse(list(items))
+        self.asked = list(items)
+        await self._save(items, agent)
+        self._turns += 1
+
+    async def _save(self, items: Sequence[Item], agent: agents.Agent[Any]) -> None:
+        """Keep the conversation as the place to go on from, where nothing else is under way."""
+        if self.run.under_way:
+            return
+        self.conversation.keep(items)
+        self.run.state["agent"] = self.copies(self._config).name_of(agent)
+        self.run.state["turns"] = self._turns
+        await self.run.checkpoint(durable=False)
+
+
+def _configuration(given: RunConfig | dict[str, Any] | None) -> RunConfig:
+    """The configuration, with tracing off unless somebody wants it: it sends what the agent does to OpenAI."""
+    if given is None or isinstance(given, dict):
+        return _coerce_run_config({"tracing_disabled": True, **(given or {})})
+    return given
+
+
+def _ours(error: BaseException) -> MidcourseError | None:
+    """The error of ours that the SDK has made one of its own of: it knows which step failed."""
+    found: BaseException | None = error
+    while found is not None and not isinstance(found, MidcourseError):
+        found = found.__cause__
+    return found

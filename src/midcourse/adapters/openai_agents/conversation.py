@@ -1,0 +1,160 @@
+"""The input items of an OpenAI agent in ``run.history``: each written once, and read back as they were."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeAlias, cast
+
+from agents import ItemHelpers, ModelResponse, RunItem, Usage
+from openai.types.responses import ResponseFunctionToolCall, ResponseOutputItem
+from pydantic import TypeAdapter
+
+from midcourse.adapters.holding import MODEL, step_key
+from midcourse.adapters.openai_agents.results import restored
+from midcourse.core.effects import MAY_HAVE_HAPPENED
+from midcourse.runtime.run import Run
+
+Item: TypeAlias = dict[str, Any]
+CUT: Final = "cut"
+"""An item of the history that is no message: what stands from that place on is replaced by what follows."""
+NOT_BEGUN: Final = "It was not begun."
+LEFT: Final = "It was begun and did not end. What it had done until then stays done."
+
+_outputs: Final[TypeAdapter[list[ResponseOutputItem]]] = TypeAdapter(list[ResponseOutputItem])
+_usage: Final = TypeAdapter(Usage)
+
+
+class OwnIds:
+    """The ids of the calls a model has made: providers refuse a conversation that repeats one, and so does the SDK."""
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
+
+    def given_to(self, response: ModelResponse) -> ModelResponse:
+        """The response with a call id of its own for each call."""
+        output = list(response.output)
+        for index, item in enumerate(output):
+            if isinstance(item, ResponseFunctionToolCall):
+                fresh, ordinal = item.call_id, 1
+                while fresh in self._taken:
+                    ordinal += 1
+                    fresh = f"{item.call_id}_{ordinal}"
+                self._taken.add(fresh)
+                output[index] = item if fresh == item.call_id else item.model_copy(update={"call_id": fresh})
+        return replace(response, output=output)
+
+
+class Conversation:
+    """What the model and the agent have said to each other, as the next request would send it."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._kept = _read(run.history)
+        self.ids = OwnIds(item["call_id"] for item in self._kept if item.get("type") == "function_call")
+
+    @property
+    def items(self) -> list[Item]:
+        """The conversation as it was last kept."""
+        return list(self._kept)
+
+    def keep(self, items: Sequence[Item]) -> None:
+        """Have ``run.history`` hold these items: what is new is appended, what a filter changed is replaced."""
+        same = 0
+        for mine, theirs in zip(self._kept, items, strict=False):
+            if mine != theirs:
+                break
+            same += 1
+        if same < len(self._kept):
+            self._run.history.append({CUT: same})
+        new = [dict(item) for item in items[same:]]
+        self._run.history.extend(new)
+        self._kept = [*self._kept[:same], *new]
+
+    async def close_turn_before(self) -> None:
+        """Take in what the turn before had said and done after its last checkpoint, if it failed or was cancelled."""
+        last = await self._run.earlier(MODEL)
+        if last is None:
+            return
+        if last.outcome != "finished":
+            if last.text:
+                self.keep([*self._kept, said(last.text)])
+            return
+        response = self.ids.given_to(load_response(last.value))
+        results = [await self._result(call) for call in calls_of(response)]
+        self.keep([*self._kept, *_sent(response.to_input_items()), *results])
+
+    async def _result(self, call: ResponseFunctionToolCall) -> Item:
+        key = step_key(call.call_id)
+        step = await self._run.earlier(call.name, key)
+        if step is None:
+            # An agent that is a tool is no step, but what it asks its model is one.
+            begun = await self._run.earlier(MODEL, nested_key(call.call_id, 1)) is not None
+            output: Any = LEFT if begun else NOT_BEGUN
+        elif step.outcome == "finished":
+            output = restored(step.value)
+        else:
+            output = f"It did not end: {step.detail or MAY_HAVE_HAPPENED}."
+        return cast("Item", ItemHelpers.tool_call_output_item(call, output))
+
+
+def nested_key(outer: str, ordinal: int) -> str:
+    """The key of the n-th model request of an agent that runs as the tool call ``outer``."""
+    return step_key(f"{outer}:{ordinal}")
+
+
+def said(text: str) -> Item:
+    """What a model had said when it was cut."""
+    return {"role": "assistant", "content": text}
+
+
+def told(text: str) -> Item:
+    """What a person says."""
+    return {"role": "user", "content": text}
+
+
+def grown(asked: Sequence[Item], response: ModelResponse, made: Iterable[RunItem]) -> list[Item]:
+    """The conversation after a response: what was asked, what was said, and what its calls gave."""
+    wanted = {call.call_id for call in calls_of(response)}
+    results = [item.to_input_item() for item in made if item.type in ("tool_call_output_item", "handoff_output_item")]
+    given = [result for result in _sent(results) if result.get("call_id") in wanted]
+    return [*asked, *_sent(response.to_input_items()), *given]
+
+
+def calls_of(response: ModelResponse) -> list[ResponseFunctionToolCall]:
+    """The function calls of a response, handoffs among them."""
+    return [item for item in response.output if isinstance(item, ResponseFunctionToolCall)]
+
+
+def text_of(response: ModelResponse) -> str:
+    """The words of a response."""
+    return "".join(filter(None, map(ItemHelpers.extract_text, response.output)))
+
+
+def dump_response(response: ModelResponse) -> Mapping[str, Any]:
+    """A response as JSON has it. Fields nobody set stay out, as they do in the SDK's own requests."""
+    output = [item.model_dump(mode="json", exclude_unset=True, warnings=False) for item in response.output]
+    usage = _usage.dump_python(response.usage, mode="json")
+    return {"output": output, "usage": usage, "response_id": response.response_id, "request_id": response.request_id}
+
+
+def load_response(content: Any) -> ModelResponse:
+    """A response from JSON."""
+    return ModelResponse(
+        output=_outputs.validate_python(content["output"]),
+        usage=_usage.validate_python(content["usage"]),
+        response_id=content["response_id"],
+        request_id=content["request_id"],
+    )
+
+
+def _sent(items: Iterable[Any]) -> list[Item]:
+    return [cast("Item", item) for item in items]
+
+
+def _read(items: Sequence[Any]) -> list[Item]:
+    standing: list[Item] = []
+    for item in items:
+        if CUT in item and len(item) == 1:
+            del standing[item[CUT] :]
+        else:
+            standing.append(item)
+    return standing

@@ -1,0 +1,250 @@
+"""A model of the OpenAI Agents SDK whose every request is a step: streamed, cut at once by a stop, never made twice."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from agents import FunctionTool, Model, ModelBehaviorError, ModelResponse, ModelSettings, Tool, Usage
+from agents.agent_output import AgentOutputSchemaBase
+from agents.exceptions import ModelTimeoutError
+from agents.handoffs import Handoff
+from agents.items import TResponseInputItem, TResponseStreamEvent
+from agents.models.interface import ModelTracing
+from agents.usage import _response_usage_to_usage as usage_of  # pyright: ignore[reportPrivateUsage] - as its runner does
+from openai.types.responses import Response, ResponseCompletedEvent, ResponseOutputItem, ResponsePromptParam
+
+from midcourse.adapters.holding import MODEL, NewCourse
+from midcourse.adapters.openai_agents.conversation import calls_of, dump_response, load_response, said, text_of
+from midcourse.adapters.openai_agents.nesting import the_nest
+from midcourse.adapters.prices import dollars
+from midcourse.errors import Redirected
+from midcourse.runtime.calls import current_call
+from midcourse.runtime.streaming import StreamEnd
+
+if TYPE_CHECKING:
+    from midcourse.adapters.openai_agents.agent import Held
+
+_FAILED: Final = ("response.failed", "response.incomplete", "response.error", "error")
+
+
+class StepModel(Model):
+    """Sends what the agent's own model would send, as a step of the session. That model is looked up when needed."""
+
+    def __init__(
+        self, held: "Held", agent: str, inner: Callable[[], Model], *, limit: float | None, strict: bool
+    ) -> None:
+        self._held = held
+        self._agent = agent
+        self._look_up = inner
+        self._limit = limit
+        self._strict = strict
+
+    @cached_property
+    def _inner(self) -> Model:
+        return self._look_up()
+
+    async def get_response(
+        self,
+        system_instructions: str | None,
+        input: str | list[TResponseInputItem],
+        model_settings: ModelSettings,
+        tools: list[Tool],
+        output_schema: AgentOutputSchemaBase | None,
+        handoffs: list[Handoff[Any, Any]],
+        tracing: ModelTracing,
+        *,
+        previous_response_id: str | None = None,
+        conversation_id: str | None = None,
+        prompt: ResponsePromptParam | None = None,
+    ) -> ModelResponse:
+        """The response, from the journal if it is there."""
+        given: dict[str, Any] = {
+            "system_instructions": system_instructions,
+            "input": input,
+            # The client's and the runner's retries are off; it has no use for the rest of their settings.
+            "model_settings": replace(model_settings, retry=None),
+            "tools": tools,
+            "output_schema": output_schema,
+            "handoffs": handoffs,
+            "tracing": tracing,
+            "previous_response_id": None,
+            "conversation_id": None,
+            "prompt": prompt,
+        }
+
+        async def body() -> AsyncIterator[str | StreamEnd]:
+            response, model = None, ""
+            try:
+                async with aclosing(self._events(given)) as events:
+                    async for event in events:
+                        if isinstance(event, str):
+                            yield event
+                        else:
+                            response, model = event
+            finally:
+                if response is not None:
+                    end = self._end(response, model)
+                    current_call().spend(end.cost, end.tokens)
+            assert response is not None
+            if self._strict:
+                self._check(response, tools, handoffs, output_schema)
+            yield self._end(response, model)
+
+        held, nest = self._held, the_nest()
+        key = nest.next_request() if nest else None
+        try:
+            content = await held.run.stream(MODEL, body, key=key, on_redirect="raise")
+        except Redirected as redirect:
+            cut = [said(redirect.partial)] if redirect.partial else []
+            raise NewCourse([*held.asked, *cut]) from None
+        if nest:
+            return nest.ids.given_to(load_response(content))
+        held.response = held.conversation.ids.given_to(load_response(content))
+        return held.response
+
+    async def stream_response(
+        self,
+        system_instructions: str | None,
+        input: str | list[TResponseInputItem],
+        model_settings: ModelSettings,
+        tools: list[Tool],
+        output_schema: AgentOutputSchemaBase | None,
+        handoffs: list[Handoff[Any, Any]],
+        tracing: ModelTracing,
+        *,
+        previous_response_id: str | None = None,
+        conversation_id: str | None = None,
+        prompt: ResponsePromptParam | None = None,
+    ) -> AsyncIterator[TResponseStreamEvent]:
+        """The end of a stream that is over: a token that was shown could not be taken back by a cut."""
+        response = await self.get_response(
+            system_instructions,
+            input,
+            model_settings,
+            tools,
+            output_schema,
+            handoffs,
+            tracing,
+            prompt=prompt,
+        )
+        whole = Response(
+            id=response.response_id or "",
+            created_at=0,
+            model="",
+            object="response",
+            output=response.output,
+            tool_choice="auto",
+            tools=[],
+            parallel_tool_calls=True,
+        )
+        yield ResponseCompletedEvent(type="response.completed", sequence_number=0, response=whole)
+
+    async def _events(self, given: dict[str, Any]) -> AsyncIterator[str | tuple[ModelResponse, str]]:
+        """The words as they come, and the response with the name of the model that gave it."""
+        loop = asyncio.get_running_loop()
+        until = None if self._limit is None else loop.time() + self._limit
+        done: list[ResponseOutputItem] = []
+        response: Response | None = None
+        source = self._inner.stream_response(**given)
+        try:
+            while True:
+                try:
+                    # Around each event and not around all: a limit must not strike while the step has the word.
+                    async with asyncio.timeout_at(until) as limit:
+                        event = await anext(source)
+                except TimeoutError as error:
+                    if self._limit is not None and limit.expired():
+                        raise ModelTimeoutError(self._limit) from error
+                    raise
+                match event.type:
+                    case "response.output_text.delta":
+                        if event.delta:
+                            yield event.delta
+                    case "response.output_item.done":
+                        done.append(event.item)
+                    case "response.completed":
+                        response = event.response
+                    case kind if kind in _FAILED:
+                        raise ModelBehaviorError(f"The model's answer ended with {kind}: {_why(event)}.")
+                    case _:
+                        pass
+        except StopAsyncIteration:
+            pass
+        except NotImplementedError:  # it cannot stream
+            whole = await self._inner.get_response(**given)
+            yield text_of(whole)
+            yield whole, ""
+            return
+        finally:
+            close = getattr(source, "aclose", None)
+            if close is not None:
+                await close()
+        if response is None:
+            raise ModelBehaviorError("The model's answer ended before it was complete.")
+        usage = usage_of(response.usage) if response.usage else Usage(requests=1)
+        output = response.output or done  # some leave it out of the last event
+        yield ModelResponse(output=output, usage=usage, response_id=response.id), response.model
+
+    def _check(
+        self,
+        response: ModelResponse,
+        tools: Sequence[Tool],
+        handoffs: Sequence[Handoff[Any, Any]],
+        output_schema: AgentOutputSchemaBase | None,
+    ) -> None:
+        """Fail here where the SDK would fail after the request: so a resume asks the model again.
+
+        Raises:
+            ModelBehaviorError: it calls what is not there, or its output is not of the type the agent wants.
+        """
+        known = {tool.name for tool in tools} | {handoff.tool_name for handoff in handoffs}
+        known |= {tool.qualified_name for tool in tools if isinstance(tool, FunctionTool)}
+        for call in calls_of(response):
+            if call.name not in known:
+                raise ModelBehaviorError(
+                    f"The model called '{call.name}', which is no tool of agent '{self._agent}'. It has: "
+                    f"{', '.join(sorted(known)) or 'none'}.."
+                )
+        text = text_of(response)
+        if output_schema is not None and not output_schema.is_plain_text() and text and not calls_of(response):
+            output_schema.validate_json(text)
+
+    def _end(self, response: ModelResponse, model: str) -> StreamEnd:
+        usage = response.usage
+        client = getattr(self._inner, "_client", None)
+        url = getattr(client, "base_url", None)
+        cost = 0.0
+        if model and usage.total_tokens:
+            cost = dollars(
+                model=model,
+                heard=usage.input_tokens,
+                said=usage.output_tokens,
+                cached=usage.input_tokens_details.cached_tokens,
+                provider=None if url else "openai",
+                url=str(url) if url else None,
+            )
+        return StreamEnd(value=dump_response(response), cost=cost, tokens=usage.output_tokens or None)
+
+    # ---- what the SDK asks a model besides
+
+    async def _cleanup_on_run_end(self, owner: object) -> None:
+        if "_inner" in self.__dict__:
+            await self._inner._cleanup_on_run_end(owner)  # noqa: SLF001 - on behalf of the SDK  # pyright: ignore[reportPrivateUsage]
+
+    def _supports_default_prompt_cache_key(self) -> bool:
+        try:
+            supports = getattr(self._inner, "_supports_default_prompt_cache_key", None)
+        except Exception:  # noqa: BLE001 - looked up again by the request, whose failure is a step's
+            return False
+        return bool(cast("Callable[[], object]", supports)()) if callable(supports) else False
+
+
+def _why(event: object) -> str:
+    """What a failed stream says of itself."""
+    response = getattr(event, "response", None)
+    details = getattr(response, "error", None) or getattr(response, "incomplete_details", None)
+    reason = getattr(details, "message", None) or getattr(details, "reason", None) or getattr(event, "message", None)
+    return str(reason or "no reason given")

@@ -1,0 +1,73 @@
+"""MCP servers of an agent, connected while a session of it runs here: nobody else does, in a process that resumes it."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from agents import Agent
+from agents.mcp import MCPServer
+
+from midcourse.adapters.openai_agents.copies import reachable
+
+
+class _Keeper:
+    """Keeps one server connected for all who use it, in a task of its own: what connects must also disconnect."""
+
+    def __init__(self, server: MCPServer) -> None:
+        self._server = server
+        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._over = asyncio.Event()
+        self.users = 0
+        self._task = asyncio.create_task(self._keep(), name=f"midcourse mcp {server.name}")
+
+    async def _keep(self) -> None:
+        try:
+            await self._server.connect()
+        except BaseException as error:
+            if not self._ready.done():
+                self._ready.set_exception(error)
+                self._ready.exception()
+            if not isinstance(error, Exception):
+                raise
+        else:
+            self._ready.set_result(None)
+            await self._over.wait()
+        finally:
+            await self._server.cleanup()
+
+    async def ready(self) -> None:
+        await asyncio.shield(self._ready)
+
+    async def end(self) -> None:
+        self._over.set()
+        await asyncio.wait({self._task})
+
+
+_keepers: Final[dict[tuple[int, int], _Keeper]] = {}
+
+
+@asynccontextmanager
+async def connected(agent: Agent[Any]) -> AsyncGenerator[None]:
+    """Have every MCP server that ``agent`` can come to use connected. One that is connected already stays as it is."""
+    loop = id(asyncio.get_running_loop())
+    servers = {id(server): server for one in reachable(agent) for server in one.mcp_servers}
+    used: list[tuple[int, int]] = []
+    try:
+        for server in servers.values():
+            place = (loop, id(server))
+            if place not in _keepers:
+                if getattr(server, "session", None) is not None:
+                    continue  # somebody else has connected it, and will disconnect it
+                _keepers[place] = _Keeper(server)
+            _keepers[place].users += 1
+            used.append(place)
+            await _keepers[place].ready()
+        yield
+    finally:
+        for place in used:
+            keeper = _keepers[place]
+            keeper.users -= 1
+            if not keeper.users:
+                del _keepers[place]
+                await keeper.end()

@@ -1,0 +1,26 @@
+"""Dollars from tokens, by the price list that Pydantic AI keeps (genai-prices)."""
+
+from genai_prices import Usage, calc_price
+
+
+def dollars(
+    *,
+    model: str,
+    heard: int,
+    said: int,
+    cached: int = 0,
+    written_to_cache: int = 0,
+    provider: str | None = None,
+    url: str | None = None,
+) -> float:
+    """What a request has cost; 0 where the model is on no price list, such as one that runs on this machine.
+
+    ``heard`` counts all input tokens, those ``cached`` among them; ``said`` the output.
+    """
+    usage = Usage(input_tokens=heard, output_tokens=said, cache_read_tokens=cached, cache_write_tokens=written_to_cache)
+    try:
+        if url is not None:
+            return float(calc_price(usage, model, provider_api_url=url).total_price)
+        return float(calc_price(usage, model, provider_id=provider).total_price)
+    except (LookupError, ValueError):
+        return 0.0

@@ -1,0 +1,156 @@
+"""Any Pydantic AI agent as an agent of Midcourse: its own loop, with its model and its tools made steps."""
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict
+from typing import Any, TypeAlias
+
+from pydantic_ai import AbstractToolset, RunContext
+from pydantic_ai.agent import AbstractAgent
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.messages import ModelMessage
+from pydantic_ai.models import Model
+from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, ToolDenied
+from pydantic_ai.usage import RunUsage, UsageLimits
+from pydantic_core import to_jsonable_python
+
+from midcourse.adapters.holding import (
+    Declarations,
+    Listener,
+    NewCourse,
+    changes_in_words,
+    held_agent,
+    module_of_caller,
+    step_key,
+)
+from midcourse.adapters.pydantic_ai.conversation import Conversation
+from midcourse.adapters.pydantic_ai.model import StepModel
+from midcourse.adapters.pydantic_ai.toolset import StepToolset
+from midcourse.core.codec import canonical, preview
+from midcourse.core.terms import Terms
+from midcourse.errors import MisusedRun
+from midcourse.runtime.agents import Agent, OnNewVersion
+from midcourse.runtime.run import Run
+
+DepsFactory: TypeAlias = Callable[[Run], Any]
+ModelFactory: TypeAlias = Callable[[], Awaitable[Model]]
+
+
+def wrap(
+    agent: AbstractAgent[Any, Any],
+    *,
+    name: str = "",
+    deps: DepsFactory | None = None,
+    model: ModelFactory | None = None,
+    declare: Declarations | None = None,
+    usage_limits: UsageLimits | None = None,
+    asks: bool = True,
+    terms: Terms | None = None,
+    version: str | None = None,
+    on_new_version: OnNewVersion = "go_on",
+    origin: str = "",
+) -> Agent[Any]:
+    """Make a Pydantic AI agent one that Midcourse can start, pause, resume, redirect, cancel and recover.
+
+    Every model request and every tool call becomes a step. ``deps`` makes the dependencies for a run, in each process
+    that drives it (they are not journaled). ``declare`` says what tools do that are no functions of yours, such as an
+    MCP server's: ``declare={"search": {"effect": "read"}}``; functions declare themselves with ``@midcourse.tool``.
+    ``model`` makes the model when a run needs it, instead of the agent's own; ``origin`` says where the agent is
+    defined, if not in the calling module.
+    Calls that need approval, and calls whose result comes from elsewhere, become asks; with ``asks=False`` they fail.
+    """
+
+    async def function(run: Run) -> Any:
+        made = None if deps is None else deps(run)
+        ready = await made if inspect.isawaitable(made) else made
+        chosen = None if model is None else await model()
+        return await Held(run, name or agent.name or "", declare or {}).follow(agent, ready, chosen, usage_limits)
+
+    return held_agent(
+        function,
+        name=name or agent.name or "",
+        made_of=(agent.name, agent.model if isinstance(agent.model, str) else type(agent.model).__name__),
+        version=version,
+        asks=asks,
+        on_new_version=on_new_version,
+        origin=origin or f"{module_of_caller()}:{name or agent.name}",
+        terms=terms,
+    )
+
+
+class Held(AbstractCapability[Any]):
+    """One run of the agent in one session, as a capability: it wraps model and tools, and answers for people."""
+
+    def __init__(self, run: Run, name: str, declarations: Declarations) -> None:
+        self.run = run
+        self.name = name
+        self.declarations = declarations
+        self.listener = Listener(run)
+        self.conversation = Conversation(run)
+        self.to_approve: set[str] = set()
+        self._usage = RunUsage(**run.state.get("usage", {}))
+
+    async def follow(
+        self, agent: AbstractAgent[Any, Any], deps: Any, model: Model | None, limits: UsageLimits | None
+    ) -> Any:
+        """Run the agent to its end, beginning anew from the conversation whenever a person changes its course."""
+        await self.conversation.close_turn_before()
+        messages = self.conversation.messages
+        changes = changes_in_words(self.run)
+        while True:
+            prompt = "\n\n".join(filter(None, [changes, self.listener.news()])) or None
+            changes = ""
+            try:
+                result = await agent.run(
+                    prompt,
+                    message_history=messages,
+                    deps=deps,
+                    model=model,
+                    usage=self._usage,
+                    usage_limits=limits,
+                    capabilities=[self],
+                )
+            except NewCourse as course:
+                messages = course.messages
+            else:
+                self.conversation.keep(result.all_messages())
+                self.run.state.pop("usage", None)  # the limits are a turn's
+                return to_jsonable_python(result.output)
+
+    async def save(self, messages: Sequence[ModelMessage]) -> None:
+        """Keep the conversation as the place to go on from, where nothing else is under way."""
+        if self.run.under_way:
+            return
+        self.conversation.keep(messages)
+        self.run.state["usage"] = {name: value for name, value in asdict(self._usage).items() if value}
+        await self.run.checkpoint(durable=False)
+
+    # ---- what Pydantic AI asks a capability
+
+    def get_wrapper_model(self, model: Model) -> Model:
+        """The model, its requests made steps."""
+        return StepModel(model, self)
+
+    def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
+        """The toolsets, the innermost of them with their calls made steps."""
+        return toolset.visit_and_replace(lambda leaf: StepToolset(leaf, self))
+
+    async def handle_deferred_tool_calls(
+        self, ctx: RunContext[Any], *, requests: DeferredToolRequests
+    ) -> DeferredToolResults:
+        """Approvals are asked for where the call is made, and cover what it does; other results a person gives."""
+        results = DeferredToolResults()
+        for call in requests.approvals:
+            self.to_approve.add(call.tool_call_id)
+            results.approvals[call.tool_call_id] = True
+        for call in requests.calls:
+            spelled = preview(canonical(call.args_as_dict()))
+            try:
+                results.calls[call.tool_call_id] = await self.run.ask(
+                    f"Do '{call.tool_name}' with {spelled}, and answer with its result.",
+                    reason="need_result",
+                    key=step_key(call.tool_call_id),
+                )
+            except MisusedRun as error:
+                results.approvals[call.tool_call_id] = ToolDenied(error.message)
+        return results

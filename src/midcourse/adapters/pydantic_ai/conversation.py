@@ -1,0 +1,120 @@
+"""The messages of a Pydantic AI agent in ``run.history``: each written once, and read back as they were."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+)
+
+from midcourse.adapters.holding import MODEL, step_key
+from midcourse.core.effects import MAY_HAVE_HAPPENED
+from midcourse.runtime.run import Run
+
+CUT: Final = "cut"
+"""An item of the history that is no message: what stands from that place on is replaced by what follows."""
+
+
+class Conversation:
+    """What the model and the agent have said to each other, and the ids of the calls the model has made."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._kept = _read(run.history)
+        self._ids = {part.tool_call_id for message in self._kept for part in _calls(message)}
+
+    @property
+    def messages(self) -> list[ModelMessage]:
+        """The conversation as it was last kept."""
+        return list(self._kept)
+
+    def keep(self, messages: Sequence[ModelMessage]) -> None:
+        """Have ``run.history`` hold these messages: what is new is appended, what a processor changed is replaced."""
+        same = 0
+        for mine, theirs in zip(self._kept, messages, strict=False):
+            # The same object, most of the time: a comparison by value would cost more with every message.
+            if mine is not theirs and mine != theirs:
+                break
+            same += 1
+        if same < len(self._kept):
+            self._run.history.append({CUT: same})
+        new = list(messages[same:])
+        self._run.history.extend(dump(new))
+        self._kept = [*self._kept[:same], *new]
+
+    def with_own_ids(self, response: ModelResponse) -> ModelResponse:
+        """The response with a call id of its own for each call: providers refuse a conversation that repeats one."""
+        parts = list(response.parts)
+        for index, part in enumerate(parts):
+            if isinstance(part, ToolCallPart):
+                fresh, ordinal = part.tool_call_id, 1
+                while fresh in self._ids:
+                    ordinal += 1
+                    fresh = f"{part.tool_call_id}_{ordinal}"
+                self._ids.add(fresh)
+                parts[index] = part if fresh == part.tool_call_id else replace(part, tool_call_id=fresh)
+        return replace(response, parts=parts)
+
+    async def close_turn_before(self) -> None:
+        """Take in what the turn before had said and done after its last checkpoint, if it failed or was cancelled."""
+        last = await self._run.earlier(MODEL)
+        if last is None:
+            return
+        if last.outcome != "finished":
+            if last.text:
+                self.keep([*self._kept, interrupted(last.text)])
+            return
+        response = self.with_own_ids(load_response(last.value))
+        calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
+        self.keep([*self._kept, response])
+        if calls:
+            self.keep([*self._kept, ModelRequest(parts=[await self._result(call) for call in calls])])
+
+    async def _result(self, call: ToolCallPart) -> ToolReturnPart:
+        name, key = call.tool_name, step_key(call.tool_call_id)
+        step = await self._run.earlier(name, f"{key}:approved") or await self._run.earlier(name, key)
+        if step is None:
+            content: Any = "It was not begun."
+        elif step.outcome == "finished":
+            content = step.value
+        else:
+            content = f"It did not end: {step.detail or MAY_HAVE_HAPPENED}."
+        return ToolReturnPart(call.tool_name, content, tool_call_id=call.tool_call_id)
+
+
+def interrupted(text: str) -> ModelResponse:
+    """What a model had said when it was cut."""
+    return ModelResponse(parts=[TextPart(text)], state="interrupted")
+
+
+def dump(messages: list[ModelMessage]) -> list[Any]:
+    """Messages as JSON has them."""
+    return ModelMessagesTypeAdapter.dump_python(messages, mode="json")
+
+
+def load_response(content: Any) -> ModelResponse:
+    """A response from JSON."""
+    (response,) = ModelMessagesTypeAdapter.validate_python([content])
+    assert isinstance(response, ModelResponse)
+    return response
+
+
+def _read(items: Sequence[Any]) -> list[ModelMessage]:
+    standing: list[Any] = []
+    for item in items:
+        if CUT in item:
+            del standing[item[CUT] :]
+        else:
+            standing.append(item)
+    return ModelMessagesTypeAdapter.validate_python(standing)
+
+
+def _calls(message: ModelMessage) -> list[ToolCallPart]:
+    return [part for part in message.parts if isinstance(part, ToolCallPart)] if message.kind == "response" else []

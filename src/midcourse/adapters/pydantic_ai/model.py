@@ -1,0 +1,110 @@
+"""A model of Pydantic AI whose every request is a step: streamed, cut at once by a stop, and never made twice."""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+from pydantic_ai import RunContext
+from pydantic_ai.messages import ModelMessage, ModelResponse, PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
+from pydantic_ai.models import CompletedStreamedResponse, Model, ModelRequestParameters, StreamedResponse
+from pydantic_ai.models.function import FunctionModel
+from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.settings import ModelSettings
+
+from midcourse.adapters.holding import MODEL, NewCourse
+from midcourse.adapters.prices import dollars
+from midcourse.adapters.pydantic_ai.conversation import dump, interrupted, load_response
+from midcourse.errors import Redirected
+from midcourse.runtime.calls import current_call
+from midcourse.runtime.streaming import StreamEnd
+
+if TYPE_CHECKING:
+    from midcourse.adapters.pydantic_ai.agent import Held
+
+
+class StepModel(WrapperModel):
+    """Sends what the wrapped model would send, as a step of the session."""
+
+    def __init__(self, wrapped: Model, held: "Held") -> None:
+        super().__init__(wrapped)
+        self._held = held
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        return await self._step(messages, model_settings, model_request_parameters, None)
+
+    @asynccontextmanager
+    async def request_stream(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+        run_context: RunContext[Any] | None = None,
+    ) -> AsyncGenerator[StreamedResponse]:
+        # The agent's own handlers see a stream that is over: a token they saw could not be taken back by a cut.
+        response = await self._step(messages, model_settings, model_request_parameters, run_context)
+        yield CompletedStreamedResponse(
+            model_request_parameters=model_request_parameters, response=response, replay_events=True
+        )
+
+    async def _step(
+        self,
+        messages: list[ModelMessage],
+        settings: ModelSettings | None,
+        parameters: ModelRequestParameters,
+        context: RunContext[Any] | None,
+    ) -> ModelResponse:
+        held = self._held
+        if held.listener.has_news:
+            raise NewCourse(list(messages))
+        await held.save(messages)
+        # A request that the client makes again by itself would be one that nobody sees, counts or can stop.
+        once = cast("ModelSettings", {**(settings or {}), "max_retries": 0})
+
+        async def body() -> AsyncIterator[str | StreamEnd]:
+            if isinstance(self.wrapped, FunctionModel) and self.wrapped.stream_function is None:
+                response = await self.wrapped.request(messages, once, parameters)
+                yield response.text or ""
+                yield _end(response)
+                return
+            async with self.wrapped.request_stream(messages, once, parameters, context) as streamed:
+                try:
+                    async for event in streamed:
+                        match event:
+                            case PartStartEvent(part=TextPart(content=text)) if text:
+                                yield text
+                            case PartDeltaEvent(delta=TextPartDelta(content_delta=text)) if text:
+                                yield text
+                            case _:
+                                pass
+                finally:
+                    end = _end(streamed.get())
+                    current_call().spend(end.cost, end.tokens)
+                yield _end(streamed.get())
+
+        try:
+            said = await held.run.stream(MODEL, body, on_redirect="raise")
+        except Redirected as redirect:
+            cut = [interrupted(redirect.partial)] if redirect.partial else []
+            raise NewCourse([*messages, *cut]) from None
+        return held.conversation.with_own_ids(load_response(said))
+
+
+def _end(response: ModelResponse) -> StreamEnd:
+    usage = response.usage
+    cost = 0.0
+    if response.model_name and usage.has_values():
+        cost = dollars(
+            model=response.model_name,
+            heard=usage.input_tokens,
+            said=usage.output_tokens,
+            cached=usage.cache_read_tokens,
+            written_to_cache=usage.cache_write_tokens,
+            provider=response.provider_name,
+            url=response.provider_url,
+        )
+    return StreamEnd(value=dump([response])[0], cost=cost, tokens=usage.output_tokens)

@@ -1,0 +1,76 @@
+"""A scripted model for Pydantic AI: it streams what a script says, with its delays, without a network or a key."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from pydantic_ai import ModelHTTPError
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    RetryFeedbackPart,
+    SystemPromptPart,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
+
+from midcourse.models.script import Call, Conversation, Fail, Garbage, Said, Script, Text, Wait, answer, call_of
+
+
+def scripted(script: Script, name: str = "scripted") -> FunctionModel:
+    """A model that says what ``script`` says next, given the conversation so far."""
+
+    async def stream(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str | DeltaToolCalls]:
+        for index, piece in enumerate(answer(script, heard(messages, info.instructions or ""))):
+            match piece:
+                case Text():
+                    for ordinal, word in enumerate(piece.parts):
+                        if ordinal and piece.every:
+                            await asyncio.sleep(piece.every)
+                        yield word
+                case Call():
+                    yield {index: DeltaToolCall(piece.name, "", tool_call_id=piece.id)}
+                    for ordinal, part in enumerate(piece.parts):
+                        if ordinal and piece.every:
+                            await asyncio.sleep(piece.every)
+                        yield {index: DeltaToolCall(json_args=part)}
+                case Wait():
+                    await asyncio.sleep(piece.seconds)
+                case Fail():
+                    raise ModelHTTPError(piece.status, name, piece.message)
+                case Garbage():
+                    raise ModelHTTPError(502, name, f"not a chunk: {piece.text}")
+
+    return FunctionModel(stream_function=stream, model_name=name)
+
+
+def heard(messages: list[ModelMessage], instructions: str = "") -> Conversation:
+    """Messages as a script hears them."""
+    said: list[Said] = [Said("system", instructions)] if instructions else []
+    for message in messages:
+        if isinstance(message, ModelRequest):
+            for part in message.parts:
+                match part:
+                    case SystemPromptPart():
+                        said.append(Said("system", part.content))
+                    case UserPromptPart():
+                        content = part.content
+                        text = content if isinstance(content, str) else "\n".join(map(str, content))
+                        said.append(Said("user", text))
+                    case ToolReturnPart():
+                        said.append(Said("tool", part.model_response_str(), call_id=part.tool_call_id))
+                    case RetryFeedbackPart():
+                        said.append(Said("user", part.model_response()))
+                    case _:
+                        pass
+        else:
+            text = "".join(part.content for part in message.parts if isinstance(part, TextPart))
+            calls = tuple(
+                call_of(part.tool_name, part.args_as_json_str(), part.tool_call_id)
+                for part in message.parts
+                if isinstance(part, ToolCallPart)
+            )
+            said.append(Said("assistant", text, calls))
+    return Conversation(tuple(said))

@@ -1,0 +1,182 @@
+"""An agent file made an agent: its model found, its tools imported, its terms recorded."""
+
+import hashlib
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import pydantic_ai
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.usage import UsageLimits
+
+from midcourse.adapters.pydantic_ai.agent import wrap
+from midcourse.adapters.yaml_agents.choosing import MakeModel, choose_model
+from midcourse.adapters.yaml_agents.pages import Page, read_pages
+from midcourse.adapters.yaml_agents.spec import AgentFile, Budget, Settings, ToolUse, read_spec
+from midcourse.core.terms import Terms
+from midcourse.errors import InvalidInput
+from midcourse.runtime.agents import Agent
+from midcourse.runtime.tools import Tool, declared_tool, register, tool_of
+
+_DECLARED = (
+    *("effect", "settle", "local", "if_silent", "on_change", "resources", "environment", "cost", "timeout", "run_in"),
+)
+
+
+def load_agents(path: str | Path) -> tuple[Agent[Any], ...]:
+    """Register the agents of a YAML file, or of every ``.yaml`` file in a folder: all of them, or none.
+
+    Modules that lie beside a file can be imported by it.
+
+    Raises:
+        InvalidInput: a file has a mistake; the sentence says file, line and field.
+    """
+    where = Path(path)
+    files = sorted([*where.glob("*.yaml"), *where.glob("*.yml")]) if where.is_dir() else [where]
+    if not files:
+        raise InvalidInput(f"There is no .yaml file in {where}.", field="path", path=str(where))
+    read = [(page, read_spec(page)) for file in files for page in read_pages(file)]
+    if not read:
+        raise InvalidInput(f"{where} holds no agent: it is empty.", field="path", path=str(where))
+    names: dict[str, Page] = {}
+    for page, spec in read:
+        name = _name(page, spec)
+        if name in names:
+            page.refuse(("metadata", "name"), f"'{name}' is also the name of an agent in {names[name].path}.")
+        names[name] = page
+    prepared = [(page, spec, _built(page, spec), choose_model(page, spec.spec.model)) for page, spec in read]
+    return tuple(_register(*one) for one in prepared)
+
+
+def _name(page: Page, spec: AgentFile) -> str:
+    return spec.metadata.name or page.path.stem
+
+
+def _built(page: Page, spec: AgentFile) -> pydantic_ai.Agent[Any, str]:
+    said = spec.spec
+    folder = str(page.path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
+    tools = [made for index, use in enumerate(said.tools) for made in _tools(page, ("spec", "tools", index), use)]
+    names = [tool.name for tool in tools]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            page.refuse(("spec", "tools"), f"two tools are called '{name}'. Give one another name: name: …")
+    return pydantic_ai.Agent(
+        name=_name(page, spec),
+        instructions=said.instructions or None,
+        tools=tools,
+        retries=said.retries,
+        model_settings=_settings(said.settings),
+    )
+
+
+def _register(page: Page, spec: AgentFile, built: pydantic_ai.Agent[Any, str], model: MakeModel) -> Agent[Any]:
+    said = spec.spec
+    spelled = msgspec.json.encode(page.content, enc_hook=str)
+    return wrap(
+        built,
+        name=_name(page, spec),
+        model=model,
+        origin=str(page.path),
+        version=spec.metadata.version or hashlib.blake2b(spelled, digest_size=6).hexdigest(),
+        asks=said.interrupt.enabled,
+        usage_limits=UsageLimits(
+            request_limit=said.limits.requests,
+            tool_calls_limit=said.limits.tool_calls,
+            total_tokens_limit=said.limits.total_tokens,
+        ),
+        terms=Terms(
+            task_class=said.task_class,
+            policy=said.policy,
+            budget=said.budget.usd if isinstance(said.budget, Budget) else said.budget,
+            backend=said.interrupt.checkpoint.backend,
+            ttl_seconds=said.interrupt.checkpoint.ttl_seconds,
+        ),
+    )
+
+
+def _settings(said: Settings) -> ModelSettings | None:
+    given = said.model_dump(exclude_none=True)
+    return cast("ModelSettings", given) if given else None
+
+
+# ---- tools
+
+
+def _tools(page: Page, place: tuple[str | int, ...], use: str | ToolUse) -> Iterator[pydantic_ai.Tool[Any]]:
+    said = ToolUse.model_validate({"use": use}) if isinstance(use, str) else use
+    at = place if isinstance(use, str) else (*place, "use")
+    found = _imported(page, at, said.use)
+    if said.given is not None:
+        yield from _made_set(page, place, said, found)
+        return
+    if not callable(found):
+        page.refuse(at, f"'{said.use}' is a {type(found).__name__}, not a function.")
+    yield _tool(said, _declared(page, place, said, found))
+
+
+def _made_set(page: Page, place: tuple[str | int, ...], said: ToolUse, maker: Any) -> Iterator[pydantic_ai.Tool[Any]]:
+    if said.name or any(getattr(said, field) is not None for field in (*_DECLARED, "undo", "probe")):
+        page.refuse(place, "a set of tools declares itself; only 'use', 'with' and 'requires_approval' go together.")
+    try:
+        made = maker(**(said.given or {}))
+    except Exception as error:  # the maker is not ours
+        words = error.message if isinstance(error, InvalidInput) else f"{type(error).__name__}: {error}"
+        raise InvalidInput(page.sentence((*place, "with"), words), field="with", path=str(page.path)) from error
+    parts = cast("Mapping[str, object]", vars(made))
+    found = [cast("Tool[..., Any]", value) for value in parts.values() if isinstance(value, Tool)]
+    if not found:
+        page.refuse((*place, "use"), f"'{said.use}' makes no set of tools.")
+    for tool in found:
+        yield _tool(said, tool)
+
+
+def _declared(page: Page, place: tuple[str | int, ...], said: ToolUse, function: Callable[..., Any]) -> Tool[..., Any]:
+    """The tool: what the file says of it, over what it says of itself."""
+    given = {field: getattr(said, field) for field in _DECLARED if getattr(said, field) is not None}
+    for field in ("undo", "probe"):
+        path = getattr(said, field)
+        if path is not None:
+            given[field] = _imported(page, (*place, field), path)
+    own = tool_of(function)
+    if not given:
+        return own
+    before = {field: getattr(own, field) for field in (*_DECLARED, "undo", "probe", "observes")} if own.declared else {}
+    try:
+        made = declared_tool(own.function, name=own.name, origin=own.origin, **{**before, **given})
+    except InvalidInput as error:
+        field = str(error.fields.get("field", ""))
+        raise InvalidInput(
+            page.sentence((*place, field), error.message),
+            field=field,
+            path=str(page.path),
+            line=page.line((*place, field)),
+        ) from error
+    register(made)
+    return made
+
+
+def _tool(said: ToolUse, made: Tool[..., Any]) -> pydantic_ai.Tool[Any]:
+    return pydantic_ai.Tool(made, name=said.name or made.name, requires_approval=said.requires_approval)
+
+
+def _imported(page: Page, place: tuple[str | int, ...], path: str) -> Any:
+    module, _, names = path.partition(":")
+    try:
+        found: Any = import_module(module)
+    except Exception as error:  # importing runs code that is not ours
+        raise InvalidInput(
+            page.sentence(place, f"'{module}' cannot be imported: {type(error).__name__}: {error}."),
+            field="use",
+            path=str(page.path),
+            line=page.line(place),
+        ) from error
+    for name in names.split("."):
+        if not hasattr(found, name):
+            page.refuse(place, f"'{module}' has no '{names}'.")
+        found = getattr(found, name)
+    return found

@@ -1,0 +1,246 @@
+"""What an agent file may say. The models are the documentation: the editors' JSON schema is made of them."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, TypeAlias, cast
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from midcourse.adapters.yaml_agents.pages import Page, meant
+from midcourse.core.terms import LONGEST_TTL, CheckpointBackend, TaskClass
+from midcourse.errors import InvalidInput
+
+NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$"
+IMPORT_PATH: Final = r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$"
+ImportPath: TypeAlias = Annotated[str, Field(pattern=IMPORT_PATH, description="module:name")]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Metadata(_Part):
+    """Who the agent is."""
+
+    name: Annotated[str, Field(pattern=NAME)] | None = Field(default=None, description="Default: the file's name.")
+    description: str = Field(default="", max_length=2_000, description="One sentence for people who choose an agent.")
+    version: str | None = Field(default=None, max_length=100, description="Default: a digest of the document.")
+    labels: dict[str, str] = Field(default_factory=dict[str, str])
+
+
+class Model(_Part):
+    """A model by its parts: an OpenAI-compatible server, a script, or a file of weights that runs here."""
+
+    name: str | None = Field(default=None, description="What the server calls it, or a Pydantic AI model string.")
+    base_url: str | None = Field(default=None, pattern=r"^https?://", description="An OpenAI-compatible server.")
+    api_key_env: str | None = Field(
+        default=None, pattern=r"^[A-Za-z_]\w*$", description="The environment variable that holds its key."
+    )
+    script: ImportPath | None = Field(default=None, description="A script, for tests and demos.")
+    local: str | Literal[True] | None = Field(
+        default=None, description="A .gguf file to run on this machine; true for the installed SmolLM2."
+    )
+
+
+class ToolUse(_Part):
+    """A tool, and what it does to the world. What is not said here, the function says itself."""
+
+    use: ImportPath = Field(description="A function, a tool, or a function that makes a set of tools.")
+    given: dict[str, Any] | None = Field(
+        default=None, alias="with", description="Arguments for a function that makes a set of tools: {root: ./work}."
+    )
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] | None = None
+    requires_approval: bool = Field(default=False, description="Ask a person before each call.")
+    effect: Literal["read", "idempotent", "write"] | None = None
+    undo: ImportPath | None = None
+    probe: ImportPath | None = None
+    settle: float | None = Field(default=None, ge=0)
+    local: bool | None = None
+    if_silent: Literal["go_on", "ask"] | None = None
+    on_change: Literal["tell", "ask", "refuse", "go_on"] | None = None
+    resources: tuple[str, ...] | None = None
+    environment: str | None = None
+    cost: float | None = Field(default=None, ge=0)
+    timeout: float | None = Field(default=None, gt=0)
+    run_in: Literal["thread", "process"] | None = None
+
+
+class Checkpoint(_Part):
+    """Where people can read what a waiting agent waits for, and for how long it can be answered."""
+
+    backend: CheckpointBackend = "store"
+    ttl_seconds: float | None = Field(default=None, gt=0, le=LONGEST_TTL)
+
+
+class InterruptSettings(_Part):
+    """Whether the agent asks people. Their own controls work in any case."""
+
+    enabled: bool = True
+    checkpoint: Checkpoint = Checkpoint()
+
+
+class Budget(_Part):
+    """What a session may cost."""
+
+    usd: float = Field(gt=0, le=1e9)
+
+
+class Settings(_Part):
+    """How the model is asked."""
+
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    max_tokens: int | None = Field(default=None, gt=0)
+    top_p: float | None = Field(default=None, ge=0, le=1)
+    timeout: float | None = Field(default=None, gt=0)
+    parallel_tool_calls: bool | None = None
+
+
+class Limits(_Part):
+    """When a turn has gone too far."""
+
+    requests: int | None = Field(default=None, gt=0, description="Model requests in one turn.")
+    tool_calls: int | None = Field(default=None, gt=0, description="Tool calls in one turn.")
+    total_tokens: int | None = Field(default=None, gt=0)
+
+
+class Spec(_Part):
+    """What the agent is made of."""
+
+    type: Literal["chat_model_agent"]
+    model: str | Model | None = Field(
+        default=None,
+        description="A Pydantic AI model string ('openai:gpt-5-mini'), or a model by its parts. "
+        "Default: the environment variable MIDCOURSE_MODEL.",
+    )
+    instructions: str = ""
+    tools: tuple[ImportPath | ToolUse, ...] = ()
+    interrupt: InterruptSettings = InterruptSettings()
+    policy: str = Field(default="", max_length=100, description="The name of a policy.")
+    task_class: TaskClass | None = None
+    budget: Budget | Annotated[float, Field(gt=0, le=1e9)] | None = Field(
+        default=None, description="Dollars a session."
+    )
+    settings: Settings = Settings()
+    limits: Limits = Limits()
+    retries: int | None = Field(default=None, ge=0, le=100, description="How often a tool may be tried again.")
+
+
+class AgentFile(_Part):
+    """An agent."""
+
+    kind: Literal["Agent"] = "Agent"
+    api_version: Literal["midcourse/v1"] = Field(default="midcourse/v1", alias="apiVersion")
+    metadata: Metadata = Metadata()
+    spec: Spec
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of an agent file, for editors."""
+    made = AgentFile.model_json_schema(by_alias=True)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A Midcourse agent", **made}
+
+
+def read_spec(page: Page) -> AgentFile:
+    """The document as an agent.
+
+    Raises:
+        InvalidInput: it has mistakes; each is a line that says file, line and field.
+    """
+    if not isinstance(page.content, Mapping):
+        page.refuse((), "an agent is a mapping with 'spec'.")
+    try:
+        return AgentFile.model_validate(cast("Any", page.content))
+    except ValidationError as error:
+        mistakes = _mistakes(page, error)
+        place = mistakes[0][0]
+        sentences = "\n".join(page.sentence(place, why) for place, why in mistakes)
+        raise InvalidInput(
+            sentences, field=".".join(map(str, place)), path=str(page.path), line=page.line(place)
+        ) from error
+
+
+_UNIONS: Final = frozenset({"str", "Model", "ToolUse", "Budget", "float", "constrained-str", "constrained-float"})
+
+
+def _mistakes(page: Page, error: ValidationError) -> list[tuple[tuple[str | int, ...], str]]:
+    """Where and what, one for each place: a union complains once for each of its members."""
+    found: dict[tuple[str | int, ...], str] = {}
+    for one in error.errors():
+        given = [part for part in one["loc"] if not (isinstance(part, str) and _is_member(part))]
+        place = tuple(given)
+        why = _why(one, page, place)
+        shape = _at(page.content, place)
+        wrong_member = isinstance(shape, Mapping) != (
+            one["type"] not in {"string_type", "float_type", "string_pattern_mismatch"}
+        )
+        if place not in found or not wrong_member:
+            found[place] = why
+    # What is said of a field counts more than what is said of what is around it.
+    precise = [place for place in found if not any(other != place and other[: len(place)] == place for other in found)]
+    return [(place, found[place]) for place in sorted(precise, key=page.line)]
+
+
+def _is_member(part: str) -> bool:
+    return part in _UNIONS or "[" in part or part.startswith("literal")
+
+
+def _at(content: Any, place: tuple[str | int, ...]) -> Any:
+    for part in place:
+        try:
+            content = content[part]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return content
+
+
+def _why(error: Any, page: Page, place: tuple[str | int, ...]) -> str:
+    match error["type"]:
+        case "extra_forbidden" if place and place[-1] == "api_key":
+            return "a key does not belong in a file. Put it into an environment variable and name that: api_key_env."
+        case "extra_forbidden":
+            return f"there is no such field. {meant(place[-1] if place else '', _known(place[:-1]))}"
+        case "missing":
+            return "it is missing."
+        case "literal_error":
+            expected = str(error["ctx"]["expected"])
+            return f"it is {error['input']!r}. {meant(error['input'], _words(expected))}"
+        case "string_pattern_mismatch" if error["ctx"]["pattern"] == IMPORT_PATH:
+            return f"{error['input']!r} is no import path. Write 'module:name', such as 'shop.tools:send_mail'."
+        case _:
+            return f"{error['msg'][0].lower()}{error['msg'][1:]}; it is {error['input']!r}."
+
+
+def _words(expected: str) -> list[str]:
+    return [word.strip(" '") for word in expected.replace(" or ", ",").split(",") if word.strip()]
+
+
+def _known(place: tuple[str | int, ...]) -> list[str]:
+    """The fields there are at a place, as they are written."""
+    current: type[BaseModel] = AgentFile
+    for part in place:
+        if isinstance(part, int):
+            continue
+        below = _BELOW.get((current, part))
+        if below is None:
+            return sorted(_names(current))
+        current = below
+    return sorted(_names(current))
+
+
+def _names(model: type[BaseModel]) -> list[str]:
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+_BELOW: Final = cast(
+    "Mapping[tuple[type[BaseModel], str], type[BaseModel]]",
+    {
+        (AgentFile, "metadata"): Metadata,
+        (AgentFile, "spec"): Spec,
+        (Spec, "model"): Model,
+        (Spec, "tools"): ToolUse,
+        (Spec, "interrupt"): InterruptSettings,
+        (InterruptSettings, "checkpoint"): Checkpoint,
+        (Spec, "budget"): Budget,
+        (Spec, "settings"): Settings,
+        (Spec, "limits"): Limits,
+    },
+)

@@ -1,0 +1,250 @@
+"""What a scripted model hears and says: values without a framework, a wire, a clock or a thread.
+
+A script is a function of the conversation alone. It keeps nothing between two calls, so it says the same again after a
+crash and a resume, on another machine, or when a client tries a request again.
+
+Who plays a script (an HTTP server, a model class of some framework) asks ``answer`` what is to be said, and says it.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Final, Literal, Protocol, TypeAlias, cast
+
+Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
+
+_NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
+_WORD: Final = re.compile(r"\s*\S+\s*|\s+")
+_FRAGMENT: Final = 8
+
+
+# ---- what it says
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Words for the person, streamed one by one with ``every`` seconds before each but the first."""
+
+    text: str
+    every: float = 0.0
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """What is streamed: each word with the space around it. Joined they are the text."""
+        return tuple(_WORD.findall(self.text))
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A wish to use a tool. Without an ``id``, ``answer`` gives it one.
+
+    ``raw`` is sent in place of the arguments, letter for letter: so a model can be one that writes broken JSON.
+    The arguments are streamed in fragments, with ``every`` seconds before each but the first.
+    """
+
+    name: str
+    arguments: Mapping[str, object] = field(default_factory=dict[str, object])
+    id: str | None = None
+    raw: str | None = field(default=None, kw_only=True)
+    every: float = field(default=0.0, kw_only=True)
+
+    @property
+    def spelled(self) -> str:
+        """The arguments as they are sent: ``raw``, or JSON."""
+        return self.raw if self.raw is not None else json.dumps(dict(self.arguments), ensure_ascii=False)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """What is streamed of the arguments. Joined they are ``spelled``."""
+        spelled = self.spelled
+        return tuple(spelled[start : start + _FRAGMENT] for start in range(0, len(spelled), _FRAGMENT))
+
+
+def call_of(name: str, spelled: str, id: str) -> Call:
+    """A call as a conversation has it: its arguments read, or kept ``raw`` if they are no JSON object."""
+    try:
+        arguments: object = json.loads(spelled)
+    except ValueError:
+        arguments = None
+    if isinstance(arguments, dict):
+        return Call(name, cast("dict[str, object]", arguments), id)
+    return Call(name, id=id, raw=spelled)
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Silence for some seconds."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """An error of the provider: an HTTP answer if nothing was said before it, else the end of a broken stream.
+
+    Status 0 is a connection that is cut, without a word about why.
+    """
+
+    status: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Garbage:
+    """Bytes where a chunk should be. Only a model behind HTTP can say it; elsewhere it is a failure."""
+
+    text: str
+
+
+Piece: TypeAlias = Text | Call | Wait | Fail | Garbage
+
+
+# ---- what it hears
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One message. ``calls`` are an assistant's; ``call_id`` names the call of which a tool's text is the result."""
+
+    role: Role
+    text: str
+    calls: tuple[Call, ...] = ()
+    call_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """All that was said so far, in order."""
+
+    said: tuple[Said, ...] = ()
+
+    def __iter__(self) -> Iterator[Said]:
+        return iter(self.said)
+
+    def __len__(self) -> int:
+        return len(self.said)
+
+    @property
+    def system(self) -> str:
+        """The instructions, joined by lines."""
+        return "\n".join(said.text for said in self.said if said.role == "system")
+
+    @property
+    def user(self) -> str:
+        """What the person said last; empty if nothing yet."""
+        return next((said.text for said in reversed(self.said) if said.role == "user"), "")
+
+    @property
+    def latest(self) -> "Conversation":
+        """What was said from the person's last message on: after a redirect, all that concerns the new course."""
+        last = max((at for at, said in enumerate(self.said) if said.role == "user"), default=0)
+        return Conversation(self.said[last:])
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """Every call the model made, in order."""
+        return tuple(call for said in self.said for call in said.calls)
+
+    @property
+    def rounds(self) -> int:
+        """How many messages of the model are finished: they say something, and each of their calls has a result."""
+        answered = {said.call_id for said in self.said if said.role == "tool"}
+        return sum(
+            bool(said.text.strip() or said.calls) and all(call.id in answered for call in said.calls)
+            for said in self.said
+            if said.role == "assistant"
+        )
+
+    def results(self, tool: str) -> tuple[str, ...]:
+        """What the calls of ``tool`` returned, in order. Calls that have no result yet are not among them."""
+        of_this_tool = {call.id for call in self.calls if call.name == tool}
+        return tuple(said.text for said in self.said if said.role == "tool" and said.call_id in of_this_tool)
+
+
+# ---- scripts
+
+
+class Script(Protocol):
+    """Decides what is said next, from the conversation alone."""
+
+    def __call__(self, conversation: Conversation, /) -> Sequence[Piece]:
+        """The pieces of the model's next message, in order. It may be called again for the same conversation."""
+        ...
+
+
+def replies(*rounds: Piece | Sequence[Piece]) -> Script:
+    """A script that says the first round first, the second when the first is finished, and so on.
+
+    Which one it is, is read off the conversation (``Conversation.rounds``). Past the end it fails with a sentence, and
+    with a status that clients do not try again.
+    """
+    listed = tuple((each,) if isinstance(each, Text | Call | Wait | Fail | Garbage) else tuple(each) for each in rounds)
+
+    def script(conversation: Conversation, /) -> Sequence[Piece]:
+        at = conversation.rounds
+        if at < len(listed):
+            return listed[at]
+        return (
+            Fail(
+                400,
+                f"The script has {len(listed)} rounds and all of them are in this conversation. "
+                "Give replies() one more, or end the agent's loop earlier.",
+            ),
+        )
+
+    return script
+
+
+def answer(script: Script, conversation: Conversation) -> tuple[Piece, ...]:
+    """What ``script`` says next, with an id for each call.
+
+    An id is ``call_<round>_<index>``. It is the same whenever the conversation is, and new to it: the round is the
+    number of the model's messages so far, or a later one if earlier messages were dropped and it is taken.
+    """
+    taken = {call.id for call in conversation.calls}
+    at = sum(said.role == "assistant" for said in conversation)
+    while any(name is not None and name.startswith(f"call_{at}_") for name in taken):
+        at += 1
+    made: list[Piece] = []
+    index = 0
+    for piece in script(conversation):
+        if isinstance(piece, Call):
+            made.append(replace(piece, id=f"call_{at}_{index}") if piece.id is None else piece)
+            index += 1
+        else:
+            made.append(piece)
+    return tuple(made)
+
+
+# ---- usage
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens, by which a word is meant here: what is counted must be the same every time."""
+
+    heard: int
+    said: int
+
+
+def tokens(text: str) -> int:
+    """The number of words."""
+    return len(text.split())
+
+
+def usage(conversation: Conversation, pieces: Sequence[Piece]) -> Usage:
+    """What a message of these ``pieces`` costs in this conversation."""
+    heard = sum(tokens(said.text) + sum(_cost(call) for call in said.calls) for said in conversation)
+    return Usage(heard, sum(_cost(piece) for piece in pieces))
+
+
+def _cost(piece: Piece) -> int:
+    match piece:
+        case Text():
+            return tokens(piece.text)
+        case Call():
+            return tokens(piece.name) + tokens(piece.spelled)
+        case Wait() | Fail() | Garbage():
+            return 0

@@ -1,0 +1,196 @@
+"""Runs a sample agent in a terminal: shows what it says and does, and takes what a person types."""
+
+import argparse
+import asyncio
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+import midcourse
+from midcourse.samples.catalog import SAMPLES, sample
+
+HELP: Final = """\
+While it runs, type a line and press return:
+
+  pause              stop, and keep everything; nothing new begins
+  resume             go on
+  cancel             end it; cancel all: and undo every effect it had
+  undo               when it has ended: undo every effect it had
+  anything else      if it asks, the answer; otherwise a new instruction, seen by its model at once
+
+Examples:
+
+  python -m midcourse.samples churn-memo "Write a churn memo"
+      … then type: only customers over $10k
+  python -m midcourse.samples repo-fixer "Fix the login bug" --store runs.db
+      … then type: stay with authentication
+  python -m midcourse.samples --session sess_… --store runs.db
+      goes on with a session that was left, or whose process was killed
+
+Set MIDCOURSE_SAMPLE_PACE to the seconds a word takes (0.03), MIDCOURSE_SAMPLES_DIR to where the agents work, and
+MIDCOURSE_MODEL to a real model, such as openai:gpt-5-mini.
+"""
+NOBODY: Final = 3
+"""The exit status when it asks, or is paused, and nobody can type."""
+
+
+class Screen:
+    """What has been printed: text as it comes, and a line for everything else."""
+
+    def __init__(self) -> None:
+        self._said: dict[tuple[str, int], int] = {}
+        self._in_line = False
+
+    def hear(self, step: str, attempt: int, offset: int, text: str) -> None:
+        """A piece of streamed text, as a preview or as a segment; only what is new of it is printed."""
+        known = self._said.get((step, attempt), 0)
+        if offset <= known < offset + len(text):
+            print(text[known - offset :], end="", flush=True)
+            self._said[step, attempt] = offset + len(text)
+            self._in_line = True
+
+    def line(self, text: str) -> None:
+        """A line of its own."""
+        print(f"\n{text}" if self._in_line else text, flush=True)
+        self._in_line = False
+
+    def note(self, event: Any, kind: str) -> None:
+        """An event of the journal."""
+        match kind:
+            case "segment.written":
+                self.hear(event.step, event.attempt, event.offset, event.text)
+            case "step.begun" if event.kind == "tool":
+                self.line(f"  → {event.name} {event.arguments}  [{event.effect}]")
+            case "step.cut":
+                self.line("  -/- cut")
+            case "step.failed":
+                self.line(f"  ! {event.step}: {event.message}")
+            case "ask.opened":
+                self.line(f"  ? {event.prompt}  ({event.reason})")
+            case "undo.ended":
+                self.line(f"  ↶ {event.step.partition('/')[2].partition('#')[0]}: {event.error or 'undone'}")
+            case "session.paused" | "session.resumed" | "session.redirected" | "session.cancel_requested":
+                self.line(f"  · {kind.partition('.')[2].replace('_', ' ')}")
+            case _:
+                pass
+
+
+async def obey(session: midcourse.SessionHandle[Any], line: str, screen: Screen) -> None:
+    """Do what a person typed."""
+    try:
+        match line.split():
+            case []:
+                return
+            case ["pause"]:
+                screen.line(f"  {await session.pause('typed', until='stopped')}")
+            case ["resume"]:
+                await session.resume()
+            case ["cancel"]:
+                await session.cancel("typed", until="stopped")
+            case ["cancel", "all"]:
+                await session.cancel("typed", undo="all", until="stopped")
+            case ["undo"]:
+                await session.undo("typed")
+            case _ if (await session.state()).asks:
+                await session.answer(line)
+            case _:
+                await session.redirect(line, resume=True)
+    except midcourse.MidcourseError as error:
+        screen.line(f"  {error}")
+
+
+class Typing:
+    """The lines that a person types, without a thread that would outlive the rest."""
+
+    def __init__(self) -> None:
+        self.lines: asyncio.Queue[str] = asyncio.Queue()
+        self.is_over = asyncio.Event()
+        self._rest = b""
+        try:
+            asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._read)
+        except (OSError, ValueError):  # a file, or nothing: no one is there
+            self.is_over.set()
+
+    def _read(self) -> None:
+        content = os.read(sys.stdin.fileno(), 65536)
+        *lines, self._rest = (self._rest + content).split(b"\n")
+        for line in lines:
+            self.lines.put_nowait(line.decode(errors="replace").strip())
+        if not content:
+            self.end()
+            self.is_over.set()
+
+    def end(self) -> None:
+        """Read no more."""
+        asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+
+
+async def play(name: str, goal: str, store: Path, session_id: str | None) -> int:
+    """Run it to its end and return the exit status."""
+    async with midcourse.open(f"sqlite:///{store}") as mc:
+        session = await mc.get(session_id) if session_id else await mc.start(sample(name).agent, goal)
+        print(f"{session.id} in {store}")
+        typing, screen = Typing(), Screen()
+        commands = asyncio.create_task(_obey_all(session, typing, screen))
+        try:
+            status = await _follow(session, typing, screen)
+        finally:
+            commands.cancel()
+            if not typing.is_over.is_set():
+                typing.end()
+        screen.line(f"{status}: {store} has all of it")
+        print(await session.receipt())
+        return NOBODY if status in (midcourse.Status.WAITING, midcourse.Status.PAUSED) else 0
+
+
+async def _obey_all(session: midcourse.SessionHandle[Any], typing: Typing, screen: Screen) -> None:
+    while True:
+        await obey(session, await typing.lines.get(), screen)
+
+
+async def _follow(session: midcourse.SessionHandle[Any], typing: Typing, screen: Screen) -> midcourse.Status:
+    """Show what happens until it ends, or until it can only go on if somebody types and nobody can."""
+    stuck = (midcourse.Status.WAITING, midcourse.Status.PAUSED)
+    async for seen in session.watch(deltas=True):
+        if isinstance(seen, midcourse.Delta):
+            screen.hear(seen.step, seen.attempt, seen.offset, seen.text)
+            continue
+        screen.note(seen.event, seen.type)
+        if typing.is_over.is_set() and typing.lines.empty() and await session.status() in stuck:
+            break
+    return await session.status()
+
+
+def main() -> None:
+    """``python -m midcourse.samples NAME GOAL``."""
+    listed = "\n".join(f"  {one.name:<16} {one.description}\n{'':<19}e.g. “{one.goals[0]}”" for one in SAMPLES)
+    parser = argparse.ArgumentParser(
+        prog="python -m midcourse.samples",
+        description=f"Run a sample agent. It works offline, on data of its own.\n\nThe agents:\n\n{listed}",
+        epilog=HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("name", nargs="?", help="which one")
+    parser.add_argument("goal", nargs="?", help="what it is to do (default: its first example)")
+    parser.add_argument("--store", type=Path, help="the SQLite file that keeps the session (default: a new one)")
+    parser.add_argument("--session", help="go on with this one, in the store")
+    given = parser.parse_args()
+    if not given.name and not given.session:
+        parser.print_help()
+        raise SystemExit(2)
+    if given.session and not given.store:
+        parser.error("--session needs --store: the file that has the session")
+    store: Path = given.store or Path(tempfile.mkdtemp(prefix="midcourse-")) / "runs.db"
+    try:
+        goal = given.goal or (sample(given.name).goals[0] if given.name else "")
+        raise SystemExit(asyncio.run(play(given.name or "", goal, store.absolute(), given.session)))
+    except midcourse.MidcourseError as error:
+        parser.error(str(error))
+    except KeyboardInterrupt:
+        print(f"\nleft; go on with: python -m midcourse.samples --session … --store {store}")
+
+
+if __name__ == "__main__":
+    main()

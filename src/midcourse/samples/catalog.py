@@ -1,0 +1,43 @@
+"""The sample agents, by name: what each does, what to ask of it, and where it works."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from midcourse.errors import AgentUnavailable
+from midcourse.runtime.agents import Agent
+from midcourse.samples import churn_memo, order_desk, records_cleaner, repo_fixer, researcher
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A sample agent."""
+
+    name: str
+    description: str
+    goals: tuple[str, ...]
+    """Examples, the plainest first."""
+    agent: Agent[Any]
+    prepare: Callable[[Path | None], Path]
+    """Makes the data it works on, if they are not there, and tells the folder. Its first run does so by itself."""
+
+
+SAMPLES: Final = tuple(
+    Sample(module.NAME, module.DESCRIPTION, module.GOALS, module.agent, module.prepare)
+    for module in (churn_memo, repo_fixer, records_cleaner, order_desk, researcher)
+)
+
+
+def sample(name: str) -> Sample:
+    """The sample of that name.
+
+    Raises:
+        AgentUnavailable: there is none.
+    """
+    for one in SAMPLES:
+        if one.name == name:
+            return one
+    raise AgentUnavailable(
+        f"No sample agent is called '{name}'. There are: {', '.join(one.name for one in SAMPLES)}.", agent=name
+    )

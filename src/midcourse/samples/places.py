@@ -1,0 +1,47 @@
+"""Where the sample agents work: a folder each, outside any repository, the same for every process of a user."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+FOLDER: Final = "MIDCOURSE_SAMPLES_DIR"
+"""Names another place for all of them. Whoever goes on with a session, or undoes it, must be told the same."""
+
+
+def folder_of(sample: str) -> Path:
+    """The folder of a sample. It does not depend on where a process was started: an undo may run in another one."""
+    given = os.environ.get(FOLDER)
+    if given:
+        return Path(given).absolute() / sample
+    data = os.environ.get("XDG_DATA_HOME")
+    return (Path(data) if data else Path.home() / ".local" / "share") / "midcourse" / "samples" / sample
+
+
+def made_once(target: Path, make: Callable[[Path], None]) -> Path:
+    """``target``, made by ``make`` if it is not there: whole or not at all, whoever else makes it meanwhile."""
+    if target.exists():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".making-", dir=target.parent) as scratch:
+        fresh = Path(scratch) / target.name
+        make(fresh)
+        try:
+            if fresh.is_dir():
+                fresh.rename(target)  # fails if another has made it, which is not empty then
+            else:
+                os.link(fresh, target)
+        except OSError:
+            if not target.exists():
+                raise
+    return target
+
+
+def forget(target: Path) -> None:
+    """Remove a file or a folder, if it is there: the next use makes it anew."""
+    if target.is_dir():
+        shutil.rmtree(target)
+    else:
+        target.unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""The APIs that ``midcourse.testing.provider`` speaks: what each hears, what it objects to, how it says a script."""

@@ -1,0 +1,36 @@
+"""What both APIs of OpenAI share: the key, and the shape of an error."""
+
+from collections.abc import Mapping
+
+from midcourse.testing.wires.wire import Objection
+
+
+def bearer(headers: Mapping[str, str]) -> str | None:
+    """The key of a request."""
+    kind, _, key = headers.get("authorization", "").partition(" ")
+    return key if kind.lower() == "bearer" else None
+
+
+def wrong_key(key: str | None) -> Objection:
+    """What is said to a key that is not the right one."""
+    if not key:
+        return Objection("You didn't provide an API key.", status=401)
+    return Objection(f"Incorrect API key provided: {key[:4]}****.", status=401, code="invalid_api_key")
+
+
+def error(objection: Objection) -> dict[str, object]:
+    """The body of an error."""
+    return {
+        "error": {
+            "message": objection.message,
+            "type": _kind(objection.status),
+            "param": objection.param,
+            "code": objection.code,
+        }
+    }
+
+
+def _kind(status: int) -> str:
+    if status == 429:
+        return "requests"
+    return "server_error" if status >= 500 else "invalid_request_error"
