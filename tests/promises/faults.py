@@ -191,9 +191,9 @@ class Faulty:
         """See the port."""
         return await self.inner.snapshots(session_id)
 
-    async def blob(self, digest: str) -> bytes | None:
+    async def blobs(self, digests: Sequence[str]) -> Sequence[bytes | None]:
         """See the port."""
-        return await self.inner.blob(digest)
+        return await self.inner.blobs(digests)
 
     async def undecided(self, session_id: SessionId) -> Sequence[InboxRow]:
         """See the port."""

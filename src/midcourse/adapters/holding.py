@@ -69,27 +69,32 @@ def module_of_caller(depth: int = 2) -> str:
 class Listener:
     """What people have said to the session, and how much of it the model has been told.
 
-    ``run.state["heard"]`` counts the messages that are in the conversation.
+    ``run.state["heard"]`` counts the messages that are in the conversation. What had changed in the world when the
+    session went on cold is news, too.
     """
 
     def __init__(self, run: Run) -> None:
         self._run = run
+        self._changes: str | None = None
         self._waiting: tuple[Message, ...] = ()
 
     @property
     def has_news(self) -> bool:
         """Whether something was said that the model has not been told. Journaled: a replay sees the same."""
-        said = self._run.messages
-        self._waiting = said[self._run.state.get("heard", 0) :]
-        return bool(self._waiting)
+        if self._run.catching_up:  # first what is journaled, then what came after it
+            return False
+        if self._changes is None:
+            self._changes = changes_in_words(self._run)
+        self._waiting = self._run.messages[self._run.state.get("heard", 0) :]
+        return bool(self._waiting or self._changes)
 
     def news(self) -> str:
         """What is new, as one message of the user; from here on it counts as told."""
-        if not self._waiting and not self.has_news:
+        if not self.has_news:
             return ""
         self._run.state["heard"] = self._run.state.get("heard", 0) + len(self._waiting)
-        texts = [message.text for message in self._waiting]
-        self._waiting = ()
+        texts = [self._changes or "", *(message.text for message in self._waiting)]
+        self._changes = ""
         return "\n\n".join(filter(None, texts))
 
 

@@ -281,6 +281,7 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
                 "scope": str(turn),
                 "checkpoints": 0,
                 "messages": (*session.messages, Message(event.text, event.level, turn, event.by, at)),
+                "scope_messages": len(session.messages) + 1,
                 "calls": {},
                 "children": {},
                 "child_asks": (),
@@ -296,6 +297,7 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
         case ev.CheckpointTaken(scope=scope):
             changes["scope"] = scope
             changes["checkpoints"] = session.checkpoints + 1
+            changes["scope_messages"] = len(session.messages)
             # What is not done again by its name may be by its arguments.
             changes |= _loosened(session, session.calls.values())
             changes["calls"] = {step: call for step, call in session.calls.items() if not call.end}

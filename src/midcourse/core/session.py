@@ -275,6 +275,7 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
     turn: int = 1
     scope: str = "1"
     checkpoints: int = 0
+    scope_messages: int = 1
     messages: tuple[Message, ...] = ()
     calls: Mapping[StepId, OpenCall] = {}
     children: Mapping[StepId, SessionId] = {}

@@ -14,7 +14,7 @@ SIZE_LIMIT: Final = 1024 * 1024
 """A snapshot above this moves its larger values into blobs."""
 TOOL_CALLS_LIMIT: Final = 1_000
 """At most so many finished steps lie between two snapshots, while one is small enough to be written that often."""
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Raised whenever a session or a step log is folded otherwise than before: older snapshots are then rebuilt."""
 _SMALLEST_BLOB: Final = 1024
 

@@ -234,8 +234,8 @@ class Store(Protocol):
         """The kept snapshots that match their checksums, newest first."""
         ...
 
-    async def blob(self, digest: str) -> bytes | None:
-        """The blob of that digest, unchecked; None if there is none."""
+    async def blobs(self, digests: Sequence[str]) -> Sequence[bytes | None]:
+        """The blobs of those digests, in that order, unchecked; None for one that there is not."""
         ...
 
     async def undecided(self, session_id: SessionId) -> Sequence[InboxRow]:

@@ -3,10 +3,12 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, overload
 
+import msgspec
+
 from midcourse.core.codec import decode, encode
 from midcourse.core.steps import StepLog
 from midcourse.ports.store import Store
-from midcourse.runtime.loading import content_of
+from midcourse.runtime.loading import contents_of
 
 
 class History(Sequence[Any]):
@@ -16,17 +18,33 @@ class History(Sequence[Any]):
     Do not change an item after it was appended: what is saved stays as it was.
     """
 
-    def __init__(self, items: Iterable[Any] = ()) -> None:
-        self._items = list(items)
-        self._saved = len(self._items)
+    def __init__(self, pieces: Sequence[bytes] = ()) -> None:
+        self._pieces = pieces
+        self._found: list[Any] | None = None
+        self._new: list[Any] = []
+        self._saved = 0
 
     def append(self, item: Any) -> None:
         """Add one JSON-like item at the end."""
-        self._items.append(item)
+        self.extend((item,))
 
     def extend(self, items: Iterable[Any]) -> None:
         """Add several at the end."""
-        self._items.extend(items)
+        added = list(items)
+        self._new.extend(added)
+        if self._found is not None:
+            self._found.extend(added)
+
+    @property
+    def spelled(self) -> list[bytes]:
+        """What was there when this run began, each item as the JSON it was saved as: for readers of one's own."""
+        return [bytes(item) for piece in self._pieces for item in msgspec.json.decode(piece, type=list[msgspec.Raw])]
+
+    @property
+    def _items(self) -> list[Any]:
+        if self._found is None:
+            self._found = [*(item for piece in self._pieces for item in decode(piece)), *self._new]
+        return self._found
 
     @overload
     def __getitem__(self, index: int) -> Any: ...
@@ -43,12 +61,12 @@ class History(Sequence[Any]):
 
     def grown(self) -> bytes | None:
         """What is not saved yet, encoded; None if there is nothing."""
-        new = self._items[self._saved :]
+        new = self._new[self._saved :]
         return encode(new, what="run.history") if new else None
 
     def saved(self) -> None:
         """Everything there is now is on its way to the journal."""
-        self._saved = len(self._items)
+        self._saved = len(self._new)
 
 
 async def load_history(store: Store, log: StepLog) -> History:
@@ -57,4 +75,4 @@ async def load_history(store: Store, log: StepLog) -> History:
     Raises:
         Damaged: a piece of it is not what was written.
     """
-    return History([item for piece in log.history for item in decode(await content_of(store, piece))])
+    return History(await contents_of(store, log.history))

@@ -14,7 +14,7 @@ from midcourse.core.codec import NOTHING, Blob, canonical, decode, digest_of, en
 from midcourse.core.commands import TEXT_LIMIT
 from midcourse.core.ids import Epoch, SessionId, StepId
 from midcourse.core.session import Hold, Message, Status
-from midcourse.core.steps import Outcome, check_name, step_id
+from midcourse.core.steps import Outcome, StepRecord, check_name, step_id
 from midcourse.errors import AskExpired, InterruptRequested, InvalidInput, MidcourseError, MisusedRun, StepError
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Store
@@ -88,6 +88,16 @@ class Run:
         self._let_go_of = release
         self._ordinals: Counter[str] = Counter()
         self._open: set[StepId] = set()
+        self._catching_up = bool(journal.log.steps or journal.log.asks)
+
+    @property
+    def catching_up(self) -> bool:
+        """Whether this run starts behind what is journaled: steps came after the checkpoint, and it has asked for none.
+
+        Until it does, the checkpoint that it would take is the one it started from, and ``run.messages`` is what had
+        been said by then: what was said since is seen where it would have been, after the steps that came before it.
+        """
+        return self._catching_up
 
     @property
     def session_id(self) -> SessionId:
@@ -237,6 +247,7 @@ class Run:
         return await self._wait(identity, step)
 
     async def _wait(self, identity: StepId, wanted: Step | Question) -> object:
+        self._catching_up = False
         self._open.add(identity)
         try:
             return await self._steps.perform(wanted)
@@ -402,6 +413,8 @@ class Run:
         said = self._journal.session.messages
         if in_a_step():
             return said
+        if self._catching_up and self._ordinals["drawn messages"] >= len(self._journal.log.drawn.get("messages", ())):
+            return said[: self._journal.session.scope_messages]
         return said[: self._draw("messages", lambda: len(said))]
 
     @property
@@ -425,6 +438,9 @@ class Run:
                 "so a checkpoint in its middle would name its steps anew.",
                 code="not_a_state_agent",
             )
+        if self._catching_up:
+            # Another one would begin a new scope, and everything journaled since this one would be done again.
+            return
         under_way = self.under_way
         if under_way:
             raise MisusedRun(
@@ -464,11 +480,22 @@ class Run:
     async def earlier(self, name: str, key: str | None = None) -> Earlier | None:
         """What became of a step of the turn before, if that turn failed or was cancelled after its last checkpoint.
 
-        None if there was no such step. Until the next checkpoint.
+        Without ``key`` the last one of that name. None if there was no such step. Until the next checkpoint.
         """
-        record = self._journal.log.earlier.get(step_id("", name, 1 if key is None else f"={key}"))
-        if record is None:
-            return None
+        prefix = step_id("", name, "" if key is None else f"={key}")
+        known = self._journal.log.earlier.items()
+        records = [one for step, one in known if (step.startswith(prefix) if key is None else step == prefix)]
+        return await self._earlier(records[-1]) if records else None
+
+    async def begun(self, name: str) -> Earlier | None:
+        """What is journaled of the first step of that name since the last checkpoint. None if it has not begun.
+
+        A ``state`` agent that starts again can tell by it whether its next step is one that it will only be told of.
+        """
+        record = self._journal.log.steps.get(step_id(self._journal.session.scope, name, 1))
+        return None if record is None else await self._earlier(record)
+
+    async def _earlier(self, record: StepRecord) -> Earlier:
         value = decode(await self._steps.content_of(record.value)) if record.outcome == "finished" else None
         return Earlier(record.outcome, record.text if record.streamed else value, record.text, record.detail)
 

@@ -362,6 +362,7 @@ class Steps:
 
     def _journal_end(self, step: Step, call: Call, ended: Ended) -> None:
         journal, attempt = self._journal, call.attempt
+        spent = call.spent.cost if isfinite(call.spent.cost) else 0.0
         with journal.lock:
             self._gate.begun.pop(step.id, None)
             for segment in call.take_tail():
@@ -372,8 +373,7 @@ class Steps:
             if ended.stopped and step.kind == "model":
                 length = journal.log.steps[step.id].length
                 tokens = call.tokens if call.spent.tokens is None else call.spent.tokens
-                cost = call.spent.cost if isfinite(call.spent.cost) else 0.0
-                journal.note(ev.StepCut(step=step.id, attempt=attempt, length=length, cost=cost, tokens=tokens))
+                journal.note(ev.StepCut(step=step.id, attempt=attempt, length=length, cost=spent, tokens=tokens))
             elif ended.stopped:
                 journal.note(ev.StepAborted(step=step.id, attempt=attempt))
                 self._settling.expect(step.id)
@@ -392,8 +392,8 @@ class Steps:
                     attempt=attempt,
                     kind=kind,
                     detail=detail,
-                    cost=ended.cost,
-                    tokens=ended.tokens,
+                    cost=ended.cost or spent,
+                    tokens=ended.tokens or call.spent.tokens or 0,
                     cut=call.timed_out or isinstance(ended.error, ProcessDied),
                     nothing_done=isinstance(ended.error, InvalidInput),
                 )

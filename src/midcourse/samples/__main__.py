@@ -16,8 +16,8 @@ While it runs, type a line and press return:
 
   pause              stop, and keep everything; nothing new begins
   resume             go on
-  cancel             end it; cancel all: and undo every effect it had
-  undo               when it has ended: undo every effect it had
+  cancel             end it, and undo what is in flight
+  cancel all         end it, and undo every effect it had
   anything else      if it asks, the answer; otherwise a new instruction, seen by its model at once
 
 Examples:
@@ -27,28 +27,41 @@ Examples:
   python -m midcourse.samples repo-fixer "Fix the login bug" --store runs.db
       … then type: stay with authentication
   python -m midcourse.samples --session sess_… --store runs.db
-      goes on with a session that was left, or whose process was killed
+      goes on with a session that was left, or whose process was killed; with --undo: undoes one that has ended
 
 Set MIDCOURSE_SAMPLE_PACE to the seconds a word takes (0.03), MIDCOURSE_SAMPLES_DIR to where the agents work, and
 MIDCOURSE_MODEL to a real model, such as openai:gpt-5-mini.
 """
 NOBODY: Final = 3
 """The exit status when it asks, or is paused, and nobody can type."""
+STUCK: Final = (midcourse.Status.WAITING, midcourse.Status.PAUSED)
 
 
 class Screen:
     """What has been printed: text as it comes, and a line for everything else."""
 
     def __init__(self) -> None:
-        self._said: dict[tuple[str, int], int] = {}
+        self._heard: dict[tuple[str, int], str] = {}
+        self._printed: dict[tuple[str, int], int] = {}
         self._in_line = False
 
     def hear(self, step: str, attempt: int, offset: int, text: str) -> None:
         """A piece of streamed text, as a preview or as a segment; only what is new of it is printed."""
-        known = self._said.get((step, attempt), 0)
-        if offset <= known < offset + len(text):
-            print(text[known - offset :], end="", flush=True)
-            self._said[step, attempt] = offset + len(text)
+        heard = self._heard.get((step, attempt), "")
+        if offset <= len(heard) < offset + len(text):
+            self._heard[step, attempt] = heard[:offset] + text
+            self._print(step, attempt)
+
+    def begin(self, step: str, attempt: int) -> None:
+        """An attempt has begun: previews may come before the event, and are kept until then."""
+        self._printed[step, attempt] = 0
+        self._print(step, attempt)
+
+    def _print(self, step: str, attempt: int) -> None:
+        printed, heard = self._printed.get((step, attempt)), self._heard.get((step, attempt), "")
+        if printed is not None and printed < len(heard):
+            print(heard[printed:], end="", flush=True)
+            self._printed[step, attempt] = len(heard)
             self._in_line = True
 
     def line(self, text: str) -> None:
@@ -63,6 +76,8 @@ class Screen:
                 self.hear(event.step, event.attempt, event.offset, event.text)
             case "step.begun" if event.kind == "tool":
                 self.line(f"  → {event.name} {event.arguments}  [{event.effect}]")
+            case "step.begun":
+                self.begin(event.step, event.attempt)
             case "step.cut":
                 self.line("  -/- cut")
             case "step.failed":
@@ -91,8 +106,6 @@ async def obey(session: midcourse.SessionHandle[Any], line: str, screen: Screen)
                 await session.cancel("typed", until="stopped")
             case ["cancel", "all"]:
                 await session.cancel("typed", undo="all", until="stopped")
-            case ["undo"]:
-                await session.undo("typed")
             case _ if (await session.state()).asks:
                 await session.answer(line)
             case _:
@@ -120,47 +133,58 @@ class Typing:
             self.lines.put_nowait(line.decode(errors="replace").strip())
         if not content:
             self.end()
-            self.is_over.set()
 
     def end(self) -> None:
         """Read no more."""
-        asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+        if not self.is_over.is_set():
+            self.is_over.set()
+            asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
 
 
-async def play(name: str, goal: str, store: Path, session_id: str | None) -> int:
+async def play(name: str, goal: str, store: Path, session_id: str | None, *, undo: bool) -> int:
     """Run it to its end and return the exit status."""
     async with midcourse.open(f"sqlite:///{store}") as mc:
         session = await mc.get(session_id) if session_id else await mc.start(sample(name).agent, goal)
         print(f"{session.id} in {store}")
+        if undo:
+            print(await session.undo("by hand"))
+            return 0
         typing, screen = Typing(), Screen()
-        commands = asyncio.create_task(_obey_all(session, typing, screen))
-        try:
-            status = await _follow(session, typing, screen)
-        finally:
-            commands.cancel()
-            if not typing.is_over.is_set():
-                typing.end()
+        following = asyncio.create_task(_follow(session, screen))
+        others = [asyncio.create_task(_obey_all(session, typing, screen)), asyncio.create_task(_stuck(session, typing))]
+        await asyncio.wait([following, others[1]], return_when=asyncio.FIRST_COMPLETED)
+        for task in (following, *others):
+            task.cancel()
+        await asyncio.gather(following, *others, return_exceptions=True)
+        typing.end()
+        status = await session.status()
         screen.line(f"{status}: {store} has all of it")
         print(await session.receipt())
-        return NOBODY if status in (midcourse.Status.WAITING, midcourse.Status.PAUSED) else 0
+        return NOBODY if status in STUCK else 0
 
 
 async def _obey_all(session: midcourse.SessionHandle[Any], typing: Typing, screen: Screen) -> None:
     while True:
         await obey(session, await typing.lines.get(), screen)
+        typing.lines.task_done()
 
 
-async def _follow(session: midcourse.SessionHandle[Any], typing: Typing, screen: Screen) -> midcourse.Status:
-    """Show what happens until it ends, or until it can only go on if somebody types and nobody can."""
-    stuck = (midcourse.Status.WAITING, midcourse.Status.PAUSED)
+async def _follow(session: midcourse.SessionHandle[Any], screen: Screen) -> None:
     async for seen in session.watch(deltas=True):
         if isinstance(seen, midcourse.Delta):
             screen.hear(seen.step, seen.attempt, seen.offset, seen.text)
-            continue
-        screen.note(seen.event, seen.type)
-        if typing.is_over.is_set() and typing.lines.empty() and await session.status() in stuck:
-            break
-    return await session.status()
+        else:
+            screen.note(seen.event, seen.type)
+
+
+async def _stuck(session: midcourse.SessionHandle[Any], typing: Typing) -> None:
+    """Until it can only go on if somebody types, and nobody can."""
+    await typing.is_over.wait()
+    await typing.lines.join()
+    looks = 0
+    while looks < 2:  # the second look gives the screen time to show what the first one saw
+        await asyncio.sleep(0.3)
+        looks = looks + 1 if await session.status() in STUCK else 0
 
 
 def main() -> None:
@@ -176,16 +200,17 @@ def main() -> None:
     parser.add_argument("goal", nargs="?", help="what it is to do (default: its first example)")
     parser.add_argument("--store", type=Path, help="the SQLite file that keeps the session (default: a new one)")
     parser.add_argument("--session", help="go on with this one, in the store")
+    parser.add_argument("--undo", action="store_true", help="undo every effect of that session, which has ended")
     given = parser.parse_args()
     if not given.name and not given.session:
         parser.print_help()
         raise SystemExit(2)
-    if given.session and not given.store:
-        parser.error("--session needs --store: the file that has the session")
+    if (given.session and not given.store) or (given.undo and not given.session):
+        parser.error("--undo needs --session, and --session needs --store: the file that has the session")
     store: Path = given.store or Path(tempfile.mkdtemp(prefix="midcourse-")) / "runs.db"
     try:
         goal = given.goal or (sample(given.name).goals[0] if given.name else "")
-        raise SystemExit(asyncio.run(play(given.name or "", goal, store.absolute(), given.session)))
+        raise SystemExit(asyncio.run(play(given.name or "", goal, store.absolute(), given.session, undo=given.undo)))
     except midcourse.MidcourseError as error:
         parser.error(str(error))
     except KeyboardInterrupt:

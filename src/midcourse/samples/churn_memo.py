@@ -48,7 +48,19 @@ AS_OF: Final = date(2026, 9, 30)
 MONTHS: Final = ("2026-04", "2026-05", "2026-06", "2026-07", "2026-08", "2026-09")
 _ACCOUNTS: Final = 412
 _WITHOUT_MRR: Final = 3
-_FIRST: Final = ("Alder", "Birch", "Cedar", "Delta", "Ember", "Fjord", "Garnet", "Harbor", "Indigo", "Juniper", "Kestrel")
+_FIRST: Final = (
+    "Alder",
+    "Birch",
+    "Cedar",
+    "Delta",
+    "Ember",
+    "Fjord",
+    "Garnet",
+    "Harbor",
+    "Indigo",
+    "Juniper",
+    "Kestrel",
+)
 _LAST: Final = ("Analytics", "Bakery", "Clinics", "Freight", "Games", "Hotels", "Labs", "Media", "Robotics", "Tools")
 _SCHEMA: Final = """
 create table facts (as_of text not null);
@@ -56,7 +68,9 @@ create table customers (
     id integer primary key, name text not null, segment text not null, signed_up text not null,
     last_login text not null, open_tickets integer not null
 );
-create table mrr (customer_id integer not null, month text not null, amount real not null, primary key (customer_id, month));
+create table mrr (
+    customer_id integer not null, month text not null, amount real not null, primary key (customer_id, month)
+);
 """
 
 
@@ -286,7 +300,8 @@ def _memo(
     lines = [
         f"# Churn memo, {facts['as_of']}",
         "",
-        f"Accounts: {facts['accounts']}, of them {joined['matched']} with an MRR and {len(joined['without_mrr'])} without.",
+        f"Accounts: {facts['accounts']}, of them {joined['matched']} with an MRR "
+        f"and {len(joined['without_mrr'])} without.",
         f"Scored: {scored['scored']}" + (f", those with an MRR of ${least:,.0f} or more." if least else "."),
         f"Monthly revenue of these: ${joined['monthly_total']:,.2f}.",
         f"At high risk: {scored['high']}. At medium risk: {scored['medium']}. At low risk: {scored['low']}.",

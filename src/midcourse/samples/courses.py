@@ -8,7 +8,8 @@ from midcourse.models.script import Conversation
 
 _STOP: Final = re.compile(r"^\W*(stop|enough|never mind|finish|end it|that.s all)\b[\s\w]{0,12}\W*$", re.IGNORECASE)
 _OVER: Final = re.compile(
-    r"(?:over|above|more than|at least|from|>=?)\s*(?:an? MRR of\s*)?(?:\$|usd\s*)?\s*(\d[\d,]*(?:\.\d+)?)\s*(k|m|thousand|million)?\b",
+    r"(?:over|above|more than|at least|from|>=?)\s*(?:an? MRR of\s*)?(?:\$|usd\s*)?\s*"
+    r"(\d[\d,]*(?:\.\d+)?)\s*(k|m|thousand|million)?\b",
     re.IGNORECASE,
 )
 _GOAL: Final = re.compile(r"(?:new|different|another|other) goal\s*[:,]?\s*(?:is\s*)?(.+)", re.IGNORECASE | re.DOTALL)

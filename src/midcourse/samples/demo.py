@@ -20,8 +20,8 @@ from typing import Any
 from rich.console import Console
 
 import midcourse
-from midcourse.samples.processes import SESSION, store
 from midcourse.samples.moon import GOAL, INSTRUCTION, WRITE, bodies
+from midcourse.samples.processes import SESSION, store
 from midcourse.samples.screen import Screen, facts
 
 CUT_AFTER = 20

@@ -23,7 +23,9 @@ from midcourse.samples.models import model_for, words
 from midcourse.samples.places import folder_of, made_once
 
 NAME: Final = "order-desk"
-DESCRIPTION: Final = "Takes an order message, checks price and credit limit, places the order exactly once, and confirms."
+DESCRIPTION: Final = (
+    "Takes an order message, checks price and credit limit, places the order exactly once, and confirms."
+)
 GOALS: Final = ("Order 3 bolts for acme", "Order 500 engines for globex")
 PRICES: Final = {"bolt": 2, "gear": 45, "hinge": 7, "lamp": 30, "motor": 310, "pump": 480, "valve": 66, "engine": 9900}
 """In whole dollars."""

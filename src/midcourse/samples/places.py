@@ -1,7 +1,6 @@
 """Where the sample agents work: a folder each, outside any repository, the same for every process of a user."""
 
 import os
-import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -37,11 +36,3 @@ def made_once(target: Path, make: Callable[[Path], None]) -> Path:
             if not target.exists():
                 raise
     return target
-
-
-def forget(target: Path) -> None:
-    """Remove a file or a folder, if it is there: the next use makes it anew."""
-    if target.is_dir():
-        shutil.rmtree(target)
-    else:
-        target.unlink(missing_ok=True)

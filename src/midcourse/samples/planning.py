@@ -45,9 +45,7 @@ class Planned(AbstractCapability[midcourse.Run]):
             ctx.deps.state["item"] = item
         return args
 
-    async def after_run(
-        self, ctx: RunContext[midcourse.Run], *, result: AgentRunResult[Any]
-    ) -> AgentRunResult[Any]:
+    async def after_run(self, ctx: RunContext[midcourse.Run], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
         """The last item is done."""
         self._finish(ctx.deps)
         return result

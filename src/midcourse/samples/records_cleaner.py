@@ -25,7 +25,9 @@ from midcourse.samples.places import folder_of, made_once
 from midcourse.samples.planning import Planned
 
 NAME: Final = "records-cleaner"
-DESCRIPTION: Final = "Finds duplicate and obsolete contacts in a SQLite table and asks “Confirm delete?” before it deletes."
+DESCRIPTION: Final = (
+    "Finds duplicate and obsolete contacts in a SQLite table and asks “Confirm delete?” before it deletes."
+)
 GOALS: Final = (
     "Clean the contacts: remove duplicates and records that nobody has used since before 2022",
     "Clean the contacts, only duplicates",
@@ -118,7 +120,7 @@ def delete_records(ids: list[int]) -> dict[str, Any]:
     if call.answer is None:
         raise midcourse.Interrupt("need_approval", PROMPT)
     if f"{call.answer}".strip().lower() not in _YES:
-        return {"deleted": 0, "answer": call.answer, "note": "The person did not confirm. Nothing was deleted."}
+        return {"deleted": 0, "answer": call.answer, "note": "The person did not confirm."}
     wanted = json.dumps(ids)
     with _open() as database, database:
         database.execute("begin immediate")
@@ -167,8 +169,8 @@ def script(conversation: Conversation) -> Sequence[Piece]:
     if not deleted:
         return [
             words(
-                f"{begin}Of {found[-1]['records']} records {len(duplicates)} are duplicates and {len(obsolete)} obsolete. "
-                "I ask before I delete them. "
+                f"{begin}Of {found[-1]['records']} records {len(duplicates)} are duplicates and {len(obsolete)} "
+                "obsolete. I ask before I delete them. "
             ),
             Call("delete_records", {"ids": sorted([*duplicates, *obsolete])}),
         ]
@@ -188,7 +190,9 @@ def _wanted(said: Sequence[str]) -> dict[str, object]:
         year = re.search(r"(?:before|older than|since before)\s+(\d{4})", text, re.IGNORECASE)
         if year:
             wanted["before"] = f"{year[1]}-01-01"
-        keep = re.search(r"(?:keep|spare|except)\s+(?:those\s+(?:of|from|at)\s+|everybody\s+at\s+)?@?([\w.-]+\.\w+)", text)
+        keep = re.search(
+            r"(?:keep|spare|except)\s+(?:those\s+(?:of|from|at)\s+|everybody\s+at\s+)?@?([\w.-]+\.\w+)", text
+        )
         if keep:
             wanted["keep"] = keep[1]
     return wanted

@@ -1,7 +1,7 @@
 """``repo-fixer``: edits files of a real git work tree, and runs its tests.
 
-It is a capable agent that goes wrong in two ways, so that there is something to stop. Asked to rename a parameter, it does so
-in 47 files, each edit reasonable, and the tests fail at the end. Asked to fix the login bug, it drifts from
+It goes wrong in two ways, so that there is something to stop. Asked to rename a parameter, it does so in 47 files, each
+edit reasonable, and the tests fail at the end. Asked to fix the login bug, it drifts from
 authentication to the connection pool to the ORM. Told to stay with the session check, it finds the bug.
 
 Each session has a tree of its own. Every edit can be undone.
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pydantic_ai import Agent
+from pydantic_ai.usage import UsageLimits
 
 import midcourse
 from midcourse.adapters.pydantic_ai import wrap
@@ -40,12 +41,13 @@ _AREAS: Final = {"auth": "fix session check", "pool": "tune connection pool", "o
 _RENAME: Final = re.compile(r"rename\s+(?:the\s+)?(?:parameter\s+)?`?(\w+)`?\s+to\s+`?(\w+)`?", re.IGNORECASE)
 _CONSTANT: Final = re.compile(r"^([A-Z_]+) = (\d+|True)$", re.MULTILINE)
 _LEAVE: Final = re.compile(
-    r"(?:stop (?:editing|touching|changing)|leave|don.?t (?:edit|touch|change)|do not (?:edit|touch|change)|skip|except|keep out of)"
+    r"(?:stop (?:editing|touching|changing)|(?:don.?t|do not) (?:edit|touch|change)|leave|skip|except|keep out of)"
     r"\s+(?:the\s+|any\s+)?([\w./-]+)",
     re.IGNORECASE,
 )
 _ONLY: Final = re.compile(
-    r"(?:only|stay (?:with|in)|back to|just)\s+(?:edit\s+|touch\s+|change\s+|files in\s+|the\s+)*([\w./-]+)", re.IGNORECASE
+    r"(?:only|stay (?:with|in)|back to|just)\s+(?:edit\s+|touch\s+|change\s+|files in\s+|the\s+)*([\w./-]+)",
+    re.IGNORECASE,
 )
 _tree: ContextVar[Path] = ContextVar("midcourse_sample_tree")
 """The tree of the session whose tool runs. A context variable, and no parameter: an undo has no RunContext."""
@@ -189,12 +191,16 @@ def _rename(conversation: Conversation, course: Course, old: str, new: str) -> S
         return [words(f"{begin}I look where the word {old} stands. "), Call("search", {"word": old})]
     theirs = [path for path in found[-1] if path.startswith("vendor/")]
     wanted = _editable(course, [path for path in found[-1] if path not in theirs])
-    done = [call.arguments["path"] for call, _ in _calls(conversation, "rename_in_file") if call.arguments["old"] == old]
+    done = [
+        call.arguments["path"] for call, _ in _calls(conversation, "rename_in_file") if call.arguments["old"] == old
+    ]
     left = [path for path in wanted if path not in done]
     if left:
         at = f"{len(wanted) - len(left) + 1} of {len(wanted)}"
-        if len(left) == len(wanted):
-            begin += f"{len(wanted)} files of ours name it. What is vendored ({', '.join(theirs) or 'nothing'}) I leave. "
+        if len(left) == len(wanted):  # the first
+            begin += (
+                f"{len(wanted)} files of ours name it. What is vendored ({', '.join(theirs) or 'nothing'}) I leave. "
+            )
         return [
             words(f"{begin}{left[0]} ({at}): {old} becomes {new}. "),
             Call("rename_in_file", {"path": left[0], "old": old, "new": new}),
@@ -206,7 +212,7 @@ def _rename(conversation: Conversation, course: Course, old: str, new: str) -> S
         return [words(f"{old} is {new} in {len(wanted)} files, and the tests pass: {_last_line(tested)}.")]
     return [
         words(
-            f"{old} is {new} in {len(done)} files, and the tests fail: {_last_line(tested)}. The first that failed says: "
+            f"{old} is {new} in {len(done)} files, and the tests fail: {_last_line(tested)}. The first says: "
             f"{tested['output'].splitlines()[0]}. Each edit looked right; the whole is broken. Undo it, or tell me "
             "how to go on."
         )
@@ -237,7 +243,10 @@ def _look_at_the_check(conversation: Conversation, begin: str, listed: Sequence[
     path = next((one for one in listed if one.endswith("auth/session.py")), "")
     read = _results(latest, "read_file", path=path)
     if not read:
-        return [words(f"{begin}I go back to authentication and read the session check. "), Call("read_file", {"path": path})]
+        return [
+            words(f"{begin}I go back to authentication and read the session check. "),
+            Call("read_file", {"path": path}),
+        ]
     check = re.search(r"return (session\.expires_at) < (now)", read[-1])
     if check and not _calls(latest, "edit_file"):
         edit = {"path": path, "old": check[0], "new": f"return {check[2]} < {check[1]}"}
@@ -300,7 +309,9 @@ def _names(word: str, path: str) -> bool:
 def _calls(conversation: Conversation, tool: str) -> list[tuple[Call, str]]:
     """The calls of a tool that have a result, each with it."""
     results = {said.call_id: said.text for said in conversation if said.role == "tool"}
-    return [(call, results[call.id]) for call in conversation.calls if call.name == tool and call.id and call.id in results]
+    return [
+        (call, results[call.id]) for call in conversation.calls if call.name == tool and call.id and call.id in results
+    ]
 
 
 def _results(conversation: Conversation, tool: str, **arguments: object) -> list[Any]:
@@ -332,7 +343,11 @@ def _last_line(tested: Mapping[str, Any]) -> str:
 
 
 def _so_far(conversation: Conversation) -> str:
-    edited = {f"{call.arguments['path']}" for tool in ("edit_file", "rename_in_file") for call, _ in _calls(conversation, tool)}
+    edited = {
+        f"{call.arguments['path']}"
+        for tool in ("edit_file", "rename_in_file")
+        for call, _ in _calls(conversation, tool)
+    }
     areas = sorted({path.split("/")[1] if path.startswith("src/") else path.split("/")[0] for path in edited})
     return f"Files edited so far: {len(edited)}" + (f", in {', '.join(areas)}." if areas else ".")
 
@@ -368,4 +383,4 @@ _agent: Final = Agent(
     tools=[list_files, search, read_file, edit_file, rename_in_file, run_tests],
     capabilities=[Planned(_item)],
 )
-agent: Final = wrap(_agent, deps=_start, terms=Terms(task_class="long"))
+agent: Final = wrap(_agent, deps=_start, usage_limits=UsageLimits(request_limit=500), terms=Terms(task_class="long"))

@@ -1,4 +1,4 @@
-"""The sources that ``repo-fixer`` works on: a small web shop, generated, with its tests and a client that is not its own.
+"""The sources that ``repo-fixer`` works on: a small web shop, generated, with its tests and a vendored client.
 
 Two things are the matter with it. 47 files name a parameter ``timeout`` that a rename would reach, and the client that
 they call is vendored and keeps that name. And a session that has expired counts as valid, while a fresh one does not.
@@ -8,7 +8,18 @@ from typing import Final
 
 RESOURCES: Final = (
     *("accounts", "addresses", "adverts", "articles", "baskets", "brands", "bundles", "campaigns", "carriers", "carts"),
-    *("catalogs", "claims", "countries", "coupons", "currencies", "deliveries", "discounts", "exports", "gifts", "images"),
+    *(
+        "catalogs",
+        "claims",
+        "countries",
+        "coupons",
+        "currencies",
+        "deliveries",
+        "discounts",
+        "exports",
+        "gifts",
+        "images",
+    ),
     *("imports", "invoices", "labels", "languages", "ledgers", "letters", "margins", "offers", "orders", "parcels"),
     *("payments", "pictures", "prices", "products", "profiles", "receipts", "refunds", "regions", "returns", "reviews"),
     "stocks",
@@ -190,5 +201,7 @@ def sources() -> dict[str, str]:
     files["src/orm/__init__.py"] = '"""Rows as objects."""\n'
     for number, name in enumerate(_ORM):
         files[f"src/orm/{name}.py"] = f'"""The {name} of the mapper."""\n\nCHUNK = {50 + 10 * number}\nLAZY = True\n'
-    files["src/orm/mapper.py"] += "\n\nclass Row:\n    def __init__(self, name: str) -> None:\n        self.name = name\n"
+    files["src/orm/mapper.py"] += (
+        "\n\nclass Row:\n    def __init__(self, name: str) -> None:\n        self.name = name\n"
+    )
     return files

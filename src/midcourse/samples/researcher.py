@@ -15,6 +15,7 @@ from pydantic_ai import Agent, RunContext
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
 from pydantic_ai.run import AgentRunResult
+from pydantic_ai.usage import UsageLimits
 
 import midcourse
 from midcourse.adapters.pydantic_ai import wrap
@@ -43,8 +44,11 @@ _WORDS_OF: Final = {
 }
 _CLOSING: Final = "## Closing"
 _COMMON: Final = frozenset(
-    "about after because before between could first leave letter other people their there these those three until wanted "
-    "which would nobody somebody night every under".split()
+    (
+        *("about", "after", "because", "before", "between", "could", "every", "first", "leave", "letter", "night"),
+        *("nobody", "other", "people", "somebody", "their", "there", "these", "those", "three", "under", "until"),
+        *("wanted", "which", "would"),
+    )
 )
 
 
@@ -87,9 +91,7 @@ def _read() -> list[_Document]:
 @midcourse.tool(effect="read")
 def list_documents() -> list[dict[str, Any]]:
     """List the documents: name, title and length in words."""
-    return [
-        {"name": one.name, "title": one.title, "words": len(" ".join(one.sentences).split())} for one in _read()
-    ]
+    return [{"name": one.name, "title": one.title, "words": len(" ".join(one.sentences).split())} for one in _read()]
 
 
 @midcourse.tool(effect="read")
@@ -187,7 +189,9 @@ def _since_closing(conversation: Conversation) -> Conversation:
 
 def _sections(conversation: Conversation) -> list[str]:
     """The sections that were written to their end: a call follows them. One that was cut has none."""
-    return [said.text for said in conversation if said.role == "assistant" and said.calls and said.text.startswith("## ")]
+    return [
+        said.text for said in conversation if said.role == "assistant" and said.calls and said.text.startswith("## ")
+    ]
 
 
 def _notes(conversation: Conversation, wanted: Mapping[str, object]) -> dict[str, Any] | None:
@@ -215,7 +219,9 @@ def _remark(note: Mapping[str, Any]) -> str:
         remarks.append(f"The {several} to keep in mind here: {figures}.")
     others = [f"“{title}” ({', '.join(common)})" for title, common in note["also_in"].items()]
     if len(others) > 1:
-        remarks.append(f"It is not the only source: {'; '.join(others)} speak of the same, and should be read beside it.")
+        remarks.append(
+            f"It is not the only source: {'; '.join(others)} speak of the same, and should be read beside it."
+        )
     elif others:
         remarks.append(f"One other document speaks of the same, {others[0]}, and the two should be read together.")
     return " ".join(remarks) or "No other document takes this up, so it rests on this one source alone."
@@ -273,4 +279,6 @@ _agent: Final = Agent(
     tools=[list_documents, gather_notes],
     capabilities=[Planned(_item), WholeReport()],
 )
-agent: Final = wrap(_agent, deps=_start, terms=Terms(task_class="very_long"))
+agent: Final = wrap(
+    _agent, deps=_start, usage_limits=UsageLimits(request_limit=500), terms=Terms(task_class="very_long")
+)

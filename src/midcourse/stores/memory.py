@@ -333,11 +333,11 @@ class MemoryStore:
             kept = sorted(session.snapshots.items(), reverse=True) if session else []
         return [sealed.content for _, sealed in kept if sealed.whole]
 
-    async def blob(self, digest: str) -> bytes | None:
-        """The blob of that digest, unchecked."""
+    async def blobs(self, digests: Sequence[str]) -> Sequence[bytes | None]:
+        """The blobs of those digests, unchecked."""
         self._check_open()
         with self.memory.lock:
-            return self.memory.blobs.get(digest)
+            return [self.memory.blobs.get(digest) for digest in digests]
 
     async def undecided(self, session_id: SessionId) -> Sequence[InboxRow]:
         """The undecided commands, in order; see the port."""

@@ -169,9 +169,9 @@ class Killer:
         """As the wrapped store does."""
         return await self._call("snapshots", lambda: self.store.snapshots(session_id))
 
-    async def blob(self, digest: str) -> bytes | None:
+    async def blobs(self, digests: Sequence[str]) -> Sequence[bytes | None]:
         """As the wrapped store does."""
-        return await self._call("blob", lambda: self.store.blob(digest))
+        return await self._call("blobs", lambda: self.store.blobs(digests))
 
     async def undecided(self, session_id: SessionId) -> Sequence[InboxRow]:
         """As the wrapped store does."""

@@ -14,7 +14,7 @@ from langgraph.pregel import Pregel  # pyright: ignore[reportMissingTypeStubs] -
 from langgraph.types import Command, Interrupt, StateSnapshot
 from pydantic_core import to_jsonable_python
 
-from midcourse.adapters.holding import Declarations, changes_in_words, held_agent, module_of_caller, step_key
+from midcourse.adapters.holding import Declarations, held_agent, module_of_caller, step_key
 from midcourse.adapters.langgraph.held import Held, enter
 from midcourse.adapters.langgraph.model import StepModel
 from midcourse.adapters.langgraph.nodes import held_nodes
@@ -158,10 +158,8 @@ class GraphRun:
         known = cast("Mapping[str, Any]", snapshot.metadata or {}).get(_HEARD, 0)
         self._config = {**self._config, "metadata": {**self._config.get("metadata", {}), _HEARD: now}}
         if now > before and known < now:
-            messages = _messages(snapshot.values)
-            await self._held.close_turn_before(messages)
-            changes = changes_in_words(self._run)
-            return to_input("\n\n".join(filter(None, [changes, news])))
+            await self._held.close_turn_before(_messages(snapshot.values))
+            return to_input(news)
         return await self._answers(snapshot)
 
     async def _answers(self, snapshot: StateSnapshot) -> "Command[Any] | None":

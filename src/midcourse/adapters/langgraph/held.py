@@ -11,7 +11,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.config import get_config
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from midcourse.adapters.holding import Declarations, Listener, step_key
+from midcourse.adapters.holding import MODEL, Declarations, Listener, step_key
 from midcourse.core.effects import MAY_HAVE_HAPPENED
 from midcourse.runtime.run import Run
 
@@ -85,7 +85,10 @@ class Held:
             self.run.state.setdefault("said", []).append({"after": _anchor(messages), "partial": partial})
 
     async def close_turn_before(self, messages: Sequence[BaseMessage]) -> None:
-        """Find out what became of calls that the turn before left open."""
+        """Find out what became of calls that the turn before left open, and what its model had said when it was cut."""
+        asked = await self.run.earlier(MODEL)
+        if asked is not None and asked.outcome != "finished":
+            self.was_cut(messages, asked.text)
         closed = self.run.state.setdefault("closed", {})
         for call in _open_calls(messages):
             step = await self.run.earlier(call["name"], step_key(call["id"] or ""))

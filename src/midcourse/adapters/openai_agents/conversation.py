@@ -16,6 +16,8 @@ from midcourse.runtime.run import Run
 Item: TypeAlias = dict[str, Any]
 CUT: Final = "cut"
 """An item of the history that is no message: what stands from that place on is replaced by what follows."""
+NESTED_MODEL: Final = "nested model"
+"""What a request of an agent that runs as a tool is called among the steps."""
 NOT_BEGUN: Final = "It was not begun."
 LEFT: Final = "It was begun and did not end. What it had done until then stays done."
 
@@ -87,7 +89,7 @@ class Conversation:
         step = await self._run.earlier(call.name, key)
         if step is None:
             # An agent that is a tool is no step, but what it asks its model is one.
-            begun = await self._run.earlier(MODEL, nested_key(call.call_id, 1)) is not None
+            begun = await self._run.earlier(NESTED_MODEL, nested_key(call.call_id, 1)) is not None
             output: Any = LEFT if begun else NOT_BEGUN
         elif step.outcome == "finished":
             output = restored(step.value)

@@ -1,11 +1,11 @@
 """A model of the OpenAI Agents SDK whose every request is a step: streamed, cut at once by a stop, never made twice."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from agents import FunctionTool, Model, ModelBehaviorError, ModelResponse, ModelSettings, Tool, Usage
 from agents.agent_output import AgentOutputSchemaBase
@@ -17,7 +17,14 @@ from agents.usage import _response_usage_to_usage as usage_of  # pyright: ignore
 from openai.types.responses import Response, ResponseCompletedEvent, ResponseOutputItem, ResponsePromptParam
 
 from midcourse.adapters.holding import MODEL, NewCourse
-from midcourse.adapters.openai_agents.conversation import calls_of, dump_response, load_response, said, text_of
+from midcourse.adapters.openai_agents.conversation import (
+    NESTED_MODEL,
+    calls_of,
+    dump_response,
+    load_response,
+    said,
+    text_of,
+)
 from midcourse.adapters.openai_agents.nesting import the_nest
 from midcourse.adapters.prices import dollars
 from midcourse.errors import Redirected
@@ -27,6 +34,7 @@ from midcourse.runtime.streaming import StreamEnd
 if TYPE_CHECKING:
     from midcourse.adapters.openai_agents.agent import Held
 
+T = TypeVar("T")
 _FAILED: Final = ("response.failed", "response.incomplete", "response.error", "error")
 
 
@@ -75,10 +83,13 @@ class StepModel(Model):
             "prompt": prompt,
         }
 
+        patience = _Patience(self._limit)
+
         async def body() -> AsyncIterator[str | StreamEnd]:
-            response, model = None, ""
+            response: ModelResponse | None = None
+            model = ""
             try:
-                async with aclosing(self._events(given)) as events:
+                async with aclosing(self._events(given, patience)) as events:
                     async for event in events:
                         if isinstance(event, str):
                             yield event
@@ -89,14 +100,16 @@ class StepModel(Model):
                     end = self._end(response, model)
                     current_call().spend(end.cost, end.tokens)
             assert response is not None
-            if self._strict:
-                self._check(response, tools, handoffs, output_schema)
+            self._check(response, tools, handoffs, output_schema)
             yield self._end(response, model)
 
         held, nest = self._held, the_nest()
-        key = nest.next_request() if nest else None
+        name, key = (NESTED_MODEL, nest.next_request()) if nest else (MODEL, None)
         try:
-            content = await held.run.stream(MODEL, body, key=key, on_redirect="raise")
+            content = await held.run.stream(name, body, key=key, on_redirect="raise")
+        except asyncio.CancelledError:
+            patience.end()  # nobody waits for it any more: a guardrail has been tripped
+            raise
         except Redirected as redirect:
             cut = [said(redirect.partial)] if redirect.partial else []
             raise NewCourse([*held.asked, *cut]) from None
@@ -142,23 +155,18 @@ class StepModel(Model):
         )
         yield ResponseCompletedEvent(type="response.completed", sequence_number=0, response=whole)
 
-    async def _events(self, given: dict[str, Any]) -> AsyncIterator[str | tuple[ModelResponse, str]]:
+    async def _events(
+        self, given: dict[str, Any], patience: "_Patience"
+    ) -> AsyncGenerator[str | tuple[ModelResponse, str]]:
         """The words as they come, and the response with the name of the model that gave it."""
-        loop = asyncio.get_running_loop()
-        until = None if self._limit is None else loop.time() + self._limit
+        patience.begin()
         done: list[ResponseOutputItem] = []
         response: Response | None = None
-        source = self._inner.stream_response(**given)
+        source: AsyncIterator[TResponseStreamEvent] | None = None
         try:
+            source = self._inner.stream_response(**given)
             while True:
-                try:
-                    # Around each event and not around all: a limit must not strike while the step has the word.
-                    async with asyncio.timeout_at(until) as limit:
-                        event = await anext(source)
-                except TimeoutError as error:
-                    if self._limit is not None and limit.expired():
-                        raise ModelTimeoutError(self._limit) from error
-                    raise
+                event = await patience.wait_for(anext(source))
                 match event.type:
                     case "response.output_text.delta":
                         if event.delta:
@@ -203,10 +211,10 @@ class StepModel(Model):
         known = {tool.name for tool in tools} | {handoff.tool_name for handoff in handoffs}
         known |= {tool.qualified_name for tool in tools if isinstance(tool, FunctionTool)}
         for call in calls_of(response):
-            if call.name not in known:
+            if self._strict and call.name not in known:
                 raise ModelBehaviorError(
                     f"The model called '{call.name}', which is no tool of agent '{self._agent}'. It has: "
-                    f"{', '.join(sorted(known)) or 'none'}.."
+                    f"{', '.join(sorted(known)) or 'none'}."
                 )
         text = text_of(response)
         if output_schema is not None and not output_schema.is_plain_text() and text and not calls_of(response):
@@ -232,7 +240,7 @@ class StepModel(Model):
 
     async def _cleanup_on_run_end(self, owner: object) -> None:
         if "_inner" in self.__dict__:
-            await self._inner._cleanup_on_run_end(owner)  # noqa: SLF001 - on behalf of the SDK  # pyright: ignore[reportPrivateUsage]
+            await self._inner._cleanup_on_run_end(owner)  # noqa: SLF001 - on behalf of the SDK
 
     def _supports_default_prompt_cache_key(self) -> bool:
         try:
@@ -240,6 +248,45 @@ class StepModel(Model):
         except Exception:  # noqa: BLE001 - looked up again by the request, whose failure is a step's
             return False
         return bool(cast("Callable[[], object]", supports)()) if callable(supports) else False
+
+
+class _Patience:
+    """How long an answer is waited for. Each event by itself: a limit must not strike while the step has the word."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
+        self._until: float | None = None
+        self._waiting: asyncio.Timeout | None = None
+        self._ended = False
+
+    def begin(self) -> None:
+        self._until = None if self._seconds is None else asyncio.get_running_loop().time() + self._seconds
+
+    def end(self) -> None:
+        """Wait no longer. On the agent's loop."""
+        self._ended = True
+        if self._waiting is not None:
+            self._waiting.reschedule(0.0)
+
+    async def wait_for(self, event: Awaitable[T]) -> T:
+        """The next event.
+
+        Raises:
+            ModelTimeoutError: it did not come in time, by the settings of the agent.
+            ModelBehaviorError: nobody waits for it any more.
+        """
+        self._waiting = asyncio.timeout_at(0.0 if self._ended else self._until)
+        try:
+            async with self._waiting:
+                return await event
+        except TimeoutError as error:
+            if self._ended:
+                raise ModelBehaviorError("The agent has ended and does not wait for the answer.") from error
+            if self._seconds is not None and self._waiting.expired():
+                raise ModelTimeoutError(self._seconds) from error
+            raise
+        finally:
+            self._waiting = None
 
 
 def _why(event: object) -> str:

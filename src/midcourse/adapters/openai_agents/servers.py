@@ -1,4 +1,4 @@
-"""MCP servers of an agent, connected while a session of it runs here: nobody else does, in a process that resumes it."""
+"""The MCP servers of an agent, connected while it runs here: in a process that resumes it, nobody else would."""
 
 import asyncio
 from collections.abc import AsyncGenerator

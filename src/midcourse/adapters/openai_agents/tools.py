@@ -65,9 +65,7 @@ def step_tool(tool: FunctionTool, held: "Held", wrapped_agent: Callable[[Any, Ru
             # One of ours is not what the function raised: no text for a model makes that good.
             if isinstance(error, MidcourseError) or not isinstance(tool.on_invoke_tool, FailureHandling):
                 raise
-            text = await maybe_invoke_function_tool_failure_error_function(
-                function_tool=made, context=ctx, error=error
-            )
+            text = await maybe_invoke_function_tool_failure_error_function(function_tool=made, context=ctx, error=error)
             if text is None:
                 raise
             return text
@@ -154,7 +152,7 @@ class _Calls:
             return await invoke(cast("ToolContext[Any]", context_for(tool, ctx)), input)
 
         annotations = tool.mcp_annotations
-        hints = from_mcp(annotations.model_dump()) if annotations is not None else {}
+        hints = from_mcp(annotations.model_dump(by_alias=True)) if annotations is not None else {}
         known = held.declarations if tool.name in held.declarations or not hints else {tool.name: hints}
         return declared(call, tool.name, known, origin=f"{held.name}:{tool.qualified_name}")
 
@@ -258,9 +256,7 @@ def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
     return function.function if isinstance(function, Tool) else function
 
 
-def _calling(
-    function: Callable[..., Any], positional: list[Any], by_name: Mapping[str, Any]
-) -> Callable[[], object]:
+def _calling(function: Callable[..., Any], positional: list[Any], by_name: Mapping[str, Any]) -> Callable[[], object]:
     return lambda: function(*positional, **by_name)
 
 

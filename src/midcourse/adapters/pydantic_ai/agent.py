@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict
 from typing import Any, TypeAlias
 
 from pydantic_ai import AbstractToolset, RunContext
@@ -11,14 +10,13 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models import Model
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, ToolDenied
-from pydantic_ai.usage import RunUsage, UsageLimits
+from pydantic_ai.usage import UsageLimits
 from pydantic_core import to_jsonable_python
 
 from midcourse.adapters.holding import (
     Declarations,
     Listener,
     NewCourse,
-    changes_in_words,
     held_agent,
     module_of_caller,
     step_key,
@@ -57,6 +55,8 @@ def wrap(
     MCP server's: ``declare={"search": {"effect": "read"}}``; functions declare themselves with ``@midcourse.tool``.
     ``model`` makes the model when a run needs it, instead of the agent's own; ``origin`` says where the agent is
     defined, if not in the calling module.
+    ``usage_limits`` are Pydantic AI's own (50 requests, if nothing is said), counted from the start, from a redirect or
+    from a resume in another process.
     Calls that need approval, and calls whose result comes from elsewhere, become asks; with ``asks=False`` they fail.
     """
 
@@ -88,7 +88,6 @@ class Held(AbstractCapability[Any]):
         self.listener = Listener(run)
         self.conversation = Conversation(run)
         self.to_approve: set[str] = set()
-        self._usage = RunUsage(**run.state.get("usage", {}))
 
     async def follow(
         self, agent: AbstractAgent[Any, Any], deps: Any, model: Model | None, limits: UsageLimits | None
@@ -96,17 +95,14 @@ class Held(AbstractCapability[Any]):
         """Run the agent to its end, beginning anew from the conversation whenever a person changes its course."""
         await self.conversation.close_turn_before()
         messages = self.conversation.messages
-        changes = changes_in_words(self.run)
         while True:
-            prompt = "\n\n".join(filter(None, [changes, self.listener.news()])) or None
-            changes = ""
+            prompt = self.listener.news() or None
             try:
                 result = await agent.run(
                     prompt,
                     message_history=messages,
                     deps=deps,
                     model=model,
-                    usage=self._usage,
                     usage_limits=limits,
                     capabilities=[self],
                 )
@@ -114,7 +110,6 @@ class Held(AbstractCapability[Any]):
                 messages = course.messages
             else:
                 self.conversation.keep(result.all_messages())
-                self.run.state.pop("usage", None)  # the limits are a turn's
                 return to_jsonable_python(result.output)
 
     async def save(self, messages: Sequence[ModelMessage]) -> None:
@@ -122,7 +117,6 @@ class Held(AbstractCapability[Any]):
         if self.run.under_way:
             return
         self.conversation.keep(messages)
-        self.run.state["usage"] = {name: value for name, value in asdict(self._usage).items() if value}
         await self.run.checkpoint(durable=False)
 
     # ---- what Pydantic AI asks a capability

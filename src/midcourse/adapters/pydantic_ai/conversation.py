@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+import msgspec
 from pydantic_ai.messages import (
     ModelMessage,
     ModelMessagesTypeAdapter,
@@ -20,6 +21,7 @@ from midcourse.runtime.run import Run
 
 CUT: Final = "cut"
 """An item of the history that is no message: what stands from that place on is replaced by what follows."""
+_CUT_BEGINS: Final = b'{"cut":'
 
 
 class Conversation:
@@ -27,7 +29,7 @@ class Conversation:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._kept = _read(run.history)
+        self._kept = _read(run.history.spelled)
         self._ids = {part.tool_call_id for message in self._kept for part in _calls(message)}
 
     @property
@@ -106,14 +108,14 @@ def load_response(content: Any) -> ModelResponse:
     return response
 
 
-def _read(items: Sequence[Any]) -> list[ModelMessage]:
-    standing: list[Any] = []
+def _read(items: Sequence[bytes]) -> list[ModelMessage]:
+    standing: list[bytes] = []
     for item in items:
-        if CUT in item:
-            del standing[item[CUT] :]
+        if item.startswith(_CUT_BEGINS):
+            del standing[msgspec.json.decode(item)[CUT] :]
         else:
             standing.append(item)
-    return ModelMessagesTypeAdapter.validate_python(standing)
+    return ModelMessagesTypeAdapter.validate_json(b"[" + b",".join(standing) + b"]")
 
 
 def _calls(message: ModelMessage) -> list[ToolCallPart]:

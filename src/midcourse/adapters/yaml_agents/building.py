@@ -127,7 +127,7 @@ def _made_set(page: Page, place: tuple[str | int, ...], said: ToolUse, maker: An
     except Exception as error:  # the maker is not ours
         words = error.message if isinstance(error, InvalidInput) else f"{type(error).__name__}: {error}"
         raise InvalidInput(page.sentence((*place, "with"), words), field="with", path=str(page.path)) from error
-    parts = cast("Mapping[str, object]", vars(made))
+    parts = cast("Mapping[str, object]", getattr(made, "__dict__", {}))
     found = [cast("Tool[..., Any]", value) for value in parts.values() if isinstance(value, Tool)]
     if not found:
         page.refuse((*place, "use"), f"'{said.use}' makes no set of tools.")

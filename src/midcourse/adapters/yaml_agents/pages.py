@@ -4,14 +4,16 @@ import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, TypeAlias, cast
+from typing import Any, Final, NoReturn, TypeAlias, cast
 
 import yaml
 
 from midcourse.errors import InvalidInput
 
 Place: TypeAlias = tuple[str | int, ...]
-SIZE_LIMIT = 1_000_000
+SIZE_LIMIT: Final = 1_000_000
+FIELD_LIMIT: Final = 20_000
+DEPTH_LIMIT: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +93,18 @@ def _documents(path: Path, text: str) -> Iterator[Page]:
             lines: dict[Place, int] = {}
             page = Page(path, None, lines)
             _look(page, node, (), lines, depth=0)
-            yield Page(path, loader.construct_document(node), lines)
+            content = loader.construct_document(node)
+            if content is not None:  # what follows a last '---' is no document
+                yield Page(path, content, lines)
     finally:
         loader.dispose()
 
 
 def _look(page: Page, node: yaml.Node, place: Place, lines: dict[Place, int], depth: int) -> None:
     lines.setdefault(place, node.start_mark.line + 1)
-    if depth > 50:
-        page.refuse(place, "it is nested too deeply.")
+    if depth > DEPTH_LIMIT or len(lines) > FIELD_LIMIT:
+        # Aliases are followed one by one: a few lines of them could stand for more places than can be counted.
+        page.refuse((), f"it has more than {FIELD_LIMIT:,} fields, or is nested more than {DEPTH_LIMIT} deep.")
     if isinstance(node, yaml.MappingNode):
         for key, value in cast("list[tuple[yaml.Node, yaml.Node]]", node.value):
             name = str(key.value) if isinstance(key, yaml.ScalarNode) else "?"

@@ -105,10 +105,10 @@ def snapshots(connection: sqlite3.Connection, session_id: SessionId) -> list[byt
     ]
 
 
-def blob(connection: sqlite3.Connection, digest: str) -> bytes | None:
-    """The blob of that digest."""
-    row = connection.execute(READ["blob"], (digest,)).fetchone()
-    return None if row is None else row[0]
+def blobs(connection: sqlite3.Connection, digests: Sequence[str]) -> list[bytes | None]:
+    """The blobs of those digests, in that order."""
+    rows = (connection.execute(READ["blob"], (digest,)).fetchone() for digest in digests)
+    return [None if row is None else row[0] for row in rows]
 
 
 def undecided(connection: sqlite3.Connection, session_id: SessionId) -> list[InboxRow]:

@@ -244,9 +244,9 @@ class SqliteStore:
         """The kept snapshots that match their checksums, newest first."""
         return await self._reader.submit(partial(reads.snapshots, session_id=session_id))
 
-    async def blob(self, digest: str) -> bytes | None:
-        """The blob of that digest, unchecked."""
-        return await self._reader.submit(partial(reads.blob, digest=digest))
+    async def blobs(self, digests: Sequence[str]) -> Sequence[bytes | None]:
+        """The blobs of those digests, unchecked."""
+        return await self._reader.submit(partial(reads.blobs, digests=digests))
 
     async def undecided(self, session_id: SessionId) -> Sequence[InboxRow]:
         """The undecided commands, in order; see the port."""

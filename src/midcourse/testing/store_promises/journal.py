@@ -27,7 +27,7 @@ class JournalPromises(StoreGiven):
             assert known.head == head(position=2)
             assert (known.epoch, known.owner, known.alive, known.address) == (1, ALICE, True, "here")
             assert list(await reader.read(SESSION, Position(0))) == rows(1, 2)
-            assert await reader.blob(BLOB.digest) == LARGE
+            assert (await reader.blobs([BLOB.digest]))[0] == LARGE
 
     async def test_a_session_may_begin_without_an_owner(self, store: Store) -> None:
         """A session created for nobody has epoch 1, no owner, and nobody may write to it."""
@@ -45,7 +45,7 @@ class JournalPromises(StoreGiven):
         assert refused.value.code == "session_exists"
         assert (await store.head(SESSION)).head.goal == "Write it down"
         assert (await store.head(SESSION)).owner == ALICE
-        assert await store.blob(BLOB.digest) is None
+        assert (await store.blobs([BLOB.digest]))[0] is None
 
     async def test_of_many_creators_one_wins(self, store: Store, peer: Store) -> None:
         """Of several sessions created under one id at the same time, one is there and the others are refused."""
@@ -71,7 +71,7 @@ class JournalPromises(StoreGiven):
         assert [row[0] for row in await peer.read(SESSION, Position(0))] == [1, 2, 3]
         assert (await peer.head(SESSION)).head == now
         assert list(await peer.heads()) == [now]
-        assert await peer.blob(BLOB.digest) == LARGE
+        assert (await peer.blobs([BLOB.digest]))[0] == LARGE
 
     async def test_rows_out_of_order_are_refused_and_nothing_is_written(self, store: Store) -> None:
         """Rows that do not continue the journal are refused, every one of them, with their blobs and their head."""
@@ -85,7 +85,7 @@ class JournalPromises(StoreGiven):
             await store.append(head(position=9, goal="New"), rows(2, 2), epoch=epoch)
         assert list(await store.read(SESSION, Position(0))) == rows(1, 1)
         assert (await store.head(SESSION)).head == head()
-        assert await store.blob(BLOB.digest) is None
+        assert (await store.blobs([BLOB.digest]))[0] is None
 
     async def test_a_stale_writer_is_refused_and_writes_nothing(self, store: Store, peer: Store) -> None:
         """Once another worker owns the session, the old epoch writes no row, head, decision, blob or snapshot."""
@@ -111,7 +111,7 @@ class JournalPromises(StoreGiven):
         assert (known.head, known.epoch, known.owner) == (head(), current, BOB)
         assert len(await store.read(SESSION, Position(0))) == 1
         assert [row.id for row in await store.undecided(SESSION)] == ["cmd_1"]
-        assert await store.blob(BLOB.digest) is None
+        assert (await store.blobs([BLOB.digest]))[0] is None
         assert not await store.snapshots(SESSION)
 
     async def test_an_epoch_counts_for_its_owner_alone(self, store: Store, peer: Store) -> None:

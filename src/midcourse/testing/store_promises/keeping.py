@@ -98,9 +98,9 @@ class KeepingPromises(StoreGiven):
         await store.append(head(position=3), rows(3, 3), epoch=epoch, blobs=blobs)
         await store.save_snapshot(SESSION, Position(3), b"", epoch=epoch, blobs=[*blobs, Blob("of a snapshot", b"s")])
         for blob in blobs:
-            assert await peer.blob(blob.digest) == blob.content
-        assert await peer.blob("of a snapshot") == b"s"
-        assert await peer.blob("unknown") is None
+            assert (await peer.blobs([blob.digest]))[0] == blob.content
+        assert (await peer.blobs(["of a snapshot"]))[0] == b"s"
+        assert (await peer.blobs(["unknown"]))[0] is None
 
     async def test_a_write_of_another_is_noticed(self, store: Store, peer: Store) -> None:
         """``changed`` is true once after others wrote, and false while nobody writes."""

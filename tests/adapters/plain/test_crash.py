@@ -1,0 +1,42 @@
+"""A process that is killed while a model talks: the provider stops, and another process asks again."""
+
+import asyncio
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from midcourse.adapters.plain import Api
+from midcourse.models.script import Text, replies
+from midcourse.testing.provider import Provider
+from tests.adapters.plain.desk import APIS
+
+PROGRAM = Path(__file__).with_name("program.py")
+
+
+async def child(folder: Path, api: Api, provider: Provider, do: str) -> asyncio.subprocess.Process:
+    url = provider.anthropic_url if api == "messages" else provider.base_url
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, str(PROGRAM), f"sqlite:///{folder / 'sessions.db'}", api, url, do),
+        stdout=asyncio.subprocess.PIPE,
+    )
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_a_killed_process_ends_the_stream_and_another_goes_on(api: Api, tmp_path: Path) -> None:
+    async with Provider(replies(Text("word " * 5_000, every=0.005))) as provider:
+        first = await child(tmp_path, api, provider, "start")
+        try:
+            await provider.wait_for_request(0, pieces=50, timeout=40)
+        finally:
+            first.send_signal(signal.SIGKILL)
+            await first.communicate()
+        assert first.returncode == -signal.SIGKILL
+        assert (await provider.wait_for_close(0)).pieces < 4_000
+
+        provider.script = replies(Text("It is done."))
+        second = await child(tmp_path, api, provider, "go on")
+        said, _ = await second.communicate()
+        assert (said.decode().strip(), second.returncode) == ("It is done.", 0)
+        assert len(provider.requests) == 2

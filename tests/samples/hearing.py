@@ -1,0 +1,34 @@
+"""What a test hears of a sample agent while it runs."""
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import midcourse
+
+SLOWLY = "0.05"
+"""Seconds for a word, where a test speaks in between: its long texts take longer than any test waits for them."""
+
+
+async def until_it_says(session: midcourse.SessionHandle[Any], words: str) -> None:
+    """Until these words were streamed, as a preview or as a segment."""
+    heard: dict[tuple[str, int], str] = {}
+    watching = session.watch(deltas=True)
+    assert isinstance(watching, AsyncGenerator)
+    try:
+        async for seen in watching:
+            event: Any = seen if isinstance(seen, midcourse.Delta) else seen.event
+            if not isinstance(seen, midcourse.Delta) and seen.type != "segment.written":
+                continue
+            so_far = heard.get((event.step, event.attempt), "")
+            if event.offset <= len(so_far):
+                heard[event.step, event.attempt] = so_far[: event.offset] + event.text
+            if words in heard.get((event.step, event.attempt), ""):
+                return
+    finally:
+        await watching.aclose()
+    raise AssertionError(f"It ended without saying: {words}")
+
+
+async def plan_of(session: midcourse.SessionHandle[Any]) -> list[tuple[str, str]]:
+    """The plan as people see it."""
+    return [(item.title, item.status) for item in (await session.state()).plan]
