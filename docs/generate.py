@@ -1,4 +1,4 @@
-"""Writes the generated pages of the reference: states, events, errors.
+"""Writes the generated pages of the reference: states, events, errors, the fields of an agent file and their schema.
 
 python docs/generate.py            writes them
 python docs/generate.py --check    writes nothing; fails and names what is stale
@@ -6,6 +6,7 @@ python docs/generate.py --check    writes nothing; fails and names what is stale
 
 import ast
 import inspect
+import json
 import sys
 import types
 from collections import defaultdict
@@ -16,6 +17,7 @@ from typing import Any, Final, Literal, NewType, Union, get_args, get_origin
 import msgspec
 
 from midcourse import errors
+from midcourse.adapters import yaml_agents
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.decisions import TABLE, decide
@@ -311,10 +313,88 @@ def errors_page() -> str:
     )
 
 
+# ---- agent files
+
+
+def schema_of_agents() -> str:
+    """The JSON schema that editors check agent files against."""
+    return json.dumps(yaml_agents.schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def kind_of(field: Mapping[str, Any]) -> str:
+    """What a field of the schema may be, in words."""
+    if "$ref" in field:
+        part = field["$ref"].rpartition("/")[2]
+        return f"[{part}](#{part.lower()})"
+    if "anyOf" in field:
+        return " or ".join(dict.fromkeys(kind_of(one) for one in field["anyOf"] if one.get("type") != "null"))
+    if "const" in field:
+        return f"`{json.dumps(field['const'])}`"
+    if "enum" in field:
+        return " or ".join(f"`{one}`" for one in field["enum"])
+    if field.get("type") == "array":
+        return f"list of {kind_of(field['items'])}"
+    if field.get("type") == "object":
+        return "mapping"
+    if field.get("type") == "string" and field.get("description") == "module:name":
+        return "import path"
+    words = {"string": "text", "boolean": "`true` or `false`", "integer": "whole number"}
+    kind = words.get(str(field.get("type")), str(field.get("type")))
+    bounds = [f"{sign} {field[key]:,.12g}" for key, sign in BOUNDS.items() if key in field]
+    return f"{kind} {', '.join(bounds)}" if bounds else kind
+
+
+BOUNDS: Final = {"exclusiveMinimum": "above", "minimum": "from", "maximum": "to"}
+
+
+def default_of(name: str, field: Mapping[str, Any], required: Iterable[str]) -> str:
+    """A field's default, as it would be written; nothing if leaving it out says nothing."""
+    if name in required:
+        return "required"
+    value = field.get("default")
+    return "" if value in (None, "", [], {}) or isinstance(value, dict) else f"`{json.dumps(value)}`"
+
+
+def part_of_agents(part: Mapping[str, Any]) -> str:
+    """The fields of a part of an agent file."""
+    rows = [
+        [
+            f"`{name}`",
+            kind_of(field),
+            default_of(name, field, part.get("required", ())),
+            "" if field.get("description") == "module:name" else str(field.get("description", "")),
+        ]
+        for name, field in part["properties"].items()
+    ]
+    return table(["field", "is", "default", ""], rows)
+
+
+def agent_file() -> str:
+    """The page of agent files."""
+    whole = yaml_agents.schema()
+    parts: list[str] = []
+    for title, part in whole["$defs"].items():
+        if "properties" in part:
+            parts += [f"## {title}", str(part.get("description", "")), part_of_agents(part)]
+    return page(
+        "Agent file",
+        "Every field of an agent in YAML. [How to write one](../how-to/write-agents-in-yaml.md). "
+        "For editors there is a JSON schema, [agent.schema.json](agent.schema.json): begin a file with "
+        "`# yaml-language-server: $schema=<where it lies>`.",
+        "A file holds one document for each agent, divided by lines of `---`. An *import path* is `module:name`. A "
+        "field that is not here is refused, with what was probably meant.",
+        "## The document",
+        part_of_agents(whole),
+        *parts,
+    )
+
+
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "reference/states.md": states,
     "reference/events.md": events,
     "reference/errors.md": errors_page,
+    "reference/agent-file.md": agent_file,
+    "reference/agent.schema.json": schema_of_agents,
 }
 
 

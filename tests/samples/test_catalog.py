@@ -137,10 +137,15 @@ def test_a_sample_runs_in_a_terminal_takes_an_answer_and_is_undone(work: Path) -
     assert_prints(printed(terminal(work, "--session", session, "--store", store, "--undo")), ["delete_records …undone"])
 
 
-def test_a_sample_that_asks_where_nobody_can_answer_is_left_waiting(work: Path) -> None:
-    said = printed(terminal(work, "records-cleaner"), status=3)
-
+def test_what_is_left_waiting_where_nobody_types_is_answered_in_another_process(work: Path) -> None:
+    store = str(work.parent / "runs.db")
+    said = printed(terminal(work, "records-cleaner", "--store", store), status=3)
     assert_prints(said, ["→ find_candidates …  [read]", "? Confirm delete?  (need_approval)", "waiting: …"])
+
+    process = terminal(work, "--session", said.split()[0], "--store", store)
+    answered, _ = process.communicate("yes\n", timeout=50)
+    assert_prints(answered, ["Deleted … records; … are left. They can be put back.", "completed: …"])
+    assert answered.count("? Confirm delete?") == 1
 
 
 def test_its_help_teaches_and_a_wrong_name_is_explained(work: Path) -> None:

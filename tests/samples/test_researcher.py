@@ -71,6 +71,20 @@ async def test_a_pause_in_the_middle_of_a_section_loses_nothing(
     assert await session.result() == undisturbed
 
 
+async def test_told_to_write_less_than_is_written_it_closes_the_report(
+    mc: midcourse.Midcourse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MIDCOURSE_SAMPLE_PACE", "0.003")
+    session = await mc.start(agent, "Write a report in 30 sections")
+    await until_it_says(session, "## 3.")
+    monkeypatch.setenv("MIDCOURSE_SAMPLE_PACE", "0")
+    await session.redirect("in 1 sections")
+    report = await session.result()
+
+    assert len(sections(report)) >= 2
+    assert report.endswith(f"This report has {len(sections(report))} sections, from {len(sections(report))} documents.")
+
+
 async def test_a_new_turn_writes_a_new_report(mc: midcourse.Midcourse) -> None:
     session = await mc.start(agent, "Write a report in 3 sections")
     assert len(sections(await session.result())) == 3

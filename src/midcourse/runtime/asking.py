@@ -99,22 +99,28 @@ class Asking:
             self._journal.note(ev.ValueDrawn(name=name, value=inline(encode(message, what=name))))
             return message
 
-    async def answer_to_interrupt(self, step: StepId, name: str) -> Value | None:
-        """What a person answered to the last ``Interrupt`` the step raised; None if it raised none."""
+    async def answers_to_interrupts(self, step: StepId, name: str) -> tuple[Value, ...]:
+        """What people answered to each ``Interrupt`` of the call so far, once they have; nothing if it raised none.
+
+        A last one that was superseded has no answer, and the earlier ones are for another course.
+        """
         log = self._journal.log
         record = log.steps.get(step)
         if record is None:
-            return None
-        # Attempts that were lost or aborted since have not used the answer up.
-        raised = (interrupt_id(step, attempt) for attempt in range(record.attempt, 0, -1))
-        waiting_for = next((one for one in raised if one in log.asks and not log.asks[one].spent), None)
-        if waiting_for is None:
-            return None
+            return ()
+        # Attempts that were lost or aborted since have not used the answers up.
+        raised = [interrupt_id(step, attempt) for attempt in range(1, record.attempt + 1)]
+        raised = [one for one in raised if one in log.asks and not log.asks[one].spent]
+        if not raised:
+            return ()
+        waiting_for = raised[-1]
         while (ask := log.asks.get(waiting_for)) is not None and not ask.end:
             await self._gate.wait_for_answer(waiting_for)
         if ask is not None and ask.end == "expired":
             raise AskExpired(f"Nobody answered step '{name}' before the deadline.", ask=ask.ask, step=waiting_for)
-        return ask.value if ask is not None and ask.end == "answered" else None
+        if ask is None or ask.end != "answered":
+            return ()
+        return tuple(log.asks[one].value for one in raised if log.asks[one].end == "answered")
 
     def open(self, question: Question) -> None:
         """Journal the ask, unless a cancel is under way. Under the journal's lock."""

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import msgspec
 
@@ -58,7 +58,7 @@ class Call:
     key: str = ""
     note: str = ""
     prefix: str = ""
-    answer: "Value | None" = None
+    answers: "tuple[Value, ...]" = ()
     asked_to_end: AskedToEnd = field(default_factory=AskedToEnd)
     spent: Spent = field(default_factory=Spent)
     task: "asyncio.Task[None] | None" = None
@@ -133,13 +133,19 @@ class CurrentCall:
     key: str = ""
     """What the other side knows this call by: send it along, so that a second request under it does nothing."""
     prefix: str = ""
-    answer: object = None
+    answers: tuple[object, ...] = ()
+    """What people answered to each ``Interrupt`` that this call has raised so far."""
     asked_to_end: AskedToEnd = field(default_factory=AskedToEnd, repr=False)
     spent: Spent = field(default_factory=Spent, repr=False)
 
     def spend(self, cost: float, tokens: int | None = None) -> None:
         """Say what this call has cost so far, in all. A stream that is cut is charged with what it said last."""
         self.spent.cost, self.spent.tokens = cost, tokens
+
+    @property
+    def answer(self) -> Any:
+        """What a person answered to the last ``Interrupt`` that this call has raised; None if it raised none."""
+        return self.answers[-1] if self.answers else None
 
     @property
     def cancelled(self) -> bool:

@@ -105,6 +105,11 @@ class Run:
         return self._journal.session.id
 
     @property
+    def turn(self) -> int:
+        """Which turn this is, from 1: a message to a session that has ended opens another."""
+        return self._journal.session.turn
+
+    @property
     def store(self) -> Store:
         """Where the session is kept. For adapters that keep something beside the journal, on a shelf of their own."""
         return self._steps.store
@@ -486,14 +491,6 @@ class Run:
         known = self._journal.log.earlier.items()
         records = [one for step, one in known if (step.startswith(prefix) if key is None else step == prefix)]
         return await self._earlier(records[-1]) if records else None
-
-    async def begun(self, name: str) -> Earlier | None:
-        """What is journaled of the first step of that name since the last checkpoint. None if it has not begun.
-
-        A ``state`` agent that starts again can tell by it whether its next step is one that it will only be told of.
-        """
-        record = self._journal.log.steps.get(step_id(self._journal.session.scope, name, 1))
-        return None if record is None else await self._earlier(record)
 
     async def _earlier(self, record: StepRecord) -> Earlier:
         value = decode(await self._steps.content_of(record.value)) if record.outcome == "finished" else None

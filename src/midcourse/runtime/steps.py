@@ -24,6 +24,7 @@ from midcourse.errors import (
     InterruptRequested,
     InvalidInput,
     MidcourseError,
+    MisusedRun,
     StepError,
     Unencodable,
     words_of,
@@ -34,7 +35,7 @@ from midcourse.runtime.asking import Asking, Question, redirected
 from midcourse.runtime.calls import Call, CurrentCall, Ended, enter
 from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
-from midcourse.runtime.loading import content_of
+from midcourse.runtime.loading import content_of, contents_of
 from midcourse.runtime.processes import ProcessDied
 from midcourse.runtime.settling import Settling, did_it_happen_id
 from midcourse.runtime.streaming import Streaming
@@ -139,6 +140,7 @@ class Steps:
         return [waiter for waiter in self._waiters.pop(identity) if not waiter.done()]
 
     async def _perform(self, step: Step) -> object:
+        _check_arguments(step)
         record = self._journal.log.steps.get(step.id)
         if record is not None:
             try:
@@ -153,11 +155,11 @@ class Steps:
             record = await self._settle(step)
             if record is not None and record.outcome:  # somebody could tell what became of it
                 return await self._replayed(step, record)
-            answer = await self._asking.answer_to_interrupt(step.id, step.name)
+            answers = await self._asking.answers_to_interrupts(step.id, step.name)
             await self._gate.wait()
             self._close_if_redirected(step)
             approval = await self._approving.approved(step, self._key(step))
-            call = await self._begin(step, answer, approval)
+            call = await self._begin(step, answers, approval)
             if call is None:
                 continue
             ended = await self._execute(step, call)
@@ -189,7 +191,7 @@ class Steps:
             act = next_act(session, session.calls[step], self._around.clock.now())
             return act.do in ("again", "close")
 
-    async def _begin(self, step: Step, answer: Value | None, approval: Approval | None) -> Call | None:
+    async def _begin(self, step: Step, answers: tuple[Value, ...], approval: Approval | None) -> Call | None:
         """Journal the start, then pass the gate. None: it shut in between."""
         journal, gate = self._journal, self._gate
         with journal.lock:
@@ -208,7 +210,7 @@ class Steps:
                 begun.key,
                 "" if may_abort(begun.effect) else CANNOT_BE_UNDONE if step.tool.declared else UNDECLARED,
                 prefix,
-                answer,
+                answers,
                 offset=len(prefix),
             )
             starts = (ev.SessionWoken(), begun) if journal.session.status is Status.WAITING else (begun,)
@@ -289,8 +291,8 @@ class Steps:
         call.task = cast("asyncio.Task[None]", task)
         ended = Ended()
         try:
-            answer = decode(await content_of(self._around.store, call.answer)) if call.answer else None
-            about = (call.step, call.name, call.attempt, call.key, call.prefix, answer)
+            answers = tuple(map(decode, await contents_of(self._around.store, call.answers)))
+            about = (call.step, call.name, call.attempt, call.key, call.prefix, answers)
             enter(CurrentCall(*about, call.asked_to_end, call.spent))
             if step.kind == "model":
                 await self._streaming.read(step.call, call, ended)
@@ -314,7 +316,9 @@ class Steps:
             ended.stopped = True
         except Interrupt as interrupt:
             ended.interrupt = interrupt if step.may_ask else None
-            ended.error = None if step.may_ask else interrupt
+            if not step.may_ask:
+                asked = f"This agent may not ask anybody (asks=False), and asked: {interrupt.prompt}"
+                ended.error = MisusedRun(asked, code="may_not_ask")
         except Exception as error:  # noqa: BLE001 - whatever a body raises is the step's outcome
             # What a body makes of its abort is not how it ended by itself.
             ended.stopped = call.asked_to_end.yes and not call.timed_out and not isinstance(error, Unencodable)
@@ -437,6 +441,19 @@ class Steps:
             attempt = call.attempt if call else record.attempt
             journal.note(ev.StepClosed(step=step.id, attempt=attempt, message=message, truth=truth))
         raise redirected(journal.session, message, record.text, truth)
+
+
+def _check_arguments(step: Step) -> None:
+    """What a model gave fits the function, before anybody is asked or anything begins.
+
+    Raises:
+        StepError: it does not. Not journaled: it is so whenever it is tried.
+    """
+    if step.by_name is not None and step.body is None:
+        try:
+            step.tool.typed(step.by_name)
+        except InvalidInput as error:
+            raise _step_error(step, "InvalidInput", error.message) from error
 
 
 def _truth(step: Step, session: Session, call: OpenCall | None) -> str:

@@ -18,7 +18,8 @@ While it runs, type a line and press return:
   resume             go on
   cancel             end it, and undo what is in flight
   cancel all         end it, and undo every effect it had
-  anything else      if it asks, the answer; otherwise a new instruction, seen by its model at once
+  redirect …         a new instruction, which its model hears at once
+  anything else      if it asks, the answer; otherwise a new instruction, too
 
 Examples:
 
@@ -106,6 +107,8 @@ async def obey(session: midcourse.SessionHandle[Any], line: str, screen: Screen)
                 await session.cancel("typed", until="stopped")
             case ["cancel", "all"]:
                 await session.cancel("typed", undo="all", until="stopped")
+            case ["redirect", *said]:
+                await session.redirect(" ".join(said), resume=True)
             case _ if (await session.state()).asks:
                 await session.answer(line)
             case _:

@@ -278,7 +278,9 @@ def _drift(conversation: Conversation, course: Course, begin: str, listed: Seque
             if constant and path not in edited:
                 new = "False" if constant[2] == "True" else f"{int(constant[2]) * 2}"
                 return [
-                    words(f"{begin}{constant[1]} is {constant[2]}. I make it {new}. "),
+                    words(
+                        f"{begin}{constant[1]} is {constant[2]}, perhaps what the login runs into. I make it {new}. "
+                    ),
                     Call("edit_file", {"path": path, "old": constant[0], "new": f"{constant[1]} = {new}"}),
                 ]
         if paths and _after_last_edit(conversation, "run_tests", paths) is None:

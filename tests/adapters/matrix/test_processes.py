@@ -2,7 +2,7 @@
 
 import pytest
 
-from midcourse.models.script import Call, Said, Text
+from midcourse.models.script import Call, Fail, Said, Text
 from tests.adapters.matrix import courses
 from tests.adapters.matrix.conftest import Stage
 from tests.adapters.matrix.test_stops import PATIENCE, TALKING, TOOLS, WORKING, noted_once, until_all_run
@@ -114,4 +114,90 @@ async def test_an_ask_is_answered_after_its_process_has_ended(stage: Stage, tool
         assert len(stage.requests) == 3
         done = courses.counted()
         assert [done[f"{one} begun"] for one in ("note", tool, "send")] == [1, 1, 1]
+        assert noted_once()
+
+
+async def test_a_redirect_after_kill_9_closes_each_call_with_what_is_known_of_it(stage: Stage) -> None:
+    """Nobody saw how they ended, and no person is asked: one may have happened, and the model is told so."""
+    courses.hold(*TOOLS)
+    async with stage.driven_elsewhere(WORKING) as child:
+        await until_all_run()
+        await child.kill()
+    stage.provider.script = courses.says(Text("Off to Oslo."))
+    async with stage.opened(drive=False) as session:
+        await session.redirect(courses.INSTEAD)
+    async with stage.opened() as session:
+        assert await session.result(PATIENCE) == "Off to Oslo."
+        assert len(stage.requests) == 3
+        results = stage.last_results()
+        assert "no effect" in results["look"]
+        assert "undone" in results["book"]
+        assert "may have happened" in results["send"]
+        assert stage.heard().said[-1] == Said("user", courses.INSTEAD)
+        done = courses.counted()
+        assert [done[f"{tool} begun"] for tool in TOOLS] == [1, 1, 1]
+        assert noted_once()
+
+
+async def test_a_program_that_is_closed_and_opened_again_and_again_repeats_nothing_that_had_finished(
+    stage: Stage,
+) -> None:
+    """Without a pause: it lets go mid-tool, and goes on by itself. Only the read, which had not finished, is redone."""
+    courses.hold("look")
+    async with stage.started(WORKING):
+        await until_true(lambda: courses.counted()["look begun"] == 1)
+        await until_true(lambda: courses.counted()["send done"] == courses.counted()["book done"] == 1)
+    for times in (2, 3):
+        async with stage.opened():
+            await until_true(lambda begun=times: courses.counted()["look begun"] == begun)
+    courses.let("look")
+    async with stage.opened() as session:
+        assert await session.result(PATIENCE) == "All is done."
+        assert stage.last_results() == {"look": "Rome is nice", "book": "room 1 is booked", "send": "sent to Ann"}
+        assert len(stage.requests) == 3
+        done = courses.counted()
+        assert [done[f"{tool} begun"] for tool in TOOLS] == [4, 1, 1]
+        assert done["room 1 unbooked"] == 0
+        assert noted_once()
+
+
+async def test_what_is_said_to_a_cancelled_session_after_a_restart_finds_its_history_whole(stage: Stage) -> None:
+    courses.hold(*TOOLS)
+    async with stage.started(WORKING) as session:
+        await until_all_run()
+        await session.cancel(grace=0)
+        courses.let("send")
+        assert (await session.cancel(until="stopped")).level == "stopped"
+    stage.provider.script = courses.says(Text("Off to Oslo."))
+    async with stage.opened() as session:
+        await session.redirect(courses.INSTEAD)
+        await until_status(session, "completed", "failed")
+        assert await session.result(PATIENCE) == "Off to Oslo."
+        assert stage.last_results()["send"] == "sent to Ann"
+        assert stage.heard().said[-1] == Said("user", courses.INSTEAD)
+        done = courses.counted()
+        assert [done[f"{tool} begun"] for tool in TOOLS] == [1, 1, 1]
+        assert noted_once()
+
+
+@pytest.mark.parametrize("after", ["resume", "redirect"])
+async def test_a_failed_session_is_tried_again_or_redirected_after_a_restart(stage: Stage, after: str) -> None:
+    """The tools had finished, and the request behind them failed: they are not run again."""
+    async with stage.started(courses.after_a_note(courses.IN_PARALLEL, Fail(500, "out of order"))) as session:
+        assert await until_status(session, "failed", "completed") == "failed"
+    stage.provider.script = courses.says(courses.ALL_DONE)
+    async with stage.opened() as session:
+        assert await session.status() == "failed"
+        if after == "resume":
+            await session.resume()
+        else:
+            await session.redirect(courses.INSTEAD)
+        await until_status(session, "completed", "failed")
+        assert await session.result(PATIENCE) == "All is done."
+        assert stage.last_results() == {"look": "Rome is nice", "book": "room 1 is booked", "send": "sent to Ann"}
+        if after == "redirect":
+            assert stage.heard().said[-1] == Said("user", courses.INSTEAD)
+        assert len(stage.requests) == 4
+        done = courses.counted()
+        assert [done[f"{tool} begun"] for tool in TOOLS] == [1, 1, 1]
         assert noted_once()

@@ -6,7 +6,7 @@ from typing import Any
 from langchain_core.messages import SystemMessage
 from langchain_core.tools import StructuredTool
 from langchain_openai import ChatOpenAI
-from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.graph import START, MessagesState, StateGraph  # pyright: ignore[reportMissingTypeStubs] - it has types, but does not say so
 from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.types import interrupt
 from openai import DefaultAsyncHttpxClient
@@ -25,10 +25,10 @@ async def pay(amount: int) -> str:
     return await courses.pay(amount)
 
 
-plain = (courses.look, courses.note, courses.book, courses.send, courses.wire, pay)
 TOOLS = [
-    *(StructuredTool.from_function(coroutine=one, name=one.__name__) for one in plain),
-    *(StructuredTool.from_function(one, name=one.__name__) for one in (courses.nap, courses.nap_apart)),
+    StructuredTool.from_function(coroutine=pay),
+    *(StructuredTool.from_function(coroutine=function, name=name) for name, function in courses.ASYNC.items()),
+    *(StructuredTool.from_function(function, name=name) for name, function in courses.SYNC.items()),
 ]
 
 
@@ -43,7 +43,7 @@ def build() -> midcourse.Agent[Any]:
     async def chat(state: MessagesState) -> dict[str, Any]:
         return {"messages": [await bound.ainvoke([SystemMessage(courses.INSTRUCTIONS), *state["messages"]])]}
 
-    graph = StateGraph(MessagesState)
+    graph: Any = StateGraph(MessagesState)
     graph.add_node("chat", chat)
     graph.add_node("tools", ToolNode(TOOLS))
     graph.add_edge(START, "chat")

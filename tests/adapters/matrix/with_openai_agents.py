@@ -11,8 +11,7 @@ import midcourse
 from midcourse.adapters.openai_agents import wrap
 from tests.adapters.matrix import courses
 
-plain = (courses.look, courses.note, courses.book, courses.send, courses.wire, courses.nap, courses.nap_apart)
-TOOLS: list[agents.Tool] = [*map(function_tool, plain), function_tool(courses.pay, needs_approval=True)]
+TOOLS: list[agents.Tool] = [*map(function_tool, courses.TOOLS), function_tool(courses.pay, needs_approval=True)]
 
 
 def build() -> midcourse.Agent[Any]:

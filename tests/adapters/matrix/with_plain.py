@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -12,9 +13,8 @@ from midcourse.adapters.plain import Reply, ToolCall, model_reply, streamed
 from midcourse.runtime.tools import tool_of
 from tests.adapters.matrix import courses
 
-plain = (courses.look, courses.note, courses.book, courses.send, courses.wire, courses.nap, courses.nap_apart)
-TOOLS = {tool.name: tool for tool in map(tool_of, (*plain, courses.pay))}
-SCHEMAS = [
+TOOLS = {tool.name: tool for tool in map(tool_of, (*courses.TOOLS, courses.pay))}
+SCHEMAS: list[Any] = [
     {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {}}}}
     for name in TOOLS
 ]
@@ -33,7 +33,9 @@ async def called(run: midcourse.Run, call: ToolCall) -> Any:
     except midcourse.StepError as error:
         return call.result(str(error))
     except midcourse.Redirected as redirect:
-        return call.result(f"Interrupted by the user. What is known of this call: {redirect.truth or 'it was not made'}.")
+        return call.result(
+            f"Interrupted by the user. What is known of this call: {redirect.truth or 'it was not made'}."
+        )
 
 
 async def left_over(run: midcourse.Run) -> list[Any]:
@@ -67,7 +69,7 @@ async def traveller(run: midcourse.Run) -> str:
             reply = await model_reply(
                 run,
                 "model",
-                lambda: streamed(client.chat.completions.create, model="m", messages=list(messages), tools=SCHEMAS),
+                partial(streamed, client.chat.completions.create, model="m", messages=list(messages), tools=SCHEMAS),
                 on_redirect="raise",
             )
         except midcourse.Redirected as redirect:

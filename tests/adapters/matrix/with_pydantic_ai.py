@@ -20,11 +20,10 @@ async def model() -> Model:
     return OpenAIChatModel("m", provider=OpenAIProvider(openai_client=client))
 
 
-plain = (courses.look, courses.note, courses.book, courses.send, courses.wire, courses.nap, courses.nap_apart)
 traveller = Agent(
     name="matrix-pydantic-ai",
     instructions=courses.INSTRUCTIONS,
-    tools=[*map(Tool[Any], plain), Tool(courses.pay, requires_approval=True)],
+    tools=[*courses.TOOLS, Tool(courses.pay, requires_approval=True)],
 )
 agent = wrap(traveller, model=model)
 

@@ -22,6 +22,7 @@ spec:
     - tests.adapters.matrix.courses:book
     - tests.adapters.matrix.courses:send
     - tests.adapters.matrix.courses:wire
+    - tests.adapters.matrix.courses:stumble
     - tests.adapters.matrix.courses:nap
     - tests.adapters.matrix.courses:nap_apart
     - use: tests.adapters.matrix.courses:pay

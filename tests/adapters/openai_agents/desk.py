@@ -1,7 +1,7 @@
 """Agents at a desk with a few tools, for a provider on this machine, and a session handle to try them with."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -84,7 +84,7 @@ class Desk:
 
 
 @asynccontextmanager
-async def desk(api: Api, script: Script) -> AsyncIterator[Desk]:
+async def desk(api: Api, script: Script) -> AsyncGenerator[Desk]:
     """A desk whose models speak that API."""
     async with (
         Provider(script) as provider,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from fastmcp.client.transports import StdioTransport
-from pydantic_ai import ApprovalRequired, BinaryContent, CallDeferred, ModelRetry, RunContext, Tool, ToolReturn
+from pydantic_ai import ApprovalRequired, BinaryContent, CallDeferred, ModelRetry, RunContext, ToolReturn
 from pydantic_ai.mcp import MCPToolset
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import ExternalToolset, FunctionToolset
@@ -18,6 +18,12 @@ from tests.adapters.pydantic_ai.desk import PATIENCE, Desk, effects
 from tests.promises.harness import Place, history, types, until, until_status
 
 SLOW = Text("and so on " * 500, every=0.02)
+
+
+@midcourse.tool(effect="read", run_in="process")
+def dig(ctx: RunContext[Any]) -> str:
+    """Dig."""
+    return f"dug for {ctx.run_id}"
 
 
 async def _go_on_cold(place: Place, agent: midcourse.Agent[Any], session: midcourse.SessionHandle[Any]) -> Any:
@@ -154,7 +160,7 @@ async def test_a_tool_that_requires_approval_asks(place: Place) -> None:
         desk.done.append(path)
         return "deleted"
 
-    desk.agent._function_toolset.add_tool(Tool(delete, requires_approval=True))  # noqa: SLF001  # pyright: ignore
+    desk.agent.tool_plain(requires_approval=True)(delete)
     agent = desk.held()
     async with place.open(agent) as mc:
         session = await mc.start(agent, "delete a")
@@ -324,8 +330,7 @@ async def test_functions_declare_themselves_and_declare_speaks_for_others(place:
         """Say."""
         return "said"
 
-    desk.agent._function_toolset.add_tool(Tool(look))  # noqa: SLF001  # pyright: ignore
-    for function in (jump, say):
+    for function in (look, jump, say):
         desk.agent.tool_plain(function)
     agent = desk.held(declare={"say": {"effect": "idempotent", "settle": 0}})
     async with place.open(agent) as mc:
@@ -352,12 +357,7 @@ async def test_a_tool_that_runs_in_a_process_takes_no_context(place: Place) -> N
     """With words, before anything is done."""
     desk = Desk(replies(Call("dig"), Text("Done.")))
 
-    @desk.agent.tool
-    @midcourse.tool(effect="read", run_in="process")
-    def dig(ctx: RunContext[Any]) -> str:
-        """Dig."""
-        return "dug"
-
+    desk.agent.tool(dig)
     agent = desk.held()
     async with place.open(agent) as mc:
         with pytest.raises(midcourse.SessionEnded, match="tool_plain"):

@@ -15,11 +15,10 @@ from langgraph.types import Command, Interrupt, StateSnapshot
 from pydantic_core import to_jsonable_python
 
 from midcourse.adapters.holding import Declarations, held_agent, module_of_caller, step_key
-from midcourse.adapters.langgraph.held import Held, enter
+from midcourse.adapters.langgraph.held import Held, as_interrupt, enter
 from midcourse.adapters.langgraph.model import StepModel
 from midcourse.adapters.langgraph.nodes import held_nodes
 from midcourse.adapters.langgraph.saver import MidcourseSaver
-from midcourse.core.codec import canonical, preview
 from midcourse.core.terms import Terms
 from midcourse.errors import InvalidInput, Redirected
 from midcourse.runtime.agents import Agent, OnNewVersion
@@ -27,7 +26,7 @@ from midcourse.runtime.run import Run
 
 MakeInput: TypeAlias = Callable[[str], Any]
 TakeOutput: TypeAlias = Callable[[Any], Any]
-_HEARD: Final = "midcourse_heard"
+_TURN: Final = "midcourse_turn"
 
 
 def held(model: BaseChatModel) -> StepModel:
@@ -145,6 +144,8 @@ class GraphRun:
             feed = await self._answers(snapshot)
             if feed is None and snapshot.next and not await self._goes_on(snapshot):
                 break
+            if feed is None and not snapshot.next and self._held.listener.has_news:
+                feed = to_input(self._held.listener.news())  # said to its last words
         return to_jsonable_python(to_output(snapshot.values), fallback=str)
 
     async def _snapshot(self) -> StateSnapshot:
@@ -152,14 +153,12 @@ class GraphRun:
 
     async def _feed(self, snapshot: StateSnapshot, to_input: MakeInput) -> Any:
         """What the graph starts with: what a person said, the answers it waits for, or nothing if it is to go on."""
-        before = self._run.state.get("heard", 0)
-        news = self._held.listener.news()
-        now = self._run.state.get("heard", 0)
-        known = cast("Mapping[str, Any]", snapshot.metadata or {}).get(_HEARD, 0)
-        self._config = {**self._config, "metadata": {**self._config.get("metadata", {}), _HEARD: now}}
-        if now > before and known < now:
+        known = cast("Mapping[str, Any]", snapshot.metadata or {}).get(_TURN, 0)
+        self._config = {**self._config, "metadata": {**self._config.get("metadata", {}), _TURN: self._run.turn}}
+        if known < self._run.turn:
             await self._held.close_turn_before(_messages(snapshot.values))
-            return to_input(news)
+            return to_input(self._held.listener.news())
+        # What is said while the graph runs goes to its model, and starts nothing anew.
         return await self._answers(snapshot)
 
     async def _answers(self, snapshot: StateSnapshot) -> "Command[Any] | None":
@@ -169,15 +168,13 @@ class GraphRun:
         return Command(resume={one.id: answer for one, answer in zip(snapshot.interrupts, answers, strict=True)})
 
     async def _ask(self, interrupt: Interrupt) -> Any:
-        value: Any = interrupt.value
-        about = cast("dict[str, Any]", value if isinstance(value, dict) else {})
-        named = next((about[word] for word in ("prompt", "question", "message", "query") if word in about), None)
-        prompt = value if isinstance(value, str) else str(named) if named else preview(canonical(interrupt.value))
+        asked = as_interrupt(interrupt.value)
+        about = cast("dict[str, Any]", interrupt.value if isinstance(interrupt.value, dict) else {})
         options = about.get("options", ())
         try:
             return await self._run.ask(
-                prompt or "The graph waits for an answer.",
-                reason=str(about.get("reason", "need_input")),
+                asked.prompt,
+                reason=asked.reason,
                 options=tuple(map(str, cast("Sequence[Any]", options))) if isinstance(options, list | tuple) else (),
                 key=step_key(interrupt.id),
                 on_redirect="raise",

@@ -12,7 +12,9 @@ from langgraph.config import get_config
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from midcourse.adapters.holding import MODEL, Declarations, Listener, step_key
+from midcourse.core.codec import canonical, preview
 from midcourse.core.effects import MAY_HAVE_HAPPENED
+from midcourse.errors import Interrupt
 from midcourse.runtime.run import Run
 
 _SERIALISED: Final = "langgraph"
@@ -154,4 +156,18 @@ def valid(messages: Sequence[BaseMessage], closed: dict[str, str]) -> list[BaseM
                 known = results.pop(call["id"] or "", None)
                 text = closed.get(call["id"] or "", f"It did not end: {MAY_HAVE_HAPPENED}.")
                 made.append(known or ToolMessage(text, tool_call_id=call["id"] or "", name=call["name"]))
+            # No tool sees these, but the model's server does, and wants to know what became of them.
+            for wrong in message.invalid_tool_calls:
+                text = f"The call was not made: its arguments are no JSON object: {wrong['args']}"
+                made.append(ToolMessage(text, tool_call_id=wrong["id"] or "", name=wrong["name"]))
     return made
+
+
+def as_interrupt(value: Any) -> Interrupt:
+    """What a graph interrupts itself with, as a question to a person."""
+    about = cast("dict[str, Any]", value if isinstance(value, dict) else {})
+    named = next((about[word] for word in ("prompt", "question", "message", "query") if about.get(word)), None)
+    prompt = (
+        str(value) if isinstance(value, str) else str(named) if named else preview(canonical(cast("object", value)))
+    )
+    return Interrupt(str(about.get("reason", "need_input")), prompt or "The graph waits for an answer.")

@@ -153,15 +153,23 @@ def _end(message: AIMessageChunk) -> StreamEnd:
 
 def _with_own_ids(message: AIMessage, before: Sequence[BaseMessage]) -> AIMessage:
     """The message with a call id of its own for each call: providers refuse a conversation that repeats one."""
-    taken = {call["id"] for one in before if isinstance(one, AIMessage) for call in one.tool_calls}
-    calls = [dict(call) for call in message.tool_calls]
+    taken = {call["id"] for one in before if isinstance(one, AIMessage) for call in _all_calls(one)}
     changed = False
-    for call in calls:
+
+    def with_own_id(call: dict[str, Any]) -> dict[str, Any]:
+        nonlocal changed
         fresh, ordinal = call["id"], 1
         while fresh in taken or not fresh:
             ordinal += 1
             fresh = f"{call['id'] or 'call'}_{ordinal}"
         changed = changed or fresh != call["id"]
-        call["id"] = fresh
-        taken.add(cast("str", fresh))
-    return message.model_copy(update={"tool_calls": calls}) if changed else message
+        taken.add(fresh)
+        return {**call, "id": fresh}
+
+    calls = [with_own_id(dict(call)) for call in message.tool_calls]
+    wrong = [with_own_id(dict(call)) for call in message.invalid_tool_calls]
+    return message.model_copy(update={"tool_calls": calls, "invalid_tool_calls": wrong}) if changed else message
+
+
+def _all_calls(message: AIMessage) -> list[dict[str, Any]]:
+    return [dict(call) for call in (*message.tool_calls, *message.invalid_tool_calls)]

@@ -2,22 +2,27 @@
 
 import copy
 import inspect
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
+from itertools import count
 from typing import Any, cast
 
-from langchain_core.runnables import Runnable, RunnableBinding, RunnableSequence
+from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig, RunnableSequence
+from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tools import StructuredTool
 from langgraph._internal._runnable import RunnableCallable  # pyright: ignore[reportMissingTypeStubs] - it has types, but does not say so
-from langgraph.errors import GraphBubbleUp
+from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.prebuilt import ToolNode
 from langgraph.pregel._read import PregelNode  # pyright: ignore[reportMissingTypeStubs] - it has types, but does not say so
 from langgraph.types import interrupt
 
 from midcourse.adapters.holding import closed, declared, refused, step_key
-from midcourse.adapters.langgraph.held import current
+from midcourse.adapters.langgraph.held import as_interrupt, current
 from midcourse.adapters.langgraph.model import StepModel
 from midcourse.errors import MisusedRun, Redirected, StepError
+from midcourse.runtime.calls import current_call
 from midcourse.runtime.tools import Tool
 
 _DEEP = 4
@@ -141,6 +146,53 @@ def _without_asking(
 
 # ---- tools
 
+
+def _asking(function: Callable[..., Any], arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Callable[[], Any]:
+    """A call of a tool's function whose ``interrupt()`` is its own.
+
+    LangGraph counts the interrupts of a whole node, and runs all calls of it again for an answer. Here the call alone
+    is tried again, with the answers that were given to it.
+    """
+
+    async def awaited() -> Any:
+        with _own_interrupts():
+            return await function(*arguments, **keywords)
+
+    def plain() -> Any:
+        with _own_interrupts():
+            return function(*arguments, **keywords)
+
+    return awaited if inspect.iscoroutinefunction(function) else plain
+
+
+@contextmanager
+def _own_interrupts() -> Generator[None]:
+    config = var_child_runnable_config.get() or {}
+    settings = config.get("configurable", {})
+    scratchpad = settings.get("__pregel_scratchpad")
+    if scratchpad is None:
+        yield
+        return
+    mine = replace(
+        scratchpad,
+        interrupt_counter=count().__next__,
+        get_null_resume=lambda consume=False: None,
+        resume=list(current_call().answers),
+    )
+    own: dict[str, Any] = {**settings, "__pregel_scratchpad": mine, "__pregel_send": _drop}
+    token = var_child_runnable_config.set(cast("RunnableConfig", {**config, "configurable": own}))
+    try:
+        yield
+    except GraphInterrupt as asked:
+        raise as_interrupt(asked.args[0][0].value) from asked
+    finally:
+        var_child_runnable_config.reset(token)
+
+
+def _drop(writes: object) -> None:
+    """The answers are in the journal: LangGraph need not keep them as writes of its node."""
+
+
 Execute = Callable[[Any], Awaitable[Any]]
 
 
@@ -177,7 +229,7 @@ async def _call(execute: Execute, request: Any) -> Any:
                 dict(call["args"]),
                 key=step_key(call["id"] or held.key(name)),
                 name=name,
-                body=lambda: body(*arguments, **keywords),
+                body=_asking(body, arguments, keywords),
                 shape=held.journaled,
                 on_redirect="raise",
             )

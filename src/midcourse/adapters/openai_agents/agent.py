@@ -12,15 +12,13 @@ from agents.run_config import CallModelData, ModelInputData, _coerce_run_config 
 from pydantic_core import to_jsonable_python
 
 from midcourse.adapters.holding import (
-    MODEL,
     Declarations,
     Listener,
     NewCourse,
-    changes_in_words,
     held_agent,
     module_of_caller,
 )
-from midcourse.adapters.openai_agents.conversation import Conversation, Item, grown, said, told
+from midcourse.adapters.openai_agents.conversation import Conversation, Item, grown, told
 from midcourse.adapters.openai_agents.copies import Copies, check_tools
 from midcourse.adapters.openai_agents.memory import Memory
 from midcourse.adapters.openai_agents.nesting import the_nest
@@ -95,9 +93,6 @@ class Held:
         self._all: dict[int, tuple[RunConfig, Copies]] = {}
         self._turns: int = run.state.get("turns", 0)
         self._current: agents.Agent[Any] | None = None
-        self._changes = ""
-        self._is_first = True
-        self._replays = False
 
     async def follow(self, agent: agents.Agent[Any], context: Any, max_turns: int | None, memory: Memory | None) -> Any:
         """Run the agent to its end, beginning anew from the conversation whenever a person changes its course."""
@@ -106,15 +101,8 @@ class Held:
         if memory is not None:
             items = await memory.before(items)
         self._current = self.copies(self._config).named(self.run.state.get("agent", ""), agent)
-        self._changes = changes_in_words(self.run)
-        standing = await self.run.begun(MODEL)
-        self._replays = standing is not None and standing.outcome == "finished"
-        self._is_first = standing is None or standing.outcome != "failed"  # what has failed is asked anew
-        if standing is not None and not self._replays and standing.text and self.listener.has_news:
-            items = [*items, said(standing.text)]
         while True:
-            new = "" if self._replays else "\n\n".join(filter(None, [self._changes, self.listener.news()]))
-            self._changes = self._changes if self._replays else ""
+            new = self.listener.news()
             try:
                 result = await Runner.run(
                     self._current,
@@ -194,9 +182,8 @@ class Held:
             if self.listener.has_news:
                 raise NewCourse([])
             return
-        replays, self._replays = self._replays, False
         self._current = agent
-        if not replays and (self._changes or self.listener.has_news):
+        if self.listener.has_news:
             raise NewCourse(list(items))
         self.asked = list(items)
         await self._save(items, agent)
@@ -204,9 +191,7 @@ class Held:
 
     async def _save(self, items: Sequence[Item], agent: agents.Agent[Any]) -> None:
         """Keep the conversation as the place to go on from, where nothing else is under way."""
-        is_first, self._is_first = self._is_first, False
-        # Where it starts again with the same, it goes on with the same steps: a checkpoint would name them anew.
-        if self.run.under_way or (is_first and list(items) == self.conversation.items):
+        if self.run.under_way:
             return
         self.conversation.keep(items)
         self.run.state["agent"] = self.copies(self._config).name_of(agent)

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 from pydantic_ai import AbstractToolset, RunContext
 from pydantic_ai.agent import AbstractAgent
 from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models import Model
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, ToolDenied
@@ -108,9 +109,19 @@ class Held(AbstractCapability[Any]):
                 )
             except NewCourse as course:
                 messages = course.messages
+            except UserError as error:
+                if prompt is None and not messages:
+                    raise MisusedRun(
+                        "This agent was started without a goal and has no instructions. Redirect it with what it is to "
+                        "do, or start another session: mc.start(agent, 'what to do').",
+                        code="no_goal",
+                    ) from error
+                raise
             else:
-                self.conversation.keep(result.all_messages())
-                return to_jsonable_python(result.output)
+                messages = result.all_messages()
+                if not self.listener.has_news:  # what was said to its last words is no message to an ended session
+                    self.conversation.keep(messages)
+                    return to_jsonable_python(result.output)
 
     async def save(self, messages: Sequence[ModelMessage]) -> None:
         """Keep the conversation as the place to go on from, where nothing else is under way."""

@@ -108,7 +108,8 @@ def _made(named: str, make: Callable[[], Model]) -> MakeModel:
     async def once() -> Model:
         try:
             if not made:
-                made.append(make())
+                # Most of it is the import of a client library, which must not hold up everybody else.
+                made.append(await asyncio.to_thread(make))
         except (UserError, ImportError, ValueError) as error:
             raise AgentUnavailable(
                 f"Its model '{named}' cannot be used: {error}. Mend that and resume the session.",
