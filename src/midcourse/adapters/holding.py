@@ -1,14 +1,16 @@
 """What every adapter does the same way: register the agent, follow what people say, close a call with the truth."""
 
+import builtins
 import hashlib
 import re
 import sys
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 from midcourse.core.session import Message
 from midcourse.core.terms import NO_TERMS, Terms
-from midcourse.errors import InvalidInput, Redirected
+from midcourse.errors import InvalidInput, MidcourseError, Redirected, StepError
 from midcourse.runtime.agents import Agent, OnNewVersion, register_agent
 from midcourse.runtime.run import Run
 from midcourse.runtime.tools import Tool, declared_tool, register, tool_of
@@ -133,3 +135,20 @@ def declared(
     made = declared_tool(function, name=name, origin=origin or None, **known)
     register(made)
     return made
+
+
+def as_raised(error: StepError) -> Exception:
+    """What a step's function raised, for a framework's handlers that look at its class: where that is a builtin one."""
+    known: object = getattr(builtins, error.kind, None)
+    if isinstance(known, type) and issubclass(known, Exception):
+        with suppress(TypeError):
+            return known(error.detail)
+    return error
+
+
+def ours_behind(error: BaseException) -> MidcourseError | None:
+    """The error of ours that a framework has made one of its own of: it knows which step a resume tries again."""
+    found: BaseException | None = error
+    while found is not None and not isinstance(found, MidcourseError):
+        found = found.__cause__
+    return found

@@ -167,8 +167,22 @@ class Tool(Generic[P, T_co]):
         Raises:
             InvalidInput: they do not fit; the sentence says where.
         """
+        return self._shaped(arguments, self._shape)
+
+    def restored(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The same, for an undo, a probe or an observer: without what a framework gave beside them, such as a context.
+
+        Raises:
+            InvalidInput: they do not fit; the sentence says where.
+        """
+        journaled = [field for field in self._fields if field[0] in arguments or len(field) > 2]
+        if len(journaled) == len(self._fields):
+            return self._shaped(arguments, self._shape)
+        return self._shaped(arguments, msgspec.defstruct("Arguments", journaled, kw_only=True))
+
+    def _shaped(self, arguments: Mapping[str, Any], shape: type[msgspec.Struct]) -> dict[str, Any]:
         try:
-            shaped = msgspec.convert(arguments, self._shape, strict=False)
+            shaped = msgspec.convert(arguments, shape, strict=False)
         except msgspec.ValidationError as error:
             raise InvalidInput(
                 f"The arguments of tool '{self.name}' do not fit: {error}.", field="arguments"
@@ -189,6 +203,10 @@ class Tool(Generic[P, T_co]):
     @cached_property
     def _shape(self) -> type[msgspec.Struct]:
         """The parameters as a struct: what schemas are made from and arguments are checked with."""
+        return msgspec.defstruct("Arguments", self._fields, kw_only=True)
+
+    @cached_property
+    def _fields(self) -> "list[tuple[str, Any] | tuple[str, Any, Any]]":
         fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
         for name, parameter in self._signature.parameters.items():
             if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
@@ -198,7 +216,7 @@ class Tool(Generic[P, T_co]):
                 fields.append((name, hint))
             else:
                 fields.append((name, hint, _default(parameter.default)))
-        return msgspec.defstruct("Arguments", fields, kw_only=True)
+        return fields
 
 
 def _default(value: Any) -> Any:

@@ -167,7 +167,7 @@ class Undoing:
     async def _tool_of(self, call: OpenCall) -> tuple[Tool[..., object], dict[str, object]]:
         tool = find_tool(call.tool)
         given: dict[str, object] = decode(await content_of(self._around.store, call.given))
-        return tool, tool.typed(given)
+        return tool, tool.restored(given)
 
     async def _run(self, function: Callable[..., object], *arguments: object, limit: float | None = None) -> Tried:
         """Run it to its end. One that does not end in time is cancelled; a thread can only be waited for."""

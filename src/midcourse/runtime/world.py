@@ -96,7 +96,7 @@ class World:
         try:
             tool = find_tool(before.tool)
             policy = tool.on_change
-            arguments = tool.typed(decode(await content_of(self._around.store, before.given)))
+            arguments = tool.restored(decode(await content_of(self._around.store, before.given)))
             observer = next(one for one in tool.observes if one.resource(arguments) == resource)
             async with at_once, asyncio.timeout(self._around.settings.world_timeout):
                 now = await observer.version(arguments)

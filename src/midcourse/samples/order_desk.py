@@ -1,21 +1,43 @@
 """``order-desk``: takes an order, checks price and limit, places it once, and confirms. Quick, and not to be disturbed.
 
 It is of the task class ``protected``: policies leave it alone. People's own controls work all the same.
+
+No framework runs its loop, for the sake of time: it asks the model, makes the calls that the model wants, and tells the
+model what came of them. An order that the model knew how to confirm beforehand is confirmed without asking it again.
 """
 
 import json
 import re
 import sqlite3
-from collections.abc import Sequence
+import threading
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import closing
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from pydantic_ai import Agent
+from pydantic_ai.direct import model_request_stream
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import ToolDefinition
 
 import midcourse
-from midcourse.adapters.pydantic_ai import wrap
+from midcourse.adapters.holding import MODEL, Listener, closed, step_key
+from midcourse.adapters.prices import dollars
+from midcourse.adapters.pydantic_ai.conversation import Conversation as Kept
+from midcourse.adapters.pydantic_ai.conversation import dump, interrupted, load_response
 from midcourse.core.terms import Terms
 from midcourse.models.script import Call, Conversation, Piece
 from midcourse.samples.courses import course_of, done_since, quoted
@@ -31,6 +53,13 @@ PRICES: Final = {"bolt": 2, "gear": 45, "hinge": 7, "lamp": 30, "motor": 310, "p
 """In whole dollars."""
 LIMITS: Final = {"acme": 50_000, "globex": 100_000, "initech": 5_000, "umbrella": 250_000}
 """What a customer may order at once, in whole dollars."""
+INSTRUCTIONS: Final = (
+    "You take orders. For each, call in one answer check_order and then place_order, with the customer, the item "
+    "(singular, lower case) and the quantity, and give place_order the sentence that confirms the order. What cannot "
+    "be ordered is not placed: then say why, in one sentence."
+)
+REQUESTS: Final = 10
+"""A model that has not come to an end after so many requests in one turn is given up."""
 
 _ORDER: Final = re.compile(r"(\d+)\s*(?:x\s*|pieces? of\s+)?([a-z]+?)s?\s+for\s+([a-z]+)", re.IGNORECASE)
 _SCHEMA: Final = """
@@ -65,19 +94,50 @@ def _generate(path: Path) -> None:
         database.executemany("insert into limits values (?, ?)", LIMITS.items())
 
 
-def _open() -> "closing[sqlite3.Connection]":
-    return closing(sqlite3.connect(prepare() / "desk.db", timeout=10, isolation_level=None))
+@cache
+def _desk(folder: Path, _purpose: str) -> sqlite3.Connection:
+    """A connection that stays: to open one takes longer than an order, and the last one to close copies the log."""
+    _prepared(folder)
+    return sqlite3.connect(folder / "desk.db", timeout=10, isolation_level=None, check_same_thread=False)
+
+
+_placing: Final = threading.Lock()
+"""Who places an order, in a thread of its own, has the connection alone. Nobody who only looks waits for that."""
 
 
 # ---- the tools
 
 
 @midcourse.tool(effect="read")
-def check_order(customer: str, item: str, quantity: int) -> dict[str, Any]:
+async def check_order(customer: str, item: str, quantity: int) -> dict[str, Any]:
     """Check an order: what it costs, and whether it is within the customer's limit."""
-    with _open() as database:
-        price = database.execute("select price from prices where item = ?", (item,)).fetchone()
-        most = database.execute("select most from limits where customer = ?", (customer,)).fetchone()
+    # Without a thread: it takes a few microseconds, and waits for nobody who writes.
+    return _checked(_desk(folder_of(NAME), "checking"), customer, item, quantity)
+
+
+@midcourse.tool(effect="idempotent", local=True)
+def place_order(customer: str, item: str, quantity: int, confirmation: str = "") -> dict[str, Any]:
+    """Place an order, if check_order would accept it. Placed again under its key, it is placed once.
+
+    confirmation is what the customer is told then; {order} in it stands for the order's number, {total} for its price.
+    """
+    key = midcourse.current_call().key
+    with _placing:
+        desk = _desk(folder_of(NAME), "placing")
+        verdict = _checked(desk, customer, item, quantity)
+        order = (key, customer, item, quantity, verdict["total"])
+        if verdict["accepted"]:
+            desk.execute("insert into orders values (?, ?, ?, ?, ?) on conflict (key) do nothing", order)
+        placed = desk.execute("select total from orders where key = ?", (key,)).fetchone()
+    if placed is None:
+        return {"placed": False, "why": verdict["why"]}
+    told = confirmation.replace("{order}", key[:8]).replace("{total}", f"${placed[0]:,}")
+    return {"placed": True, "order": key[:8], "total": placed[0], "confirmation": told}
+
+
+def _checked(desk: sqlite3.Connection, customer: str, item: str, quantity: int) -> dict[str, Any]:
+    price = desk.execute("select price from prices where item = ?", (item,)).fetchone()
+    most = desk.execute("select most from limits where customer = ?", (customer,)).fetchone()
     if price is None or most is None:
         unknown = f"item '{item}'" if price is None else f"customer '{customer}'"
         return {"accepted": False, "total": 0, "why": f"{unknown} is not known"}
@@ -86,55 +146,133 @@ def check_order(customer: str, item: str, quantity: int) -> dict[str, Any]:
     return {"accepted": not why, "total": total, "why": why}
 
 
-@midcourse.tool(effect="idempotent", local=True)
-def place_order(customer: str, item: str, quantity: int, total: int) -> dict[str, Any]:
-    """Place an order that was checked. Placed again under its key, it is placed once."""
-    key = midcourse.current_call().key
-    with _open() as database:
-        database.execute(
-            "insert into orders values (?, ?, ?, ?, ?) on conflict (key) do nothing",
-            (key, customer, item, quantity, total),
-        )
-    return {"order": key[:8], "total": total}
+TOOLS: Final[Mapping[str, midcourse.Tool[..., Any]]] = {one.name: one for one in (check_order, place_order)}
 
 
 # ---- the script
 
 
 def script(conversation: Conversation) -> Sequence[Piece]:
-    """Check, place, confirm; or say why not."""
+    """Check and place, with the words that confirm it; or say why not."""
     course = course_of(conversation)
     if course.stops:
         return [words(f"Understood: {quoted(course.last)} Nothing more is ordered.")]
     order = next((found for text in reversed(course.said) if (found := _ORDER.search(text))), None)
     if order is None or (course.is_changed and not _ORDER.search(course.last)):
         return [words(f"I understood: {quoted(course.last)} An order reads like this: “Order 3 bolts for acme”.")]
-    wanted = {"customer": order[3].lower(), "item": order[2].lower(), "quantity": int(order[1])}
-    so_far = done_since(conversation, "place_order").latest
-    checked = so_far.results("check_order")
-    if not checked:
-        return [Call("check_order", wanted)]
-    verdict = json.loads(checked[-1])
-    if not verdict["accepted"]:
-        return [words(f"The order cannot be placed: {verdict['why']}.")]
-    placed = so_far.results("place_order")
-    if not placed:
-        return [Call("place_order", {**wanted, "total": verdict["total"]})]
-    number = json.loads(placed[-1])["order"]
-    return [words(f"Order {number}: {order[1]} × {order[2].lower()} for {order[3].lower()}, ${verdict['total']:,}.")]
+    placed = done_since(conversation, "place_order").latest.results("place_order")
+    if placed:
+        return [words(f"The order cannot be placed: {json.loads(placed[-1])['why']}.")]
+    customer, item, quantity = order[3].lower(), order[2].lower(), int(order[1])
+    wanted = {"customer": customer, "item": item, "quantity": quantity}
+    told = f"Order {{order}}: {quantity} × {item} for {customer}, {{total}}."
+    return [Call("check_order", wanted), Call("place_order", {**wanted, "confirmation": told})]
+
+
+# ---- the model
+
+
+_model: Final = model_for(script)
+_PARAMETERS: Final = ModelRequestParameters(
+    function_tools=[
+        ToolDefinition(
+            name=name, description=one.schema["description"], parameters_json_schema=one.schema["parameters"]
+        )
+        for name, one in TOOLS.items()
+    ]
+)
+# A request that the client makes again by itself would be one that nobody sees, counts or can stop.
+_ONCE: Final = cast("ModelSettings", {"max_retries": 0})
+
+
+async def _answer(messages: list[ModelMessage]) -> AsyncIterator[str | midcourse.StreamEnd]:
+    """What the model says to ``messages``: its words as they come, and in the end all of it, with its calls."""
+    async with model_request_stream(
+        _model, messages, model_settings=_ONCE, model_request_parameters=_PARAMETERS
+    ) as streamed:
+        try:
+            async for event in streamed:
+                match event:
+                    case PartStartEvent(part=TextPart(content=text)) if text:
+                        yield text
+                    case PartDeltaEvent(delta=TextPartDelta(content_delta=text)) if text:
+                        yield text
+                    case _:
+                        pass
+        finally:
+            response = streamed.get()
+            cost = _cost(response)
+            midcourse.current_call().spend(cost, response.usage.output_tokens)
+        yield midcourse.StreamEnd(value=dump([response])[0], cost=cost, tokens=response.usage.output_tokens)
+
+
+def _cost(response: ModelResponse) -> float:
+    usage = response.usage
+    return dollars(
+        model=response.model_name or "",
+        heard=usage.input_tokens,
+        said=usage.output_tokens,
+        cached=usage.cache_read_tokens,
+        written_to_cache=usage.cache_write_tokens,
+        provider=response.provider_name,
+        url=response.provider_url,
+    )
 
 
 # ---- the agent
 
 
-_agent: Final = Agent(
-    model_for(script),
-    name=NAME,
-    instructions=(
-        "You take orders. Call check_order with customer, item (singular, lower case) and quantity; if it is accepted, "
-        "call place_order with the same and the total, once; then confirm in one sentence with the order number. If it "
-        "is not accepted, say why in one sentence."
-    ),
-    tools=[check_order, place_order],
-)
-agent: Final = wrap(_agent, deps=lambda _: prepare(), terms=Terms(task_class="protected"))
+@midcourse.agent(name=NAME, mode="state", terms=Terms(task_class="protected"))
+async def agent(run: midcourse.Run) -> str:
+    """Ask the model, make the calls it wants, and so on, until it has said how the order went."""
+    people, kept = Listener(run), Kept(run)
+    await kept.close_turn_before()
+    messages = kept.messages
+    for _ in range(REQUESTS):
+        if news := people.news():
+            messages.append(ModelRequest(parts=[UserPromptPart(news)], instructions=INSTRUCTIONS))
+        kept.keep(messages)
+        await run.checkpoint(durable=False)
+        try:
+            said = await run.stream(MODEL, lambda: _answer(messages), on_redirect="raise")
+        except midcourse.Redirected as redirect:
+            messages += [interrupted(redirect.partial)] if redirect.partial else []
+            continue
+        response = kept.with_own_ids(load_response(said))
+        messages.append(response)
+        told = response.text or ""
+        if response.tool_calls:
+            results = [await _result(run, people, call) for call in response.tool_calls]
+            messages.append(ModelRequest(parts=results, instructions=INSTRUCTIONS))
+            told = _confirmed(results)
+            if told:
+                messages.append(ModelResponse(parts=[TextPart(told)]))
+        if not people.has_news and (told or not response.tool_calls):
+            kept.keep(messages)
+            return told
+    raise RuntimeError(f"The model has not come to an end after {REQUESTS} requests. Redirect it, or ask another one.")
+
+
+async def _result(run: midcourse.Run, people: Listener, call: ToolCallPart) -> ToolReturnPart:
+    """What comes of a call; of one that a person's word came before, that it was not made."""
+    made = TOOLS.get(call.tool_name)
+    content: Any
+    if made is None:
+        content = f"There is no tool '{call.tool_name}', but: {', '.join(TOOLS)}."
+    elif made.effect != "read" and people.has_news:
+        content = "Not made: the user has said something else meanwhile."
+    else:
+        try:
+            content = await run.call(made, call.args_as_dict(), key=step_key(call.tool_call_id), on_redirect="raise")
+        except midcourse.Redirected as redirect:
+            content = closed(redirect)
+        except midcourse.StepError as error:
+            content = error.message
+    return ToolReturnPart(call.tool_name, content, tool_call_id=call.tool_call_id)
+
+
+def _confirmed(results: Sequence[ToolReturnPart]) -> str:
+    """The confirmations of the orders that were placed; empty if the model must say more, or something else."""
+    placed = [cast("object", one.content) for one in results if one.tool_name == place_order.name]
+    told = [str(cast("dict[str, Any]", one).get("confirmation", "")) if isinstance(one, dict) else "" for one in placed]
+    return " ".join(told) if all(told) else ""

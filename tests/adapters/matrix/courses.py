@@ -158,7 +158,14 @@ def nap_apart(mark: str) -> str:
     return "overslept"
 
 
-ASYNC: dict[str, Callable[..., Any]] = {"look": look, "note": note, "book": book, "send": send, "wire": wire, "stumble": stumble}
+ASYNC: dict[str, Callable[..., Any]] = {
+    "look": look,
+    "note": note,
+    "book": book,
+    "send": send,
+    "wire": wire,
+    "stumble": stumble,
+}
 SYNC: dict[str, Callable[..., Any]] = {"nap": nap, "nap_apart": nap_apart}
 TOOLS = (*ASYNC.values(), *SYNC.values())
 """All but ``pay``, which each framework declares itself."""

@@ -218,6 +218,27 @@ async def test_a_tool_may_want_an_approval_while_it_runs(place: Place) -> None:
     assert [line.outcome for line in lines if line.outcome != "cannot be undone"] == []
 
 
+@pytest.mark.xfail(reason="finding 10: the metadata is not shown")
+async def test_who_approves_reads_what_the_tool_says_of_the_call(place: Place) -> None:
+    desk = Desk(replies(Call("buy"), Text("Bought.")))
+
+    @desk.agent.tool
+    def buy(ctx: RunContext[Any]) -> str:
+        """Buy it."""
+        if not ctx.tool_call_approved:
+            raise ApprovalRequired(metadata={"why": "it costs 500 dollars"})
+        return "bought"
+
+    agent = desk.held()
+    async with place.open(agent) as mc:
+        session = await mc.start(agent, "buy it")
+        await until_status(session, "waiting")
+        (ask,) = (await session.state()).asks
+        await session.answer("yes")
+        await session.result(PATIENCE)
+    assert "it costs 500 dollars" in ask.prompt
+
+
 async def test_an_approval_survives_a_cold_resume(place: Place) -> None:
     desk = Desk(replies(Call("delete", {"path": "a"}), Text("Gone.")))
 

@@ -14,7 +14,7 @@ from langgraph.pregel import Pregel  # pyright: ignore[reportMissingTypeStubs] -
 from langgraph.types import Command, Interrupt, StateSnapshot
 from pydantic_core import to_jsonable_python
 
-from midcourse.adapters.holding import Declarations, held_agent, module_of_caller, step_key
+from midcourse.adapters.holding import Declarations, held_agent, module_of_caller, ours_behind, step_key
 from midcourse.adapters.langgraph.held import Held, as_interrupt, enter
 from midcourse.adapters.langgraph.model import StepModel
 from midcourse.adapters.langgraph.nodes import held_nodes
@@ -126,6 +126,7 @@ class GraphRun:
         self._graph = graph
         self._held = Held(run, declarations, saver.serde)
         saver.held = self._held
+        self._saver = saver
         self._context = context
         settings = {**config.get("configurable", {}), "thread_id": str(run.session_id)}
         self._config: RunnableConfig = {**config, "configurable": settings}
@@ -136,10 +137,7 @@ class GraphRun:
         snapshot = await self._snapshot()
         feed = await self._feed(snapshot, to_input)
         while feed is not None or snapshot.next:
-            async for _ in self._graph.astream(
-                feed, self._config, stream_mode="values", durability="sync", context=self._context
-            ):
-                pass
+            await self._run_on(feed)
             snapshot = await self._snapshot()
             feed = await self._answers(snapshot)
             if feed is None and snapshot.next and not await self._goes_on(snapshot):
@@ -147,6 +145,16 @@ class GraphRun:
             if feed is None and not snapshot.next and self._held.listener.has_news:
                 feed = to_input(self._held.listener.news())  # said to its last words
         return to_jsonable_python(to_output(snapshot.values), fallback=str)
+
+    async def _run_on(self, feed: Any) -> None:
+        running = self._graph.astream(
+            feed, self._config, stream_mode="values", durability="sync", context=self._context
+        )
+        try:
+            async for _ in running:
+                pass
+        except Exception as error:
+            raise ours_behind(error) or error from error
 
     async def _snapshot(self) -> StateSnapshot:
         return await self._graph.aget_state(self._config)
@@ -156,10 +164,15 @@ class GraphRun:
         known = cast("Mapping[str, Any]", snapshot.metadata or {}).get(_TURN, 0)
         self._config = {**self._config, "metadata": {**self._config.get("metadata", {}), _TURN: self._run.turn}}
         if known < self._run.turn:
-            await self._held.close_turn_before(_messages(snapshot.values))
-            return to_input(self._held.listener.news())
+            missing = await self._held.turn_before(await self._kept_messages())
+            return _with_first(to_input(self._held.listener.news()), missing)
         # What is said while the graph runs goes to its model, and starts nothing anew.
         return await self._answers(snapshot)
+
+    async def _kept_messages(self) -> list[BaseMessage]:
+        """The messages of the last checkpoint: what single tasks had written after it is gone with a new input."""
+        kept = await self._saver.aget_tuple(self._config)
+        return _messages(kept.checkpoint["channel_values"] if kept else {})
 
     async def _answers(self, snapshot: StateSnapshot) -> "Command[Any] | None":
         if not snapshot.interrupts:
@@ -196,6 +209,14 @@ class GraphRun:
 
 def _message(text: str) -> dict[str, Any]:
     return {"messages": [HumanMessage(text)]}
+
+
+def _with_first(feed: Any, missing: list[BaseMessage]) -> Any:
+    """The graph's input with these messages before its own, where it has messages."""
+    state = cast("dict[str, Any]", feed if isinstance(feed, dict) else {})
+    if missing and isinstance(state.get("messages"), list):
+        return {**state, "messages": [*missing, *state["messages"]]}
+    return cast("Any", feed)
 
 
 def _messages(values: Any) -> list[BaseMessage]:

@@ -79,27 +79,34 @@ class Held:
         news = self.listener.news()
         if news:
             said.append({"after": _anchor(messages), "text": news})
-        return valid(_spliced(messages, said), self.run.state.get("closed", {}))
+        return valid(_spliced(messages, said))
 
     def was_cut(self, messages: Sequence[BaseMessage], partial: str) -> None:
         """Keep what the model had said when a person changed its course."""
         if partial:
             self.run.state.setdefault("said", []).append({"after": _anchor(messages), "partial": partial})
 
-    async def close_turn_before(self, messages: Sequence[BaseMessage]) -> None:
-        """Find out what became of calls that the turn before left open, and what its model had said when it was cut."""
+    async def turn_before(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+        """What the turn before, if it failed or was cancelled, did not get into the graph's state.
+
+        What its model had said when it was cut, and what became of the calls that were left open.
+        """
+        missing: list[BaseMessage] = [
+            ToolMessage(await self._became(call), tool_call_id=call["id"] or "", name=call["name"])
+            for call in _open_calls(messages)
+        ]
         asked = await self.run.earlier(MODEL)
-        if asked is not None and asked.outcome != "finished":
-            self.was_cut(messages, asked.text)
-        closed = self.run.state.setdefault("closed", {})
-        for call in _open_calls(messages):
-            step = await self.run.earlier(call["name"], step_key(call["id"] or ""))
-            if step is None:
-                closed[call["id"]] = "It was not begun."
-            elif step.outcome == "finished":
-                closed[call["id"]] = str(self.restored(step.value))
-            else:
-                closed[call["id"]] = f"It did not end: {step.detail or MAY_HAVE_HAPPENED}."
+        if asked is not None and asked.outcome != "finished" and asked.text:
+            missing.append(AIMessage(asked.text))
+        return missing
+
+    async def _became(self, call: Any) -> str:
+        step = await self.run.earlier(call["name"], step_key(call["id"] or ""))
+        if step is None:
+            return "It was not begun."
+        if step.outcome == "finished":
+            return str(self.restored(step.value))
+        return f"It did not end: {step.detail or MAY_HAVE_HAPPENED}."
 
 
 _held: ContextVar[Held | None] = ContextVar("midcourse_langgraph", default=None)
@@ -143,7 +150,7 @@ def _open_calls(messages: Sequence[BaseMessage]) -> list[Any]:
     return [call for call in calls if call["id"] not in answered]
 
 
-def valid(messages: Sequence[BaseMessage], closed: dict[str, str]) -> list[BaseMessage]:
+def valid(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     """Messages that every provider takes: each call has its result, right after it, and no result is without a call."""
     results = {message.tool_call_id: message for message in messages if isinstance(message, ToolMessage)}
     made: list[BaseMessage] = []
@@ -154,7 +161,7 @@ def valid(messages: Sequence[BaseMessage], closed: dict[str, str]) -> list[BaseM
         if isinstance(message, AIMessage):
             for call in message.tool_calls:
                 known = results.pop(call["id"] or "", None)
-                text = closed.get(call["id"] or "", f"It did not end: {MAY_HAVE_HAPPENED}.")
+                text = f"It did not end: {MAY_HAVE_HAPPENED}."
                 made.append(known or ToolMessage(text, tool_call_id=call["id"] or "", name=call["name"]))
             # No tool sees these, but the model's server does, and wants to know what became of them.
             for wrong in message.invalid_tool_calls:

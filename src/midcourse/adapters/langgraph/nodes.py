@@ -18,7 +18,7 @@ from langgraph.prebuilt import ToolNode
 from langgraph.pregel._read import PregelNode  # pyright: ignore[reportMissingTypeStubs] - it has types, but does not say so
 from langgraph.types import interrupt
 
-from midcourse.adapters.holding import closed, declared, refused, step_key
+from midcourse.adapters.holding import as_raised, closed, declared, refused, step_key
 from midcourse.adapters.langgraph.held import as_interrupt, current
 from midcourse.adapters.langgraph.model import StepModel
 from midcourse.errors import MisusedRun, Redirected, StepError
@@ -114,7 +114,7 @@ def _held_node(name: str, bound: "RunnableCallable") -> "RunnableCallable":
                 on_redirect="again",
             )
         except StepError as error:
-            raise error.__cause__ or error from error
+            raise as_raised(error) from error
         return held.restored(result)
 
     made = copy.copy(bound)
@@ -238,7 +238,7 @@ async def _call(execute: Execute, request: Any) -> Any:
         except StepError as error:
             if error.kind == "NotApproved":
                 return refused(error.detail)
-            raise error.__cause__ or error from error
+            raise as_raised(error) from error
         return held.restored(result)
 
     if function is not None:

@@ -17,13 +17,14 @@ from midcourse.adapters.holding import (
     NewCourse,
     held_agent,
     module_of_caller,
+    ours_behind,
 )
 from midcourse.adapters.openai_agents.conversation import Conversation, Item, grown, told
 from midcourse.adapters.openai_agents.copies import Copies, check_tools
 from midcourse.adapters.openai_agents.memory import Memory
 from midcourse.adapters.openai_agents.nesting import the_nest
 from midcourse.adapters.openai_agents.servers import connected
-from midcourse.errors import MidcourseError, MisusedRun
+from midcourse.errors import MisusedRun
 from midcourse.runtime.agents import Agent, OnNewVersion
 from midcourse.runtime.run import Run
 
@@ -118,7 +119,7 @@ class Held:
                 await self._keep_all(error)
                 raise
             except Exception as error:
-                if (ours := _ours(error)) is not None:
+                if (ours := ours_behind(error)) is not None:
                     raise ours from error
                 raise
             items = self._ended(result)
@@ -204,11 +205,3 @@ def _configuration(given: RunConfig | dict[str, Any] | None) -> RunConfig:
     if given is None or isinstance(given, dict):
         return _coerce_run_config({"tracing_disabled": True, **(given or {})})
     return given
-
-
-def _ours(error: BaseException) -> MidcourseError | None:
-    """The error of ours that the SDK has made one of its own of: it knows which step failed."""
-    found: BaseException | None = error
-    while found is not None and not isinstance(found, MidcourseError):
-        found = found.__cause__
-    return found

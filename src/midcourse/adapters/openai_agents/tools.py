@@ -1,6 +1,5 @@
 """Function tools of the OpenAI Agents SDK whose every call is a step, with the effect the function declares."""
 
-import builtins
 import copy
 import inspect
 import json
@@ -27,7 +26,7 @@ from agents.util._approvals import evaluate_function_tool_approval
 from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 
-from midcourse.adapters.holding import NewCourse, closed, declared, refused
+from midcourse.adapters.holding import NewCourse, as_raised, closed, declared, refused
 from midcourse.adapters.openai_agents.nesting import call_key, enter_nest, full_id
 from midcourse.adapters.openai_agents.results import journaled, restored
 from midcourse.errors import InvalidInput, MidcourseError, Redirected, StepError
@@ -276,15 +275,10 @@ def _read(name: str, input: str) -> dict[str, object]:
 
 
 def _as_it_was_raised(error: StepError) -> Exception:
-    """What the function raised, for handlers that look at it: the same class where that is a builtin one."""
+    """What the function raised, for handlers that look at it."""
     if error.kind == "Unencodable":  # it has been done: a model that is asked to try again would do it twice
         return error
-    known: object = getattr(builtins, error.kind, None)
-    if isinstance(known, type) and issubclass(known, Exception):
-        try:
-            return known(error.detail)
-        except TypeError:
-            pass
     if error.kind == "ModelBehaviorError":
         return ModelBehaviorError(error.detail)
-    return ToolFailed(error.detail, error.kind)
+    raised = as_raised(error)
+    return ToolFailed(error.detail, error.kind) if raised is error else raised
