@@ -12,7 +12,7 @@ import sqlite3
 import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import closing
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -69,6 +69,9 @@ create table limits (customer text primary key, most integer not null);
 create table orders (
     key text primary key, customer text not null, item text not null, quantity integer not null, total integer not null
 );
+"""
+_PRICE_AND_LIMIT: Final = """
+select (select price from prices where item = ?), (select most from limits where customer = ?)
 """
 
 
@@ -136,13 +139,12 @@ def place_order(customer: str, item: str, quantity: int, confirmation: str = "")
 
 
 def _checked(desk: sqlite3.Connection, customer: str, item: str, quantity: int) -> dict[str, Any]:
-    price = desk.execute("select price from prices where item = ?", (item,)).fetchone()
-    most = desk.execute("select most from limits where customer = ?", (customer,)).fetchone()
+    price, most = desk.execute(_PRICE_AND_LIMIT, (item, customer)).fetchone()
     if price is None or most is None:
         unknown = f"item '{item}'" if price is None else f"customer '{customer}'"
         return {"accepted": False, "total": 0, "why": f"{unknown} is not known"}
-    total = price[0] * quantity
-    why = "" if total <= most[0] else f"${total:,} is more than the limit of ${most[0]:,}"
+    total = price * quantity
+    why = "" if total <= most else f"${total:,} is more than the limit of ${most:,}"
     return {"accepted": not why, "total": total, "why": why}
 
 
@@ -150,6 +152,16 @@ TOOLS: Final[Mapping[str, midcourse.Tool[..., Any]]] = {one.name: one for one in
 
 
 # ---- the script
+
+
+class _Whole(Call):
+    """A call whose arguments come in one piece: to stream them by the letter takes longer than the order."""
+
+    __slots__ = ()
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return (self.spelled,)
 
 
 def script(conversation: Conversation) -> Sequence[Piece]:
@@ -166,7 +178,7 @@ def script(conversation: Conversation) -> Sequence[Piece]:
     customer, item, quantity = order[3].lower(), order[2].lower(), int(order[1])
     wanted = {"customer": customer, "item": item, "quantity": quantity}
     told = f"Order {{order}}: {quantity} × {item} for {customer}, {{total}}."
-    return [Call("check_order", wanted), Call("place_order", {**wanted, "confirmation": told})]
+    return [_Whole("check_order", wanted), _Whole("place_order", {**wanted, "confirmation": told})]
 
 
 # ---- the model
@@ -185,7 +197,7 @@ _PARAMETERS: Final = ModelRequestParameters(
 _ONCE: Final = cast("ModelSettings", {"max_retries": 0})
 
 
-async def _answer(messages: list[ModelMessage]) -> AsyncIterator[str | midcourse.StreamEnd]:
+async def _answer(messages: Sequence[ModelMessage]) -> AsyncIterator[str | midcourse.StreamEnd]:
     """What the model says to ``messages``: its words as they come, and in the end all of it, with its calls."""
     async with model_request_stream(
         _model, messages, model_settings=_ONCE, model_request_parameters=_PARAMETERS
@@ -234,7 +246,7 @@ async def agent(run: midcourse.Run) -> str:
         kept.keep(messages)
         await run.checkpoint(durable=False)
         try:
-            said = await run.stream(MODEL, lambda: _answer(messages), on_redirect="raise")
+            said = await run.stream(MODEL, partial(_answer, messages), on_redirect="raise")
         except midcourse.Redirected as redirect:
             messages += [interrupted(redirect.partial)] if redirect.partial else []
             continue

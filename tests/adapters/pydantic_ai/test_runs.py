@@ -8,11 +8,12 @@ import httpx2 as httpx
 import pytest
 from openai import AsyncOpenAI
 from pydantic import BaseModel
-from pydantic_ai import Agent, RunContext
+from pydantic_ai import Agent, RunContext, ToolReturn
 from pydantic_ai.capabilities import ProcessEventStream, ProcessHistory
 from pydantic_ai.messages import AgentStreamEvent, ModelMessage
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
+from pydantic_ai.toolsets import FunctionToolset
 from pydantic_ai.usage import UsageLimits
 
 import midcourse
@@ -310,6 +311,69 @@ async def test_a_failed_turn_leaves_its_results_to_the_next(place: Place) -> Non
         await session.redirect("what do you know?")
         assert (await session.result(PATIENCE)).startswith("Known: a is fine")
     assert "no light" in desk.results[1]
+
+
+@pytest.mark.xfail(reason="finding 16: the step has another name than the call")
+async def test_a_renamed_tools_finished_call_is_not_told_as_not_begun(place: Place) -> None:
+    """What has happened must not be told as if it had not."""
+    ordered = asyncio.Event()
+
+    @midcourse.tool(effect="write")
+    async def order() -> str:
+        """Order tea."""
+        ordered.set()
+        return "tea is on its way"
+
+    @midcourse.tool(effect="read")
+    async def fail() -> str:
+        """Fail, when the other is done."""
+        await ordered.wait()
+        await asyncio.sleep(0.1)
+        raise OSError("no light")
+
+    shop = FunctionToolset[Any]([order, fail]).prefixed("shop")
+    both = [Call("shop_order"), Call("shop_fail")]
+    desk = Desk(lambda heard: [Text("I see.")] if "what" in heard.user else both, toolsets=[shop])
+    agent = desk.held()
+    async with place.open(agent) as mc:
+        session = await mc.start(agent, "order and fail")
+        with pytest.raises(midcourse.SessionEnded, match="no light"):
+            await session.result(PATIENCE)
+        await session.redirect("what now?")
+        assert await session.result(PATIENCE) == "I see."
+    assert desk.results[0] == "tea is on its way"
+
+
+@pytest.mark.xfail(reason="finding 19: it is told in the spelling of the journal")
+async def test_a_rich_result_of_a_failed_turn_is_told_as_it_was(place: Place) -> None:
+    desk = Desk(lambda heard: [Text("I see.")] if "what" in heard.user else [Call("describe"), Call("fail")])
+    described = asyncio.Event()
+
+    @desk.agent.tool_plain
+    @midcourse.tool(effect="read")
+    async def describe() -> ToolReturn[Any]:
+        """Describe it."""
+        described.set()
+        return ToolReturn(return_value="a tree", metadata={"secret": "not for the model"})
+
+    @desk.agent.tool_plain
+    @midcourse.tool(effect="read")
+    async def fail() -> str:
+        """Fail, when the other is done."""
+        await described.wait()
+        await asyncio.sleep(0.1)
+        raise OSError("no light")
+
+    agent = desk.held()
+    async with place.open(agent) as mc:
+        session = await mc.start(agent, "describe and fail")
+        with pytest.raises(midcourse.SessionEnded, match="no light"):
+            await session.result(PATIENCE)
+        await session.redirect("what now?")
+        assert await session.result(PATIENCE) == "I see."
+    described_as, failed_as = desk.results
+    assert described_as == "a tree"
+    assert "failed" in failed_as
 
 
 async def test_what_a_model_had_said_when_it_was_cut_stays_in_the_conversation(place: Place) -> None:

@@ -374,6 +374,40 @@ async def test_a_tool_of_a_prefixed_toolset_is_the_step_of_its_whole_name(place:
         assert set((await effects(session)).values()) == {"read"}
 
 
+@pytest.mark.xfail(reason="finding 15: the toolset is a leaf")
+async def test_functions_of_a_dynamic_toolset_declare_themselves(place: Place) -> None:
+    @midcourse.tool(effect="read")
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    desk = Desk(replies(Call("look"), Text("Done.")))
+
+    @desk.agent.toolset
+    def chosen(ctx: RunContext[Any]) -> FunctionToolset[Any]:
+        return FunctionToolset([look])
+
+    agent = desk.held()
+    async with place.open(agent) as mc:
+        session = await mc.start(agent, "go")
+        assert await session.result(PATIENCE) == "Done."
+        assert await effects(session) == {"look": "read"}
+
+
+@pytest.mark.xfail(reason="finding 16: it is looked up by the name inside the toolset")
+async def test_declare_speaks_of_tools_by_the_name_the_model_uses(place: Place) -> None:
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    desk = Desk(replies(Call("eye_look"), Text("Done.")), toolsets=[FunctionToolset([look]).prefixed("eye")])
+    agent = desk.held(declare={"eye_look": {"effect": "read"}})
+    async with place.open(agent) as mc:
+        session = await mc.start(agent, "go")
+        assert await session.result(PATIENCE) == "Done."
+        assert await effects(session) == {"eye_look": "read"}
+
+
 async def test_a_tool_that_runs_in_a_process_takes_no_context(place: Place) -> None:
     """With words, before anything is done."""
     desk = Desk(replies(Call("dig"), Text("Done.")))

@@ -1,5 +1,6 @@
 """A mistake in an agent file is told with file, line and field, and with what to write instead."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -229,3 +230,34 @@ def test_what_holds_itself_is_refused(write: Write) -> None:
 def test_the_same_text_in_two_places_of_a_list_is_not_a_key_twice(write: Write) -> None:
     with pytest.raises(midcourse.InvalidInput, match="two tools are called 'look'"):
         load_agents(write(HEAD + "  tools:\n    - shop:look\n    - shop:look\n"))
+
+
+@pytest.mark.xfail(reason="finding 12: the first module of that name is used for both")
+def test_a_module_beside_the_file_is_the_one_that_is_meant(tmp_path: Path) -> None:
+    """Two folders, each with a module of its own under one name: no agent gets the other's tools."""
+    try:
+        for folder in ("a", "b"):
+            (tmp_path / folder).mkdir()
+            (tmp_path / folder / "twice_4712.py").write_text("def wave() -> str:\n    return 'hello'\n")
+            text = "spec: {type: chat_model_agent, model: test, tools: ['twice_4712:wave']}"
+            (tmp_path / folder / f"{folder}.yaml").write_text(text)
+        load_agents(tmp_path / "a")
+        with pytest.raises(midcourse.InvalidInput, match="twice_4712"):
+            load_agents(tmp_path / "b")
+    finally:
+        sys.modules.pop("twice_4712", None)
+
+
+@pytest.mark.xfail(reason="finding 13: they are dropped")
+@pytest.mark.parametrize(
+    "parts",
+    [
+        "{name: 'openai:gpt-5', api_key_env: MY_KEY}",
+        "{script: 'shop:talk', api_key_env: MY_KEY}",
+        "{local: true, name: some-model}",
+    ],
+)
+def test_parts_of_a_model_that_do_not_go_together_are_refused(write: Write, parts: str) -> None:
+    """A key that the file names, and that is not used, would be another's."""
+    with pytest.raises(midcourse.InvalidInput, match=r"spec\.model"):
+        load_agents(write(f"spec:\n  type: chat_model_agent\n  model: {parts}\n"))

@@ -1,0 +1,12 @@
+"""The clients of OpenAI and Anthropic in an agent that is a plain function: a stop closes the model's stream.
+
+``streamed(client.chat.completions.create, model=…, messages=…)`` is what ``run.stream`` takes; so are
+``client.responses.create`` and ``client.messages.create``. ``model_reply`` is for loops of your own with tools.
+Neither library is imported here.
+"""
+
+from midcourse.adapters.plain.asking import Create, Streamed, model_reply, streamed
+from midcourse.adapters.plain.readers import ModelError
+from midcourse.adapters.plain.replies import Api, Reply, ToolCall
+
+__all__ = ["Api", "Create", "ModelError", "Reply", "Streamed", "ToolCall", "model_reply", "streamed"]
