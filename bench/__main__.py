@@ -21,6 +21,7 @@ QUESTIONS: Final = (
     "durable_step",
     "tool_overhead",
     "many_sessions",
+    "order_desk",
     "bytes_per_step",
     "resume",
     "checkpoint_creation",

@@ -29,6 +29,7 @@ def store_of(folder: Path) -> str:
 async def live(name: str, folder: Path, at: int, when: When) -> None:
     """Play the scenario to its end, or to the death of this process."""
     scenario = SCENARIOS[name]
+    agent = scenario.made()
     world.enter(folder)
     site.enter(folder)
     ledger = Ledger(ledger_of(folder))
@@ -42,7 +43,7 @@ async def live(name: str, folder: Path, at: int, when: When) -> None:
         try:
             handle = await inside.get(SESSION)
         except midcourse.SessionNotFound:
-            handle = await inside.start(scenario.agent, GOAL, session_id=SESSION)
+            handle = await inside.start(agent, GOAL, session_id=SESSION)
         seen = await outside.get(SESSION)
         await scenario.play(Client(seen if scenario.outside else handle, seen, killer.store))
     ledger.write(f"calls {len(killer.calls)} {' '.join(killer.calls)}")

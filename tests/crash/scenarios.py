@@ -9,6 +9,7 @@ import os
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,13 +32,17 @@ from midcourse.core.commands import AnyCommand, encode_command
 from midcourse.core.ids import SessionId
 from midcourse.ports.store import Store
 from midcourse.testing.killer import Ledger
-from tests.crash import effects
+from tests.crash import effects, gathering, talking
 from tests.crash.deeds import Judge
 
 SESSION: Final = SessionId("sess_crash")
 GOAL: Final = "survive"
 CANCEL: Final = "c-cancel"
 """The command after which no later process may run anything."""
+TURN: Final = "c-turn"
+"""The command that opens another turn: from there on it may."""
+SCOPES: Final = "scopes"
+"""What varies where a checkpoint does not wait for the disk: it may be there alone, and the next life takes another."""
 
 
 class World:
@@ -84,7 +89,7 @@ class Client:
     def __init__(self, sends: SessionHandle[Any], sees: SessionHandle[Any], store: Store) -> None:
         self.handle = sends
         self._sees = sees
-        self._store = store
+        self.store = store
 
     async def saw(self, happened: Callable[[ev.AnyEvent], bool], *, times: int = 1, after: int = 0) -> Recorded:
         """Until ``happened`` was true of ``times`` events of the journal; the last of them."""
@@ -101,7 +106,7 @@ class Client:
 
     async def parked_since(self, rested: Recorded) -> None:
         """Until nothing of the session is in memory. After a crash one that rests is in nobody's."""
-        if (await self._store.head(SESSION)).alive:
+        if (await self.store.head(SESSION)).alive:
             # In a later life it may have gone on long ago, without ever having been parked.
             moved = (ev.SessionParked, ev.SessionResumed, ev.AskAnswered)
             await self.saw(lambda event: isinstance(event, moved), after=rested.position)
@@ -118,9 +123,14 @@ class Client:
             assert world.ledger is not None
             world.ledger.write(f"acked {command} {code}")
 
+    async def expect(self, result: object) -> None:
+        """The session has completed with this result."""
+        found: object = await self.handle.result()
+        assert found == result, f"the result is {found!r}, not {result!r}"
+
     async def leave(self, command: AnyCommand) -> None:
         """Put a command into the inbox and tell nobody, as a client does that dies before it can wake the owner."""
-        await self._store.put(SESSION, command.id, encode_command(command), 0.0)
+        await self.store.put(SESSION, command.id, encode_command(command), 0.0)
         assert world.ledger is not None
         world.ledger.write(f"put {command.id}")
 
@@ -224,14 +234,19 @@ class Scenario:
     """An agent, the client's script, and whether the commands come from a second, outside opening of the store.
 
     ``judge`` holds what the tools did against the receipts; ``varies`` is what of the end the moment of death decides.
+    An agent of a framework is named by its module, so that no other scenario has to wait for the framework's import.
     """
 
-    agent: Agent[Any]
+    agent: Agent[Any] | str
     play: Callable[[Client], Awaitable[None]]
     settings: Settings = field(default_factory=Settings)
     outside: bool = False
     judge: Judge | None = None
     varies: frozenset[str] = frozenset()
+
+    def made(self) -> Agent[Any]:
+        """The agent, its framework imported if it has one."""
+        return import_module(self.agent).agent if isinstance(self.agent, str) else self.agent
 
 
 @agent
@@ -499,5 +514,22 @@ SCENARIOS: Final = {
         agent=effects.keeper,
         play=effects.play_hold,
         judge=Judge(left={"lock-printer", "lock-paper", "print", "lock-ink"}),
+    ),
+    "history": Scenario(
+        agent=gathering.gatherer, play=gathering.play_history, judge=gathering.LEFT, varies=frozenset({SCOPES})
+    ),
+    "held-pydantic": Scenario(
+        agent="tests.crash.with_pydantic_ai",
+        play=talking.play,
+        settings=Settings(segment_seconds=0.01),
+        judge=Judge(left=talking.MADE),
+        varies=frozenset({SCOPES}),
+    ),
+    "held-langgraph": Scenario(
+        agent="tests.crash.with_langgraph",
+        play=talking.play_and_answer,
+        settings=Settings(segment_seconds=0.01),
+        judge=Judge(left=(*talking.MADE, "open_up")),
+        varies=frozenset({SCOPES}),
     ),
 }

@@ -167,7 +167,15 @@ class Tool(Generic[P, T_co]):
         Raises:
             InvalidInput: they do not fit; the sentence says where.
         """
-        return self._shaped(arguments, self._shape)
+        unknown = sorted(set(arguments) - {field[0] for field in self._fields})
+        takes_any = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in self._signature.parameters.values())
+        if unknown and not takes_any:
+            known = ", ".join(field[0] for field in self._fields) or "none"
+            raise InvalidInput(
+                f"Tool '{self.name}' has no argument {', '.join(map(repr, unknown))}. It has: {known}.",
+                field="arguments",
+            )
+        return {**{name: arguments[name] for name in unknown}, **self._shaped(arguments, self._shape)}
 
     def restored(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The same, for an undo, a probe or an observer: without what a framework gave beside them, such as a context.
@@ -175,10 +183,10 @@ class Tool(Generic[P, T_co]):
         Raises:
             InvalidInput: they do not fit; the sentence says where.
         """
-        journaled = [field for field in self._fields if field[0] in arguments or len(field) > 2]
-        if len(journaled) == len(self._fields):
-            return self._shaped(arguments, self._shape)
-        return self._shaped(arguments, msgspec.defstruct("Arguments", journaled, kw_only=True))
+        known = [field for field in self._fields if field[0] in arguments or len(field) > 2]
+        complete = len(known) == len(self._fields)
+        shape = self._shape if complete else msgspec.defstruct("Arguments", known, kw_only=True)
+        return {**arguments, **self._shaped(arguments, shape)}
 
     def _shaped(self, arguments: Mapping[str, Any], shape: type[msgspec.Struct]) -> dict[str, Any]:
         try:

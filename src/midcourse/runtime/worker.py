@@ -442,7 +442,7 @@ class Worker:
             self._missed.add(head.agent)
             log.warning(
                 "session %s is %s and nobody drives it: agent '%s' is not registered in this process. "
-                "Import the module that defines it, or start a program that does.",
+                "Import the module that defines it (for an agent file: load_agents), or start a program that does.",
                 head.id,
                 head.status,
                 head.agent,

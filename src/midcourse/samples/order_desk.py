@@ -58,6 +58,9 @@ INSTRUCTIONS: Final = (
     "(singular, lower case) and the quantity, and give place_order the sentence that confirms the order. What cannot "
     "be ordered is not placed: then say why, in one sentence."
 )
+CONFIRMATION: Final = "confirmation"
+"""What the model gives with an order beside the order itself. No argument of the call: the order is the same one, and
+its key too, in whatever words it is confirmed."""
 REQUESTS: Final = 10
 """A model that has not come to an end after so many requests in one turn is given up."""
 
@@ -119,11 +122,8 @@ async def check_order(customer: str, item: str, quantity: int) -> dict[str, Any]
 
 
 @midcourse.tool(effect="idempotent", local=True)
-def place_order(customer: str, item: str, quantity: int, confirmation: str = "") -> dict[str, Any]:
-    """Place an order, if check_order would accept it. Placed again under its key, it is placed once.
-
-    confirmation is what the customer is told then; {order} in it stands for the order's number, {total} for its price.
-    """
+def place_order(customer: str, item: str, quantity: int) -> dict[str, Any]:
+    """Place an order, if check_order would accept it. Placed again under its key, it is placed once."""
     key = midcourse.current_call().key
     with _placing:
         desk = _desk(folder_of(NAME), "placing")
@@ -134,8 +134,7 @@ def place_order(customer: str, item: str, quantity: int, confirmation: str = "")
         placed = desk.execute("select total from orders where key = ?", (key,)).fetchone()
     if placed is None:
         return {"placed": False, "why": verdict["why"]}
-    told = confirmation.replace("{order}", key[:8]).replace("{total}", f"${placed[0]:,}")
-    return {"placed": True, "order": key[:8], "total": placed[0], "confirmation": told}
+    return {"placed": True, "order": key[:8], "total": placed[0]}
 
 
 def _checked(desk: sqlite3.Connection, customer: str, item: str, quantity: int) -> dict[str, Any]:
@@ -174,25 +173,36 @@ def script(conversation: Conversation) -> Sequence[Piece]:
         return [words(f"I understood: {quoted(course.last)} An order reads like this: “Order 3 bolts for acme”.")]
     placed = done_since(conversation, "place_order").latest.results("place_order")
     if placed:
-        return [words(f"The order cannot be placed: {json.loads(placed[-1])['why']}.")]
+        return [words(f"The order cannot be placed: {_why(placed[-1])}.")]
     customer, item, quantity = order[3].lower(), order[2].lower(), int(order[1])
     wanted = {"customer": customer, "item": item, "quantity": quantity}
     told = f"Order {{order}}: {quantity} × {item} for {customer}, {{total}}."
-    return [_Whole("check_order", wanted), _Whole("place_order", {**wanted, "confirmation": told})]
+    return [_Whole("check_order", wanted), _Whole("place_order", {**wanted, CONFIRMATION: told})]
+
+
+def _why(result: str) -> str:
+    try:
+        return json.loads(result)["why"]
+    except ValueError:  # the call failed: that is what it says
+        return result.rstrip(".")
 
 
 # ---- the model
 
 
 _model: Final = model_for(script)
-_PARAMETERS: Final = ModelRequestParameters(
-    function_tools=[
-        ToolDefinition(
-            name=name, description=one.schema["description"], parameters_json_schema=one.schema["parameters"]
-        )
-        for name, one in TOOLS.items()
-    ]
-)
+
+
+def _offered(tool: midcourse.Tool[..., Any]) -> ToolDefinition:
+    """A tool as the model knows it."""
+    parameters = tool.schema["parameters"]
+    if tool is place_order:
+        told = {"type": "string", "description": "what the customer is told, with {order} and {total} to be filled in"}
+        parameters = {**parameters, "properties": {**parameters["properties"], CONFIRMATION: told}}
+    return ToolDefinition(name=tool.name, description=tool.schema["description"], parameters_json_schema=parameters)
+
+
+_PARAMETERS: Final = ModelRequestParameters(function_tools=[_offered(one) for one in TOOLS.values()])
 # A request that the client makes again by itself would be one that nobody sees, counts or can stop.
 _ONCE: Final = cast("ModelSettings", {"max_retries": 0})
 
@@ -256,7 +266,7 @@ async def agent(run: midcourse.Run) -> str:
         if response.tool_calls:
             results = [await _result(run, people, call) for call in response.tool_calls]
             messages.append(ModelRequest(parts=results, instructions=INSTRUCTIONS))
-            told = _confirmed(results)
+            told = _confirmed(response.tool_calls, results)
             if told:
                 messages.append(ModelResponse(parts=[TextPart(told)]))
         if not people.has_news and (told or not response.tool_calls):
@@ -275,7 +285,8 @@ async def _result(run: midcourse.Run, people: Listener, call: ToolCallPart) -> T
         content = "Not made: the user has said something else meanwhile."
     else:
         try:
-            content = await run.call(made, call.args_as_dict(), key=step_key(call.tool_call_id), on_redirect="raise")
+            arguments = {name: value for name, value in call.args_as_dict().items() if name != CONFIRMATION}
+            content = await run.call(made, arguments, key=step_key(call.tool_call_id), on_redirect="raise")
         except midcourse.Redirected as redirect:
             content = closed(redirect)
         except midcourse.StepError as error:
@@ -283,8 +294,14 @@ async def _result(run: midcourse.Run, people: Listener, call: ToolCallPart) -> T
     return ToolReturnPart(call.tool_name, content, tool_call_id=call.tool_call_id)
 
 
-def _confirmed(results: Sequence[ToolReturnPart]) -> str:
-    """The confirmations of the orders that were placed; empty if the model must say more, or something else."""
-    placed = [cast("object", one.content) for one in results if one.tool_name == place_order.name]
-    told = [str(cast("dict[str, Any]", one).get("confirmation", "")) if isinstance(one, dict) else "" for one in placed]
-    return " ".join(told) if all(told) else ""
+def _confirmed(calls: Sequence[ToolCallPart], results: Sequence[ToolReturnPart]) -> str:
+    """What the model has given to be told, if all that it ordered was placed; else empty: it must say more."""
+    told: list[str] = []
+    for call, result in zip(calls, results, strict=True):
+        if call.tool_name == place_order.name:
+            sentence = str(call.args_as_dict().get(CONFIRMATION, ""))
+            placed = cast("dict[str, Any]", result.content) if isinstance(result.content, dict) else {}
+            if not sentence or not placed.get("placed"):
+                return ""
+            told.append(sentence.replace("{order}", placed["order"]).replace("{total}", f"${placed['total']:,}"))
+    return " ".join(told)

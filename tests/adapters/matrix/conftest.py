@@ -20,25 +20,6 @@ from tests.adapters.matrix.adapters import ADAPTERS, build
 from tests.promises.harness import Place
 
 ROOT = Path(__file__).parents[3]
-_OPEN = "calls of a turn that was cancelled or failed stay open in the graph's state"
-_NOT_AGAIN = "the session fails with what the tool raised, so that a resume does not know which step to try again"
-BROKEN: dict[tuple[str, str], str] = {
-    ("test_ids_that_a_model_repeats_do_not_mix_calls_up", "plain"): "model_reply keeps ids that repeat",
-    ("test_a_cancel_mid_tool_gives_a_true_receipt_and_what_is_said_later_is_understood", "langgraph_react"): _OPEN,
-    ("test_what_is_said_to_a_cancelled_session_after_a_restart_finds_its_history_whole", "langgraph_react"): _OPEN,
-    ("test_a_tool_that_raises_tears_no_sibling_that_is_in_flight", "langgraph_react-redirect"): _OPEN,
-    ("test_a_tool_that_raises_tears_no_sibling_that_is_in_flight", "langgraph_react-resume"): _NOT_AGAIN,
-    ("test_a_tool_that_raises_tears_no_sibling_that_is_in_flight", "langgraph-resume"): _NOT_AGAIN,
-}
-"""Cells that fail for now, by test and parameters, and why."""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the cells that fail for now."""
-    for item in items:
-        name, _, parameters = item.name.rstrip("]").partition("[")
-        if (name, parameters) in BROKEN and item.path.parent == Path(__file__).parent:
-            item.add_marker(pytest.mark.xfail(strict=True, reason=BROKEN[name, parameters]))
 
 
 class Stage:

@@ -3,7 +3,7 @@
 from typing import Any
 
 import midcourse
-from midcourse.models.script import Call, Said, Text
+from midcourse.models.script import Call, Said, Text, replies
 from tests.adapters.matrix import courses
 from tests.adapters.matrix.conftest import Stage
 from tests.promises.harness import stop_watching, until_status, until_true
@@ -182,6 +182,40 @@ async def test_a_redirect_that_comes_while_paused_is_heard_after_the_resume(stag
         done = courses.counted()
         assert [done[f"{tool} begun"] for tool in TOOLS] == [1, 1, 1]
         assert noted_once()
+
+
+async def test_an_idempotent_call_that_a_pause_aborts_is_done_again_under_its_key(stage: Stage) -> None:
+    courses.hold("note")
+    async with stage.started(replies((courses.NOTED, courses.SEND), courses.ALL_DONE)) as session:
+        await until_true(lambda: courses.counted()["note begun"] == courses.counted()["send done"] == 1)
+        assert (await session.pause(grace=0, until="stopped")).level == "stopped"
+        courses.let("note")
+        await session.resume()
+        assert await session.result(PATIENCE) == "All is done."
+        assert stage.last_results() == {"note": "noted Rome", "send": "sent to Ann"}
+        assert len(stage.requests) == 2
+        assert (courses.counted()["note begun"], courses.counted()["note done"]) == (2, 1)
+        assert len({line for line in courses.lines() if line.startswith("note under")}) == 1
+        assert courses.counted()["send begun"] == 1
+
+
+async def test_an_idempotent_call_that_a_redirect_closes_may_have_happened_and_the_same_call_inherits_its_key(
+    stage: Stage,
+) -> None:
+    courses.hold("note")
+    async with stage.started(replies((courses.NOTED, courses.SEND))) as session:
+        await until_true(lambda: courses.counted()["note begun"] == courses.counted()["send done"] == 1)
+        stage.provider.script = lambda heard: (courses.ALL_DONE if heard.latest.results("note") else courses.NOTED,)
+        await session.redirect("Note Rome down after all", grace=0)
+        await stage.provider.wait_for_request(1)
+        courses.let("note")
+        assert await session.result(PATIENCE) == "All is done."
+        closed, noted = stage.heard().results("note")
+        assert "may have happened" in closed
+        assert noted == "noted Rome"
+        assert (courses.counted()["note begun"], courses.counted()["note done"]) == (2, 1)
+        assert len({line for line in courses.lines() if line.startswith("note under")}) == 1
+        assert courses.counted()["send begun"] == 1
 
 
 async def test_a_cancel_mid_tool_gives_a_true_receipt_and_what_is_said_later_is_understood(stage: Stage) -> None:

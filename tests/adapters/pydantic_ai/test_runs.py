@@ -313,7 +313,6 @@ async def test_a_failed_turn_leaves_its_results_to_the_next(place: Place) -> Non
     assert "no light" in desk.results[1]
 
 
-@pytest.mark.xfail(reason="finding 16: the step has another name than the call")
 async def test_a_renamed_tools_finished_call_is_not_told_as_not_begun(place: Place) -> None:
     """What has happened must not be told as if it had not."""
     ordered = asyncio.Event()
@@ -344,7 +343,6 @@ async def test_a_renamed_tools_finished_call_is_not_told_as_not_begun(place: Pla
     assert desk.results[0] == "tea is on its way"
 
 
-@pytest.mark.xfail(reason="finding 19: it is told in the spelling of the journal")
 async def test_a_rich_result_of_a_failed_turn_is_told_as_it_was(place: Place) -> None:
     desk = Desk(lambda heard: [Text("I see.")] if "what" in heard.user else [Call("describe"), Call("fail")])
     described = asyncio.Event()

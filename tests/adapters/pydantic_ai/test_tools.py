@@ -218,7 +218,6 @@ async def test_a_tool_may_want_an_approval_while_it_runs(place: Place) -> None:
     assert [line.outcome for line in lines if line.outcome != "cannot be undone"] == []
 
 
-@pytest.mark.xfail(reason="finding 10: the metadata is not shown")
 async def test_who_approves_reads_what_the_tool_says_of_the_call(place: Place) -> None:
     desk = Desk(replies(Call("buy"), Text("Bought.")))
 
@@ -374,7 +373,6 @@ async def test_a_tool_of_a_prefixed_toolset_is_the_step_of_its_whole_name(place:
         assert set((await effects(session)).values()) == {"read"}
 
 
-@pytest.mark.xfail(reason="finding 15: the toolset is a leaf")
 async def test_functions_of_a_dynamic_toolset_declare_themselves(place: Place) -> None:
     @midcourse.tool(effect="read")
     def look() -> str:
@@ -394,7 +392,6 @@ async def test_functions_of_a_dynamic_toolset_declare_themselves(place: Place) -
         assert await effects(session) == {"look": "read"}
 
 
-@pytest.mark.xfail(reason="finding 16: it is looked up by the name inside the toolset")
 async def test_declare_speaks_of_tools_by_the_name_the_model_uses(place: Place) -> None:
     def look() -> str:
         """Look."""

@@ -1,6 +1,7 @@
 """Any Pydantic AI agent as an agent of Midcourse: its own loop, with its model and its tools made steps."""
 
 import inspect
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -11,6 +12,7 @@ from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models import Model
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, ToolDenied
+from pydantic_ai.toolsets._dynamic import DynamicToolset
 from pydantic_ai.usage import UsageLimits
 from pydantic_core import to_jsonable_python
 
@@ -31,6 +33,7 @@ from midcourse.errors import MisusedRun
 from midcourse.runtime.agents import Agent, OnNewVersion
 from midcourse.runtime.run import Run
 
+log = logging.getLogger("midcourse")
 DepsFactory: TypeAlias = Callable[[Run], Any]
 ModelFactory: TypeAlias = Callable[[], Awaitable[Model]]
 
@@ -88,7 +91,8 @@ class Held(AbstractCapability[Any]):
         self.declarations = declarations
         self.listener = Listener(run)
         self.conversation = Conversation(run)
-        self.to_approve: set[str] = set()
+        self.to_approve: dict[str, str] = {}
+        self.tool_names: set[str] = set()
 
     async def follow(
         self, agent: AbstractAgent[Any, Any], deps: Any, model: Model | None, limits: UsageLimits | None
@@ -119,9 +123,15 @@ class Held(AbstractCapability[Any]):
                 raise
             else:
                 messages = result.all_messages()
+                self._miss_declared()
                 if not self.listener.has_news:  # what was said to its last words is no message to an ended session
                     self.conversation.keep(messages)
                     return to_jsonable_python(result.output)
+
+    def _miss_declared(self) -> None:
+        missed = sorted(set(self.declarations) - self.tool_names)
+        if missed:
+            log.warning("agent '%s' declares %s, and has no tool of that name", self.name, ", ".join(missed))
 
     async def save(self, messages: Sequence[ModelMessage]) -> None:
         """Keep the conversation as the place to go on from, where nothing else is under way."""
@@ -138,7 +148,18 @@ class Held(AbstractCapability[Any]):
 
     def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
         """The toolsets, the innermost of them with their calls made steps."""
-        return toolset.visit_and_replace(lambda leaf: StepToolset(leaf, self))
+        return toolset.visit_and_replace(self._held_toolset)
+
+    def _held_toolset(self, leaf: AbstractToolset[Any]) -> AbstractToolset[Any]:
+        if not isinstance(leaf, DynamicToolset):
+            return StepToolset(leaf, self)
+
+        async def made(ctx: RunContext[Any]) -> AbstractToolset[Any] | None:
+            toolset: Any = leaf.toolset_func(ctx)
+            found: AbstractToolset[Any] | None = await toolset if inspect.isawaitable(toolset) else toolset
+            return None if found is None else found.visit_and_replace(self._held_toolset)
+
+        return DynamicToolset(made, per_run_step=leaf.per_run_step, id=leaf.id)
 
     async def handle_deferred_tool_calls(
         self, ctx: RunContext[Any], *, requests: DeferredToolRequests
@@ -146,7 +167,9 @@ class Held(AbstractCapability[Any]):
         """Approvals are asked for where the call is made, and cover what it does; other results a person gives."""
         results = DeferredToolResults()
         for call in requests.approvals:
-            self.to_approve.add(call.tool_call_id)
+            told = requests.metadata.get(call.tool_call_id)
+            words = f": {preview(canonical(told))}" if told else ""
+            self.to_approve[call.tool_call_id] = f"wants a person's approval{words}"
             results.approvals[call.tool_call_id] = True
         for call in requests.calls:
             spelled = preview(canonical(call.args_as_dict()))

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
+from pydantic_ai import ToolReturn
 from pydantic_ai.messages import (
     ModelMessage,
     ModelMessagesTypeAdapter,
@@ -13,9 +14,11 @@ from pydantic_ai.messages import (
     TextPart,
     ToolCallPart,
     ToolReturnPart,
+    UserPromptPart,
 )
 
 from midcourse.adapters.holding import MODEL, step_key
+from midcourse.adapters.pydantic_ai.results import restored
 from midcourse.core.effects import MAY_HAVE_HAPPENED
 from midcourse.runtime.run import Run
 
@@ -31,6 +34,8 @@ class Conversation:
         self._run = run
         self._kept = _read(run.history.spelled)
         self._ids = {part.tool_call_id for message in self._kept for part in _calls(message)}
+        self.names: dict[str, str] = {}
+        """What the model called the tools of its last calls, by their ids: prefixes and new names included."""
 
     @property
     def messages(self) -> list[ModelMessage]:
@@ -54,6 +59,7 @@ class Conversation:
     def with_own_ids(self, response: ModelResponse) -> ModelResponse:
         """The response with a call id of its own for each call: providers refuse a conversation that repeats one."""
         parts = list(response.parts)
+        self.names.clear()
         for index, part in enumerate(parts):
             if isinstance(part, ToolCallPart):
                 fresh, ordinal = part.tool_call_id, 1
@@ -61,6 +67,7 @@ class Conversation:
                     ordinal += 1
                     fresh = f"{part.tool_call_id}_{ordinal}"
                 self._ids.add(fresh)
+                self.names[fresh] = part.tool_name
                 parts[index] = part if fresh == part.tool_call_id else replace(part, tool_call_id=fresh)
         return replace(response, parts=parts)
 
@@ -77,18 +84,28 @@ class Conversation:
         calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
         self.keep([*self._kept, response])
         if calls:
-            self.keep([*self._kept, ModelRequest(parts=[await self._result(call) for call in calls])])
+            closed = [part for call in calls for part in await self._result(call)]
+            # Results first: nothing may come between a call and its result.
+            closed.sort(key=lambda part: isinstance(part, UserPromptPart))
+            self.keep([*self._kept, ModelRequest(parts=closed)])
 
-    async def _result(self, call: ToolCallPart) -> ToolReturnPart:
+    async def _result(self, call: ToolCallPart) -> list[ToolReturnPart | UserPromptPart]:
         name, key = call.tool_name, step_key(call.tool_call_id)
         step = await self._run.earlier(name, f"{key}:approved") or await self._run.earlier(name, key)
+        content: Any
         if step is None:
-            content: Any = "It was not begun."
+            content = "It was not begun."
         elif step.outcome == "finished":
-            content = step.value
+            content = restored(step.value)
+        elif step.outcome == "failed":
+            content = f"It failed: {step.detail}"
         else:
             content = f"It did not end: {step.detail or MAY_HAVE_HAPPENED}."
-        return ToolReturnPart(call.tool_name, content, tool_call_id=call.tool_call_id)
+        if not isinstance(content, ToolReturn):
+            return [ToolReturnPart(name, content, tool_call_id=call.tool_call_id)]
+        rich = cast("ToolReturn[Any]", content)
+        told = ToolReturnPart(name, rich.return_value, tool_call_id=call.tool_call_id, metadata=rich.metadata)
+        return [told, UserPromptPart(rich.content)] if rich.content else [told]
 
 
 def interrupted(text: str) -> ModelResponse:

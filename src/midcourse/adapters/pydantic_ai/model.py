@@ -59,6 +59,7 @@ class StepModel(WrapperModel):
         context: RunContext[Any] | None,
     ) -> ModelResponse:
         held = self._held
+        held.tool_names.update(tool.name for tool in parameters.function_tools)
         if held.listener.has_news:
             raise NewCourse(list(messages))
         await held.save(messages)

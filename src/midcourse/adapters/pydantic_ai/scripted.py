@@ -7,6 +7,7 @@ from pydantic_ai import ModelHTTPError
 from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
+    ModelResponse,
     RetryFeedbackPart,
     SystemPromptPart,
     TextPart,
@@ -38,12 +39,31 @@ def scripted(script: Script, name: str = "scripted") -> FunctionModel:
                         yield {index: DeltaToolCall(json_args=part)}
                 case Wait():
                     await asyncio.sleep(piece.seconds)
-                case Fail():
-                    raise ModelHTTPError(piece.status, name, piece.message)
-                case Garbage():
-                    raise ModelHTTPError(502, name, f"not a chunk: {piece.text}")
+                case Fail() | Garbage():
+                    raise _failure(piece, name)
 
-    return FunctionModel(stream_function=stream, model_name=name)
+    async def whole(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        parts: list[TextPart | ToolCallPart] = []
+        for piece in answer(script, heard(messages, info.instructions or "")):
+            match piece:
+                case Text():
+                    await asyncio.sleep(piece.every * max(0, len(piece.parts) - 1))
+                    parts.append(TextPart(piece.text))
+                case Call():
+                    parts.append(ToolCallPart(piece.name, piece.spelled, piece.id or ""))
+                case Wait():
+                    await asyncio.sleep(piece.seconds)
+                case Fail() | Garbage():
+                    raise _failure(piece, name)
+        return ModelResponse(parts=parts)
+
+    return FunctionModel(whole, stream_function=stream, model_name=name)
+
+
+def _failure(piece: Fail | Garbage, name: str) -> ModelHTTPError:
+    if isinstance(piece, Fail):
+        return ModelHTTPError(piece.status, name, piece.message)
+    return ModelHTTPError(502, name, f"not a chunk: {piece.text}")
 
 
 def heard(messages: list[ModelMessage], instructions: str = "") -> Conversation:

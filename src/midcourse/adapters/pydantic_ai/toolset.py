@@ -6,14 +6,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
-from pydantic import TypeAdapter
-from pydantic_ai import ModelRetry, RunContext, ToolReturn
+from pydantic_ai import ModelRetry, RunContext
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ToolFailed
-from pydantic_ai.messages import UserContent, is_multi_modal_content
 from pydantic_ai.toolsets import FunctionToolset, ToolsetTool, WrapperToolset
-from pydantic_core import PydanticSerializationError, to_jsonable_python
+from pydantic_core import to_jsonable_python
 
 from midcourse.adapters.holding import closed, declared, refused, step_key
+from midcourse.adapters.pydantic_ai.results import journaled, restored
 from midcourse.errors import InvalidInput, Redirected, StepError
 from midcourse.runtime.tools import Tool
 from midcourse.tools.declarations import from_mcp
@@ -21,11 +20,7 @@ from midcourse.tools.declarations import from_mcp
 if TYPE_CHECKING:
     from midcourse.adapters.pydantic_ai.agent import Held
 
-_RETURN: Final = "pydantic-ai:tool-return"
 _NOT_YET: Final = "not yet: "
-_CONTENT: Final = "pydantic-ai:content"
-_returns: Final[TypeAdapter[ToolReturn[Any]]] = TypeAdapter(ToolReturn[Any])
-_contents: Final[TypeAdapter[Any]] = TypeAdapter(list[UserContent])
 
 
 def _not_yet(wanted: "ApprovalRequired | CallDeferred") -> InvalidInput:
@@ -46,9 +41,9 @@ class StepToolset(WrapperToolset[Any]):
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> Any:
-        approved = ctx.tool_call_approved
-        key = step_key(ctx.tool_call_id or "") + (":approved" if approved else "")
-        made, body = self._call(name, tool_args, ctx, tool)
+        key = step_key(ctx.tool_call_id or "") + (":approved" if ctx.tool_call_approved else "")
+        seen = self.held.conversation.names.get(ctx.tool_call_id or "", name)
+        made, body = self._call(name, seen, tool_args, ctx, tool)
         limit = tool.tool_def.timeout or getattr(self.wrapped, "timeout", None)
         if made.timeout is None and limit is not None:
             made = replace(made, timeout=limit)
@@ -57,27 +52,27 @@ class StepToolset(WrapperToolset[Any]):
                 made,
                 cast("dict[str, object]", to_jsonable_python(tool_args, fallback=repr)),
                 key=key,
-                name=name,
+                name=seen,
                 body=body,
-                shape=_journaled,
-                needs_approval="wants a person's approval" if ctx.tool_call_id in self.held.to_approve else "",
+                shape=journaled,
+                needs_approval=self.held.to_approve.get(ctx.tool_call_id or "", ""),
                 on_redirect="raise",
             )
         except Redirected as redirect:
             return closed(redirect)
         except StepError as error:
             raise self._as_the_framework_has_it(error, limit) from error
-        return _restored(result)
+        return restored(result)
 
     def _call(
-        self, name: str, arguments: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
+        self, name: str, seen: str, arguments: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> tuple[Tool[..., Any], Callable[[], object]]:
         """The tool, with what it declares, and how it is called."""
         if not isinstance(self.wrapped, FunctionToolset):
-            made = self._elsewhere(name, tool)
+            made = self._elsewhere(name, seen, tool)
             return made, lambda: made.function(arguments, ctx, tool)
         schema = self.wrapped.tools[getattr(tool, "original_name", None) or name].function_schema
-        made = declared(schema.function, name, self.held.declarations)
+        made = declared(schema.function, seen, self.held.declarations)
         positional, by_name = schema._call_args(arguments, ctx)  # noqa: SLF001 - how it calls the function itself  # pyright: ignore[reportPrivateUsage]
         if schema.takes_ctx and made.run_in == "process":
             raise InvalidInput(
@@ -87,7 +82,7 @@ class StepToolset(WrapperToolset[Any]):
             )
         return made, _asking(made.function, positional, by_name)
 
-    def _elsewhere(self, name: str, tool: ToolsetTool[Any]) -> Tool[..., Any]:
+    def _elsewhere(self, name: str, seen: str, tool: ToolsetTool[Any]) -> Tool[..., Any]:
         """A tool that is no Python function: a server's (MCP), or a toolset of the user's own."""
 
         async def call(arguments: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]) -> Any:
@@ -96,8 +91,8 @@ class StepToolset(WrapperToolset[Any]):
         origin = f"{self.held.name}:{self.wrapped.id or type(self.wrapped).__name__}.{name}"
         annotations = (tool.tool_def.metadata or {}).get("annotations")
         hints = from_mcp(cast("Mapping[str, Any]", annotations)) if isinstance(annotations, Mapping) else {}
-        known = {**self.held.declarations} if name in self.held.declarations or not hints else {name: hints}
-        return declared(call, name, known, origin=origin)
+        known = self.held.declarations if seen in self.held.declarations or not hints else {seen: hints}
+        return replace(declared(call, seen, known, origin=origin), function=call)
 
     def _as_the_framework_has_it(self, error: StepError, limit: float | None) -> BaseException:
         match error.kind:
@@ -132,27 +127,3 @@ def _asking(function: Callable[..., Any], positional: list[Any], by_name: Mappin
             raise _not_yet(wanted) from wanted
 
     return awaited if inspect.iscoroutinefunction(function) else plain
-
-
-def _journaled(result: Any) -> object:
-    """A result as it can be journaled."""
-    try:
-        if isinstance(result, ToolReturn):
-            return {_RETURN: _returns.dump_python(cast("ToolReturn[Any]", result), mode="json")}
-        several = cast("list[Any]", result if isinstance(result, list) else [result])
-        if any(is_multi_modal_content(one) for one in several):
-            return {_CONTENT: _contents.dump_python(several, mode="json"), "list": isinstance(result, list)}
-        return to_jsonable_python(result)
-    except PydanticSerializationError:
-        return cast("object", result)  # the journal says what is wrong with it
-
-
-def _restored(result: Any) -> Any:
-    if isinstance(result, dict):
-        found = cast("dict[str, Any]", result)
-        if _RETURN in found:
-            return _returns.validate_python(found[_RETURN])
-        if _CONTENT in found:
-            several = _contents.validate_python(found[_CONTENT])
-            return several if found["list"] else several[0]
-    return cast("Any", result)

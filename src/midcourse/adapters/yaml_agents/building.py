@@ -1,9 +1,7 @@
 """An agent file made an agent: its model found, its tools imported, its terms recorded."""
 
 import hashlib
-import sys
 from collections.abc import Callable, Iterator, Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +12,7 @@ from pydantic_ai.usage import UsageLimits
 
 from midcourse.adapters.pydantic_ai.agent import wrap
 from midcourse.adapters.yaml_agents.choosing import MakeModel, choose_model
+from midcourse.adapters.yaml_agents.importing import imported
 from midcourse.adapters.yaml_agents.pages import Page, read_pages
 from midcourse.adapters.yaml_agents.spec import AgentFile, Budget, Settings, ToolUse, read_spec
 from midcourse.core.terms import Terms
@@ -57,9 +56,6 @@ def _name(page: Page, spec: AgentFile) -> str:
 
 def _built(page: Page, spec: AgentFile) -> pydantic_ai.Agent[Any, str]:
     said = spec.spec
-    folder = str(page.path.resolve().parent)
-    if folder not in sys.path:
-        sys.path.append(folder)
     tools = [made for index, use in enumerate(said.tools) for made in _tools(page, ("spec", "tools", index), use)]
     names = [tool.name for tool in tools]
     for index, name in enumerate(names):
@@ -110,7 +106,7 @@ def _settings(said: Settings) -> ModelSettings | None:
 def _tools(page: Page, place: tuple[str | int, ...], use: str | ToolUse) -> Iterator[pydantic_ai.Tool[Any]]:
     said = ToolUse.model_validate({"use": use}) if isinstance(use, str) else use
     at = place if isinstance(use, str) else (*place, "use")
-    found = _imported(page, at, said.use)
+    found = imported(page, at, said.use)
     if said.given is not None:
         yield from _made_set(page, place, said, found)
         return
@@ -141,7 +137,7 @@ def _declared(page: Page, place: tuple[str | int, ...], said: ToolUse, function:
     for field in ("undo", "probe"):
         path = getattr(said, field)
         if path is not None:
-            given[field] = _imported(page, (*place, field), path)
+            given[field] = imported(page, (*place, field), path)
     own = tool_of(function)
     if not given:
         return own
@@ -162,21 +158,3 @@ def _declared(page: Page, place: tuple[str | int, ...], said: ToolUse, function:
 
 def _tool(said: ToolUse, made: Tool[..., Any]) -> pydantic_ai.Tool[Any]:
     return pydantic_ai.Tool(made, name=said.name or made.name, requires_approval=said.requires_approval)
-
-
-def _imported(page: Page, place: tuple[str | int, ...], path: str) -> Any:
-    module, _, names = path.partition(":")
-    try:
-        found: Any = import_module(module)
-    except Exception as error:  # importing runs code that is not ours
-        raise InvalidInput(
-            page.sentence(place, f"'{module}' cannot be imported: {type(error).__name__}: {error}."),
-            field="use",
-            path=str(page.path),
-            line=page.line(place),
-        ) from error
-    for name in names.split("."):
-        if not hasattr(found, name):
-            page.refuse(place, f"'{module}' has no '{names}'.")
-        found = getattr(found, name)
-    return found

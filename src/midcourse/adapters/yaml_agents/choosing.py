@@ -3,7 +3,6 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
-from importlib import import_module
 from typing import Any, Final, TypeAlias, cast
 
 from pydantic_ai.exceptions import UserError
@@ -11,6 +10,7 @@ from pydantic_ai.models import Model, infer_model, parse_model_id
 from pydantic_ai.providers import infer_provider_class
 
 from midcourse.adapters.pydantic_ai.scripted import scripted
+from midcourse.adapters.yaml_agents.importing import imported
 from midcourse.adapters.yaml_agents.pages import Page
 from midcourse.adapters.yaml_agents.spec import Model as Parts
 from midcourse.errors import AgentUnavailable, InvalidInput
@@ -39,19 +39,19 @@ def choose_model(page: Page, said: str | Parts | None) -> MakeModel:  # noqa: RE
             return _of_provider(page, named)
         case str():
             return _of_provider(page, said)
-        case Parts(script=str(path), name=None, base_url=None, local=None):
+        case Parts(script=str(path), name=None, base_url=None, local=None, api_key_env=None):
             return _of_script(page, path)
-        case Parts(local=str() | True, script=None, base_url=None):
+        case Parts(local=str() | True, name=None, script=None, base_url=None, api_key_env=None):
             return _here(page, None if said.local is True else cast("str", said.local))
         case Parts(base_url=str(url), script=None, local=None):
             if not said.name:
                 page.refuse((*_PLACE, "name"), "it is missing: what does the server call the model?")
             return _of_server(said.name, url, said.api_key_env)
-        case Parts(name=str(name), script=None, base_url=None, local=None):
+        case Parts(name=str(name), script=None, base_url=None, local=None, api_key_env=None):
             return _of_provider(page, name)
         case _:
             pass
-    page.refuse(_PLACE, "give one of name (with or without base_url), script, local.")
+    page.refuse(_PLACE, "give one of name, script, local; base_url and api_key_env go with name and with each other.")
 
 
 def _of_provider(page: Page, named: str) -> MakeModel:
@@ -87,19 +87,10 @@ def _of_server(name: str, url: str, key_from: str | None) -> MakeModel:
 
 
 def _of_script(page: Page, path: str) -> MakeModel:
-    module, _, name = path.partition(":")
-    try:
-        script = getattr(import_module(module), name)
-    except Exception as error:  # importing runs code that is not ours
-        raise InvalidInput(
-            page.sentence(_PLACE, f"the script '{path}' cannot be imported: {type(error).__name__}: {error}."),
-            field="spec.model",
-            path=str(page.path),
-            line=page.line(_PLACE),
-        ) from error
+    script = imported(page, _PLACE, path)
     if not callable(script):
         page.refuse(_PLACE, f"'{path}' is a {type(script).__name__}, not a script.")
-    return _made(path, lambda: scripted(cast("Any", script), name=f"scripted:{name}"))
+    return _made(path, lambda: scripted(cast("Any", script), name=f"scripted:{path}"))
 
 
 def _made(named: str, make: Callable[[], Model]) -> MakeModel:

@@ -46,7 +46,9 @@ class ToolUse(_Part):
 
     use: ImportPath = Field(description="A function, a tool, or a function that makes a set of tools.")
     given: dict[str, Any] | None = Field(
-        default=None, alias="with", description="Arguments for a function that makes a set of tools: {root: ./work}."
+        default=None,
+        alias="with",
+        description="Arguments for what makes a set of tools: {root: ./work}. Paths count from where the program runs.",
     )
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] | None = None
     requires_approval: bool = Field(default=False, description="Ask a person before each call.")
