@@ -24,6 +24,8 @@ QUESTIONS: Final = (
     "order_desk",
     "bytes_per_step",
     "resume",
+    "framework_resume",
+    "framework_growth",
     "checkpoint_creation",
     "segment_delivery",
     "alive_sessions",

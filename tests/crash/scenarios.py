@@ -234,6 +234,7 @@ class Scenario:
     """An agent, the client's script, and whether the commands come from a second, outside opening of the store.
 
     ``judge`` holds what the tools did against the receipts; ``varies`` is what of the end the moment of death decides.
+    ``aborted`` are steps that a cancel ends, in a session that has another turn.
     An agent of a framework is named by its module, so that no other scenario has to wait for the framework's import.
     """
 
@@ -243,6 +244,7 @@ class Scenario:
     outside: bool = False
     judge: Judge | None = None
     varies: frozenset[str] = frozenset()
+    aborted: frozenset[str] = frozenset()
 
     def made(self) -> Agent[Any]:
         """The agent, its framework imported if it has one."""
@@ -524,6 +526,7 @@ SCENARIOS: Final = {
         settings=Settings(segment_seconds=0.01),
         judge=Judge(left=talking.MADE),
         varies=frozenset({SCOPES}),
+        aborted=frozenset({"draft"}),
     ),
     "held-langgraph": Scenario(
         agent="tests.crash.with_langgraph",
@@ -531,5 +534,6 @@ SCENARIOS: Final = {
         settings=Settings(segment_seconds=0.01),
         judge=Judge(left=(*talking.MADE, "open_up")),
         varies=frozenset({SCOPES}),
+        aborted=frozenset({"draft"}),
     ),
 }

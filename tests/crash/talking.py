@@ -5,13 +5,13 @@ the ledger, ``wrong …``, which ``trial`` reads.
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
-from midcourse import Recorded, tool
+from midcourse import Happened, Recorded, tool
 from midcourse.core import events as ev
 from midcourse.models.script import Call, Conversation, Piece, Said, Text, Wait
-from tests.crash.effects import LOOK, carve_away, site, take_away, was_sent
+from tests.crash.effects import LOOK, carve_away, site, take_away
 
 if TYPE_CHECKING:
     from tests.crash.scenarios import Client
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 GOAL, FOX, ONCE_MORE = "survive", "tell me of the fox", "once more"
 """What the person says: at first, while the model speaks, and after the cancel."""
 NEVER: Final = 3600.0
-BEGINNING: Final = "Once upon a time"
+BEGINNING: Final = "Once"
+"""One word: a segment may end after any."""
 CUT_OFF: Final = "it did not end"
 """What the story says of a call that was stopped: how that is told to the model is the framework's."""
 
@@ -30,6 +31,12 @@ CUT_OFF: Final = "it did not end"
 async def _behind(door: str) -> None:
     while door not in site.open_doors:
         await asyncio.sleep(LOOK)
+
+
+async def has_gone(arguments: Mapping[str, Any], key: str) -> object:
+    """Whether it is in the world, and then what the call would have returned."""
+    sent = site.count("made", "irreversible", arguments["name"], key)
+    return Happened(f"{arguments['name']} done") if sent else False
 
 
 @tool(effect="read")
@@ -55,7 +62,7 @@ async def build(name: str) -> str:
     return f"{name} done"
 
 
-@tool(probe=was_sent, local=True)
+@tool(probe=has_gone, local=True)
 async def send(name: str) -> str:
     """Irreversible; a probe can tell whether it happened."""
     site.try_it()
@@ -114,7 +121,7 @@ async def carve(name: str) -> str:
     return f"{name} done"
 
 
-@tool(probe=was_sent, local=True)
+@tool(probe=has_gone, local=True)
 async def ship(name: str) -> str:
     """Irreversible; a probe can tell whether it happened."""
     site.try_it()

@@ -196,7 +196,7 @@ def _judge(
     else:
         lost += _lost(lines, left.outcomes)
         lost += [f"{command} was never decided" for command, code in sorted(left.outcomes.items()) if code == UNDECIDED]
-        lost += _never_kept(lines, left.end)
+        lost += _never_kept(lines, left.end, scenario.aborted)
         different += [" ".join(line[1:]) for line in lines if line[0] == "wrong"]
         different += _differences(left.end, expected, scenario.varies)
     lost += [found for kind, found in findings if kind == "lost"]
@@ -255,11 +255,11 @@ def _lost(lines: list[list[str]], outcomes: Mapping[str, str]) -> Iterator[str]:
             yield f"{command} was answered {', '.join(sorted(answers))}, and the store says {code}"
 
 
-def _never_kept(lines: list[list[str]], end: End) -> Iterator[str]:
+def _never_kept(lines: list[list[str]], end: End, aborted: Collection[str]) -> Iterator[str]:
     """Steps of a completed session that ran, and whose result neither the ledger nor the journal ever had."""
     kept = {line[1] for line in lines if line[0] == "finished"} | set(end.finished)
     for step in sorted({line[1] for line in lines if line[0] == "ran"} - kept):
-        if end.status == "completed":
+        if end.status == "completed" and re.split(r"[/#]", step)[1] not in aborted:
             yield f"{step} ran, and its result was never durable"
 
 

@@ -247,6 +247,7 @@ def _cost(response: ModelResponse) -> float:
 @midcourse.agent(name=NAME, mode="state", terms=Terms(task_class="protected"))
 async def agent(run: midcourse.Run) -> str:
     """Ask the model, make the calls it wants, and so on, until it has said how the order went."""
+    prepare()
     people, kept = Listener(run), Kept(run)
     await kept.close_turn_before()
     messages = kept.messages

@@ -47,7 +47,9 @@ def saver(store: Store) -> MidcourseSaver:
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
-async def test_all_of_langgraphs_conformance_suite_passes(kind: str, tmp_path: Path) -> None:
+async def test_all_of_langgraphs_conformance_suite_passes(
+    kind: str, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     opened: list[Store] = []
 
     @checkpointer_test(name=f"MidcourseSaver on {kind}")
@@ -59,9 +61,10 @@ async def test_all_of_langgraphs_conformance_suite_passes(kind: str, tmp_path: P
 
     results = (await validate(made)).results.values()
     passed, skipped = sum(one.tests_passed for one in results), sum(one.tests_skipped for one in results)
-    print(f"LangGraph's conformance suite on {kind}: {passed} passed, {skipped} skipped")
+    record_property("told", f"LangGraph's conformance suite on {kind}: {passed} passed, {skipped} skipped")
     assert [failure for one in results for failure in one.failures] == []
-    assert (passed, skipped) == (81, 0)
+    assert passed > 0
+    assert skipped == 0
 
 
 # ---- graphs

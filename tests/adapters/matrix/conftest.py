@@ -13,7 +13,7 @@ import pytest
 from openai import AsyncOpenAI
 
 import midcourse
-from midcourse.models.script import Conversation, Said, Script, Text
+from midcourse.models.script import Conversation, Script, Text
 from midcourse.testing.provider import Provider, Received
 from tests.adapters.matrix import courses
 from tests.adapters.matrix.adapters import ADAPTERS, build
@@ -150,8 +150,3 @@ async def stage(adapter: str, clients: None, tmp_path: Path, monkeypatch: pytest
     async with Provider(courses.says(Text("Nothing."))) as provider:
         monkeypatch.setenv(courses.URL, provider.base_url)
         yield Stage(adapter, provider, tmp_path)
-
-
-def told(conversation: Conversation) -> Said:
-    """What was said last."""
-    return conversation.said[-1]

@@ -3,7 +3,7 @@
 from typing import Any
 
 import midcourse
-from midcourse.models.script import Call, Said, Text, replies
+from midcourse.models.script import Call, Conversation, Piece, Said, Text, replies
 from tests.adapters.matrix import courses
 from tests.adapters.matrix.conftest import Stage
 from tests.promises.harness import stop_watching, until_status, until_true
@@ -202,10 +202,13 @@ async def test_an_idempotent_call_that_a_pause_aborts_is_done_again_under_its_ke
 async def test_an_idempotent_call_that_a_redirect_closes_may_have_happened_and_the_same_call_inherits_its_key(
     stage: Stage,
 ) -> None:
+    def once_more(heard: Conversation) -> tuple[Piece, ...]:
+        return (courses.ALL_DONE,) if heard.latest.results("note") else (courses.NOTED,)
+
     courses.hold("note")
     async with stage.started(replies((courses.NOTED, courses.SEND))) as session:
         await until_true(lambda: courses.counted()["note begun"] == courses.counted()["send done"] == 1)
-        stage.provider.script = lambda heard: (courses.ALL_DONE if heard.latest.results("note") else courses.NOTED,)
+        stage.provider.script = once_more
         await session.redirect("Note Rome down after all", grace=0)
         await stage.provider.wait_for_request(1)
         courses.let("note")

@@ -106,6 +106,8 @@ class Held:
             return "It was not begun."
         if step.outcome == "finished":
             return str(self.restored(step.value))
+        if step.outcome == "failed":
+            return f"It failed: {step.detail}"
         return f"It did not end: {step.detail or MAY_HAVE_HAPPENED}."
 
 
