@@ -4,7 +4,7 @@ The sample agent ``order-desk``, on its script without delays, started on a fixe
 a slow answer holds up counts as latency of those behind it. Afterwards the desk's own table is asked whether every
 order is in it, once.
 
-    python -m bench.order_desk --seconds 60 --rate 100 --processes 2
+    python -m bench.order_desk --seconds 60 --rate 100 --processes 1
 """
 
 import argparse
@@ -27,7 +27,7 @@ from bench.harness import Result, folder, median, p99, store_in
 QUESTION: Final = "an order at 100 a second, p99"
 SECONDS: Final = 10.0
 RATE: Final = 100.0
-PROCESSES: Final = 2
+PROCESSES: Final = 1
 COMMITS: Final = 4
 """That an order waits for: its start, the start of the call that places it, the order itself, its end."""
 PATIENCE: Final = 60.0
@@ -112,7 +112,7 @@ def answers() -> list[Result]:
     return [
         Result(
             QUESTION,
-            "start → confirmation",
+            "one process: start → confirmation",
             p99(confirmed),
             "ms",
             len(confirmed),
@@ -136,7 +136,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.order_desk", description=f"{__doc__}".partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=60.0, help="how long (60)")
     parser.add_argument("--rate", type=float, default=RATE, help="orders a second, all processes together (100)")
-    parser.add_argument("--processes", type=int, default=PROCESSES, help="that share the store (2)")
+    parser.add_argument("--processes", type=int, default=PROCESSES, help="that share the store (1)")
     given: Any = parser.parse_args()
     with folder() as place:
         before = os.getloadavg()

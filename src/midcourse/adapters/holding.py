@@ -8,11 +8,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
+from midcourse.core.effects import MAY_HAVE_HAPPENED
 from midcourse.core.session import Message
 from midcourse.core.terms import NO_TERMS, Terms
 from midcourse.errors import InvalidInput, MidcourseError, Redirected, StepError
 from midcourse.runtime.agents import Agent, OnNewVersion, register_agent
-from midcourse.runtime.run import Run
+from midcourse.runtime.run import Earlier, Run
 from midcourse.runtime.tools import Tool, declared_tool, register, tool_of
 
 Declarations: TypeAlias = Mapping[str, Tool[..., Any] | Mapping[str, Any]]
@@ -109,6 +110,17 @@ def changes_in_words(run: Run) -> str:
 def closed(redirect: Redirected) -> str:
     """The result of a call that a redirect closed, as the model reads it."""
     return f"Interrupted by the user. What is known of this call: {redirect.truth or 'it may have happened'}."
+
+
+def became(step: Earlier | None, restored: Callable[[Any], Any]) -> Any:
+    """What became of a call of the turn before, as the model is told: its result, or what is known."""
+    if step is None:
+        return "It was not begun."
+    if step.outcome == "finished":
+        return restored(step.value)
+    if step.outcome == "failed":
+        return f"It failed: {step.detail}"
+    return f"It did not end: {step.detail or MAY_HAVE_HAPPENED}."
 
 
 def refused(detail: str) -> str:

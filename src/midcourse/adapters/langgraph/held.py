@@ -11,7 +11,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.config import get_config
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from midcourse.adapters.holding import MODEL, Declarations, Listener, step_key
+from midcourse.adapters.holding import MODEL, Declarations, Listener, became, step_key
 from midcourse.core.codec import canonical, preview
 from midcourse.core.effects import MAY_HAVE_HAPPENED
 from midcourse.errors import Interrupt
@@ -102,13 +102,7 @@ class Held:
 
     async def _became(self, call: Any) -> str:
         step = await self.run.earlier(call["name"], step_key(call["id"] or ""))
-        if step is None:
-            return "It was not begun."
-        if step.outcome == "finished":
-            return str(self.restored(step.value))
-        if step.outcome == "failed":
-            return f"It failed: {step.detail}"
-        return f"It did not end: {step.detail or MAY_HAVE_HAPPENED}."
+        return str(became(step, self.restored))
 
 
 _held: ContextVar[Held | None] = ContextVar("midcourse_langgraph", default=None)

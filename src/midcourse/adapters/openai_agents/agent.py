@@ -75,7 +75,7 @@ def wrap(
         version=version,
         asks=asks,
         on_new_version=on_new_version,
-        origin=module_of_caller(),
+        origin=f"{module_of_caller()}:{name or agent.name}",
     )
 
 

@@ -8,9 +8,8 @@ from agents import ItemHelpers, ModelResponse, RunItem, Usage
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputItem
 from pydantic import TypeAdapter
 
-from midcourse.adapters.holding import MODEL, step_key
+from midcourse.adapters.holding import MODEL, became, step_key
 from midcourse.adapters.openai_agents.results import restored
-from midcourse.core.effects import MAY_HAVE_HAPPENED
 from midcourse.runtime.run import Run
 
 Item: TypeAlias = dict[str, Any]
@@ -18,7 +17,6 @@ CUT: Final = "cut"
 """An item of the history that is no message: what stands from that place on is replaced by what follows."""
 NESTED_MODEL: Final = "nested model"
 """What a request of an agent that runs as a tool is called among the steps."""
-NOT_BEGUN: Final = "It was not begun."
 LEFT: Final = "It was begun and did not end. What it had done until then stays done."
 
 _outputs: Final[TypeAdapter[list[ResponseOutputItem]]] = TypeAdapter(list[ResponseOutputItem])
@@ -87,14 +85,9 @@ class Conversation:
     async def _result(self, call: ResponseFunctionToolCall) -> Item:
         key = step_key(call.call_id)
         step = await self._run.earlier(call.name, key)
-        if step is None:
-            # An agent that is a tool is no step, but what it asks its model is one.
-            begun = await self._run.earlier(NESTED_MODEL, nested_key(call.call_id, 1)) is not None
-            output: Any = LEFT if begun else NOT_BEGUN
-        elif step.outcome == "finished":
-            output = restored(step.value)
-        else:
-            output = f"It did not end: {step.detail or MAY_HAVE_HAPPENED}."
+        # An agent that is a tool is no step, but what it asks its model is one.
+        is_left = step is None and await self._run.earlier(NESTED_MODEL, nested_key(call.call_id, 1)) is not None
+        output = LEFT if is_left else became(step, restored)
         return cast("Item", ItemHelpers.tool_call_output_item(call, output))
 
 

@@ -17,9 +17,8 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from midcourse.adapters.holding import MODEL, step_key
+from midcourse.adapters.holding import MODEL, became, step_key
 from midcourse.adapters.pydantic_ai.results import restored
-from midcourse.core.effects import MAY_HAVE_HAPPENED
 from midcourse.runtime.run import Run
 
 CUT: Final = "cut"
@@ -92,15 +91,7 @@ class Conversation:
     async def _result(self, call: ToolCallPart) -> list[ToolReturnPart | UserPromptPart]:
         name, key = call.tool_name, step_key(call.tool_call_id)
         step = await self._run.earlier(name, f"{key}:approved") or await self._run.earlier(name, key)
-        content: Any
-        if step is None:
-            content = "It was not begun."
-        elif step.outcome == "finished":
-            content = restored(step.value)
-        elif step.outcome == "failed":
-            content = f"It failed: {step.detail}"
-        else:
-            content = f"It did not end: {step.detail or MAY_HAVE_HAPPENED}."
+        content = became(step, restored)
         if not isinstance(content, ToolReturn):
             return [ToolReturnPart(name, content, tool_call_id=call.tool_call_id)]
         rich = cast("ToolReturn[Any]", content)
