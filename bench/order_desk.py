@@ -52,7 +52,7 @@ async def drive(place: Path, first: int, every: float, count: int) -> list[float
         # As a server would: what was imported is not looked at again, and small garbage is collected less often.
         gc.collect()
         gc.freeze()
-        gc.set_threshold(50_000, 50, 50)
+        gc.set_threshold(5_000, 50, 50)
         print("ready", flush=True)
         begin_at = float(sys.stdin.readline())
         orders = (one(mc, first + at, begin_at + at * every) for at in range(count))

@@ -37,11 +37,11 @@ class Nursery:
     """The process that forks, from the side of whoever wants a life."""
 
     def __init__(self, scenario: str) -> None:
+        self.scenario = scenario
         command = [sys.executable, "-m", "tests.crash.nursery", scenario]
         self._process = subprocess.Popen(
             command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
-        atexit.register(self._close)
 
     def live(self, folder: Path, at: int, when: When) -> Life:
         """One life, from its birth to its end."""
@@ -57,22 +57,32 @@ class Nursery:
         said = folder / "said"
         return Life(returncode, "\n".join(said.read_text().splitlines()[-30:]) if said.exists() else "")
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Nobody wants another life of this scenario."""
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
         self._process.wait()
 
 
-_nurseries: dict[tuple[str, int], Nursery] = {}
+_nurseries: dict[int, Nursery] = {}
 
 
 def live(scenario: str, folder: Path, at: int, when: When) -> Life:
-    """One life of a scenario. Each thread has processes of its own to fork from, and waits for its lives."""
-    place = (scenario, threading.get_ident())
-    if place not in _nurseries:
-        _nurseries[place] = Nursery(scenario)
-    return _nurseries[place].live(folder, at, when)
+    """One life of a scenario. Each thread has a process of its own to fork from, for the scenario it is at."""
+    mine = threading.get_ident()
+    known = _nurseries.get(mine)
+    if known is None or known.scenario != scenario:
+        if known is not None:
+            known.close()
+        known = _nurseries[mine] = Nursery(scenario)
+    return known.live(folder, at, when)
+
+
+@atexit.register
+def _close_all() -> None:
+    for one in _nurseries.values():
+        one.close()
 
 
 # ---- the process that forks

@@ -16,6 +16,9 @@ SECOND_DEATHS: Final[Mapping[str, str]] = {
     "undo": "put",
     "undo-ended": "put",
     "hold": "put",
+    "history": "put",
+    "held-pydantic": "put",
+    "held-langgraph": "put",
 }
 """Scenarios whose recovery is killed, too; their first life ends after their first call of this kind."""
 

@@ -528,12 +528,20 @@ SCENARIOS: Final = {
         varies=frozenset({SCOPES}),
         aborted=frozenset({"draft"}),
     ),
+    "held-openai": Scenario(
+        agent="tests.crash.with_openai_agents",
+        play=talking.play,
+        settings=Settings(segment_seconds=0.01),
+        judge=Judge(left=talking.MADE),
+        varies=frozenset({SCOPES}),
+        aborted=frozenset({"draft"}),
+    ),
     "held-langgraph": Scenario(
         agent="tests.crash.with_langgraph",
         play=talking.play_and_answer,
         settings=Settings(segment_seconds=0.01),
         judge=Judge(left=(*talking.MADE, "open_up")),
-        varies=frozenset({SCOPES}),
+        varies=frozenset({SCOPES, "state"}),  # it names messages by their ids
         aborted=frozenset({"draft"}),
     ),
 }

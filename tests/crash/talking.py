@@ -170,9 +170,7 @@ def _told(conversation: Conversation) -> str:
     return "; ".join(parts)
 
 
-EXPECTED: Final = "; ".join(
-    f"{one.name}: {CUT_OFF if one.name == 'draft' else f'{one.name} done'}" for one in TOOLS
-)
+EXPECTED: Final = "; ".join(f"{one.name}: {CUT_OFF if one.name == 'draft' else f'{one.name} done'}" for one in TOOLS)
 """The model's last words: every call in its order, with the result that it had."""
 
 
@@ -223,7 +221,7 @@ async def play(client: "Client") -> None:
 
 async def play_and_answer(client: "Client") -> None:
     """The same, with a question at the end. A graph's checkpoints are looked at in every life, and at the end."""
-    from tests.crash.with_langgraph import read_all_checkpoints  # noqa: PLC0415 - of a framework, see Scenario
+    from tests.crash.with_langgraph import read_all_checkpoints
 
     await read_all_checkpoints(client.store)
     opened = await _to_the_second_turn(client)

@@ -30,7 +30,7 @@ from midcourse.wiring import open_store
 from tests.crash.child import store_of
 from tests.crash.deeds import Claim, Finding, claims_of
 from tests.crash.nursery import live
-from tests.crash.scenarios import CANCEL, SCENARIOS, SCOPES, SESSION, TURN, ledger_of
+from tests.crash.scenarios import CANCEL, SCENARIOS, SCOPES, SESSION, TURN, Scenario, ledger_of
 
 MISSING: Final = "(not in the inbox)"
 UNDECIDED: Final = "(undecided)"
@@ -196,11 +196,11 @@ def _judge(
     else:
         lost += _lost(lines, left.outcomes)
         lost += [f"{command} was never decided" for command, code in sorted(left.outcomes.items()) if code == UNDECIDED]
-        lost += _never_kept(lines, left.end, scenario.aborted)
+        lost += _never_kept(lines, left.end, scenario)
         different += [" ".join(line[1:]) for line in lines if line[0] == "wrong"]
         different += _differences(left.end, expected, scenario.varies)
     lost += [found for kind, found in findings if kind == "lost"]
-    repeated = [*_repeated(lines), *(found for kind, found in findings if kind == "repeated")]
+    repeated = [*_repeated(lines, scenario.varies), *(found for kind, found in findings if kind == "repeated")]
     claimed = [found for kind, found in findings if kind == "claimed"]
     return Verdict(
         point=point, lost=tuple(lost), repeated=tuple(repeated), claimed=tuple(claimed), different=tuple(different)
@@ -255,17 +255,19 @@ def _lost(lines: list[list[str]], outcomes: Mapping[str, str]) -> Iterator[str]:
             yield f"{command} was answered {', '.join(sorted(answers))}, and the store says {code}"
 
 
-def _never_kept(lines: list[list[str]], end: End, aborted: Collection[str]) -> Iterator[str]:
+def _never_kept(lines: list[list[str]], end: End, scenario: Scenario) -> Iterator[str]:
     """Steps of a completed session that ran, and whose result neither the ledger nor the journal ever had."""
-    kept = {line[1] for line in lines if line[0] == "finished"} | set(end.finished)
-    for step in sorted({line[1] for line in lines if line[0] == "ran"} - kept):
-        if end.status == "completed" and re.split(r"[/#]", step)[1] not in aborted:
+    finished = {line[1] for line in lines if line[0] == "finished"} | set(end.finished)
+    kept = {_named(step, scenario.varies) for step in finished}
+    for step in sorted({_named(line[1], scenario.varies) for line in lines if line[0] == "ran"} - kept):
+        if end.status == "completed" and re.split(r"[/#]", step)[1] not in scenario.aborted:
             yield f"{step} ran, and its result was never durable"
 
 
-def _repeated(lines: list[list[str]]) -> Iterator[str]:
+def _repeated(lines: list[list[str]], varies: Collection[str]) -> Iterator[str]:
     """Steps that ran after they had finished, and whatever a later life ran after a durable cancel, in that turn."""
     finished: set[str] = set()
+    done: set[str] = set()
     cancelled, forbidden = False, False
     for line in lines:
         match line:
@@ -275,12 +277,13 @@ def _repeated(lines: list[list[str]]) -> Iterator[str]:
                 if step in finished:
                     yield f"{step} finished twice"
                 finished.add(step)
+                done.add(_named(step, varies))
             case ["put", command] if command == CANCEL:
                 cancelled = True
             case ["put", command] if command == TURN:
                 cancelled, forbidden = False, False
             case ["ran", step, _]:
-                if step in finished:
+                if _named(step, varies) in done:
                     yield f"{step} ran again after it had finished"
                 elif forbidden:
                     yield f"{step} ran in a new process after the cancel"
@@ -293,15 +296,20 @@ def _differences(end: End, expected: End, varies: Collection[str]) -> Iterator[s
         if one.name in varies:
             continue
         now, then = getattr(end, one.name), getattr(expected, one.name)
-        if SCOPES in varies and one.name in ("finished", "receipt"):
-            now, then = _by_turn(now), _by_turn(then)
+        if one.name in ("finished", "receipt"):
+            now, then = (tuple(sorted(_named(step, varies) for step in steps)) for steps in (now, then))
         if now != then:
             yield f"{one.name} is {_short(now)}, and without a crash {_short(then)}"
 
 
-def _by_turn(steps: Iterable[str]) -> tuple[str, ...]:
-    """Steps without the ordinal of their checkpoint: whether a life that died had taken its last one is no matter."""
-    return tuple(sorted(re.sub(r"^(\d+)\.\d+/", r"\1/", step) for step in steps))
+def _named(step: str, varies: Collection[str]) -> str:
+    """A step as it is compared. Where scopes vary, without the ordinal of its checkpoint: only its turn stays.
+
+    Nor does the name stay that LangGraph gives to a run of a node, which is another each time.
+    """
+    if SCOPES not in varies:
+        return step
+    return re.sub(r"^(\d+)\.\d+/|(?<=\.)[0-9a-f]{12}(?=\.\d+$)", r"\1/", step)
 
 
 def _short(value: object) -> str:

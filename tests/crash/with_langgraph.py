@@ -38,7 +38,7 @@ class Scripted(BaseChatModel):
     def bind_tools(
         self, tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool], **kwargs: Any
     ) -> Runnable[LanguageModelInput, AIMessage]:
-        return self.bind(**kwargs)  # pyright: ignore[reportReturnType] - it is one of messages
+        return self.bind(**kwargs)
 
     def _generate(
         self,
@@ -59,10 +59,10 @@ class Scripted(BaseChatModel):
         for index, piece in enumerate(answer(story, _heard(messages))):
             match piece:
                 case Text():
-                    yield ChatGenerationChunk(message=AIMessageChunk(piece.text))
+                    yield ChatGenerationChunk(message=AIMessageChunk(content=piece.text))
                 case Call():
                     chunk = tool_call_chunk(name=piece.name, args=piece.spelled, id=piece.id, index=index)
-                    yield ChatGenerationChunk(message=AIMessageChunk("", tool_call_chunks=[chunk]))
+                    yield ChatGenerationChunk(message=AIMessageChunk(content="", tool_call_chunks=[chunk]))
                 case Wait():
                     await asyncio.sleep(piece.seconds)
                 case _:
@@ -117,16 +117,15 @@ async def confirm(state: MessagesState) -> dict[str, Any]:
 
 
 def _graph() -> Any:
-    tools = [
-        StructuredTool.from_function(coroutine=one, name=one.name)
-        if asyncio.iscoroutinefunction(one.function)
-        else StructuredTool.from_function(one, name=one.name)
-        for one in TOOLS
-    ]
+    made: list[BaseTool] = []
+    for one in TOOLS:
+        function: Any = one
+        called = {"coroutine": function} if one.is_async else {"func": function}
+        made.append(StructuredTool.from_function(name=one.name, **called))
     graph: Any = StateGraph(MessagesState)
     graph.add_node("open_up", open_up)
     graph.add_node("chat", chat)
-    graph.add_node("tools", ToolNode(tools))
+    graph.add_node("tools", ToolNode(made))
     graph.add_node("confirm", confirm)
     graph.add_conditional_edges(START, _begins, ["open_up", "chat"])
     graph.add_edge("open_up", "chat")

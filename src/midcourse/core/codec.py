@@ -111,9 +111,9 @@ def encode(value: object, *, what: str) -> bytes:
     if _is_too_deep(content):
         raise _unencodable(what, f"it is nested deeper than {NESTING_LIMIT} levels")
     if b"null" in content:  # JSON has no other word for nan and infinity, and would give None back
-        bad = _first_not_finite(msgspec.to_builtins(value, enc_hook=_plain), "")
-        if bad:
-            raise _unencodable(what, bad)
+        plain = msgspec.to_builtins(value, enc_hook=_plain)
+        if not _is_finite(plain):
+            raise _unencodable(what, _first_not_finite(plain, ""))
     return content
 
 
@@ -138,6 +138,21 @@ def _is_too_deep(content: bytes) -> bool:
         if not brackets:
             return False
     return True
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether no number in it is nan or infinite. Without a word about where: most values hold a null and are fine."""
+    if type(value) is float:
+        return isfinite(value)
+    inner = value.values() if type(value) is dict else value
+    for one in inner if type(value) in _HOLDING else ():
+        if type(one) in _FLOATING and not _is_finite(one):
+            return False
+    return True
+
+
+_HOLDING: Final = frozenset({dict, list, tuple})
+_FLOATING: Final = frozenset({dict, list, tuple, float})
 
 
 def _first_not_finite(value: Any, path: str) -> str:

@@ -13,6 +13,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable, RunnableBinding
 from langchain_core.tools import BaseTool
 
+from midcourse.adapters.conversing import OwnIds
 from midcourse.adapters.holding import MODEL
 from midcourse.adapters.langgraph.held import Held, current
 from midcourse.adapters.prices import dollars
@@ -152,23 +153,13 @@ def _end(message: AIMessageChunk) -> StreamEnd:
 
 
 def _with_own_ids(message: AIMessage, before: Sequence[BaseMessage]) -> AIMessage:
-    """The message with a call id of its own for each call: providers refuse a conversation that repeats one."""
-    taken = {call["id"] for one in before if isinstance(one, AIMessage) for call in _all_calls(one)}
-    changed = False
-
-    def with_own_id(call: dict[str, Any]) -> dict[str, Any]:
-        nonlocal changed
-        fresh, ordinal = call["id"], 1
-        while fresh in taken or not fresh:
-            ordinal += 1
-            fresh = f"{call['id'] or 'call'}_{ordinal}"
-        changed = changed or fresh != call["id"]
-        taken.add(fresh)
-        return {**call, "id": fresh}
-
-    calls = [with_own_id(dict(call)) for call in message.tool_calls]
-    wrong = [with_own_id(dict(call)) for call in message.invalid_tool_calls]
-    return message.model_copy(update={"tool_calls": calls, "invalid_tool_calls": wrong}) if changed else message
+    """The message with a call id of its own for each call."""
+    ids = OwnIds(call["id"] or "" for one in before if isinstance(one, AIMessage) for call in _all_calls(one))
+    calls = [{**call, "id": ids.own(call["id"] or "")} for call in message.tool_calls]
+    wrong = [{**call, "id": ids.own(call["id"] or "")} for call in message.invalid_tool_calls]
+    if [*calls, *wrong] == _all_calls(message):
+        return message
+    return message.model_copy(update={"tool_calls": calls, "invalid_tool_calls": wrong})
 
 
 def _all_calls(message: AIMessage) -> list[dict[str, Any]]:

@@ -98,7 +98,7 @@ class Held:
     async def follow(self, agent: agents.Agent[Any], context: Any, max_turns: int | None, memory: Memory | None) -> Any:
         """Run the agent to its end, beginning anew from the conversation whenever a person changes its course."""
         await self.conversation.close_turn_before()
-        items = self.conversation.items
+        items = self.conversation.messages
         if memory is not None:
             items = await memory.before(items)
         self._current = self.copies(self._config).named(self.run.state.get("agent", ""), agent)

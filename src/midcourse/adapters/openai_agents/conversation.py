@@ -4,17 +4,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias, cast
 
+import msgspec
 from agents import ItemHelpers, ModelResponse, RunItem, Usage
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputItem
 from pydantic import TypeAdapter
 
+from midcourse.adapters.conversing import Kept, OwnIds
 from midcourse.adapters.holding import MODEL, became, step_key
 from midcourse.adapters.openai_agents.results import restored
 from midcourse.runtime.run import Run
 
 Item: TypeAlias = dict[str, Any]
-CUT: Final = "cut"
-"""An item of the history that is no message: what stands from that place on is replaced by what follows."""
 NESTED_MODEL: Final = "nested model"
 """What a request of an agent that runs as a tool is called among the steps."""
 LEFT: Final = "It was begun and did not end. What it had done until then stays done."
@@ -23,51 +23,13 @@ _outputs: Final[TypeAdapter[list[ResponseOutputItem]]] = TypeAdapter(list[Respon
 _usage: Final = TypeAdapter(Usage)
 
 
-class OwnIds:
-    """The ids of the calls a model has made: providers refuse a conversation that repeats one, and so does the SDK."""
-
-    def __init__(self, taken: Iterable[str] = ()) -> None:
-        self._taken = set(taken)
-
-    def given_to(self, response: ModelResponse) -> ModelResponse:
-        """The response with a call id of its own for each call."""
-        output = list(response.output)
-        for index, item in enumerate(output):
-            if isinstance(item, ResponseFunctionToolCall):
-                fresh, ordinal = item.call_id, 1
-                while fresh in self._taken:
-                    ordinal += 1
-                    fresh = f"{item.call_id}_{ordinal}"
-                self._taken.add(fresh)
-                output[index] = item if fresh == item.call_id else item.model_copy(update={"call_id": fresh})
-        return replace(response, output=output)
-
-
-class Conversation:
+class Conversation(Kept[Item]):
     """What the model and the agent have said to each other, as the next request would send it."""
 
     def __init__(self, run: Run) -> None:
+        super().__init__(run, msgspec.json.Decoder(list[Item]).decode, lambda items: [dict(item) for item in items])
         self._run = run
-        self._kept = _read(run.history)
-        self.ids = OwnIds(item["call_id"] for item in self._kept if item.get("type") == "function_call")
-
-    @property
-    def items(self) -> list[Item]:
-        """The conversation as it was last kept."""
-        return list(self._kept)
-
-    def keep(self, items: Sequence[Item]) -> None:
-        """Have ``run.history`` hold these items: what is new is appended, what a filter changed is replaced."""
-        same = 0
-        for mine, theirs in zip(self._kept, items, strict=False):
-            if mine != theirs:
-                break
-            same += 1
-        if same < len(self._kept):
-            self._run.history.append({CUT: same})
-        new = [dict(item) for item in items[same:]]
-        self._run.history.extend(new)
-        self._kept = [*self._kept[:same], *new]
+        self.ids = OwnIds(item["call_id"] for item in self._messages if item.get("type") == "function_call")
 
     async def close_turn_before(self) -> None:
         """Take in what the turn before had said and done after its last checkpoint, if it failed or was cancelled."""
@@ -76,11 +38,11 @@ class Conversation:
             return
         if last.outcome != "finished":
             if last.text:
-                self.keep([*self._kept, said(last.text)])
+                self.add(said(last.text))
             return
-        response = self.ids.given_to(load_response(last.value))
+        response = with_own_ids(load_response(last.value), self.ids)
         results = [await self._result(call) for call in calls_of(response)]
-        self.keep([*self._kept, *_sent(response.to_input_items()), *results])
+        self.add(*_sent(response.to_input_items()), *results)
 
     async def _result(self, call: ResponseFunctionToolCall) -> Item:
         key = step_key(call.call_id)
@@ -114,6 +76,16 @@ def grown(asked: Sequence[Item], response: ModelResponse, made: Iterable[RunItem
     return [*asked, *_sent(response.to_input_items()), *given]
 
 
+def with_own_ids(response: ModelResponse, ids: OwnIds) -> ModelResponse:
+    """The response with a call id of its own for each call."""
+    output = list(response.output)
+    for index, item in enumerate(output):
+        if isinstance(item, ResponseFunctionToolCall):
+            own = ids.own(item.call_id)
+            output[index] = item if own == item.call_id else item.model_copy(update={"call_id": own})
+    return replace(response, output=output)
+
+
 def calls_of(response: ModelResponse) -> list[ResponseFunctionToolCall]:
     """The function calls of a response, handoffs among them."""
     return [item for item in response.output if isinstance(item, ResponseFunctionToolCall)]
@@ -143,13 +115,3 @@ def load_response(content: Any) -> ModelResponse:
 
 def _sent(items: Iterable[Any]) -> list[Item]:
     return [cast("Item", item) for item in items]
-
-
-def _read(items: Sequence[Any]) -> list[Item]:
-    standing: list[Item] = []
-    for item in items:
-        if CUT in item and len(item) == 1:
-            del standing[item[CUT] :]
-        else:
-            standing.append(item)
-    return standing

@@ -24,6 +24,7 @@ from midcourse.adapters.openai_agents.conversation import (
     load_response,
     said,
     text_of,
+    with_own_ids,
 )
 from midcourse.adapters.openai_agents.nesting import the_nest
 from midcourse.adapters.prices import dollars
@@ -114,8 +115,8 @@ class StepModel(Model):
             cut = [said(redirect.partial)] if redirect.partial else []
             raise NewCourse([*held.asked, *cut]) from None
         if nest:
-            return nest.ids.given_to(load_response(content))
-        held.response = held.conversation.ids.given_to(load_response(content))
+            return with_own_ids(load_response(content), nest.ids)
+        held.response = with_own_ids(load_response(content), held.conversation.ids)
         return held.response
 
     async def stream_response(

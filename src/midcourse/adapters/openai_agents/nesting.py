@@ -4,8 +4,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Final
 
+from midcourse.adapters.conversing import OwnIds
 from midcourse.adapters.holding import step_key
-from midcourse.adapters.openai_agents.conversation import OwnIds, nested_key
+from midcourse.adapters.openai_agents.conversation import nested_key
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
+from midcourse.adapters.conversing import OwnIds
 from midcourse.adapters.holding import step_key
 from midcourse.adapters.plain.replies import Api, Reply, ToolCall
 from midcourse.errors import InvalidInput
@@ -62,17 +63,7 @@ class Reader:
 
     def reply(self, step: str, request: Mapping[str, Any]) -> Reply:
         """The whole answer, of a step. No id of a call is one that the request holds already: providers refuse that."""
-        taken = set(_ids(request))
-
-        def own(id: str) -> str:
-            fresh, ordinal = id, 1
-            while fresh in taken:
-                ordinal += 1
-                fresh = f"{id}_{ordinal}"
-            taken.add(fresh)
-            return fresh
-
-        messages, calls = self.spoken(own)
+        messages, calls = self.spoken(OwnIds(_ids(request)).own)
         prefix = step.rpartition("/")[2].replace("#", ".")
         made = (
             ToolCall(id, name, spelled, step_key(f"{prefix}.{at}"), self.api)

@@ -1,10 +1,8 @@
 """The messages of a Pydantic AI agent in ``run.history``: each written once, and read back as they were."""
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final, cast
+from typing import Any, cast
 
-import msgspec
 from pydantic_ai import ToolReturn
 from pydantic_ai.messages import (
     ModelMessage,
@@ -17,57 +15,31 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
+from midcourse.adapters.conversing import Kept, OwnIds
 from midcourse.adapters.holding import MODEL, became, step_key
 from midcourse.adapters.pydantic_ai.results import restored
 from midcourse.runtime.run import Run
 
-CUT: Final = "cut"
-"""An item of the history that is no message: what stands from that place on is replaced by what follows."""
-_CUT_BEGINS: Final = b'{"cut":'
 
-
-class Conversation:
+class Conversation(Kept[ModelMessage]):
     """What the model and the agent have said to each other, and the ids of the calls the model has made."""
 
     def __init__(self, run: Run) -> None:
+        super().__init__(run, ModelMessagesTypeAdapter.validate_json, dump)
         self._run = run
-        self._kept = _read(run.history.spelled)
-        self._ids = {part.tool_call_id for message in self._kept for part in _calls(message)}
+        self._ids = OwnIds(part.tool_call_id for message in self._messages for part in _calls(message))
         self.names: dict[str, str] = {}
         """What the model called the tools of its last calls, by their ids: prefixes and new names included."""
 
-    @property
-    def messages(self) -> list[ModelMessage]:
-        """The conversation as it was last kept."""
-        return list(self._kept)
-
-    def keep(self, messages: Sequence[ModelMessage]) -> None:
-        """Have ``run.history`` hold these messages: what is new is appended, what a processor changed is replaced."""
-        same = 0
-        for mine, theirs in zip(self._kept, messages, strict=False):
-            # The same object, most of the time: a comparison by value would cost more with every message.
-            if mine is not theirs and mine != theirs:
-                break
-            same += 1
-        if same < len(self._kept):
-            self._run.history.append({CUT: same})
-        new = list(messages[same:])
-        self._run.history.extend(dump(new))
-        self._kept = [*self._kept[:same], *new]
-
     def with_own_ids(self, response: ModelResponse) -> ModelResponse:
-        """The response with a call id of its own for each call: providers refuse a conversation that repeats one."""
+        """The response with a call id of its own for each call."""
         parts = list(response.parts)
         self.names.clear()
         for index, part in enumerate(parts):
             if isinstance(part, ToolCallPart):
-                fresh, ordinal = part.tool_call_id, 1
-                while fresh in self._ids:
-                    ordinal += 1
-                    fresh = f"{part.tool_call_id}_{ordinal}"
-                self._ids.add(fresh)
-                self.names[fresh] = part.tool_name
-                parts[index] = part if fresh == part.tool_call_id else replace(part, tool_call_id=fresh)
+                own = self._ids.own(part.tool_call_id)
+                self.names[own] = part.tool_name
+                parts[index] = part if own == part.tool_call_id else replace(part, tool_call_id=own)
         return replace(response, parts=parts)
 
     async def close_turn_before(self) -> None:
@@ -77,16 +49,16 @@ class Conversation:
             return
         if last.outcome != "finished":
             if last.text:
-                self.keep([*self._kept, interrupted(last.text)])
+                self.add(interrupted(last.text))
             return
         response = self.with_own_ids(load_response(last.value))
         calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
-        self.keep([*self._kept, response])
+        self.add(response)
         if calls:
             closed = [part for call in calls for part in await self._result(call)]
             # Results first: nothing may come between a call and its result.
             closed.sort(key=lambda part: isinstance(part, UserPromptPart))
-            self.keep([*self._kept, ModelRequest(parts=closed)])
+            self.add(ModelRequest(parts=closed))
 
     async def _result(self, call: ToolCallPart) -> list[ToolReturnPart | UserPromptPart]:
         name, key = call.tool_name, step_key(call.tool_call_id)
@@ -114,16 +86,6 @@ def load_response(content: Any) -> ModelResponse:
     (response,) = ModelMessagesTypeAdapter.validate_python([content])
     assert isinstance(response, ModelResponse)
     return response
-
-
-def _read(items: Sequence[bytes]) -> list[ModelMessage]:
-    standing: list[bytes] = []
-    for item in items:
-        if item.startswith(_CUT_BEGINS):
-            del standing[msgspec.json.decode(item)[CUT] :]
-        else:
-            standing.append(item)
-    return ModelMessagesTypeAdapter.validate_json(b"[" + b",".join(standing) + b"]")
 
 
 def _calls(message: ModelMessage) -> list[ToolCallPart]:
