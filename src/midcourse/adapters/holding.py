@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from midcourse.core.effects import MAY_HAVE_HAPPENED
 from midcourse.core.session import Message
-from midcourse.core.terms import NO_TERMS, Terms
+from midcourse.core.terms import NO_TERMS, Terms, check_terms
 from midcourse.errors import InvalidInput, MidcourseError, Redirected, StepError
 from midcourse.runtime.agents import Agent, OnNewVersion, register_agent
 from midcourse.runtime.run import Earlier, Run
@@ -58,7 +58,7 @@ def held_agent(
         resumable=True,
         on_new_version=on_new_version,
         asks=asks,
-        terms=terms or NO_TERMS,
+        terms=check_terms(terms or NO_TERMS),
     )
     register_agent(made)
     return made
@@ -91,13 +91,20 @@ class Listener:
         self._waiting = self._run.messages[self._run.state.get("heard", 0) :]
         return bool(self._waiting or self._changes)
 
-    def news(self) -> str:
-        """What is new, as one message of the user; from here on it counts as told."""
-        if not self.has_news:
+    def news(self, *, again: bool = False) -> str:
+        """What is new, as one message of the user; from here on it counts as told.
+
+        ``again``: this place lies between a checkpoint and its first step, so that while the run catches up, what was
+        new here is new again.
+        """
+        if again and self._run.catching_up:
+            self._waiting = self._run.messages[self._run.state.get("heard", 0) :]
+        elif not self.has_news:
             return ""
         self._run.state["heard"] = self._run.state.get("heard", 0) + len(self._waiting)
         texts = [self._changes or "", *(message.text for message in self._waiting)]
-        self._changes = ""
+        if self._changes:
+            self._changes = ""
         return "\n\n".join(filter(None, texts))
 
 

@@ -142,16 +142,19 @@ def _is_too_deep(content: bytes) -> bool:
 
 def _is_finite(value: Any) -> bool:
     """Whether no number in it is nan or infinite. Without a word about where: most values hold a null and are fine."""
-    if type(value) is float:
+    if isinstance(value, float):
         return isfinite(value)
-    inner = value.values() if type(value) is dict else value
-    for one in inner if type(value) in _HOLDING else ():
+    inner: Iterable[object] = ()
+    if isinstance(value, dict):
+        inner = cast("dict[object, object]", value).values()
+    elif isinstance(value, list | tuple):
+        inner = cast("list[object]", value)
+    for one in inner:  # noqa: SIM110 - a generator costs twice as much, and every message of a model comes by here
         if type(one) in _FLOATING and not _is_finite(one):
             return False
     return True
 
 
-_HOLDING: Final = frozenset({dict, list, tuple})
 _FLOATING: Final = frozenset({dict, list, tuple, float})
 
 

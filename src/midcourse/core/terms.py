@@ -25,15 +25,22 @@ class Terms(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=T
     backend: CheckpointBackend = "store"
     ttl_seconds: float | None = None
 
-    def __post_init__(self) -> None:
-        for field, kind in (("task_class", TaskClass), ("backend", CheckpointBackend)):
-            value = getattr(self, field)
-            if value is not None and value not in get_args(kind):
-                raise InvalidInput(f"{field} is {value!r}; it is one of {', '.join(get_args(kind))}.", field=field)
-        for field, most in (("budget", 1e9), ("ttl_seconds", LONGEST_TTL)):
-            value = getattr(self, field)
-            if value is not None and not (isfinite(value) and 0 < value <= most):
-                raise InvalidInput(f"{field} is {value:g}; it is a number above 0, at most {most:g}.", field=field)
+
+def check_terms(terms: Terms) -> Terms:
+    """The same, if it can be meant.
+
+    Raises:
+        InvalidInput: it cannot; the sentence says what is known.
+    """
+    for field, kind in (("task_class", TaskClass), ("backend", CheckpointBackend)):
+        value = getattr(terms, field)
+        if value is not None and value not in get_args(kind):
+            raise InvalidInput(f"{field} is {value!r}; it is one of {', '.join(get_args(kind))}.", field=field)
+    for field, most in (("budget", 1e9), ("ttl_seconds", LONGEST_TTL)):
+        value = getattr(terms, field)
+        if value is not None and not (isfinite(value) and 0 < value <= most):
+            raise InvalidInput(f"{field} is {value:g}; it is a number above 0, at most {most:g}.", field=field)
+    return terms
 
 
 NO_TERMS: Final = Terms()

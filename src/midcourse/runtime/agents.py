@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar, get_args, overload
 
 from midcourse.core.events import Mode
-from midcourse.core.terms import NO_TERMS, Terms
+from midcourse.core.terms import NO_TERMS, Terms, check_terms
 from midcourse.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def agent(
             resumable="<locals>" not in one.__qualname__ and "<lambda>" not in one.__qualname__,
             on_new_version=on_new_version,
             asks=asks,
-            terms=terms or NO_TERMS,
+            terms=check_terms(terms or NO_TERMS),
         )
         register_agent(made)
         return made

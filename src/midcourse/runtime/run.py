@@ -110,6 +110,11 @@ class Run:
         return self._journal.session.turn
 
     @property
+    def scope(self) -> str:
+        """The checkpoint that steps belong to now."""
+        return self._journal.session.scope
+
+    @property
     def store(self) -> Store:
         """Where the session is kept. For adapters that keep something beside the journal, on a shelf of their own."""
         return self._steps.store
@@ -429,11 +434,12 @@ class Run:
 
     # ---- state
 
-    async def checkpoint(self, *, durable: bool = True) -> None:
+    async def checkpoint(self, *, durable: bool = True, ahead: bool = False) -> None:
         """Save ``run.state`` as the place to start from. Only for agents registered with ``mode="state"``.
 
         With ``durable=False`` it does not wait for the disk: what comes later is durable only together with it, and
-        after a crash in between the one before it counts.
+        after a crash in between the one before it counts. ``ahead`` is for adapters that keep their place elsewhere:
+        it is taken also by a run that is catching up, and leaves behind what is journaled since the last one.
         """
         await self._arrive("run.checkpoint")
         session = self._journal.session
@@ -443,7 +449,7 @@ class Run:
                 "so a checkpoint in its middle would name its steps anew.",
                 code="not_a_state_agent",
             )
-        if self._catching_up:
+        if self._catching_up and not ahead:
             # Another one would begin a new scope, and everything journaled since this one would be done again.
             return
         under_way = self.under_way
@@ -475,6 +481,7 @@ class Run:
                 self.history.saved()
                 break
         self._ordinals.clear()
+        self._catching_up = False
         try:
             if written is not None:
                 await written

@@ -97,7 +97,7 @@ def damaged_snapshots() -> Iterator[bytes]:
     yield b""
     yield content[:-1]
     yield content.replace(b'"running"', b'"ambling"')
-    yield content.replace(b'"format":1', b'"format":2')
+    yield content.replace(b'"format":2', b'"format":1')
     fields = msgspec.json.decode(content)
     yield msgspec.json.encode({**fields, "position": fields["position"] + 1})
     yield b"\xff" + content[1:]

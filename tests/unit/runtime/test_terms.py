@@ -75,8 +75,10 @@ def test_the_decorator_takes_terms_and_asks() -> None:
     ],
 )
 def test_terms_that_cannot_be_are_refused(wrong: dict[str, Any], field: str) -> None:
+    async def anybody(run: midcourse.Run) -> None: ...
+
     with pytest.raises(midcourse.InvalidInput) as refused:
-        midcourse.Terms(**wrong)
+        midcourse.agent(terms=midcourse.Terms(**wrong))(anybody)
     assert refused.value.fields["field"] == field
 
 

@@ -27,6 +27,10 @@ from midcourse.runtime.run import Run
 MakeInput: TypeAlias = Callable[[str], Any]
 TakeOutput: TypeAlias = Callable[[Any], Any]
 _TURN: Final = "midcourse_turn"
+_CLOSES: Final = "midcourse_closes"
+"""The scope whose steps are in the graph's checkpoint: the journal opens another, unless a crash comes in between."""
+_STATE: Final = "midcourse_state"
+"""What people have said and how much of it the graph has: with the graph's checkpoint, which has the messages."""
 
 
 def held(model: BaseChatModel) -> StepModel:
@@ -101,9 +105,11 @@ class SessionSaver(MidcourseSaver):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        stored = await super().aput(config, checkpoint, metadata, new_versions)
+        opens = not config.get("configurable", {}).get("checkpoint_ns") and not self._run.under_way
+        ours = {_STATE: copy.deepcopy(self._run.state), _CLOSES: self._run.scope if opens else ""}
+        stored = await super().aput(config, checkpoint, cast("CheckpointMetadata", {**metadata, **ours}), new_versions)
         # In this order: with the scope opened first, a crash in between would have finished steps done again.
-        if not config.get("configurable", {}).get("checkpoint_ns") and not self._run.under_way:
+        if opens:
             if self.held is not None:
                 self.held.forget_counts()
             await self._run.checkpoint(durable=False)
@@ -136,7 +142,8 @@ class GraphRun:
         enter(self._held)
         snapshot = await self._snapshot()
         feed = await self._feed(snapshot, to_input)
-        while feed is not None or snapshot.next:
+        # Not its ``next``: that leaves out tasks whose writes are stored, also when their checkpoint is not.
+        while feed is not None or snapshot.tasks:
             await self._run_on(feed)
             snapshot = await self._snapshot()
             feed = await self._answers(snapshot)
@@ -161,7 +168,12 @@ class GraphRun:
 
     async def _feed(self, snapshot: StateSnapshot, to_input: MakeInput) -> Any:
         """What the graph starts with: what a person said, the answers it waits for, or nothing if it is to go on."""
-        known = cast("Mapping[str, Any]", snapshot.metadata or {}).get(_TURN, 0)
+        about = cast("Mapping[str, Any]", snapshot.metadata or {})
+        known = about.get(_TURN, 0)
+        # The shelf may be ahead of the journal, never behind it: a crash may have come between the two.
+        self._run.state = about.get(_STATE, self._run.state)
+        if about.get(_CLOSES) == self._run.scope:
+            await self._run.checkpoint(durable=False, ahead=True)
         self._config = {**self._config, "metadata": {**self._config.get("metadata", {}), _TURN: self._run.turn}}
         if known < self._run.turn:
             missing = await self._held.turn_before(await self._kept_messages())

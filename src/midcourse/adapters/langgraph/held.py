@@ -76,7 +76,7 @@ class Held:
     def heard(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
         """The messages as the model shall see them: what people said put in, every call closed."""
         said = cast("list[dict[str, Any]]", self.run.state.setdefault("said", []))
-        news = self.listener.news()
+        news = self.listener.news(again=True)
         if news:
             said.append({"after": _anchor(messages), "text": news})
         return valid(_spliced(messages, said))
