@@ -34,7 +34,7 @@ from midcourse.runtime.outcomes import Reply
 from midcourse.runtime.run import Run
 from midcourse.runtime.settings import Settings
 from midcourse.runtime.streaming import StreamEnd
-from midcourse.runtime.tools import Happened, Tool, tool
+from midcourse.runtime.tools import Happened, Tool, Unchanged, tool
 
 __all__ = [
     "Agent",
@@ -73,6 +73,7 @@ __all__ = [
     "Terms",
     "Tool",
     "ToolUnavailable",
+    "Unchanged",
     "Unencodable",
     "__version__",
     "agent",

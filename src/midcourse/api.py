@@ -11,11 +11,11 @@ from midcourse.core import commands as cmd
 from midcourse.core.audit import Audited
 from midcourse.core.codec import decode, encode, inline
 from midcourse.core.effects import UndoChoice
+from midcourse.core.events import AskOpened, Recorded
 from midcourse.core.events import Level as RedirectLevel
-from midcourse.core.events import Recorded
 from midcourse.core.ids import AskId, CommandId, PauseId, Position, SessionId
 from midcourse.core.receipt import Ledger, Receipt
-from midcourse.core.session import Session, Status
+from midcourse.core.session import ENDED, OpenAsk, Session, Status
 from midcourse.core.steps import WORLD_CHANGED
 from midcourse.errors import AgentUnavailable, InvalidInput, SessionEnded
 from midcourse.ports.bus import Delta
@@ -208,6 +208,24 @@ class SessionHandle(Generic[T_co]):
         """
         return self._control.watch(self.id, after=Position(after), deltas=deltas, follow=follow)
 
+    async def next_ask(self, timeout: float | None = None) -> OpenAsk:  # noqa: ASYNC109 - the caller's patience, not a cancel scope
+        """The ask that has been open for longest, once there is one: its id, reason, prompt and options.
+
+        Raises:
+            SessionEnded: the session ended, and asks nothing any more.
+            TimeoutError: nothing is asked in time. It goes on.
+        """
+        async with asyncio.timeout(timeout):
+            while True:
+                session = await self.state()
+                if session.asks:
+                    return session.asks[0]
+                if session.status in ENDED:
+                    raise SessionEnded(f"Session '{self.id}' is {session.status} and asks nothing.", session_id=self.id)
+                async for event in self.watch(session.position, follow=True):
+                    if isinstance(event.event, AskOpened) or (await self.status()) in ENDED:
+                        break
+
     async def result(self, timeout: float | None = None) -> T_co:  # noqa: ASYNC109 - the caller's patience, not a cancel scope
         """What the agent returned, once it has.
 
@@ -221,6 +239,8 @@ class SessionHandle(Generic[T_co]):
             return decode(await content_of(self._worker.store, session.result))
         if session.failure is not None:
             again = "" if session.failure.code in _FINAL else " Resume it to try again."
+            if session.failure.code == "agent_error":  # the agent's own code, which does the same again
+                again = " Mend that and resume it, or redirect it."
             if session.failure.code == WORLD_CHANGED:
                 again = " Resume it to go on all the same."
             raise SessionEnded(
@@ -299,6 +319,14 @@ class Midcourse:
     def _resolve(self, agent: "Agent[Any] | str") -> Agent[object]:
         if isinstance(agent, Agent):
             return agent
+        if not isinstance(agent, str):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's
+            kind = type(agent)
+            raise InvalidInput(
+                f"A {kind.__name__} of {kind.__module__.partition('.')[0]} is no agent of Midcourse. Wrap it first: "
+                "'from midcourse.adapters.… import wrap', with pydantic_ai, langgraph or openai_agents for the dots. "
+                "A function is decorated with @midcourse.agent.",
+                field="agent",
+            )
         known = self._worker.agents
         if agent not in known:
             names = ", ".join(sorted(known)) or "none"

@@ -64,6 +64,19 @@ def held_agent(
     return made
 
 
+def check_factory(name: str, given: object) -> None:
+    """What a run needs beside its goal is made in every process that drives it, so that it is given as a function.
+
+    Raises:
+        InvalidInput: it is something else.
+    """
+    if given is not None and not callable(given):
+        raise InvalidInput(
+            f"{name} is a {type(given).__name__}; it is a function that makes one for a run: {name}=lambda run: ….",
+            field=name,
+        )
+
+
 def module_of_caller(depth: int = 2) -> str:
     """The module that calls ``wrap``, by whose import another process gets the agent."""
     return str(sys._getframe(depth).f_globals.get("__name__", ""))  # noqa: SLF001 - as namedtuple and logging do  # pyright: ignore[reportPrivateUsage]

@@ -13,7 +13,10 @@ UNSUPPORTED_PLATFORM = (
     "Midcourse runs on Linux and macOS; on Windows, install it inside WSL (run `wsl --install`) and start it there."
 )
 
-HELP = "Hold a running agent: pause it, redirect it, answer it, cancel it, and bring it back after a crash."
+HELP = (
+    "The interrupt handle for AI agents. It is used from Python, as `import midcourse`; this command only tells its "
+    "version so far. To try it: `python -m midcourse.samples`."
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

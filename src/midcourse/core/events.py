@@ -323,7 +323,7 @@ class StepFinished(Event, tag="step.finished@1"):
     """The step has a result and is never executed again. ``streamed``: the result is the text of its segments.
 
     ``told_by`` names the probe or the person who said that it had happened, when nobody saw it finish. ``observed`` is
-    what the call looked at, with its versions.
+    what the call looked at, with its versions. ``nothing_done``: it says itself that it changed nothing.
     """
 
     step: StepId
@@ -334,6 +334,7 @@ class StepFinished(Event, tag="step.finished@1"):
     tokens: int = 0
     told_by: str = ""
     observed: Mapping[str, "Observation"] = {}
+    nothing_done: bool = False
 
 
 class StepFailed(Event, tag="step.failed@1"):

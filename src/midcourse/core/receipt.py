@@ -160,11 +160,11 @@ def changed_receipt(before: Session, after: Session, event: ev.AnyEvent) -> Sess
 
 def _end_line(lines: dict[str, ev.ReceiptLine], call: OpenCall, event: ev.StepFinished | ev.StepFailed) -> None:
     where = line_key(call.step, call.key)
-    if isinstance(event, ev.StepFinished):
+    if event.nothing_done:
+        lines.pop(where, None)
+    elif isinstance(event, ev.StepFinished):
         detail = told_words(event.told_by) if event.told_by else ""
         lines[where] = replace(finished_line(call), detail=detail)
-    elif event.nothing_done:
-        lines.pop(where, None)
     else:
         lines[where] = failed_line(call, event)
 
@@ -247,14 +247,14 @@ class Ledger:
                 self._begin(event, at)
             case ev.StepNotBegun():
                 self._take_back(event)
+            case ev.StepFinished(nothing_done=True) | ev.StepFailed(nothing_done=True):
+                if self._of(event.step) is not None:
+                    self._becomes(event.step, None)
             case ev.StepFinished(value=value):
                 entry = self._of(event.step)
                 if entry is not None and event.told_by:
                     entry.detail = told_words(event.told_by)
                 self._end(event.step, "finished", value, at)
-            case ev.StepFailed(nothing_done=True):
-                if self._of(event.step) is not None:
-                    self._becomes(event.step, None)
             case ev.StepFailed(kind=kind) if kind == UNENCODABLE:
                 self._end(event.step, "finished", NOTHING, at)
             case ev.StepFailed():

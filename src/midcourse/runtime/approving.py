@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from midcourse.core.audit import AuditEntry
 from midcourse.core.codec import canonical, decode, digest_of
+from midcourse.core.effects import DID_NOT_HAPPEN
 from midcourse.core.events import AskOpened
 from midcourse.core.ids import AskId, StepId, ask_id
 from midcourse.core.session import Status
@@ -91,7 +92,9 @@ class Approving:
                     await self._gate.wait_for_answer(approval_id(step.id, len(asked)))
                 case AskRecord(end="superseded") if step.on_redirect == "raise":
                     message = len(self._journal.session.messages) - 1
-                    raise redirected(self._journal.session, message, "")
+                    # It waited to be allowed: nothing of it has begun, unless an attempt before this one did.
+                    truth = "" if step.id in self._journal.session.calls else DID_NOT_HAPPEN
+                    raise redirected(self._journal.session, message, "", truth)
                 case _:
                     await self._ask(step, len(asked) + 1, covers, why)
 

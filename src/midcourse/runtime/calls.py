@@ -118,6 +118,7 @@ class Ended:
     interrupt: Interrupt | None = None
     content: bytes | None = None
     streamed: bool = False
+    nothing_done: bool = False
     cost: float = 0.0
     tokens: int = 0
     observed: Mapping[str, Observation] = field(default_factory=dict[str, Observation])

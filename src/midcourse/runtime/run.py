@@ -238,8 +238,15 @@ class Run:
         on_redirect: OnRedirect,
         on_cut: OnCut,
     ) -> object:
-        await self._arrive(f"run.{'step' if kind == 'tool' else 'stream'}")
+        verb = "step" if kind == "tool" else "stream"
+        await self._arrive(f"run.{verb}")
         check_name(name)
+        if not callable(body):
+            raise MisusedRun(
+                f"run.{verb}('{name}', …) was given a {type(body).__name__}, not a function: it must be possible to "
+                f"call it again. Write run.{verb}('{name}', lambda: …), or give the function and its arguments.",
+                code="not_a_function",
+            )
         identity = self._identity(name, key)
         spelled = canonical(arguments)
         step = Step(

@@ -41,7 +41,7 @@ from midcourse.runtime.settling import Settling, did_it_happen_id
 from midcourse.runtime.streaming import Streaming
 from midcourse.runtime.surroundings import Surroundings
 from midcourse.runtime.tending import Tending
-from midcourse.runtime.tools import call_tool
+from midcourse.runtime.tools import Unchanged, call_tool
 from midcourse.runtime.wanted import Step
 from midcourse.runtime.watchdog import task_name
 from midcourse.runtime.world import observe
@@ -300,6 +300,8 @@ class Steps:
                 await self._tending.until_ended(call, ended, *step.child)
             else:
                 result = await self._invoke(step, call)
+                if isinstance(result, Unchanged):
+                    ended.nothing_done, result = True, result.result
                 if step.shape is not None:
                     result = step.shape(result)
                 ended.content = encode(result, what=f"The result of step '{step.name}'")
@@ -409,6 +411,7 @@ class Steps:
                     attempt=attempt,
                     value=value,
                     streamed=ended.streamed,
+                    nothing_done=ended.nothing_done,
                     cost=ended.cost,
                     tokens=ended.tokens,
                     observed=ended.observed,

@@ -61,6 +61,13 @@ class Happened:
     result: object = None
 
 
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """What a tool returns when it has looked, or asked, and then done nothing: a receipt claims no effect of it."""
+
+    result: object = None
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tool(Generic[P, T_co]):
     """A function and what it declares. Call it like the function; give it to ``run.step`` like the function."""
@@ -303,6 +310,12 @@ def declared_tool(
         InvalidInput: the declaration contradicts itself or the function; the sentence says how to mend it.
     """
     inner = function.function if isinstance(function, Tool) else function
+    if not callable(inner):
+        raise InvalidInput(
+            f"A {type(inner).__name__} is no function. Put @midcourse.tool directly above 'def', below the decorators "
+            "of a framework.",
+            field="function",
+        )
     words = name or getattr(inner, "__name__", type(inner).__name__)
     observes = declared.pop("observes", ())
     declared["observes"] = observes if isinstance(observes, tuple) else (observes,)
@@ -433,6 +446,9 @@ def model_of(body: Callable[..., Any]) -> Tool[..., Any]:
 
 def _made_of(body: Callable[..., Any]) -> Tool[..., Any]:
     origin = origin_of(body)
+    declared = _registered.get(origin)
+    if declared is not None and declared.function is body:
+        return declared  # a framework was given the function, and @tool stands above its decorator
     known = _declarations.get(origin)
     if known is not None:
         made = declared_tool(body, **known)

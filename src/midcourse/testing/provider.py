@@ -16,13 +16,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from midcourse.models.script import Conversation, Fail, Script, answer, usage
+from midcourse.models.script import Conversation, Fail, Piece, Script, Usage, answer, usage
 from midcourse.testing.wires.answering import Answer
 from midcourse.testing.wires.chat_completions import ChatCompletions
 from midcourse.testing.wires.messages import Messages
@@ -42,11 +42,11 @@ class Received:
     headers: Mapping[str, str]
     body: bytes
     conversation: Conversation = field(default_factory=Conversation)
-    """Empty if the request was refused."""
+    """Empty if the request itself was refused."""
     status: int | None = None
     """None until the answer begins, and for good if there was none."""
     refused: str = ""
-    """What was said to a request that a real provider refuses too."""
+    """What was said to a request that a real provider refuses too, or that the script could not answer."""
     pieces: int = 0
     """How many words, fragments of arguments and bits of garbage were sent or, without a stream, made."""
     finished: bool = False
@@ -168,20 +168,39 @@ class Provider:
             if self._api_key is not None and wire.key(headers) != self._api_key:
                 raise wire.wrong_key(wire.key(headers))
             heard = wire.heard(body)
+            self._note(number, conversation=heard.conversation)
+            pieces, used = self._said(heard.conversation)
         except Objection as objection:
             self._note(number, status=objection.status, refused=objection.message, finished=True)
             return Response(encoded(wire.error(objection)), objection.status, media_type="application/json")
-        self._note(number, conversation=heard.conversation)
-        pieces = (self._failures.popleft(),) if self._failures else answer(self.script, heard.conversation)
         return Answer(
             pieces,
             writer=wire.writer(heard, number),
             error=wire.error,
-            usage=usage(heard.conversation, pieces),
+            usage=used,
             streams=heard.streams,
             note=partial(self._note, number),
             cut=self._server.cut,
         )
+
+    def _said(self, conversation: Conversation) -> tuple[tuple[Piece, ...], Usage]:
+        if self._failures:
+            failure = (self._failures.popleft(),)
+            return failure, usage(conversation, failure)
+        try:
+            pieces = answer(self.script, conversation)
+            strange = next((piece for piece in pieces if not isinstance(piece, get_args(Piece))), None)
+            if strange is not None:
+                raise Objection(
+                    f"the script said {strange!r}, which is no piece; it returns a list of Text, Call, Wait, Fail and "
+                    "Garbage.",
+                    status=500,
+                )
+            return pieces, usage(conversation, pieces)
+        except Objection:
+            raise
+        except Exception as error:  # the script is code of the test; what it raised is told to whoever asked
+            raise Objection(f"the script raised {type(error).__name__}: {error}", status=500) from error
 
     def _note(self, number: int, **changes: Any) -> None:
         if self._left:  # it is the server that drops its connections now, not their clients

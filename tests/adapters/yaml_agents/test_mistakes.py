@@ -41,7 +41,7 @@ MISTAKES = {
         "spec.interrupt.checkpoint.backend",
         "Did you mean 'redis'?",
     ),
-    "a key twice": (HEAD + "  policy: a\n  policy: b\n", 4, "spec.policy", "the first is on line 4"),
+    "a key twice": (HEAD + "  policy: a\n  policy: b\n", 5, "spec.policy", "second time; the first is on line 4"),
     "a path that is none": (HEAD + "  tools:\n    - shop.look\n", 5, "spec.tools[0]", "Write 'module:name'"),
     "a path that is none, in a tool": (HEAD + "  tools:\n    - use: look\n", 5, "spec.tools[0].use", "module:name"),
     "a missing module": (
@@ -50,7 +50,32 @@ MISTAKES = {
         "spec.tools[0]",
         "'shoop.tools' cannot be imported: ModuleNotFoundError",
     ),
-    "a missing function": (HEAD + "  tools:\n    - use: shop:loook\n", 5, "spec.tools[0].use", "has no 'loook'"),
+    "a missing function": (
+        HEAD + "  tools:\n    - use: shop:loook\n",
+        5,
+        "spec.tools[0].use",
+        "'shop' has no 'loook'. Did you mean 'look'?",
+    ),
+    "no mapping": (
+        HEAD + "  interrupt: false\n",
+        4,
+        "spec.interrupt",
+        "it is a mapping with: enabled, checkpoint; here it is false.",
+    ),
+    "an empty mapping": (HEAD + "  limits:\n", 4, "spec.limits", "total_tokens; here it is empty."),
+    "neither a path nor a mapping": (
+        HEAD + "  tools: [5]\n",
+        4,
+        "spec.tools[0]",
+        "it is an import path ('module:name'), or a mapping with: use, with, name",
+    ),
+    "no list": (HEAD + "  tools: shop:look\n", 4, "spec.tools", "it is a list; here it is 'shop:look'."),
+    "neither true nor false": (
+        HEAD + "  interrupt: {enabled: maybe}\n",
+        4,
+        "spec.interrupt.enabled",
+        "it is true or false; here it is 'maybe'.",
+    ),
     "no function": (HEAD + "  tools:\n    - shop:NUMBER\n", 5, "spec.tools[0]", "is a int, not a function"),
     "a missing undo": (
         HEAD + "  tools:\n    - use: shop:send_mail\n      effect: write\n      undo: shop:unsned\n",

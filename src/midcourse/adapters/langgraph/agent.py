@@ -3,20 +3,20 @@
 import asyncio
 import copy
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast, overload
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage
-from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata
 from langgraph.graph import StateGraph  # pyright: ignore[reportMissingTypeStubs] - it has types, but does not say so
 from langgraph.pregel import Pregel  # pyright: ignore[reportMissingTypeStubs] - it has types, but does not say so
 from langgraph.types import Command, Interrupt, StateSnapshot
 from pydantic_core import to_jsonable_python
 
-from midcourse.adapters.holding import Declarations, held_agent, module_of_caller, ours_behind, step_key
+from midcourse.adapters.holding import Declarations, check_factory, held_agent, module_of_caller, ours_behind, step_key
 from midcourse.adapters.langgraph.held import Held, as_interrupt, enter
-from midcourse.adapters.langgraph.model import StepModel
+from midcourse.adapters.langgraph.model import StepModel, chat_model_in, in_place_of
 from midcourse.adapters.langgraph.nodes import held_nodes
 from midcourse.adapters.langgraph.saver import MidcourseSaver
 from midcourse.core.terms import Terms
@@ -33,9 +33,28 @@ _STATE: Final = "midcourse_state"
 """What people have said and how much of it the graph has: with the graph's checkpoint, which has the messages."""
 
 
-def held(model: BaseChatModel) -> StepModel:
-    """A chat model whose requests are steps in a held graph, and which is itself anywhere else."""
-    return model if isinstance(model, StepModel) else StepModel(inner=model)
+@overload
+def held(model: BaseChatModel) -> StepModel: ...
+@overload
+def held(model: Runnable[Any, Any]) -> Runnable[Any, Any]: ...
+def held(model: Runnable[Any, Any]) -> Runnable[Any, Any]:
+    """A chat model whose requests are steps in a held graph, and which is itself anywhere else.
+
+    Also one that tools or a schema are bound to already.
+
+    Raises:
+        InvalidInput: there is no chat model in it.
+    """
+    if isinstance(model, StepModel):
+        return model
+    if isinstance(model, BaseChatModel):
+        return StepModel(inner=model)
+    found = chat_model_in(model)
+    if found is None:
+        raise InvalidInput(
+            f"A {type(model).__name__} is no chat model, and there is none in it: held(ChatOpenAI(…)).", field="model"
+        )
+    return in_place_of(found, StepModel(inner=found), model)
 
 
 def wrap(
@@ -69,6 +88,8 @@ def wrap(
     title = name or str(getattr(compiled, "name", "") or "")
     _refuse_foreign_checkpointers(compiled, title)
     nodes = held_nodes(compiled.nodes, open_nodes)
+
+    check_factory("context", context)
 
     async def function(run: Run) -> Any:
         saver = SessionSaver(run)

@@ -18,6 +18,8 @@ from midcourse.errors import Interrupt
 from midcourse.runtime.run import Run
 
 _SERIALISED: Final = "langgraph"
+_SHOWN: Final = 4_000
+"""Characters of what a graph asks about that a person is shown."""
 
 
 class Held:
@@ -170,7 +172,11 @@ def as_interrupt(value: Any) -> Interrupt:
     """What a graph interrupts itself with, as a question to a person."""
     about = cast("dict[str, Any]", value if isinstance(value, dict) else {})
     named = next((about[word] for word in ("prompt", "question", "message", "query") if about.get(word)), None)
-    prompt = (
-        str(value) if isinstance(value, str) else str(named) if named else preview(canonical(cast("object", value)))
-    )
+    if isinstance(value, str):
+        prompt = value
+    elif named is None:
+        prompt = preview(canonical(cast("object", value)))
+    else:  # the words first, and then whatever else is to be judged
+        rest = {name: one for name, one in about.items() if one is not named and name not in {"reason", "options"}}
+        prompt = f"{named}\n{canonical(rest).decode()[:_SHOWN]}" if rest else str(named)
     return Interrupt(str(about.get("reason", "need_input")), prompt or "The graph waits for an answer.")

@@ -10,7 +10,7 @@ from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, message_to_dict, messages_from_dict
 from langchain_core.messages.utils import message_chunk_to_message
 from langchain_core.outputs import ChatGeneration, ChatResult
-from langchain_core.runnables import Runnable, RunnableBinding
+from langchain_core.runnables import Runnable, RunnableBinding, RunnableParallel, RunnableSequence
 from langchain_core.tools import BaseTool
 
 from midcourse.adapters.conversing import OwnIds
@@ -40,6 +40,10 @@ class StepModel(BaseChatModel):
         bound = self.inner.bind_tools(tools, **kwargs)
         assert isinstance(bound, RunnableBinding)
         return cast("Runnable[LanguageModelInput, AIMessage]", self.bind(**bound.kwargs))
+
+    def with_structured_output(self, schema: Any, **kwargs: Any) -> Runnable[LanguageModelInput, Any]:
+        """Answers of a shape, in the way that ``inner`` has for it."""
+        return in_place_of(self.inner, self, self.inner.with_structured_output(schema, **kwargs))
 
     def _generate(
         self,
@@ -103,16 +107,46 @@ class StepModel(BaseChatModel):
 
     def _once(self) -> BaseChatModel:
         """The model without tries of its own: a request that it makes again is one that nobody sees or can stop."""
-        if getattr(self.inner, "max_retries", None) in (None, 0):
-            changed = {"max_retries": 0} if hasattr(self.inner, "max_retries") else {}
-        else:
-            changed = {"max_retries": 0}
+        changed: dict[str, Any] = {"max_retries": 0} if hasattr(self.inner, "max_retries") else {}
+        if getattr(self.inner, "stream_usage", 0) is None:
+            changed["stream_usage"] = True  # else nobody knows what it costs
         client = getattr(self.inner, "root_async_client", None)
         if client is None or not hasattr(client, "with_options"):
             return self.inner.model_copy(update=changed) if changed else self.inner
         once = client.with_options(max_retries=0)
         clients = {"root_async_client": once, "async_client": once.chat.completions}
         return self.inner.model_copy(update={**changed, **clients})
+
+
+def chat_model_in(runnable: Any) -> BaseChatModel | None:
+    """The chat model that something is bound to, or that a chain asks."""
+    if isinstance(runnable, BaseChatModel):
+        return runnable
+    inner: list[Any] = []
+    if isinstance(runnable, RunnableBinding):
+        inner = [cast("Any", runnable).bound]
+    elif isinstance(runnable, RunnableSequence):
+        inner = list(cast("Any", runnable).steps)
+    elif isinstance(runnable, RunnableParallel):
+        inner = list(cast("Any", runnable).steps__.values())
+    return next((found for one in inner if (found := chat_model_in(one)) is not None), None)
+
+
+def in_place_of(old: BaseChatModel, new: BaseChatModel, runnable: Any) -> Runnable[Any, Any]:
+    """The same runnable with another model in it."""
+    made: Any = runnable
+    if runnable is old:
+        made = new
+    elif isinstance(runnable, RunnableBinding):
+        binding = cast("Any", runnable)
+        made = binding.model_copy(update={"bound": in_place_of(old, new, binding.bound)})
+    elif isinstance(runnable, RunnableSequence):
+        steps = [in_place_of(old, new, step) for step in cast("Any", runnable).steps]
+        made = cast("Any", RunnableSequence)(*steps, name=cast("Any", runnable).name)
+    elif isinstance(runnable, RunnableParallel):
+        branches = {name: in_place_of(old, new, one) for name, one in cast("Any", runnable).steps__.items()}
+        made = RunnableParallel(branches)
+    return cast("Runnable[Any, Any]", made)
 
 
 def _holder() -> Held | None:

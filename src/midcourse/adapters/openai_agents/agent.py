@@ -15,6 +15,7 @@ from midcourse.adapters.holding import (
     Declarations,
     Listener,
     NewCourse,
+    check_factory,
     held_agent,
     module_of_caller,
     ours_behind,
@@ -59,6 +60,8 @@ def wrap(
     """
     check_tools(agent)
     config = _configuration(run_config)
+
+    check_factory("context", context)
 
     async def function(run: Run) -> Any:
         made = None if context is None else context(run)

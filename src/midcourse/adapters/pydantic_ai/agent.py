@@ -20,6 +20,7 @@ from midcourse.adapters.holding import (
     Declarations,
     Listener,
     NewCourse,
+    check_factory,
     held_agent,
     module_of_caller,
     step_key,
@@ -63,6 +64,8 @@ def wrap(
     from a resume in another process.
     Calls that need approval, and calls whose result comes from elsewhere, become asks; with ``asks=False`` they fail.
     """
+
+    check_factory("deps", deps)
 
     async def function(run: Run) -> Any:
         made = None if deps is None else deps(run)

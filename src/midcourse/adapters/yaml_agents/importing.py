@@ -3,9 +3,10 @@
 import sys
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from midcourse.adapters.yaml_agents.pages import Page
+from midcourse.adapters.yaml_agents.pages import Page, meant
 from midcourse.errors import InvalidInput
 
 
@@ -31,9 +32,15 @@ def imported(page: Page, place: tuple[str | int, ...], path: str) -> Any:
     _refuse_another(page, place, module, folder)
     for name in names.split("."):
         if not hasattr(found, name):
-            page.refuse(place, f"'{module}' has no '{names}'.")
+            page.refuse(place, f"'{module}' has no '{names}'. {meant(name, _public(found))}".rstrip())
         found = getattr(found, name)
     return found
+
+
+def _public(found: Any) -> list[str]:
+    """The names that can have been meant: those that a module, or a class, offers, without the modules it imports."""
+    names: list[str] = sorted(getattr(found, "__all__", vars(found) if hasattr(found, "__dict__") else ()))
+    return [one for one in names if not one.startswith("_") and not isinstance(getattr(found, one, None), ModuleType)]
 
 
 def _refuse_another(page: Page, place: tuple[str | int, ...], module: str, folder: Path) -> None:

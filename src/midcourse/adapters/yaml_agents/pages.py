@@ -14,6 +14,8 @@ Place: TypeAlias = tuple[str | int, ...]
 SIZE_LIMIT: Final = 1_000_000
 FIELD_LIMIT: Final = 20_000
 DEPTH_LIMIT: Final = 50
+NAMED: Final = 20
+"""How many names are listed at most where none is close to the one that was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +111,9 @@ def _look(page: Page, node: yaml.Node, place: Place, lines: dict[Place, int], de
         for key, value in cast("list[tuple[yaml.Node, yaml.Node]]", node.value):
             name = str(key.value) if isinstance(key, yaml.ScalarNode) else "?"
             below = (*place, name)
-            if below in lines:
-                page.refuse(below, f"'{name}' stands here twice; the first is on line {lines[below]}.")
-            lines[below] = key.start_mark.line + 1
+            first, lines[below] = lines.get(below), key.start_mark.line + 1
+            if first is not None:
+                page.refuse(below, f"'{name}' stands here for the second time; the first is on line {first}.")
             _look(page, value, below, lines, depth + 1)
     elif isinstance(node, yaml.SequenceNode):
         for index, value in enumerate(cast("list[yaml.Node]", node.value)):
@@ -121,4 +123,6 @@ def _look(page: Page, node: yaml.Node, place: Place, lines: dict[Place, int], de
 def meant(word: object, known: Sequence[str]) -> str:
     """What was probably meant, as the end of a sentence; else what there is."""
     close = difflib.get_close_matches(str(word), known, n=1)
-    return f"Did you mean '{close[0]}'?" if close else f"There is: {', '.join(known)}."
+    if close:
+        return f"Did you mean '{close[0]}'?"
+    return f"There is: {', '.join(known[:NAMED])}{', …' if len(known) > NAMED else ''}."

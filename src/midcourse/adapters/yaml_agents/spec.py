@@ -195,8 +195,18 @@ def _why(error: Any, page: Page, place: tuple[str | int, ...]) -> str:
             return f"it is {error['input']!r}. {meant(error['input'], _words(expected))}"
         case "string_pattern_mismatch" if error["ctx"]["pattern"] == IMPORT_PATH:
             return f"{error['input']!r} is no import path. Write 'module:name', such as 'shop.tools:send_mail'."
+        case "model_type" | "string_type" | "float_type" | "float_parsing" if (model := _BELOW.get(_of(place))):
+            wanted = f"{_OR.get(model, '')}a mapping with: {', '.join(_names(model))}"
+            return f"it is {wanted}; here it is {_shown(error['input'])}."
+        case kind if kind in _KINDS:
+            return f"it is {_KINDS[kind]}; here it is {_shown(error['input'])}."
         case _:
             return f"{error['msg'][0].lower()}{error['msg'][1:]}; it is {error['input']!r}."
+
+
+def _shown(given: object) -> str:
+    """A value as the file has it."""
+    return "empty" if given is None else str(given).lower() if isinstance(given, bool) else repr(given)
 
 
 def _words(expected: str) -> list[str]:
@@ -205,21 +215,41 @@ def _words(expected: str) -> list[str]:
 
 def _known(place: tuple[str | int, ...]) -> list[str]:
     """The fields there are at a place, as they are written."""
+    around, last = _of(place)
+    return sorted(_names(_BELOW.get((around, last), around)))
+
+
+def _of(place: tuple[str | int, ...]) -> tuple[type[BaseModel], str]:
+    """What a place belongs to, and its name there. Of what lies in a list, the list's name."""
     current: type[BaseModel] = AgentFile
-    for part in place:
-        if isinstance(part, int):
-            continue
-        below = _BELOW.get((current, part))
-        if below is None:
-            return sorted(_names(current))
-        current = below
-    return sorted(_names(current))
+    names = [part for part in place if isinstance(part, str)]
+    for name in names[:-1]:
+        current = _BELOW.get((current, name), current)
+    return current, names[-1] if names else ""
 
 
 def _names(model: type[BaseModel]) -> list[str]:
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
+_KINDS: Final[Mapping[str, str]] = {
+    "string_type": "text",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "dict_type": "a mapping",
+    "tuple_type": "a list",
+}
+"""What a field is, where Pydantic would speak of Python."""
+_OR: Final[Mapping[type[BaseModel], str]] = {
+    Model: "the name of a model, or ",
+    ToolUse: "an import path ('module:name'), or ",
+    Budget: "a number, or ",
+}
 _BELOW: Final = cast(
     "Mapping[tuple[type[BaseModel], str], type[BaseModel]]",
     {
