@@ -418,7 +418,9 @@ def _fresh_session_id(wanted: str | None, worker: Worker) -> SessionId:
 
 
 def _is_name(text: str) -> bool:
-    return 0 < len(text) <= _A_LONG_ID and all(sign.isalnum() or sign in "_-." for sign in text)
+    # Not "..": others make names of files of it.
+    begins = text[:1].isalnum() or text[:1] == "_"
+    return begins and len(text) <= _A_LONG_ID and all(sign.isalnum() or sign in "_-." for sign in text)
 
 
 @asynccontextmanager

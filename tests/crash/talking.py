@@ -166,7 +166,8 @@ def _told(conversation: Conversation) -> str:
     parts: list[str] = []
     for call in conversation.calls:
         result = results.get(call.id or "", "nothing")
-        parts.append(f"{call.name}: {CUT_OFF}" if "did not end" in result else f"{call.name}: {result}")
+        stopped = call.name == "draft" and any(word in result for word in ("undone", "did not end"))
+        parts.append(f"{call.name}: {CUT_OFF if stopped else result}")
     return "; ".join(parts)
 
 

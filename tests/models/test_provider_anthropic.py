@@ -12,7 +12,7 @@ import pytest
 from anthropic import AsyncAnthropic
 from anthropic.types import Message
 
-from midcourse.models.script import Call, Conversation, Fail, Garbage, Said, Script, Text, Wait, replies
+from midcourse.models.script import Call, Conversation, Fail, Garbage, Piece, Said, Script, Text, Wait, replies
 from midcourse.testing.provider import Provider
 
 USER: Any = {"role": "user", "content": "Find the way"}
@@ -221,3 +221,13 @@ async def test_a_reader_that_is_cancelled_in_the_middle_of_a_call_is_seen_to_lea
     closed = await provider.wait_for_close(0)
     assert closed.closed_by_client_after is not None
     assert closed.closed_by_client_after >= 4
+
+
+async def test_a_script_that_raises_is_an_error_of_the_server(desk: Desk) -> None:
+    def script(conversation: Conversation) -> list[Piece]:
+        raise TypeError(f"no idea about {conversation.user}")
+
+    provider, client = await desk.open(script)
+    with pytest.raises(anthropic.InternalServerError, match="the script raised TypeError: no idea about"):
+        await ask(client, USER)
+    assert provider.requests[0].refused.startswith("the script raised TypeError")

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import socket
 import time
 from collections.abc import AsyncGenerator, Callable
@@ -368,3 +369,42 @@ async def test_leaving_the_provider_ends_the_streams_it_is_sending() -> None:
     assert provider.requests[0].closed_by_client_after is None, "it was not the client"
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), timeout=5)
+
+
+# ---- scripts with mistakes
+
+
+def broken(conversation: Conversation) -> list[Piece]:
+    raise KeyError(conversation.user)
+
+
+def alone(_: Conversation) -> Any:
+    return Text("not in a list")
+
+
+def words(_: Conversation) -> Any:
+    return ["a word"]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        (broken, "the script raised KeyError: 'Find the way'"),
+        (alone, "the script raised TypeError: 'Text' object is not iterable"),
+        (words, "the script said 'a word', which is no piece"),
+    ],
+)
+async def test_a_script_with_a_mistake_is_an_error_that_names_it_and_prints_nothing(
+    desk: Desk, script: Script, said: str, stream: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    provider, client = await desk.open(script)
+    for ask in (chat, respond):
+        with pytest.raises(openai.InternalServerError, match=re.escape(said)) as failed:
+            await ask(client, USER, stream=stream)
+        assert failed.value.type == "server_error"
+    for received in provider.requests:
+        assert (received.status, received.finished, received.pieces) == (500, True, 0)
+        assert received.refused.startswith(said)
+        assert received.conversation.user == "Find the way"
+    assert capfd.readouterr() == ("", "")

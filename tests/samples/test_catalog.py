@@ -1,8 +1,5 @@
 """The catalog names the samples, and the model that they use is the one the environment names."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,7 +13,6 @@ from midcourse.runtime.agents import registered
 from midcourse.samples.catalog import SAMPLES, sample
 from midcourse.samples.models import model_for, pace
 from midcourse.testing.provider import Provider
-from tests.examples.expected import assert_prints
 
 HELLO = replies(Text("Hello from the script."))
 
@@ -98,56 +94,3 @@ def test_a_pace_that_is_none_is_refused(given: str, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("MIDCOURSE_SAMPLE_PACE", given)
     with pytest.raises(midcourse.InvalidInput, match="MIDCOURSE_SAMPLE_PACE"):
         pace()
-
-
-def terminal(work: Path, *arguments: str) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        [sys.executable, "-W", "error", "-m", "midcourse.samples", *arguments],
-        cwd=work.parent,
-        env={**os.environ, "MIDCOURSE_SAMPLES_DIR": str(work), "MIDCOURSE_SAMPLE_PACE": "0"},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-
-
-def printed(process: "subprocess.Popen[str]", status: int = 0) -> str:
-    """All it prints when nobody types anything more."""
-    said, _ = process.communicate(timeout=50)
-    assert process.returncode == status, said
-    return said
-
-
-def test_a_sample_runs_in_a_terminal_takes_an_answer_and_is_undone(work: Path) -> None:
-    store = str(work.parent / "runs.db")
-    process = terminal(work, "records-cleaner", "--store", store)
-    assert process.stdin is not None
-    assert process.stdout is not None
-    session = process.stdout.readline().split()[0]
-    for line in process.stdout:
-        if line.strip() == "? Confirm delete?  (need_approval)":
-            break
-    process.stdin.write("yes\n")
-    process.stdin.flush()
-    assert_prints(
-        printed(process),
-        ["Deleted … records; … are left. They can be put back.", "completed: …", "delete_records …kept"],
-    )
-    assert_prints(printed(terminal(work, "--session", session, "--store", store, "--undo")), ["delete_records …undone"])
-
-
-def test_what_is_left_waiting_where_nobody_types_is_answered_in_another_process(work: Path) -> None:
-    store = str(work.parent / "runs.db")
-    said = printed(terminal(work, "records-cleaner", "--store", store), status=3)
-    assert_prints(said, ["→ find_candidates …  [read]", "? Confirm delete?  (need_approval)", "waiting: …"])
-
-    process = terminal(work, "--session", said.split()[0], "--store", store)
-    answered, _ = process.communicate("yes\n", timeout=50)
-    assert_prints(answered, ["Deleted … records; … are left. They can be put back.", "completed: …"])
-    assert answered.count("? Confirm delete?") == 1
-
-
-def test_its_help_teaches_and_a_wrong_name_is_explained(work: Path) -> None:
-    assert_prints(printed(terminal(work, "--help")), ["churn-memo …", "cancel all …", "anything else …"])
-    assert "No sample agent is called 'chrun'" in printed(terminal(work, "chrun"), status=2)

@@ -67,6 +67,7 @@ async def test_anything_but_a_yes_keeps_everything_and_the_model_is_told(
 
     assert await session.result() == "Nothing was deleted. The person did not confirm."
     assert rows(work) == before
+    assert not (await session.receipt()).lines, "nothing was done, and nothing is claimed"
 
 
 async def test_a_redirect_takes_the_question_back_and_asks_about_the_new_course(

@@ -63,8 +63,12 @@ class OwnIds:
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = set(taken)
 
+    def take(self, ids: Iterable[str]) -> None:
+        """These are in the conversation."""
+        self._taken.update(ids)
+
     def own(self, id: str) -> str:
-        """The id, or one like it that no call of the conversation has. Always the same for the same conversation."""
+        """The id, or one like it that no call of the conversation has. To be journaled: it depends on all of them."""
         fresh, ordinal = id or "call", 1
         while fresh in self._taken:
             ordinal += 1

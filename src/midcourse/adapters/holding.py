@@ -21,7 +21,9 @@ Declarations: TypeAlias = Mapping[str, Tool[..., Any] | Mapping[str, Any]]
 
 MODEL: Final = "model"
 """What a model request is called among the steps."""
-_KEY: Final = re.compile(r"[^\s/#>]{1,200}")
+NOT_YET: Final = "not yet: "
+"""How the words of a step begin that did nothing, because it wants something first."""
+_KEY: Final = re.compile(r"[^\s/#>]{1,180}")
 
 
 class NewCourse(BaseException):
@@ -136,6 +138,8 @@ def became(step: Earlier | None, restored: Callable[[Any], Any]) -> Any:
     """What became of a call of the turn before, as the model is told: its result, or what is known."""
     if step is None:
         return "It was not begun."
+    if step.undone:
+        return "It was undone."
     if step.outcome == "finished":
         return restored(step.value)
     if step.outcome == "failed":

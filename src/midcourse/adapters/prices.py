@@ -1,5 +1,7 @@
 """Dollars from tokens, by the price list that Pydantic AI keeps (genai-prices)."""
 
+from contextlib import suppress
+
 from genai_prices import Usage, calc_price
 
 
@@ -18,9 +20,9 @@ def dollars(
     ``heard`` counts all input tokens, those ``cached`` among them; ``said`` the output.
     """
     usage = Usage(input_tokens=heard, output_tokens=said, cache_read_tokens=cached, cache_write_tokens=written_to_cache)
-    try:
-        if url is not None:
+    if url is not None:
+        with suppress(LookupError, ValueError):
             return float(calc_price(usage, model, provider_api_url=url).total_price)
-        return float(calc_price(usage, model, provider_id=provider).total_price)
-    except (LookupError, ValueError):
-        return 0.0
+    with suppress(LookupError, ValueError):  # behind a proxy, the address is nobody's
+        return float(calc_price(usage, model, provider_id=provider).total_price) if provider or url is None else 0.0
+    return 0.0

@@ -110,11 +110,15 @@ class SessionRedirected(Event, tag="session.redirected@1"):
 
 
 class TurnOpened(Event, tag="session.turn_opened@1"):
-    """A message to an ended session began a new turn."""
+    """A message to an ended session began a new turn.
+
+    ``repeats``: so many messages at the end were said when the agent had just returned; this one stands for them.
+    """
 
     text: str
     level: Level
     by: str
+    repeats: int = 0
 
 
 class CancelRequested(Event, tag="session.cancel_requested@1"):

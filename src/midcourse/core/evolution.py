@@ -276,12 +276,13 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
             changes["calls"] = {step: replace(call, redirected=index) for step, call in session.calls.items()}
         case ev.TurnOpened():
             turn = session.turn + 1
+            said = session.messages[: len(session.messages) - event.repeats]
             changes |= {
                 "turn": turn,
                 "scope": str(turn),
                 "checkpoints": 0,
-                "messages": (*session.messages, Message(event.text, event.level, turn, event.by, at)),
-                "scope_messages": len(session.messages) + 1,
+                "messages": (*said, Message(event.text, event.level, turn, event.by, at)),
+                "scope_messages": len(said) + 1,
                 "calls": {},
                 "children": {},
                 "child_asks": (),

@@ -17,6 +17,11 @@ Outcome = Literal["", "finished", "failed", "closed"]
 WORLD_CHANGED: Final = "world_changed"
 """The reason of the ask whether to go on although what was observed has changed."""
 
+WORLD: Final = "world"
+"""What the ask whether to go on in a changed world is called among the steps."""
+NEW_VERSION: Final = "version"
+"""The same for the ask whether to go on under another version of the agent."""
+
 _RESERVED: Final = "/#>"
 
 
@@ -69,6 +74,7 @@ class StepRecord(msgspec.Struct, gc=False, omit_defaults=True):
     redirects: int = 0
     effect: str = ""
     generation: int = 0
+    undone: bool = False
     pieces: list[str] = msgspec.field(default_factory=list[str])
     length: int = 0
 
@@ -132,6 +138,7 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
                 approval = None if event.approval is None else self._approval_of(event.step, event.approval)
                 record = self._begin(event)
                 record.attempt, record.redirects, record.effect = event.attempt, self.redirects, event.effect
+                record.undone = False
                 if approval is not None:
                     approval.used = event.key
             case ev.SegmentWritten():
@@ -156,6 +163,7 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
                 record.outcome, record.message, record.detail = "closed", event.message, event.truth
             case ev.UndoEnded(error="", lost=False) if event.step in self.steps:
                 self.steps[event.step].generation += 1  # done again, it needs a new key
+                self.steps[event.step].undone = True
             case ev.WorldChanged(changes=changes):
                 for change in changes:  # told once: from here on this is how the world is
                     if not change.why and change.resource in self.observed:
@@ -192,9 +200,12 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
                 self._grow(grown)
             case ev.TurnOpened():
                 # What the turn that failed or was cancelled had done since its last checkpoint is in no state.
+                # Nor is what the one before that had done, if this one took no checkpoint either.
                 before = {} if self.returned else dict(self.steps)
+                carried = {} if self.returned else self.earlier
                 self._open_scope(self.state)
-                self.earlier = {StepId(f"/{step.partition('/')[2]}"): record for step, record in before.items()}
+                own = {StepId(f"/{step.partition('/')[2]}"): record for step, record in before.items()}
+                self.earlier = carried | own
             case ev.SessionFailed(step=step):
                 self.failed = step
             case ev.SessionResumed():

@@ -515,7 +515,8 @@ class Driver:
         last = late[-1]
         text = "\n".join(message.text for message in late)
         with self.journal.lock:
-            self.journal.append(*ended, ev.TurnOpened(text=text, level=last.level, by=last.by), blobs=blobs)
+            opened = ev.TurnOpened(text=text, level=last.level, by=last.by, repeats=len(late))
+            self.journal.append(*ended, opened, blobs=blobs)
         self._heard = self._task.ending = None
         self._soon(self.react)
 

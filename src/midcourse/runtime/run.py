@@ -14,7 +14,7 @@ from midcourse.core.codec import NOTHING, Blob, canonical, decode, digest_of, en
 from midcourse.core.commands import TEXT_LIMIT
 from midcourse.core.ids import Epoch, SessionId, StepId
 from midcourse.core.session import Hold, Message, Status
-from midcourse.core.steps import Outcome, StepRecord, check_name, step_id
+from midcourse.core.steps import NEW_VERSION, WORLD, Outcome, StepRecord, check_name, step_id
 from midcourse.errors import AskExpired, InterruptRequested, InvalidInput, MidcourseError, MisusedRun, StepError
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Store
@@ -54,6 +54,7 @@ class Earlier:
     value: Any
     text: str
     detail: str
+    undone: bool = False
 
 
 class Run:
@@ -88,7 +89,12 @@ class Run:
         self._let_go_of = release
         self._ordinals: Counter[str] = Counter()
         self._open: set[StepId] = set()
-        self._catching_up = bool(journal.log.steps or journal.log.asks)
+        # Asked before an agent may start, these are no steps of it.
+        first = (f"{WORLD}#", f"{NEW_VERSION}#")
+        asks = [one for one in journal.log.asks if not one.partition("/")[2].startswith(first)]
+        self._behind = frozenset((*journal.log.steps, *asks))
+        self._catching_up = bool(self._behind)
+        self._passed_over = False
 
     @property
     def catching_up(self) -> bool:
@@ -156,12 +162,14 @@ class Run:
         body: Callable[[], object] | None = None,
         shape: Callable[[Any], object] | None = None,
         needs_approval: str = "",
+        heard: int | None = None,
     ) -> T:
         """Call a tool with arguments by name, as a model gives them: checked against what the function declares.
 
         ``key`` is the model's id of the call. ``needs_approval`` asks a person first, and says why. ``body`` and
         ``shape`` are for adapters: how a framework calls the function, and what of its result is journaled; the result
-        is then what JSON makes of it.
+        is then what JSON makes of it. ``heard``: how many of ``run.messages`` the model had been told when it wished
+        for this call; if more has been said by the time it would begin, it is closed as redirected instead.
 
         Raises:
             StepError: the function raised, the arguments do not fit it, or a person refused.
@@ -183,6 +191,7 @@ class Run:
             body=body,
             shape=shape,
             needs_approval=needs_approval,
+            heard=heard,
             may_ask=self._may_ask,
             on_redirect=on_redirect,
         )
@@ -196,13 +205,15 @@ class Run:
         key: str | None = None,
         on_redirect: OnRedirect = "again",
         on_cut: OnCut = "regenerate",
+        heard: int | None = None,
     ) -> str:
         """Call a model and return its text. Watchers see it as it comes; a stop or a redirect cuts it at once.
 
         Cut by a pause, it is called again on resume; cut by a redirect, it is called again too: read ``run.messages``
         inside ``body``. With ``on_cut="continue"`` the next call finds the text so far in ``current_call().prefix``.
+        ``heard`` is as in ``run.call``.
         """
-        return cast("str", await self._submit(name, "model", body, arguments, key, on_redirect, on_cut))
+        return cast("str", await self._submit(name, "model", body, arguments, key, on_redirect, on_cut, heard))
 
     async def spawn(self, agent: "Agent[T]", goal: str, *, key: str | None = None) -> T:
         """Have another agent do it, as a child session of its own, and return its result.
@@ -237,6 +248,7 @@ class Run:
         key: str | None,
         on_redirect: OnRedirect,
         on_cut: OnCut,
+        heard: int | None = None,
     ) -> object:
         verb = "step" if kind == "tool" else "stream"
         await self._arrive(f"run.{verb}")
@@ -260,11 +272,13 @@ class Run:
             may_ask=self._may_ask,
             on_redirect=on_redirect,
             on_cut=on_cut,
+            heard=heard,
         )
         return await self._wait(identity, step)
 
     async def _wait(self, identity: StepId, wanted: Step | Question) -> object:
-        self._catching_up = False
+        if identity in self._behind:
+            self._catching_up = False
         self._open.add(identity)
         try:
             return await self._steps.perform(wanted)
@@ -456,8 +470,10 @@ class Run:
                 "so a checkpoint in its middle would name its steps anew.",
                 code="not_a_state_agent",
             )
-        if self._catching_up and not ahead:
-            # Another one would begin a new scope, and everything journaled since this one would be done again.
+        if self._catching_up and not ahead and not self._passed_over:
+            # Another one would begin a new scope, and everything journaled since this one would be done again. Unless
+            # the agent comes by again and has asked for nothing of that: then it has taken another path.
+            self._passed_over = True
             return
         under_way = self.under_way
         if under_way:
@@ -501,14 +517,19 @@ class Run:
 
         Without ``key`` the last one of that name. None if there was no such step. Until the next checkpoint.
         """
-        prefix = step_id("", name, "" if key is None else f"={key}")
+        wanted = step_id("", name, "" if key is None else f"={key}")
         known = self._journal.log.earlier.items()
-        records = [one for step, one in known if (step.startswith(prefix) if key is None else step == prefix)]
+        if key is not None:
+            records = [one for step, one in known if step == wanted]
+        else:  # a tool may have the name of a model step, and is told from it by its key
+            alike = [(step.startswith(f"{wanted}="), one) for step, one in known if step.startswith(wanted)]
+            records = [one for is_keyed, one in alike if not is_keyed] or [one for _, one in alike]
         return await self._earlier(records[-1]) if records else None
 
     async def _earlier(self, record: StepRecord) -> Earlier:
         value = decode(await self._steps.content_of(record.value)) if record.outcome == "finished" else None
-        return Earlier(record.outcome, record.text if record.streamed else value, record.text, record.detail)
+        said = record.text if record.streamed else value
+        return Earlier(record.outcome, said, record.text, record.detail, record.undone)
 
     @property
     def under_way(self) -> frozenset[StepId]:

@@ -1,13 +1,12 @@
 """Whether a session's agent may be started here: its turn, its parent, its version, an ask that comes first."""
 
 from collections.abc import Callable
-from typing import Final
 
 from midcourse.core import events as ev
 from midcourse.core.effects import DID_IT_HAPPEN
 from midcourse.core.ids import StepId, ask_id
 from midcourse.core.session import Status
-from midcourse.core.steps import step_id
+from midcourse.core.steps import NEW_VERSION, WORLD, step_id
 from midcourse.errors import Interrupt
 from midcourse.runtime.admission import Admission, Applicant
 from midcourse.runtime.agent_task import Failed
@@ -15,9 +14,6 @@ from midcourse.runtime.agents import Agent
 from midcourse.runtime.asking import is_yes
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.run import INTERRUPT
-from midcourse.runtime.world import WORLD
-
-NEW_VERSION: Final = "version"
 
 WhileOpen = Callable[[Callable[[], None]], bool]
 """Does something while a parent's gate stands open, and tells whether it did."""

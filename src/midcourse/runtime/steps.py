@@ -159,6 +159,7 @@ class Steps:
             await self._gate.wait()
             self._close_if_redirected(step)
             approval = await self._approving.approved(step, self._key(step))
+            self._close_if_redirected(step)
             call = await self._begin(step, answers, approval)
             if call is None:
                 continue
@@ -436,6 +437,10 @@ class Steps:
         journal = self._journal
         with journal.lock:
             record = journal.log.steps.get(step.id)
+            session = journal.session
+            if record is None and step.heard is not None and len(session.messages) > step.heard:
+                # Wished for before the course was changed, and not begun: not journaled, as it stays so.
+                raise redirected(session, len(session.messages) - 1, "", DID_NOT_HAPPEN)
             if step.on_redirect == "again" or record is None or record.redirects == journal.log.redirects:
                 return
             message = len(journal.session.messages) - 1

@@ -535,7 +535,7 @@ def _imported(origin: str) -> Any:
         if f"{module}:{maker}" not in _makers:  # a journal must not be able to call whatever it likes
             raise LookupError(f"'{module}:{maker}' makes no tools")
         found = getattr(found, maker)(**msgspec.json.decode(keywords, type=dict[str, Any]))
-    for name in qualified.split("."):
+    for name in qualified.partition("@")[0].split("."):  # what follows tells declarations of one function apart
         found = getattr(found, name)
     return found
 

@@ -21,6 +21,7 @@ class Step:
 
     ``given`` are its arguments in order, ``by_name`` those of a model's tool call. ``body`` calls the function, where a
     framework has more to give it than its arguments; ``shape`` makes its result something that can be journaled.
+    ``heard`` is how many messages of people went into the wish for it: after another one, it does not begin.
     """
 
     id: StepId
@@ -38,6 +39,7 @@ class Step:
     child: "tuple[Agent[object], str] | None" = None
     on_redirect: OnRedirect = "again"
     on_cut: OnCut = "regenerate"
+    heard: int | None = None
 
     def call(self) -> object:
         """Call the function with what it was given."""

@@ -9,7 +9,7 @@ from midcourse.core import events as ev
 from midcourse.core.codec import decode, encode, value_of
 from midcourse.core.ids import StepId, ask_id
 from midcourse.core.session import Status
-from midcourse.core.steps import WORLD_CHANGED, step_id
+from midcourse.core.steps import WORLD, WORLD_CHANGED, step_id
 from midcourse.errors import words_of
 from midcourse.runtime.agent_task import Failed
 from midcourse.runtime.asking import is_yes
@@ -20,8 +20,6 @@ from midcourse.runtime.tools import OnChange, Tool, find_tool
 
 log = logging.getLogger("midcourse")
 
-WORLD: Final = "world"
-"""The name of the question whether to go on although something has changed."""
 AT_ONCE: Final = 32
 """Looks at the same time."""
 ABSENT: Final = "absent"

@@ -2,14 +2,21 @@
 
 import argparse
 import asyncio
+import json
 import os
+import shlex
+import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any, Final
 
+os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")  # before it is imported: what is printed here is the agent's
+
 import midcourse
 from midcourse.samples.catalog import SAMPLES, sample
+from midcourse.samples.places import FOLDER
 
 HELP: Final = """\
 While it runs, type a line and press return:
@@ -19,7 +26,9 @@ While it runs, type a line and press return:
   cancel             end it, and undo what is in flight
   cancel all         end it, and undo every effect it had
   redirect …         a new instruction, which its model hears at once
-  anything else      if it asks, the answer; otherwise a new instruction, too
+  anything else      if it asks, the answer; otherwise a new instruction, too.
+                     While it is paused, an instruction also resumes it
+  Ctrl-C, Ctrl-D     leave; it is kept, and the command is printed that goes on with it
 
 Examples:
 
@@ -29,6 +38,8 @@ Examples:
       … then type: stay with authentication
   python -m midcourse.samples --session sess_… --store runs.db
       goes on with a session that was left, or whose process was killed; with --undo: undoes one that has ended
+  python -m midcourse.samples --store runs.db
+      lists the sessions of that file
 
 Set MIDCOURSE_SAMPLE_PACE to the seconds a word takes (0.03), MIDCOURSE_SAMPLES_DIR to where the agents work, and
 MIDCOURSE_MODEL to a real model, such as openai:gpt-5-mini.
@@ -36,6 +47,10 @@ MIDCOURSE_MODEL to a real model, such as openai:gpt-5-mini.
 NOBODY: Final = 3
 """The exit status when it asks, or is paused, and nobody can type."""
 STUCK: Final = (midcourse.Status.WAITING, midcourse.Status.PAUSED)
+ENDED: Final = (midcourse.Status.COMPLETED, midcourse.Status.CANCELLED, midcourse.Status.FAILED)
+_GOAL: Final = 80
+GRACE: Final = 0.3
+"""Seconds that a call in flight gets when somebody leaves. A model's stream would take all that it is given."""
 
 
 class Screen:
@@ -44,7 +59,10 @@ class Screen:
     def __init__(self) -> None:
         self._heard: dict[tuple[str, int], str] = {}
         self._printed: dict[tuple[str, int], int] = {}
+        self._arguments: dict[str, str] = {}
         self._in_line = False
+        self.text = ""
+        """What was streamed last."""
 
     def hear(self, step: str, attempt: int, offset: int, text: str) -> None:
         """A piece of streamed text, as a preview or as a segment; only what is new of it is printed."""
@@ -64,6 +82,7 @@ class Screen:
             print(heard[printed:], end="", flush=True)
             self._printed[step, attempt] = len(heard)
             self._in_line = True
+            self.text = heard
 
     def line(self, text: str) -> None:
         """A line of its own."""
@@ -76,7 +95,9 @@ class Screen:
             case "segment.written":
                 self.hear(event.step, event.attempt, event.offset, event.text)
             case "step.begun" if event.kind == "tool":
-                self.line(f"  → {event.name} {event.arguments}  [{event.effect}]")
+                arguments = self._arguments.setdefault(event.step, event.arguments)  # only the first attempt has them
+                again = f", attempt {event.attempt}" if event.attempt > 1 else ""
+                self.line(f"  → {event.name} {arguments}  [{event.effect}{again}]")
             case "step.begun":
                 self.begin(event.step, event.attempt)
             case "step.cut":
@@ -96,7 +117,7 @@ class Screen:
 async def obey(session: midcourse.SessionHandle[Any], line: str, screen: Screen) -> None:
     """Do what a person typed."""
     try:
-        match line.split():
+        match line.lower().split():
             case []:
                 return
             case ["pause"]:
@@ -107,8 +128,8 @@ async def obey(session: midcourse.SessionHandle[Any], line: str, screen: Screen)
                 await session.cancel("typed", until="stopped")
             case ["cancel", "all"]:
                 await session.cancel("typed", undo="all", until="stopped")
-            case ["redirect", *said]:
-                await session.redirect(" ".join(said), resume=True)
+            case ["redirect", *_]:
+                await session.redirect(line.strip()[len("redirect") :].strip(), resume=True)
             case _ if (await session.state()).asks:
                 await session.answer(line)
             case _:
@@ -123,11 +144,19 @@ class Typing:
     def __init__(self) -> None:
         self.lines: asyncio.Queue[str] = asyncio.Queue()
         self.is_over = asyncio.Event()
+        self.has_left = asyncio.Event()
+        """A person pressed Ctrl-C, or Ctrl-D. That a pipe has ended means only that nobody types."""
         self._rest = b""
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, self._leave)
         try:
-            asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._read)
+            loop.add_reader(sys.stdin.fileno(), self._read)
         except (OSError, ValueError):  # a file, or nothing: no one is there
             self.is_over.set()
+
+    def _leave(self) -> None:
+        self.has_left.set()
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)  # the next one does not wait for anything
 
     def _read(self) -> None:
         content = os.read(sys.stdin.fileno(), 65536)
@@ -135,6 +164,8 @@ class Typing:
         for line in lines:
             self.lines.put_nowait(line.decode(errors="replace").strip())
         if not content:
+            if sys.stdin.isatty():
+                self.has_left.set()
             self.end()
 
     def end(self) -> None:
@@ -146,7 +177,7 @@ class Typing:
 
 async def play(name: str, goal: str, store: Path, session_id: str | None, *, undo: bool) -> int:
     """Run it to its end and return the exit status."""
-    async with midcourse.open(f"sqlite:///{store}") as mc:
+    async with midcourse.open(f"sqlite:///{store}", grace=GRACE) as mc:
         session = await mc.get(session_id) if session_id else await mc.start(sample(name).agent, goal)
         print(f"{session.id} in {store}")
         if undo:
@@ -154,16 +185,58 @@ async def play(name: str, goal: str, store: Path, session_id: str | None, *, und
             return 0
         typing, screen = Typing(), Screen()
         following = asyncio.create_task(_follow(session, screen))
-        others = [asyncio.create_task(_obey_all(session, typing, screen)), asyncio.create_task(_stuck(session, typing))]
-        await asyncio.wait([following, others[1]], return_when=asyncio.FIRST_COMPLETED)
-        for task in (following, *others):
+        ends = [
+            following,
+            asyncio.create_task(_stuck(session, typing)),
+            asyncio.create_task(typing.has_left.wait()),
+        ]
+        obeying = asyncio.create_task(_obey_all(session, typing, screen))
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        for task in (*ends, obeying):
             task.cancel()
-        await asyncio.gather(following, *others, return_exceptions=True)
+        await asyncio.gather(*ends, obeying, return_exceptions=True)
         typing.end()
-        status = await session.status()
-        screen.line(f"{status}: {store} has all of it")
-        print(await session.receipt())
-        return NOBODY if status in STUCK else 0
+        status = await _tell_the_end(session, screen, store)
+        return NOBODY if status in STUCK and not typing.has_left.is_set() else 0
+
+
+async def _tell_the_end(session: midcourse.SessionHandle[Any], screen: Screen, store: Path) -> midcourse.Status:
+    state = await session.state()
+    if state.status not in ENDED:
+        screen.line(f"{state.status}: {store} has all of it")
+        print(f"{await session.receipt()}\n\nTo go on with it:\n\n  {_command(session.id, store)}\n")
+        return state.status
+    if state.status is midcourse.Status.COMPLETED:
+        result = await session.result()
+        told = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+        if told.strip() != screen.text.strip():
+            screen.line(told)
+    elif state.failure is not None:
+        screen.line(f"  ! {state.failure.message}")
+    screen.line(f"{state.status}: {store} has all of it")
+    print(await session.receipt())
+    return state.status
+
+
+def _command(session: str, store: Path) -> str:
+    """What goes on with a session, to be pasted into a shell, in whatever folder."""
+    python = "python" if shutil.which("python") == sys.executable else sys.executable
+    command = shlex.join([python, "-m", "midcourse.samples", "--session", session, "--store", str(store)])
+    work = os.environ.get(FOLDER)
+    return f"{FOLDER}={shlex.quote(str(Path(work).absolute()))} {command}" if work else command
+
+
+async def show_sessions(store: Path) -> None:
+    """The sessions of a file, newest first, and what goes on with one of them."""
+    async with midcourse.open(f"sqlite:///{store}", drive=False) as mc:
+        heads = await mc.list(limit=1000)
+    for head in heads:
+        goal = head.goal if len(head.goal) <= _GOAL else f"{head.goal[: _GOAL - 1]}…"
+        print(f"{head.id}  {head.status:<10} {head.agent}: {goal}")
+    if heads:
+        print(f"\nTo go on with the newest:\n\n  {_command(heads[0].id, store)}")
+    else:
+        print(f"{store} has no sessions.")
 
 
 async def _obey_all(session: midcourse.SessionHandle[Any], typing: Typing, screen: Screen) -> None:
@@ -205,19 +278,24 @@ def main() -> None:
     parser.add_argument("--session", help="go on with this one, in the store")
     parser.add_argument("--undo", action="store_true", help="undo every effect of that session, which has ended")
     given = parser.parse_args()
-    if not given.name and not given.session:
+    if not given.name and not given.session and not given.store:
         parser.print_help()
         raise SystemExit(2)
     if (given.session and not given.store) or (given.undo and not given.session):
         parser.error("--undo needs --session, and --session needs --store: the file that has the session")
     store: Path = given.store or Path(tempfile.mkdtemp(prefix="midcourse-")) / "runs.db"
+    if not given.name and not store.is_file():
+        parser.error(f"there is no file '{store}'. Give --store the file that has the session, or name an agent")
     try:
+        if not given.name and not given.session:
+            asyncio.run(show_sessions(store.absolute()))
+            return
         goal = given.goal or (sample(given.name).goals[0] if given.name else "")
         raise SystemExit(asyncio.run(play(given.name or "", goal, store.absolute(), given.session, undo=given.undo)))
     except midcourse.MidcourseError as error:
         parser.error(str(error))
     except KeyboardInterrupt:
-        print(f"\nleft; go on with: python -m midcourse.samples --session … --store {store}")
+        print(f"\nleft; {store.absolute()} has what there is. Give it as --store, without an agent, to see it")
 
 
 if __name__ == "__main__":

@@ -142,6 +142,8 @@ def _checked(desk: sqlite3.Connection, customer: str, item: str, quantity: int) 
     if price is None or most is None:
         unknown = f"item '{item}'" if price is None else f"customer '{customer}'"
         return {"accepted": False, "total": 0, "why": f"{unknown} is not known"}
+    if quantity <= 0:
+        return {"accepted": False, "total": 0, "why": f"{quantity} is no quantity: an order is for 1 piece at least"}
     total = price * quantity
     why = "" if total <= most else f"${total:,} is more than the limit of ${most:,}"
     return {"accepted": not why, "total": total, "why": why}

@@ -114,13 +114,13 @@ def _put_back(arguments: Mapping[str, Any], result: object, key: str) -> None:
 
 
 @midcourse.tool(effect="write", undo=_put_back, local=True)
-def delete_records(ids: list[int]) -> dict[str, Any]:
+def delete_records(ids: list[int]) -> dict[str, Any] | midcourse.Unchanged:
     """Delete records. A person is asked first; if they do not say yes, nothing is deleted."""
     call = midcourse.current_call()
     if call.answer is None:
         raise midcourse.Interrupt("need_approval", PROMPT)
     if f"{call.answer}".strip().lower() not in _YES:
-        return {"deleted": 0, "answer": call.answer, "note": "The person did not confirm."}
+        return midcourse.Unchanged({"deleted": 0, "answer": call.answer, "note": "The person did not confirm."})
     wanted = json.dumps(ids)
     with _open() as database, database:
         database.execute("begin immediate")
@@ -132,6 +132,8 @@ def delete_records(ids: list[int]) -> dict[str, Any]:
         database.execute("delete from contacts where id in (select value from json_each(?))", (wanted,))
         (deleted,) = database.execute("select count(*) from deleted_contacts where key = ?", (call.key,)).fetchone()
         (left,) = database.execute("select count(*) from contacts").fetchone()
+    if not deleted:
+        return midcourse.Unchanged({"deleted": 0, "left": left, "note": "None of these records was there any more."})
     return {"deleted": deleted, "left": left}
 
 

@@ -145,7 +145,7 @@ def edit_file(path: str, old: str, new: str) -> str:
 def rename_in_file(path: str, old: str, new: str) -> str:
     """Replace every occurrence of the whole word 'old' in a file by 'new'."""
     text = _files().read(_inside(path))
-    _files().write(_inside(path), re.sub(rf"\b{re.escape(old)}\b", new, text))
+    _files().write(_inside(path), re.sub(rf"\b{re.escape(old)}\b", lambda _: new, text))
     return _changed(path)
 
 

@@ -54,7 +54,7 @@ MISTAKES = {
         HEAD + "  tools:\n    - use: shop:loook\n",
         5,
         "spec.tools[0].use",
-        "'shop' has no 'loook'. Did you mean 'look'?",
+        "has no 'loook'. Did you mean 'look'?",
     ),
     "no mapping": (
         HEAD + "  interrupt: false\n",
@@ -69,7 +69,7 @@ MISTAKES = {
         "spec.tools[0]",
         "it is an import path ('module:name'), or a mapping with: use, with, name",
     ),
-    "no list": (HEAD + "  tools: shop:look\n", 4, "spec.tools", "it is a list; here it is 'shop:look'."),
+    "no list": (HEAD + "  tools: shop:look\n", 4, "spec.tools", "it is a list; here it is '"),
     "neither true nor false": (
         HEAD + "  interrupt: {enabled: maybe}\n",
         4,

@@ -18,7 +18,9 @@ from midcourse.adapters.holding import Declarations, check_factory, held_agent, 
 from midcourse.adapters.langgraph.held import Held, as_interrupt, enter
 from midcourse.adapters.langgraph.model import StepModel, chat_model_in, in_place_of
 from midcourse.adapters.langgraph.nodes import held_nodes
+from midcourse.adapters.langgraph.records import SHELVES
 from midcourse.adapters.langgraph.saver import MidcourseSaver
+from midcourse.core.codec import decode, encode
 from midcourse.core.terms import Terms
 from midcourse.errors import InvalidInput, Redirected
 from midcourse.runtime.agents import Agent, OnNewVersion
@@ -29,8 +31,8 @@ TakeOutput: TypeAlias = Callable[[Any], Any]
 _TURN: Final = "midcourse_turn"
 _CLOSES: Final = "midcourse_closes"
 """The scope whose steps are in the graph's checkpoint: the journal opens another, unless a crash comes in between."""
-_STATE: Final = "midcourse_state"
-"""What people have said and how much of it the graph has: with the graph's checkpoint, which has the messages."""
+_STATE: Final = "m/state"
+"""The key of what people have said and how much of it the graph has: in one write with the messages that have it."""
 
 
 @overload
@@ -127,14 +129,18 @@ class SessionSaver(MidcourseSaver):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         opens = not config.get("configurable", {}).get("checkpoint_ns") and not self._run.under_way
-        ours = {_STATE: copy.deepcopy(self._run.state), _CLOSES: self._run.scope if opens else ""}
-        stored = await super().aput(config, checkpoint, cast("CheckpointMetadata", {**metadata, **ours}), new_versions)
+        ours = cast("CheckpointMetadata", {**metadata, _CLOSES: self._run.scope if opens else ""})
+        stored = await super().aput(config, checkpoint, ours, new_versions)
         # In this order: with the scope opened first, a crash in between would have finished steps done again.
         if opens:
             if self.held is not None:
                 self.held.forget_counts()
-            await self._run.checkpoint(durable=False)
+            # Also by a run that catches up: all that is journaled since the last one is in this superstep.
+            await self._run.checkpoint(durable=False, ahead=True)
         return stored
+
+    async def _write(self, shelf: str, items: Mapping[str, bytes | None]) -> None:
+        await super()._write(shelf, {**items, _STATE: encode(self._run.state, what="run.state")})
 
 
 class GraphRun:
@@ -192,7 +198,9 @@ class GraphRun:
         about = cast("Mapping[str, Any]", snapshot.metadata or {})
         known = about.get(_TURN, 0)
         # The shelf may be ahead of the journal, never behind it: a crash may have come between the two.
-        self._run.state = about.get(_STATE, self._run.state)
+        shelf = f"{SHELVES}{self._run.session_id}"
+        for _, state in await self._run.store.shelved(shelf, first=_STATE, last=_STATE):
+            self._run.state = decode(state)
         if about.get(_CLOSES) == self._run.scope:
             await self._run.checkpoint(durable=False, ahead=True)
         self._config = {**self._config, "metadata": {**self._config.get("metadata", {}), _TURN: self._run.turn}}

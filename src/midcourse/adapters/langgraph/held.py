@@ -85,8 +85,10 @@ class Held:
 
     def was_cut(self, messages: Sequence[BaseMessage], partial: str) -> None:
         """Keep what the model had said when a person changed its course."""
-        if partial:
-            self.run.state.setdefault("said", []).append({"after": _anchor(messages), "partial": partial})
+        said = self.run.state.setdefault("said", [])
+        entry = {"after": _anchor(messages), "partial": partial}
+        if partial and entry not in said:  # a node that is run again is told again that it was cut
+            said.append(entry)
 
     async def turn_before(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
         """What the turn before, if it failed or was cancelled, did not get into the graph's state.

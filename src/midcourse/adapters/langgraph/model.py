@@ -98,7 +98,10 @@ class StepModel(BaseChatModel):
                 yield _end(whole)
 
             try:
-                said: Any = await held.run.stream(MODEL, body, key=held.key(MODEL), on_redirect="raise")
+                heard = held.run.state.get("heard", 0)
+                said: Any = await held.run.stream(
+                    MODEL, body, key=held.key(MODEL), on_redirect="raise", heard=heard
+                )
             except Redirected as redirect:
                 held.was_cut(messages, redirect.partial)
                 continue

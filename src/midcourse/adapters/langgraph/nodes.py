@@ -232,6 +232,7 @@ async def _call(execute: Execute, request: Any) -> Any:
                 body=_asking(body, arguments, keywords),
                 shape=held.journaled,
                 on_redirect="raise",
+                heard=steps.state.get("heard", 0),
             )
         except Redirected as redirect:
             return closed(redirect)

@@ -6,7 +6,14 @@ from dataclasses import replace
 from typing import Any, cast
 
 import agents
-from agents import MaxTurnsExceeded, ModelResponse, RunConfig, Runner, RunResult
+from agents import (
+    MaxTurnsExceeded,
+    ModelResponse,
+    OutputGuardrailTripwireTriggered,
+    RunConfig,
+    Runner,
+    RunResult,
+)
 from agents.memory import Session
 from agents.run_config import CallModelData, ModelInputData, _coerce_run_config  # pyright: ignore[reportPrivateUsage] - as its runner does
 from pydantic_core import to_jsonable_python
@@ -20,11 +27,12 @@ from midcourse.adapters.holding import (
     module_of_caller,
     ours_behind,
 )
-from midcourse.adapters.openai_agents.conversation import Conversation, Item, grown, told
+from midcourse.adapters.openai_agents.conversation import Conversation, Item, calls_of, grown, told
 from midcourse.adapters.openai_agents.copies import Copies, check_tools
 from midcourse.adapters.openai_agents.memory import Memory
 from midcourse.adapters.openai_agents.nesting import the_nest
 from midcourse.adapters.openai_agents.servers import connected
+from midcourse.adapters.openai_agents.using import Used
 from midcourse.errors import MisusedRun
 from midcourse.runtime.agents import Agent, OnNewVersion
 from midcourse.runtime.run import Run
@@ -67,9 +75,9 @@ def wrap(
         made = None if context is None else context(run)
         ready = await made if inspect.isawaitable(made) else made
         memory = None if session is None else Memory(run, name or agent.name, session(run))
-        held = Held(run, name or agent.name, declare or {}, config)
+        held = Held(run, name or agent.name, declare or {}, config, memory)
         async with connected(agent):
-            return await held.follow(agent, ready, max_turns, memory)
+            return await held.follow(agent, ready, max_turns)
 
     return held_agent(
         function,
@@ -85,7 +93,9 @@ def wrap(
 class Held:
     """One run of the agent in one session: where it stands, and what it was last asked and said."""
 
-    def __init__(self, run: Run, name: str, declarations: Declarations, config: RunConfig) -> None:
+    def __init__(
+        self, run: Run, name: str, declarations: Declarations, config: RunConfig, memory: Memory | None
+    ) -> None:
         self.run = run
         self.name = name
         self.declarations = declarations
@@ -93,17 +103,20 @@ class Held:
         self.conversation = Conversation(run)
         self.asked: list[Item] = []
         self.response: ModelResponse | None = None
+        self.used = Used(run)
         self._config = config
+        self._memory = memory
         self._all: dict[int, tuple[RunConfig, Copies]] = {}
         self._turns: int = run.state.get("turns", 0)
         self._current: agents.Agent[Any] | None = None
 
-    async def follow(self, agent: agents.Agent[Any], context: Any, max_turns: int | None, memory: Memory | None) -> Any:
+    async def follow(self, agent: agents.Agent[Any], context: Any, max_turns: int | None) -> Any:
         """Run the agent to its end, beginning anew from the conversation whenever a person changes its course."""
         await self.conversation.close_turn_before()
         items = self.conversation.messages
-        if memory is not None:
-            items = await memory.before(items)
+        if self._memory is not None:
+            items = await self._memory.before(items)
+            self.conversation.keep(items)
         self._current = self.copies(self._config).named(self.run.state.get("agent", ""), agent)
         while True:
             new = self.listener.news()
@@ -121,13 +134,16 @@ class Held:
             except MaxTurnsExceeded as error:
                 await self._keep_all(error)
                 raise
+            except OutputGuardrailTripwireTriggered:
+                await self._go_back()
+                raise
             except Exception as error:
                 if (ours := ours_behind(error)) is not None:
                     raise ours from error
                 raise
             items = self._ended(result)
             if not self.listener.has_news:
-                return await self._finish(items, result, memory)
+                return await self._finish(items, result)
 
     def _ended(self, result: RunResult) -> list[Item]:
         if result.interruptions:
@@ -139,20 +155,33 @@ class Held:
         assert self.response is not None
         return grown(self.asked, self.response, result.new_items)
 
-    async def _finish(self, items: list[Item], result: RunResult, memory: Memory | None) -> Any:
-        if memory is not None:
-            await memory.after(items)
-        self.conversation.keep(items)
+    async def _finish(self, items: list[Item], result: RunResult) -> Any:
+        self._keep(items)
+        if self._memory is not None:
+            await self._memory.after(items)
         self.run.state["agent"] = self.copies(self._config).name_of(result.last_agent)
         self.run.state.pop("turns", None)  # the limit is a turn's
+        self.used.forget()
         return to_jsonable_python(result.final_output)
 
     async def _keep_all(self, error: MaxTurnsExceeded) -> None:
         """Keep what was done, with the count begun anew: a resume goes on from there."""
         if self.response is not None and error.run_data is not None and not self.run.under_way:
-            self.conversation.keep(grown(self.asked, self.response, error.run_data.new_items))
+            self._keep(grown(self.asked, self.response, error.run_data.new_items))
+            self.used.keep()
             self.run.state["turns"] = 0
             await self.run.checkpoint()
+
+    async def _go_back(self) -> None:
+        """Have a resume ask for another answer than the one a guardrail refused, unless calls were made for it."""
+        if self.response is not None and not calls_of(self.response) and not self.run.under_way:
+            self.conversation.refuse(self.asked, self.response)
+            await self.run.checkpoint(ahead=True)
+
+    def _keep(self, items: Sequence[Item]) -> None:
+        if self._memory is not None:
+            self._memory.follow(self.conversation.messages, items)
+        self.conversation.keep(items)
 
     # ---- what the SDK is given
 
@@ -187,6 +216,7 @@ class Held:
                 raise NewCourse([])
             return
         self._current = agent
+        self.used.by(self.copies(self._config).name_of(agent), agent)
         if self.listener.has_news:
             raise NewCourse(list(items))
         self.asked = list(items)
@@ -197,7 +227,8 @@ class Held:
         """Keep the conversation as the place to go on from, where nothing else is under way."""
         if self.run.under_way:
             return
-        self.conversation.keep(items)
+        self._keep(items)
+        self.used.keep()
         self.run.state["agent"] = self.copies(self._config).name_of(agent)
         self.run.state["turns"] = self._turns
         await self.run.checkpoint(durable=False)

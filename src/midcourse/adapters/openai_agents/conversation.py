@@ -18,6 +18,8 @@ Item: TypeAlias = dict[str, Any]
 NESTED_MODEL: Final = "nested model"
 """What a request of an agent that runs as a tool is called among the steps."""
 LEFT: Final = "It was begun and did not end. What it had done until then stays done."
+_REFUSED: Final = "refused"
+"""Where ``run.state`` has the response that a guardrail refused."""
 
 _outputs: Final[TypeAdapter[list[ResponseOutputItem]]] = TypeAdapter(list[ResponseOutputItem])
 _usage: Final = TypeAdapter(Usage)
@@ -33,6 +35,9 @@ class Conversation(Kept[Item]):
 
     async def close_turn_before(self) -> None:
         """Take in what the turn before had said and done after its last checkpoint, if it failed or was cancelled."""
+        refused = self._run.state.pop(_REFUSED, None)
+        if refused is not None and refused["turn"] != self._run.turn:  # in that turn itself, the model is asked again
+            self.add(*refused["items"])
         last = await self._run.earlier(MODEL)
         if last is None:
             return
@@ -40,9 +45,15 @@ class Conversation(Kept[Item]):
             if last.text:
                 self.add(said(last.text))
             return
-        response = with_own_ids(load_response(last.value), self.ids)
+        response = load_response(last.value)
+        self.ids.take(call.call_id for call in calls_of(response))
         results = [await self._result(call) for call in calls_of(response)]
         self.add(*_sent(response.to_input_items()), *results)
+
+    def refuse(self, asked: Sequence[Item], response: ModelResponse) -> None:
+        """Go back to before a response: a resume asks for another. A later turn is told what it was."""
+        self.keep(asked)
+        self._run.state[_REFUSED] = {"turn": self._run.turn, "items": _sent(response.to_input_items())}
 
     async def _result(self, call: ResponseFunctionToolCall) -> Item:
         key = step_key(call.call_id)
@@ -89,6 +100,11 @@ def with_own_ids(response: ModelResponse, ids: OwnIds) -> ModelResponse:
 def calls_of(response: ModelResponse) -> list[ResponseFunctionToolCall]:
     """The function calls of a response, handoffs among them."""
     return [item for item in response.output if isinstance(item, ResponseFunctionToolCall)]
+
+
+def uses_tools(response: ModelResponse) -> bool:
+    """Whether a response makes an agent one that has used a tool, as the SDK counts: a handoff is, a search for tools is not."""
+    return any(item.type.endswith("_call") and item.type != "tool_search_call" for item in response.output)
 
 
 def text_of(response: ModelResponse) -> str:

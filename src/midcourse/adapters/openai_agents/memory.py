@@ -1,8 +1,10 @@
 """A session of the OpenAI Agents SDK as the memory of a held agent: read once, and added to once after each turn."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
+import msgspec
 from agents.memory import Session
 
 from midcourse.adapters.openai_agents.conversation import Item
@@ -33,6 +35,21 @@ class Memory:
         self._run.state["remembered"] = len(found)
         return [*found, *items]
 
+    def follow(self, kept: Sequence[Item], items: Sequence[Item]) -> None:
+        """The conversation is now ``items`` and was ``kept``: find what is remembered again, if somebody changed that.
+
+        A handoff's filter may leave out what was said before. Nothing new is lost: what it made of it is new, too.
+        """
+        remembered: int = self._run.state["remembered"]
+        if list(kept[:remembered]) == list(items[:remembered]):
+            return
+        old, new = Counter(map(_spelled, kept[:remembered])), Counter(map(_spelled, kept[remembered:]))
+        at = len(items)
+        while at and (new[spelled := _spelled(items[at - 1])] or not old[spelled]):
+            new[spelled] -= 1
+            at -= 1
+        self._run.state["remembered"] = at
+
     async def after(self, items: Sequence[Item]) -> None:
         """Have the session remember what is new in the conversation."""
         new = list(items[self._run.state["remembered"] :])
@@ -50,3 +67,7 @@ class Memory:
         items = arguments["items"]
         found = [dict(cast("Item", item)) for item in await self._session.get_items(limit=len(items))]
         return Happened() if found == items else False
+
+
+def _spelled(item: Item) -> bytes:
+    return msgspec.json.encode(item, order="deterministic")

@@ -70,11 +70,13 @@ class StepModel(Model):
         prompt: ResponsePromptParam | None = None,
     ) -> ModelResponse:
         """The response, from the journal if it is there."""
+        held, nest = self._held, the_nest()
+        settings = model_settings if nest else held.used.settings(model_settings)
         given: dict[str, Any] = {
             "system_instructions": system_instructions,
             "input": input,
             # The client's and the runner's retries are off; it has no use for the rest of their settings.
-            "model_settings": replace(model_settings, retry=None),
+            "model_settings": replace(settings, retry=None),
             "tools": tools,
             "output_schema": output_schema,
             "handoffs": handoffs,
@@ -102,22 +104,26 @@ class StepModel(Model):
                     current_call().spend(end.cost, end.tokens)
             assert response is not None
             self._check(response, tools, handoffs, output_schema)
-            yield self._end(response, model)
+            # Before they are journaled: a cold start must find the calls under the ids they had.
+            yield self._end(with_own_ids(response, ids), model)
 
-        held, nest = self._held, the_nest()
+        ids = nest.ids if nest else held.conversation.ids
         name, key = (NESTED_MODEL, nest.next_request()) if nest else (MODEL, None)
         try:
-            content = await held.run.stream(name, body, key=key, on_redirect="raise")
+            heard = held.run.state.get("heard", 0)
+            content = await held.run.stream(name, body, key=key, on_redirect="raise", heard=heard)
         except asyncio.CancelledError:
             patience.end()  # nobody waits for it any more: a guardrail has been tripped
             raise
         except Redirected as redirect:
             cut = [said(redirect.partial)] if redirect.partial else []
             raise NewCourse([*held.asked, *cut]) from None
-        if nest:
-            return with_own_ids(load_response(content), nest.ids)
-        held.response = with_own_ids(load_response(content), held.conversation.ids)
-        return held.response
+        answered = load_response(content)
+        ids.take(call.call_id for call in calls_of(answered))
+        if not nest:
+            held.response = answered
+            held.used.take(answered)
+        return answered
 
     async def stream_response(
         self,

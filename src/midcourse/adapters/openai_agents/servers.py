@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from agents import Agent
 from agents.mcp import MCPServer
@@ -14,12 +14,15 @@ from midcourse.adapters.openai_agents.copies import reachable
 class _Keeper:
     """Keeps one server connected for all who use it, in a task of its own: what connects must also disconnect."""
 
-    def __init__(self, server: MCPServer) -> None:
+    def __init__(self, server: MCPServer, place: "_Place") -> None:
         self._server = server
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._over = asyncio.Event()
         self.users = 0
         self._task = asyncio.create_task(self._keep(), name=f"midcourse mcp {server.name}")
+        # Known until it has disconnected: who came before that would take a server that is going for a connected one.
+        _keepers[place] = self
+        self._task.add_done_callback(lambda _: _keepers.pop(place))
 
     async def _keep(self) -> None:
         try:
@@ -39,12 +42,17 @@ class _Keeper:
     async def ready(self) -> None:
         await asyncio.shield(self._ready)
 
+    @property
+    def is_ending(self) -> bool:
+        return self._over.is_set()
+
     async def end(self) -> None:
         self._over.set()
         await asyncio.wait({self._task})
 
 
-_keepers: Final[dict[tuple[int, int], _Keeper]] = {}
+_Place: TypeAlias = tuple[int, int]
+_keepers: Final[dict[_Place, _Keeper]] = {}
 
 
 @asynccontextmanager
@@ -52,22 +60,22 @@ async def connected(agent: Agent[Any]) -> AsyncGenerator[None]:
     """Have every MCP server that ``agent`` can come to use connected. One that is connected already stays as it is."""
     loop = id(asyncio.get_running_loop())
     servers = {id(server): server for one in reachable(agent) for server in one.mcp_servers}
-    used: list[tuple[int, int]] = []
+    used: list[_Keeper] = []
     try:
         for server in servers.values():
             place = (loop, id(server))
-            if place not in _keepers:
+            while (keeper := _keepers.get(place)) is not None and keeper.is_ending:
+                await keeper.end()
+            if keeper is None:
                 if getattr(server, "session", None) is not None:
                     continue  # somebody else has connected it, and will disconnect it
-                _keepers[place] = _Keeper(server)
-            _keepers[place].users += 1
-            used.append(place)
-            await _keepers[place].ready()
+                keeper = _Keeper(server, place)
+            keeper.users += 1
+            used.append(keeper)
+            await keeper.ready()
         yield
     finally:
-        for place in used:
-            keeper = _keepers[place]
+        for keeper in used:
             keeper.users -= 1
             if not keeper.users:
-                del _keepers[place]
                 await keeper.end()

@@ -104,6 +104,7 @@ class _Calls:
                 shape=self._shaped,
                 needs_approval=needs_approval,
                 on_redirect="raise",
+                heard=held.run.state.get("heard", 0),
             )
         except Redirected as redirect:
             return closed(redirect)

@@ -103,7 +103,8 @@ class Chat(Reader):
 
     def __init__(self) -> None:
         super().__init__()
-        self._calls: dict[int, dict[str, str]] = {}
+        self._calls: list[tuple[int, dict[str, str]]] = []
+        self._latest: dict[int, dict[str, str]] = {}
 
     def asked(self, request: Mapping[str, Any]) -> dict[str, Any]:
         options: dict[str, Any] = {"include_usage": True, **(request.get("stream_options") or {})}
@@ -122,17 +123,26 @@ class Chat(Reader):
         if choice.delta is None:
             return ""
         for part in choice.delta.tool_calls or ():
-            call = self._calls.setdefault(part.index, {"id": "", "name": "", "arguments": ""})
-            call["id"] = part.id or call["id"]
+            call = self._call_at(part.index, part.id or "")
             if part.function is not None:
                 call["name"] += part.function.name or ""
                 call["arguments"] += part.function.arguments or ""
                 self.pieces += bool(part.function.arguments)
         return self._said(choice.delta.content or choice.delta.refusal or "")
 
+    def _call_at(self, index: int, id: str) -> dict[str, str]:
+        """The call that a part belongs to. Some count no further than 0: there, another id is another call."""
+        call = self._latest.get(index)
+        if call is None or (id and call["id"] and id != call["id"]):
+            call = self._latest[index] = {"id": "", "name": "", "arguments": ""}
+            self._calls.append((index, call))
+        call["id"] = id or call["id"]
+        return call
+
     def spoken(self, own: Own) -> tuple[list[Any], list[tuple[str, str, str]]]:
         text = "".join(self.text)
-        calls = [(own(call["id"]), call["name"], call["arguments"]) for _, call in sorted(self._calls.items())]
+        in_order = sorted(self._calls, key=lambda found: found[0])
+        calls = [(own(call["id"]), call["name"], call["arguments"]) for _, call in in_order]
         message: dict[str, Any] = {"role": "assistant", "content": text or (None if calls else "")}
         if calls:
             message["tool_calls"] = [
@@ -150,6 +160,7 @@ class Responses(Reader):
     def __init__(self) -> None:
         super().__init__()
         self._output: list[Any] = []
+        self._done: list[Any] = []
 
     def asked(self, request: Mapping[str, Any]) -> dict[str, Any]:
         if request.get("background"):
@@ -164,6 +175,8 @@ class Responses(Reader):
         match event.type:
             case "response.output_text.delta" | "response.refusal.delta":
                 return self._said(event.delta)
+            case "response.output_item.done":
+                self._done.append(event.item)
             case "response.created" | "response.completed" | "response.incomplete" | "response.failed":
                 self._note(event.response)
                 if event.type in {"response.completed", "response.incomplete"}:
@@ -191,7 +204,7 @@ class Responses(Reader):
     def spoken(self, own: Own) -> tuple[list[Any], list[tuple[str, str, str]]]:
         calls: list[tuple[str, str, str]] = []
         messages: list[Any] = []
-        for item in self._output:
+        for item in self._output or self._done:  # some leave it out of the last event
             message = _plain(item)
             if item.type == "function_call":
                 message["call_id"] = own(item.call_id)

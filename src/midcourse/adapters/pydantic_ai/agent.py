@@ -3,7 +3,7 @@
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from pydantic_ai import AbstractToolset, RunContext
 from pydantic_ai.agent import AbstractAgent
@@ -11,7 +11,7 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models import Model
-from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, ToolDenied
+from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
 from pydantic_ai.toolsets._dynamic import DynamicToolset
 from pydantic_ai.usage import UsageLimits
 from pydantic_core import to_jsonable_python
@@ -21,8 +21,10 @@ from midcourse.adapters.holding import (
     Listener,
     NewCourse,
     check_factory,
+    closed,
     held_agent,
     module_of_caller,
+    refused,
     step_key,
 )
 from midcourse.adapters.pydantic_ai.conversation import Conversation
@@ -30,7 +32,7 @@ from midcourse.adapters.pydantic_ai.model import StepModel
 from midcourse.adapters.pydantic_ai.toolset import StepToolset
 from midcourse.core.codec import canonical, preview
 from midcourse.core.terms import Terms
-from midcourse.errors import MisusedRun
+from midcourse.errors import MisusedRun, Redirected
 from midcourse.runtime.agents import Agent, OnNewVersion
 from midcourse.runtime.run import Run
 
@@ -85,6 +87,14 @@ def wrap(
     )
 
 
+def _course_in(error: BaseException) -> NewCourse | None:
+    """The new course, also where a task group of the user's has it among other things."""
+    if isinstance(error, BaseExceptionGroup):
+        inner = cast("BaseExceptionGroup[BaseException]", error).exceptions
+        return next((found for one in inner if (found := _course_in(one)) is not None), None)
+    return error if isinstance(error, NewCourse) else None
+
+
 class Held(AbstractCapability[Any]):
     """One run of the agent in one session, as a capability: it wraps model and tools, and answers for people."""
 
@@ -114,7 +124,10 @@ class Held(AbstractCapability[Any]):
                     usage_limits=limits,
                     capabilities=[self],
                 )
-            except NewCourse as course:
+            except (NewCourse, BaseExceptionGroup) as error:
+                course = _course_in(error)
+                if course is None:
+                    raise
                 messages = course.messages
             except UserError as error:
                 if prompt is None and not messages:
@@ -181,7 +194,10 @@ class Held(AbstractCapability[Any]):
                     f"Do '{call.tool_name}' with {spelled}, and answer with its result.",
                     reason="need_result",
                     key=step_key(call.tool_call_id),
+                    on_redirect="raise",
                 )
+            except Redirected as redirect:
+                results.calls[call.tool_call_id] = closed(redirect)
             except MisusedRun as error:
-                results.approvals[call.tool_call_id] = ToolDenied(error.message)
+                results.calls[call.tool_call_id] = refused(error.message)
         return results

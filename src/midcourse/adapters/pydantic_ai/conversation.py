@@ -16,7 +16,7 @@ from pydantic_ai.messages import (
 )
 
 from midcourse.adapters.conversing import Kept, OwnIds
-from midcourse.adapters.holding import MODEL, became, step_key
+from midcourse.adapters.holding import MODEL, NOT_YET, became, step_key
 from midcourse.adapters.pydantic_ai.results import restored
 from midcourse.runtime.run import Run
 
@@ -34,13 +34,17 @@ class Conversation(Kept[ModelMessage]):
     def with_own_ids(self, response: ModelResponse) -> ModelResponse:
         """The response with a call id of its own for each call."""
         parts = list(response.parts)
-        self.names.clear()
         for index, part in enumerate(parts):
             if isinstance(part, ToolCallPart):
                 own = self._ids.own(part.tool_call_id)
-                self.names[own] = part.tool_name
                 parts[index] = part if own == part.tool_call_id else replace(part, tool_call_id=own)
         return replace(response, parts=parts)
+
+    def taken_in(self, response: ModelResponse) -> ModelResponse:
+        """The same response; its calls' ids are taken from now on, and their names known."""
+        self.names = {part.tool_call_id: part.tool_name for part in _calls(response)}
+        self._ids.take(self.names)
+        return response
 
     async def close_turn_before(self) -> None:
         """Take in what the turn before had said and done after its last checkpoint, if it failed or was cancelled."""
@@ -51,7 +55,7 @@ class Conversation(Kept[ModelMessage]):
             if last.text:
                 self.add(interrupted(last.text))
             return
-        response = self.with_own_ids(load_response(last.value))
+        response = self.taken_in(load_response(last.value))
         calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
         self.add(response)
         if calls:
@@ -63,7 +67,8 @@ class Conversation(Kept[ModelMessage]):
     async def _result(self, call: ToolCallPart) -> list[ToolReturnPart | UserPromptPart]:
         name, key = call.tool_name, step_key(call.tool_call_id)
         step = await self._run.earlier(name, f"{key}:approved") or await self._run.earlier(name, key)
-        content = became(step, restored)
+        is_wish = step is not None and step.outcome == "failed" and step.detail.startswith(NOT_YET)
+        content = "It was not begun." if is_wish else became(step, restored)
         if not isinstance(content, ToolReturn):
             return [ToolReturnPart(name, content, tool_call_id=call.tool_call_id)]
         rich = cast("ToolReturn[Any]", content)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic_ai import RunContext
 from pydantic_ai.messages import ModelMessage, ModelResponse, PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
 from pydantic_ai.models import CompletedStreamedResponse, Model, ModelRequestParameters, StreamedResponse
+from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
@@ -67,10 +68,10 @@ class StepModel(WrapperModel):
         once = cast("ModelSettings", {**(settings or {}), "max_retries": 0})
 
         async def body() -> AsyncIterator[str | StreamEnd]:
-            if isinstance(self.wrapped, FunctionModel) and self.wrapped.stream_function is None:
+            if not _streams(self.wrapped):
                 response = await self.wrapped.request(messages, once, parameters)
                 yield response.text or ""
-                yield _end(response)
+                yield _end(held.conversation.with_own_ids(response))
                 return
             async with self.wrapped.request_stream(messages, once, parameters, context) as streamed:
                 try:
@@ -85,14 +86,27 @@ class StepModel(WrapperModel):
                 finally:
                     end = _end(streamed.get())
                     current_call().spend(end.cost, end.tokens)
-                yield _end(streamed.get())
+                # Before they are journaled: a cold start must find the calls under the ids they had.
+                yield _end(held.conversation.with_own_ids(streamed.get()))
 
         try:
-            said = await held.run.stream(MODEL, body, on_redirect="raise")
+            heard = held.run.state.get("heard", 0)
+            said = await held.run.stream(MODEL, body, on_redirect="raise", heard=heard)
         except Redirected as redirect:
             cut = [interrupted(redirect.partial)] if redirect.partial else []
             raise NewCourse([*messages, *cut]) from None
-        return held.conversation.with_own_ids(load_response(said))
+        return held.conversation.taken_in(load_response(said))
+
+
+def _streams(model: Model) -> bool:
+    """Whether a model can be asked for a stream."""
+    if isinstance(model, FunctionModel):
+        return model.stream_function is not None
+    if isinstance(model, FallbackModel):
+        return all(_streams(one) for one in model.models)
+    if isinstance(model, WrapperModel):
+        return _streams(model.wrapped)
+    return type(model).request_stream is not Model.request_stream
 
 
 def _end(response: ModelResponse) -> StreamEnd:

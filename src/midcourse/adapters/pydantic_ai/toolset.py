@@ -11,7 +11,7 @@ from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ToolFailed
 from pydantic_ai.toolsets import FunctionToolset, ToolsetTool, WrapperToolset
 from pydantic_core import to_jsonable_python
 
-from midcourse.adapters.holding import closed, declared, refused, step_key
+from midcourse.adapters.holding import NOT_YET, closed, declared, refused, step_key
 from midcourse.adapters.pydantic_ai.results import journaled, restored
 from midcourse.errors import InvalidInput, Redirected, StepError
 from midcourse.runtime.tools import Tool
@@ -20,7 +20,8 @@ from midcourse.tools.declarations import from_mcp
 if TYPE_CHECKING:
     from midcourse.adapters.pydantic_ai.agent import Held
 
-_NOT_YET: Final = "not yet: "
+_LONGEST: Final = 8_000
+"""Characters of what a function says of its wish: what a journal keeps of an error is not endless."""
 
 
 def _not_yet(wanted: "ApprovalRequired | CallDeferred") -> InvalidInput:
@@ -28,8 +29,11 @@ def _not_yet(wanted: "ApprovalRequired | CallDeferred") -> InvalidInput:
 
     As bad input: of that the journal knows that nothing was done.
     """
-    spelled = msgspec.json.encode([type(wanted).__name__, wanted.metadata]).decode()
-    return InvalidInput(f"{_NOT_YET}{spelled}", field="call")
+    metadata = to_jsonable_python(wanted.metadata, fallback=repr)
+    spelled = msgspec.json.encode([type(wanted).__name__, metadata]).decode()
+    if len(spelled) > _LONGEST:
+        spelled = msgspec.json.encode([type(wanted).__name__, None]).decode()
+    return InvalidInput(f"{NOT_YET}{spelled}", field="call")
 
 
 @dataclass
@@ -57,6 +61,7 @@ class StepToolset(WrapperToolset[Any]):
                 shape=journaled,
                 needs_approval=self.held.to_approve.get(ctx.tool_call_id or "", ""),
                 on_redirect="raise",
+                heard=self.held.run.state.get("heard", 0),
             )
         except Redirected as redirect:
             return closed(redirect)
@@ -100,12 +105,14 @@ class StepToolset(WrapperToolset[Any]):
                 return ModelRetry(error.detail)
             case "ToolFailed":
                 return ToolFailed(error.detail)
-            case "InvalidInput" if error.detail.startswith(_NOT_YET):
-                kind, metadata = msgspec.json.decode(error.detail.removeprefix(_NOT_YET))
+            case "InvalidInput" if error.detail.startswith(NOT_YET):
+                kind, metadata = msgspec.json.decode(error.detail.removeprefix(NOT_YET))
                 return ApprovalRequired(metadata) if kind == "ApprovalRequired" else CallDeferred(metadata)
             case "NotApproved":
                 return ToolFailed(refused(error.detail))
-            case "TimeoutError" if limit is not None:
+            case "ApprovalRequired":  # from a process, which tells no more of it
+                return ApprovalRequired()
+            case "TimeoutError" if limit is not None and error.detail == f"no end after {limit:g} s":
                 return ModelRetry(f"Timed out after {limit:g} seconds.")
             case _:
                 return error

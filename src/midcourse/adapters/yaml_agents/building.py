@@ -141,9 +141,11 @@ def _declared(page: Page, place: tuple[str | int, ...], said: ToolUse, function:
     own = tool_of(function)
     if not given:
         return own
+    # Two files may say different things of one function: each has a tool of its own, told apart by its place.
+    origin = f"{own.origin}@{page.path.stem}.{page.line(place)}"
     before = {field: getattr(own, field) for field in (*_DECLARED, "undo", "probe", "observes")} if own.declared else {}
     try:
-        made = declared_tool(own.function, name=own.name, origin=own.origin, **{**before, **given})
+        made = declared_tool(own.function, name=own.name, origin=origin, **{**before, **given})
     except InvalidInput as error:
         field = str(error.fields.get("field", ""))
         raise InvalidInput(

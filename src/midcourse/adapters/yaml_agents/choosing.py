@@ -114,7 +114,7 @@ def _made(named: str, make: Callable[[], Model]) -> MakeModel:
 
 # ---- models that run here
 
-_running: Final[dict[tuple[int, str], LocalModel]] = {}
+_running: Final[dict[tuple[int, str], asyncio.Future[LocalModel]]] = {}
 
 
 def _here(page: Page, weights: str | None) -> MakeModel:
@@ -129,9 +129,13 @@ def _here(page: Page, weights: str | None) -> MakeModel:
 
         key = (id(asyncio.get_running_loop()), found)
         if key not in _running:
-            # Entered once for the process, whose end it does not survive.
-            _running[key] = await LocalModel(found).__aenter__()
-        server = _running[key]
+            # Entered once for the process, whose end it does not survive; who comes meanwhile waits for the same.
+            _running[key] = asyncio.ensure_future(LocalModel(found).__aenter__())
+        try:
+            server = await asyncio.shield(_running[key])
+        except Exception:
+            _running.pop(key, None)
+            raise
         return OpenAIChatModel(server.name, provider=OpenAIProvider(base_url=server.base_url, api_key="none"))
 
     return model
@@ -141,4 +145,4 @@ async def stop_local_models() -> None:
     """End the models that agents of this loop have started."""
     here = id(asyncio.get_running_loop())
     for key in [key for key in _running if key[0] == here]:
-        await _running.pop(key).__aexit__(None, None, None)
+        await (await _running.pop(key)).__aexit__(None, None, None)

@@ -4,7 +4,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from midcourse.adapters.yaml_agents.pages import Page, meant
 from midcourse.errors import InvalidInput
@@ -39,8 +39,12 @@ def imported(page: Page, place: tuple[str | int, ...], path: str) -> Any:
 
 def _public(found: Any) -> list[str]:
     """The names that can have been meant: those that a module, or a class, offers, without the modules it imports."""
-    names: list[str] = sorted(getattr(found, "__all__", vars(found) if hasattr(found, "__dict__") else ()))
-    return [one for one in names if not one.startswith("_") and not isinstance(getattr(found, one, None), ModuleType)]
+    names = cast("list[str]", getattr(found, "__all__", None) or dir(found))
+    return [
+        one
+        for one in sorted(names)
+        if not one.startswith("_") and not isinstance(getattr(found, one, None), ModuleType)
+    ]
 
 
 def _refuse_another(page: Page, place: tuple[str | int, ...], module: str, folder: Path) -> None:

@@ -195,7 +195,7 @@ def _why(error: Any, page: Page, place: tuple[str | int, ...]) -> str:
             return f"it is {error['input']!r}. {meant(error['input'], _words(expected))}"
         case "string_pattern_mismatch" if error["ctx"]["pattern"] == IMPORT_PATH:
             return f"{error['input']!r} is no import path. Write 'module:name', such as 'shop.tools:send_mail'."
-        case "model_type" | "string_type" | "float_type" | "float_parsing" if (model := _BELOW.get(_of(place))):
+        case "model_type" | "string_type" | "float_type" | "float_parsing" if model := _BELOW.get(_of(place)):
             wanted = f"{_OR.get(model, '')}a mapping with: {', '.join(_names(model))}"
             return f"it is {wanted}; here it is {_shown(error['input'])}."
         case kind if kind in _KINDS:
