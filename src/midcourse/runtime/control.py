@@ -270,6 +270,7 @@ class Control:
         worker = self.worker
         owned = await worker.must_exist(session_id)
         head, rows = await forked(worker.store, owned.head, new, at)
+        await self._fork_shelves(session_id, new, at)
         await worker.store.create(head, rows, worker=None)
         worker.adopt(new, session_id)
         if pause is not None:
@@ -278,6 +279,20 @@ class Control:
             await self.send(new, pause, until="stopped", wait=worker.settings.unreachable_after)
         elif worker.drives:
             await worker.attend(new)
+
+    async def _fork_shelves(self, session_id: SessionId, new: SessionId, at: int | None) -> None:
+        """What an adapter keeps for a session beside its journal, on shelves that end with its id."""
+        store, suffix = self.worker.store, f":{session_id}"
+        for shelf in await store.shelves():
+            items = await store.shelved(shelf) if shelf.endswith(suffix) else ()
+            if items and at is not None:
+                raise InvalidInput(
+                    f"Session '{session_id}' keeps checkpoints of its framework, which are only known as they are now. "
+                    "Leave 'at' out to fork it there.",
+                    field="at",
+                )
+            if items:
+                await store.shelve(f"{shelf.removesuffix(suffix)}:{new}", dict(items))
 
     async def watch(
         self,

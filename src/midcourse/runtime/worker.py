@@ -132,7 +132,9 @@ class Worker:
         if self._thread.ident is None:  # it was never opened
             self._control.close()
         else:
-            await asyncio.to_thread(self._thread.join)
+            # Looked at, not waited for in a thread: agents may have taken all threads that the loop lends.
+            while self._thread.is_alive():  # noqa: ASYNC110
+                await asyncio.sleep(0.002)
         until = self.clock.now() + grace
         for driver in self.drivers():
             driver.drain(until)

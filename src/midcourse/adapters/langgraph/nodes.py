@@ -5,27 +5,26 @@ import inspect
 from collections.abc import Awaitable, Callable, Collection, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import partial, update_wrapper
 from itertools import count
 from typing import Any, cast
 
-from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig, RunnableSequence
+from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
-from langchain_core.tools import StructuredTool
+from langchain_core.tools import BaseTool, StructuredTool
 from langgraph._internal._runnable import RunnableCallable  # pyright: ignore[reportMissingTypeStubs] - it has types, but does not say so
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.prebuilt import ToolNode
+from langgraph.pregel import Pregel  # pyright: ignore[reportMissingTypeStubs] - it has types, but does not say so
 from langgraph.pregel._read import PregelNode  # pyright: ignore[reportMissingTypeStubs] - it has types, but does not say so
-from langgraph.types import interrupt
 
-from midcourse.adapters.holding import as_raised, closed, declared, refused, step_key
+from midcourse.adapters.holding import as_raised, closed, declared, refused
 from midcourse.adapters.langgraph.held import as_interrupt, current
-from midcourse.adapters.langgraph.model import StepModel
+from midcourse.adapters.langgraph.reaching import reaches_steps
+from midcourse.adapters.langgraph.threads import in_own_thread
 from midcourse.errors import MisusedRun, Redirected, StepError
 from midcourse.runtime.calls import current_call
 from midcourse.runtime.tools import Tool
-
-_DEEP = 4
 
 
 def held_nodes(nodes: Mapping[str, PregelNode], open_nodes: Collection[str]) -> dict[str, PregelNode]:
@@ -35,8 +34,14 @@ def held_nodes(nodes: Mapping[str, PregelNode], open_nodes: Collection[str]) -> 
         bound: Any = node.bound
         if isinstance(bound, ToolNode):
             made[name] = node.copy({"bound": _held_tools(bound)})
+        elif isinstance(bound, Pregel):
+            subgraph: Any = copy.copy(cast("Any", bound))
+            subgraph.nodes = held_nodes(subgraph.nodes, open_nodes)
+            made[name] = node.copy({"bound": subgraph, "subgraphs": [subgraph]})
         elif name != "__start__" and name not in open_nodes and _is_plain(bound):
             made[name] = node.copy({"bound": _held_node(name, cast("RunnableCallable", bound))})
+        elif type(bound) is RunnableCallable and bound.func is not None and name != "__start__":
+            made[name] = node.copy({"bound": _in_own_thread(bound)})
         else:
             made[name] = node
     return made
@@ -44,7 +49,7 @@ def held_nodes(nodes: Mapping[str, PregelNode], open_nodes: Collection[str]) -> 
 
 def _is_plain(bound: Any) -> bool:
     function = _function(bound)
-    return function is not None and not _holds_steps(function, _DEEP)
+    return function is not None and not reaches_steps(function)
 
 
 def _function(bound: Any) -> Callable[..., Any] | None:
@@ -53,36 +58,11 @@ def _function(bound: Any) -> Callable[..., Any] | None:
     return cast("Callable[..., Any] | None", bound.func or bound.afunc)
 
 
-def _holds_steps(value: Any, depth: int) -> bool:
-    """Whether a function reaches a held model, or asks with ``interrupt()``, as far as can be seen by what it names."""
-    if isinstance(value, StepModel) or value is interrupt:
-        return True
-    if depth == 0:
-        return False
-    match value:
-        case RunnableBinding():
-            return _holds_steps(cast("Any", value).bound, depth - 1)
-        case RunnableSequence():
-            return any(_holds_steps(step, depth - 1) for step in cast("Any", value).steps)
-        case partial():
-            inner = cast("partial[Any]", value)
-            return any(_holds_steps(one, depth - 1) for one in (inner.func, *inner.args, *inner.keywords.values()))
-        case Runnable():
-            return False
-        case _:
-            pass
-    function = inspect.unwrap(value) if callable(value) else value
-    owner = getattr(function, "__self__", None)
-    if owner is not None and not inspect.ismodule(owner) and any(_holds_steps(one, 1) for one in _parts(owner)):
-        return True
-    if not inspect.isfunction(inspect.unwrap(getattr(function, "__func__", function))):
-        return False
-    named = inspect.getclosurevars(getattr(function, "__func__", function))
-    return any(_holds_steps(one, depth - 1) for one in (*named.nonlocals.values(), *named.globals.values()))
-
-
-def _parts(owner: object) -> list[Any]:
-    return list(getattr(owner, "__dict__", {}).values())
+def _in_own_thread(bound: "RunnableCallable") -> "RunnableCallable":
+    """An open node that is a plain function: it waits in its thread, where the loop's own are few and others' too."""
+    made = copy.copy(bound)
+    made.afunc = partial(in_own_thread, cast("Callable[..., Any]", bound.func))
+    return made
 
 
 def _held_node(name: str, bound: "RunnableCallable") -> "RunnableCallable":
@@ -103,18 +83,21 @@ def _held_node(name: str, bound: "RunnableCallable") -> "RunnableCallable":
             )
         body = made.function if isinstance(function, Tool) else function
         given = {"state": arguments[0]} if made.undo or made.probe else {}
+        key = held.key(name)
         try:
             result = await held.run.call(
                 made,
                 given,
-                key=held.key(name),
+                key=key,
                 name=name,
                 body=_without_asking(name, body, arguments, keywords),
                 shape=held.journaled,
                 on_redirect="again",
             )
         except StepError as error:
-            raise as_raised(error) from error
+            held.failed(key)
+            raised = as_raised(error)
+            raise raised from (error if raised is not error else error.__cause__)
         return held.restored(result)
 
     made = copy.copy(bound)
@@ -223,11 +206,12 @@ async def _call(execute: Execute, request: Any) -> Any:
         real = function or cast("Any", tool)._arun  # noqa: SLF001 - as BaseTool does
         made = declared(real, name, held.declarations)
         body = made.function if isinstance(real, Tool) else real
+        key = held.key(name, call=call["id"] or "")
         try:
             result = await steps.call(
                 made,
                 dict(call["args"]),
-                key=step_key(call["id"] or held.key(name)),
+                key=key,
                 name=name,
                 body=_asking(body, arguments, keywords),
                 shape=held.journaled,
@@ -239,8 +223,14 @@ async def _call(execute: Execute, request: Any) -> Any:
         except StepError as error:
             if error.kind == "NotApproved":
                 return refused(error.detail)
-            raise as_raised(error) from error
+            held.failed(key)
+            raised = as_raised(error)
+            raise raised from (error if raised is not error else error.__cause__)
         return held.restored(result)
+
+    # LangChain looks at the signature for what it puts in beside the model's arguments.
+    named = function or (tool._run if type(tool)._arun is BaseTool._arun else tool._arun)  # noqa: SLF001 - as BaseTool does
+    update_wrapper(step, inspect.unwrap(getattr(named, "function", named)))
 
     if function is not None:
         # The innermost function is what becomes a step: reading arguments and telling errors stay LangChain's.

@@ -1,0 +1,133 @@
+"""Whether a node reaches a held model or ``interrupt()``: looked for in what it names, as far as that can be seen."""
+
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, Final, cast
+
+from langchain_core.runnables import Runnable
+from langchain_core.tools import BaseTool
+from langgraph.pregel import Pregel  # pyright: ignore[reportMissingTypeStubs] - it has types, but does not say so
+from langgraph.types import interrupt
+
+from midcourse.adapters.langgraph.model import StepModel
+
+_DEEP: Final = 6
+_MANY: Final = 2_000
+"""Things looked at for one node: beyond that it is a plain one, unless ``open_nodes`` names it."""
+_WIDE: Final = 50
+"""Members of one collection that are looked at."""
+_PARTS_OF_RUNNABLES: Final = (
+    "bound",  # a binding, a retry
+    "steps",  # a sequence
+    "first",
+    "middle",
+    "last",
+    "steps__",  # a parallel
+    "runnable",  # with fallbacks
+    "fallbacks",
+    "branches",
+    "default",
+    "mapper",
+    "func",  # a lambda
+    "afunc",
+)
+_OTHERS: Final = sys.stdlib_module_names - {"__main__"} | {"langgraph", "langchain_core", "langchain", "pydantic"}
+_ASKING_MODULES: Final = frozenset({"langgraph", "langgraph.types"})
+_PLAIN: Final = (str, bytes, int, float, complex, bool, type(None), type, ModuleType, BuiltinFunctionType, CodeType)
+
+
+def reaches_steps(value: object) -> bool:
+    """Whether a function, or any other value, leads to a held model or to ``interrupt()``."""
+    seen: set[int] = set()
+    kept: list[object] = []  # what is made on the way must outlive its id
+    level: list[object] = [value]
+    for _ in range(_DEEP):
+        following: list[object] = []
+        for one in level:
+            if isinstance(one, StepModel) or one is interrupt:
+                return True
+            if isinstance(one, _PLAIN) or id(one) in seen:
+                continue
+            if len(seen) >= _MANY:
+                return False
+            seen.add(id(one))
+            kept.append(one)
+            following.extend(_parts(one))
+        level = following
+    return any(isinstance(one, StepModel) or one is interrupt for one in level)
+
+
+def _parts(value: object) -> Iterator[object]:
+    match value:
+        case partial():
+            inner = cast("partial[Any]", value)
+            yield from (inner.func, *inner.args, *inner.keywords.values())
+        case Mapping():
+            yield from list(cast("Mapping[Any, object]", value).values())[:_WIDE]
+        case list() | tuple() | set() | frozenset():
+            yield from list(cast("Collection[object]", value))[:_WIDE]
+        case MethodType():
+            yield from (value.__func__, value.__self__)
+        case FunctionType():
+            yield from _named(value)
+        case Pregel():
+            for node in cast("Any", value).nodes.values():
+                yield node.bound
+        case BaseTool():
+            return  # it is called in a step of its own, or as a part of this one
+        case Runnable():
+            for name in _PARTS_OF_RUNNABLES:
+                yield getattr(cast("Any", value), name, None)
+        case _:
+            yield from _members(value)
+
+
+def _members(value: object) -> Iterator[object]:
+    """What an object of the user's has: its attributes, and what it does when it is called."""
+    if _is_of_others(type(value).__module__):
+        return
+    members: object = getattr(value, "__dict__", None)
+    if isinstance(members, dict):
+        yield from list(cast("dict[str, object]", members).values())[:_WIDE]
+    call = getattr(type(value), "__call__", None)  # noqa: B004 - the function itself is wanted
+    if isinstance(call, FunctionType):
+        yield call
+
+
+def _named(function: FunctionType) -> Iterator[object]:
+    """What a function names, those in it included: free variables, globals, defaults, attributes of modules."""
+    if _is_of_others(function.__module__ or ""):
+        return
+    yield function.__dict__.get("__wrapped__")
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # not filled yet
+            yield cell.cell_contents
+    yield from (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+    names = set(_names(function.__code__))
+    for name in names:
+        yield from _resolved(function.__globals__.get(name), names)
+    for name in names & _ASKING_MODULES:  # imported inside
+        yield from _resolved(sys.modules.get(name), names)
+
+
+def _resolved(found: object, names: Collection[str], depth: int = 3) -> Iterator[object]:
+    if not isinstance(found, ModuleType):
+        yield found
+    elif depth and not _is_of_others(found.__name__, but=_ASKING_MODULES):
+        for name in names:
+            yield from _resolved(found.__dict__.get(name), names, depth - 1)
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def _is_of_others(module: str, but: Collection[str] = ()) -> bool:
+    """Whether it belongs to Python or to the framework: there is no held model in there that the user put there."""
+    return module.partition(".")[0] in _OTHERS and module not in but

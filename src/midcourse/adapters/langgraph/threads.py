@@ -1,0 +1,78 @@
+"""A plain function of an open node in a thread of its own: it may wait there for days, and takes no thread of others."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from contextlib import suppress
+from contextvars import ContextVar, copy_context
+from itertools import count
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+_names = count(1)
+
+
+class OwnThread:
+    """What a thread waits for on the loop; with its node, that is given up."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waits_for: Future[Any] | None = None
+        self._is_left = False
+
+    def wait_for(self, coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
+        """Run a coroutine on the loop and wait for it, in this thread."""
+        waits_for = asyncio.run_coroutine_threadsafe(coroutine, loop)
+        with self._lock:
+            self._waits_for = waits_for
+            if self._is_left:
+                waits_for.cancel()
+        return waits_for.result()
+
+    def leave(self) -> None:
+        """Nobody waits for this thread any more: it need not wait for anything either."""
+        with self._lock:
+            self._is_left = True
+            if self._waits_for is not None:
+                self._waits_for.cancel()
+
+
+_own: ContextVar[OwnThread | None] = ContextVar("midcourse_langgraph_thread", default=None)
+
+
+def wait_for(coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
+    """Run a coroutine on another thread's loop and wait for it, until the node is left."""
+    return (_own.get() or OwnThread()).wait_for(coroutine, loop)
+
+
+async def in_own_thread(function: Callable[..., T], /, *arguments: Any, **keywords: Any) -> T:
+    """What ``function`` returns. One that nobody waits for any more goes on, and what it returns is dropped."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[T] = loop.create_future()
+    own = OwnThread()
+    context = copy_context()
+    context.run(_own.set, own)
+
+    def tell(deliver: Callable[[Any], None], what: Any) -> None:
+        if not ended.done():
+            deliver(what)
+
+    def work() -> None:
+        deliver: Callable[[Any], None] = ended.set_result
+        what: Any
+        try:
+            what = context.run(function, *arguments, **keywords)
+        except StopIteration as error:  # a future cannot carry it
+            deliver, what = ended.set_exception, RuntimeError(f"StopIteration: {error}")
+        except BaseException as error:  # noqa: BLE001 - it is the node's, and the graph's to handle
+            deliver, what = ended.set_exception, error
+        with suppress(RuntimeError):  # the loop is closed, and nobody waits
+            loop.call_soon_threadsafe(tell, deliver, what)
+
+    # A daemon: a process must be able to end while a node waits.
+    threading.Thread(target=work, name=f"midcourse-node-{next(_names)}", daemon=True).start()
+    try:
+        return await ended
+    finally:
+        own.leave()
