@@ -169,6 +169,10 @@ class GraphRun:
         enter(self._held)
         snapshot = await self._snapshot()
         feed = await self._feed(snapshot, to_input)
+        if feed is None and await self._stands_at_breakpoint() and not await self._goes_on(snapshot):
+            return to_jsonable_python(to_output(snapshot.values), fallback=str)
+        if feed is None and not snapshot.tasks and self._held.listener.has_news:
+            feed = to_input(self._held.listener.news())  # said when it had nothing left to do
         # Not its ``next``: that leaves out tasks whose writes are stored, also when their checkpoint is not.
         while feed is not None or snapshot.tasks:
             await self._run_on(feed)
@@ -181,6 +185,7 @@ class GraphRun:
         return to_jsonable_python(to_output(snapshot.values), fallback=str)
 
     async def _run_on(self, feed: Any) -> None:
+        self._held.begin()
         running = self._graph.astream(
             feed, self._config, stream_mode="values", durability="sync", context=self._context
         )
@@ -188,10 +193,13 @@ class GraphRun:
             async for _ in running:
                 pass
         except Exception as error:
-            raise ours_behind(error) or error from error
+            ours = ours_behind(error)
+            if ours is None or ours is error:
+                raise
+            raise ours from ours.__cause__  # not from the framework's, which has ours behind it
 
-    async def _snapshot(self) -> StateSnapshot:
-        return await self._graph.aget_state(self._config)
+    async def _snapshot(self, *, subgraphs: bool = False) -> StateSnapshot:
+        return await self._graph.aget_state(self._config, subgraphs=subgraphs)
 
     async def _feed(self, snapshot: StateSnapshot, to_input: MakeInput) -> Any:
         """What the graph starts with: what a person said, the answers it waits for, or nothing if it is to go on."""
@@ -205,7 +213,7 @@ class GraphRun:
             await self._run.checkpoint(durable=False, ahead=True)
         self._config = {**self._config, "metadata": {**self._config.get("metadata", {}), _TURN: self._run.turn}}
         if known < self._run.turn:
-            missing = await self._held.turn_before(await self._kept_messages())
+            missing = await self._held.turn_before(await self._kept_messages(), _places(snapshot))
             return _with_first(to_input(self._held.listener.news()), missing)
         # What is said while the graph runs goes to its model, and starts nothing anew.
         return await self._answers(snapshot)
@@ -237,15 +245,65 @@ class GraphRun:
             # Words, marked as what they are: code that waits for a yes must not take them for one.
             return f"Redirected: {redirect.instruction}"
 
+    async def _stands_at_breakpoint(self) -> bool:
+        """Whether the stored checkpoint is one at which LangGraph had stopped, or would have: it would not again."""
+        return await self._stopped(self._graph, await self._snapshot(subgraphs=True))
+
+    async def _stopped(self, graph: Any, snapshot: StateSnapshot) -> bool:
+        kept = await self._saver.aget_tuple(snapshot.config)
+        if kept is None or not snapshot.next:
+            return False
+        before = await self._saver.aget_tuple(kept.parent_config) if kept.parent_config else None
+        if stops(graph, kept.checkpoint, before.checkpoint if before else None, snapshot.next):
+            return True
+        subgraphs = dict(graph.get_subgraphs())
+        for task in snapshot.tasks:
+            inner = task.state
+            if isinstance(inner, StateSnapshot) and task.name in subgraphs:
+                if await self._stopped(subgraphs[task.name], inner):
+                    return True
+        return False
+
     async def _goes_on(self, snapshot: StateSnapshot) -> bool:
         """The graph stands at a breakpoint of its own (``interrupt_before``): whether a person lets it go on."""
         answer = await self._run.ask(
             f"Go on with {', '.join(snapshot.next)}?",
             reason="need_approval",
             options=("yes", "no"),
-            key=step_key(f"breakpoint.{snapshot.config.get('configurable', {}).get('checkpoint_id', '')}"),
+            key=step_key(".".join(["breakpoint", *_checkpoint_ids(await self._snapshot(subgraphs=True))])),
         )
         return str(answer).strip().lower() in {"yes", "y", "approve", "true"}
+
+
+def stops(graph: Any, checkpoint: Checkpoint, before: Checkpoint | None, following: Sequence[str]) -> bool:
+    """Whether LangGraph stops at a checkpoint by a breakpoint, before its ``following`` nodes or after those that ran.
+
+    As its own ``should_interrupt`` has it, which needs tasks that only a running graph has.
+    """
+    passed = checkpoint["versions_seen"].get("__interrupt__", {})
+    versions = checkpoint["channel_versions"]
+    if all(channel in passed and version <= passed[channel] for channel, version in versions.items()):
+        return False
+    earlier = before["versions_seen"] if before else {}
+    ran = [name for name, seen in checkpoint["versions_seen"].items() if seen != earlier.get(name)]
+    return _any_of(graph, graph.interrupt_before_nodes, following) or _any_of(graph, graph.interrupt_after_nodes, ran)
+
+
+def _any_of(graph: Any, named: str | Sequence[str], nodes: Sequence[str]) -> bool:
+    hidden = {name for name, node in graph.nodes.items() if "langsmith:hidden" in (node.tags or ())}
+    return any(name not in hidden if named == "*" else name in named for name in nodes if not name.startswith("__"))
+
+
+def _checkpoint_ids(snapshot: StateSnapshot) -> list[str]:
+    """Of the graph, and of its subgraphs that have begun."""
+    inner = [task.state for task in snapshot.tasks if isinstance(task.state, StateSnapshot)]
+    own = str(snapshot.config.get("configurable", {}).get("checkpoint_id", ""))
+    return [own, *(one for state in inner for one in _checkpoint_ids(state))]
+
+
+def _places(snapshot: StateSnapshot) -> list[str]:
+    """Where the nodes run that come next, as LangGraph names it to them."""
+    return [f"{task.name}:{task.id}" for task in snapshot.tasks]
 
 
 def _message(text: str) -> dict[str, Any]:

@@ -2,24 +2,28 @@
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
-from typing import Any, Final, cast
+from itertools import count
+from typing import Any, Final, NoReturn, cast
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.config import get_config
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from midcourse.adapters.holding import MODEL, Declarations, Listener, became, step_key
+from midcourse.adapters.holding import MODEL, Declarations, Listener, as_raised, became, step_key
 from midcourse.core.codec import canonical, preview
 from midcourse.core.effects import MAY_HAVE_HAPPENED
-from midcourse.errors import Interrupt
-from midcourse.runtime.run import Run
+from midcourse.errors import Interrupt, StepError
+from midcourse.runtime.run import Earlier, Run
 
 _SERIALISED: Final = "langgraph"
+_TUPLE: Final = "tuple"
 _SHOWN: Final = 4_000
 """Characters of what a graph asks about that a person is shown."""
+_PROMPT: Final = 20_000
+"""Characters of its words."""
 
 
 class Held:
@@ -36,23 +40,43 @@ class Held:
         self.loop = asyncio.get_running_loop()
         self._serde = serde
         self._counted: dict[int, tuple[object, dict[str, int]]] = {}
+        self._failed: set[str] = set()
 
     # ---- steps
 
-    def key(self, name: str) -> str:
-        """The key of the next call of ``name`` in the node that runs: the same when the node is run again."""
-        settings = get_config().get("configurable", {})
-        scratchpad = settings.get("__pregel_scratchpad")
+    def key(self, name: str, *, call: str = "", about: str = "") -> str:
+        """The key of the next call of ``name`` in the node that runs: the same when the node is run again.
+
+        ``call`` is the model's id of it. Else calls are counted, each with those that have the same to go ``about``:
+        of calls at the same time, another may come first when the node is run again. A call that has failed and is
+        tried again, by a retry policy or a wrapper, has a key of its own, found again by the same way.
+        """
+        place, scratchpad = _where()
+        if call:
+            return self._untried(_call_key(call, place))
         # A node that is run again has a new scratchpad, and counts its calls from the start.
         _, counts = self._counted.setdefault(id(scratchpad), (scratchpad, {}))
-        counts[name] = counts.get(name, 0) + 1
-        place = str(settings.get("checkpoint_ns", ""))
+        counted = f"{name} {about}"
+        counts[counted] = counts.get(counted, 0) + 1
         node = place.rpartition("|")[2].partition(":")[0]
-        return step_key(f"{node}.{hashlib.blake2b(place.encode(), digest_size=6).hexdigest()}.{counts[name]}")
+        parts = (node, _digest(place), *((_digest(about),) if about else ()), str(counts[counted]))
+        return self._untried(".".join(parts))
+
+    def failed(self, key: str) -> None:
+        """The call of this key failed, now or as it is journaled: whoever makes it again wants another one."""
+        self._failed.add(key)
+
+    def _untried(self, key: str) -> str:
+        return next(one for one in _tries(key) if one not in self._failed)
+
+    def begin(self) -> None:
+        """The graph is run, perhaps once more: its nodes are run again from the top, and see the same failures."""
+        self._failed.clear()
 
     def forget_counts(self) -> None:
         """A superstep is over: no node of it runs again."""
         self._counted.clear()
+        self._failed.clear()
 
     def journaled(self, result: Any) -> object:
         """What a node or a tool returned, as it can be journaled."""
@@ -60,16 +84,19 @@ class Held:
             plain = to_jsonable_python(result)
         except PydanticSerializationError:
             plain = None
-        if plain == result:
+        if plain == result and not _is_marked(plain):
             return plain
+        if type(result) is tuple:  # neither JSON nor the graph's serializer tells it from a list
+            return {_SERIALISED: [_TUPLE, [self.journaled(one) for one in cast("tuple[Any, ...]", result)]]}
         kind, content = self._serde.dumps_typed(result)
         return {_SERIALISED: [kind, content.hex()]}
 
     def restored(self, result: Any) -> Any:
         """What was journaled, as it was."""
-        found = cast("dict[str, Any]", result if isinstance(result, dict) else {})
-        if set(found) == {_SERIALISED}:
-            kind, content = found[_SERIALISED]
+        if _is_marked(result):
+            kind, content = result[_SERIALISED]
+            if kind == _TUPLE:
+                return tuple(self.restored(one) for one in content)
             return self._serde.loads_typed((kind, bytes.fromhex(content)))
         return cast("Any", result)
 
@@ -77,26 +104,39 @@ class Held:
 
     def heard(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
         """The messages as the model shall see them: what people said put in, every call closed."""
+        place, _ = _where()
         said = cast("list[dict[str, Any]]", self.run.state.setdefault("said", []))
         news = self.listener.news(again=True)
         if news:
-            said.append({"after": _anchor(messages), "text": news})
+            said.append({"text": news, "after": [], "in": [], "scope": self.run.scope})
+        known = {message.id for message in messages if message.id} | set(range(1, len(messages) + 1))
+        for one in said:
+            if "text" in one and known.isdisjoint(one["after"]) and self._is_new(one, place):
+                one["after"].append(_anchor(messages))
         return valid(_spliced(messages, said))
+
+    def _is_new(self, said: dict[str, Any], place: str) -> bool:
+        """Whether this branch of the graph has not heard it: its first request has it last, as what was just said."""
+        branch = place.rpartition("|")[0]
+        if not branch and said["scope"] == self.run.scope:
+            branch = place  # beside others of the superstep it was said in
+        if branch in said["in"]:
+            return False
+        said["in"].append(branch)
+        return bool(branch) or not said["after"]
 
     def was_cut(self, messages: Sequence[BaseMessage], partial: str) -> None:
         """Keep what the model had said when a person changed its course."""
-        said = self.run.state.setdefault("said", [])
-        entry = {"after": _anchor(messages), "partial": partial}
-        if partial and entry not in said:  # a node that is run again is told again that it was cut
-            said.append(entry)
+        if partial:
+            self.run.state.setdefault("said", []).append({"after": [_anchor(messages)], "partial": partial})
 
-    async def turn_before(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    async def turn_before(self, messages: Sequence[BaseMessage], places: Sequence[str]) -> list[BaseMessage]:
         """What the turn before, if it failed or was cancelled, did not get into the graph's state.
 
-        What its model had said when it was cut, and what became of the calls that were left open.
+        What its model had said when it was cut, and what became of the calls that were left open, by nodes that ran in ``places``.
         """
         missing: list[BaseMessage] = [
-            ToolMessage(await self._became(call), tool_call_id=call["id"] or "", name=call["name"])
+            ToolMessage(await self._became(call, places), tool_call_id=call["id"] or "", name=call["name"])
             for call in _open_calls(messages)
         ]
         asked = await self.run.earlier(MODEL)
@@ -104,9 +144,15 @@ class Held:
             missing.append(AIMessage(asked.text))
         return missing
 
-    async def _became(self, call: Any) -> str:
-        step = await self.run.earlier(call["name"], step_key(call["id"] or ""))
-        return str(became(step, self.restored))
+    async def _became(self, call: Any, places: Sequence[str]) -> str:
+        known: Earlier | None = None
+        for place in places:
+            for key in _tries(_call_key(call["id"] or "", place)):
+                step = await self.run.earlier(call["name"], key)
+                if step is None:
+                    break
+                known = step
+        return str(became(known, self.restored))
 
 
 _held: ContextVar[Held | None] = ContextVar("midcourse_langgraph", default=None)
@@ -122,26 +168,63 @@ def enter(held: Held) -> None:
     _held.set(held)
 
 
+def raise_as_was(error: StepError) -> NoReturn:
+    """Raise what a step's function raised, as far as that can be told; ours is behind it."""
+    raised = as_raised(error)
+    if raised is error:
+        raise error
+    raise raised from error
+
+
+def _where() -> tuple[str, object]:
+    """The place of the node that runs, its task's id included, and what LangGraph keeps for one run of it."""
+    settings = get_config().get("configurable", {})
+    return str(settings.get("checkpoint_ns", "")), settings.get("__pregel_scratchpad")
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode("utf-8", "backslashreplace"), digest_size=6).hexdigest()
+
+
+def _call_key(call: str, place: str) -> str:
+    # With its place: models in two branches may give the same id.
+    return f"{call}.{_digest(place)}"
+
+
+def _tries(key: str) -> Iterator[str]:
+    """The keys of a first try, a second one, and so on."""
+    yield step_key(key)
+    for number in count(2):
+        yield step_key(f"{key}~{number}")
+
+
+def _is_marked(value: Any) -> bool:
+    return isinstance(value, dict) and set(cast("dict[Any, Any]", value)) == {_SERIALISED}
+
+
 def _anchor(messages: Sequence[BaseMessage]) -> str | int:
     last = messages[-1] if messages else None
     return last.id if last is not None and last.id else len(messages)
 
 
 def _spliced(messages: Sequence[BaseMessage], said: Sequence[dict[str, Any]]) -> list[BaseMessage]:
-    """Messages with what was said put in after those it came after; at the end, if that one is gone."""
+    """Messages with what was said put in after those it came after; before the conversation, if they are gone."""
     spliced: list[BaseMessage] = []
     waiting = list(said)
 
-    def put(matches: Callable[[str | int], bool]) -> None:
-        for one in [one for one in waiting if matches(one["after"])]:
+    def put(*places: str | int | None) -> None:
+        for one in [one for one in waiting if not set(places).isdisjoint(one["after"])]:
             waiting.remove(one)
             spliced.append(AIMessage(one["partial"]) if "partial" in one else HumanMessage(one["text"]))
 
+    put(0)
     for index, message in enumerate(messages):
         spliced.append(message)
-        put(lambda after, at=index + 1, own=message.id: after in (at, own))
-    put(lambda after: True)
-    return spliced
+        put(index + 1, message.id)
+    first = next((at for at, one in enumerate(spliced) if not isinstance(one, SystemMessage)), len(spliced))
+    # What the model had said belongs to words that are not here.
+    gone = [HumanMessage(one["text"]) for one in waiting if "text" in one]
+    return [*spliced[:first], *gone, *spliced[first:]]
 
 
 def _open_calls(messages: Sequence[BaseMessage]) -> list[Any]:
@@ -165,8 +248,9 @@ def valid(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
                 made.append(known or ToolMessage(text, tool_call_id=call["id"] or "", name=call["name"]))
             # No tool sees these, but the model's server does, and wants to know what became of them.
             for wrong in message.invalid_tool_calls:
+                known = results.pop(wrong["id"] or "", None)
                 text = f"The call was not made: its arguments are no JSON object: {wrong['args']}"
-                made.append(ToolMessage(text, tool_call_id=wrong["id"] or "", name=wrong["name"]))
+                made.append(known or ToolMessage(text, tool_call_id=wrong["id"] or "", name=wrong["name"]))
     return made
 
 
@@ -181,4 +265,4 @@ def as_interrupt(value: Any) -> Interrupt:
     else:  # the words first, and then whatever else is to be judged
         rest = {name: one for name, one in about.items() if one is not named and name not in {"reason", "options"}}
         prompt = f"{named}\n{canonical(rest).decode()[:_SHOWN]}" if rest else str(named)
-    return Interrupt(str(about.get("reason", "need_input")), prompt or "The graph waits for an answer.")
+    return Interrupt(str(about.get("reason", "need_input")), prompt[:_PROMPT] or "The graph waits for an answer.")

@@ -15,9 +15,10 @@ from langchain_core.tools import BaseTool
 
 from midcourse.adapters.conversing import OwnIds
 from midcourse.adapters.holding import MODEL
-from midcourse.adapters.langgraph.held import Held, current
+from midcourse.adapters.langgraph.held import Held, current, raise_as_was
+from midcourse.adapters.langgraph.threads import wait_for
 from midcourse.adapters.prices import dollars
-from midcourse.errors import MisusedRun, Redirected
+from midcourse.errors import MisusedRun, Redirected, StepError
 from midcourse.runtime.calls import current_call, in_a_step
 from midcourse.runtime.streaming import StreamEnd
 
@@ -61,8 +62,8 @@ class StepModel(BaseChatModel):
                 "Use 'await model.ainvoke(…)' in an async node, or make the node a plain 'def'.",
                 code="blocks_the_loop",
             )
-        # A plain node runs in a thread of LangGraph's, with the node's context: it waits there.
-        return asyncio.run_coroutine_threadsafe(self._step(held, messages, stop, kwargs), held.loop).result()
+        # A plain node runs in a thread of its own, with the node's context: it waits there.
+        return wait_for(self._step(held, messages, stop, kwargs), held.loop)
 
     async def _agenerate(
         self,
@@ -97,14 +98,16 @@ class StepModel(BaseChatModel):
                     raise ValueError("the model answered with nothing at all")
                 yield _end(whole)
 
+            heard = held.run.state.get("heard", 0)
+            key = held.key(MODEL, about=_contents(messages))
             try:
-                heard = held.run.state.get("heard", 0)
-                said: Any = await held.run.stream(
-                    MODEL, body, key=held.key(MODEL), on_redirect="raise", heard=heard
-                )
+                said: Any = await held.run.stream(MODEL, body, key=key, on_redirect="raise", heard=heard)
             except Redirected as redirect:
                 held.was_cut(messages, redirect.partial)
                 continue
+            except StepError as error:
+                held.failed(key)
+                raise_as_was(error)
             (message,) = messages_from_dict([said])
             return ChatResult(generations=[ChatGeneration(message=_with_own_ids(cast("AIMessage", message), sent))])
 
@@ -150,6 +153,11 @@ def in_place_of(old: BaseChatModel, new: BaseChatModel, runnable: Any) -> Runnab
         branches = {name: in_place_of(old, new, one) for name, one in cast("Any", runnable).steps__.items()}
         made = RunnableParallel(branches)
     return cast("Runnable[Any, Any]", made)
+
+
+def _contents(messages: Sequence[BaseMessage]) -> str:
+    """What is asked, without what is made anew each time, such as ids."""
+    return repr([(one.type, one.content, getattr(one, "tool_calls", ())) for one in messages])
 
 
 def _holder() -> Held | None:

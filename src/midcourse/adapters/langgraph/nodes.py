@@ -18,8 +18,8 @@ from langgraph.prebuilt import ToolNode
 from langgraph.pregel import Pregel  # pyright: ignore[reportMissingTypeStubs] - it has types, but does not say so
 from langgraph.pregel._read import PregelNode  # pyright: ignore[reportMissingTypeStubs] - it has types, but does not say so
 
-from midcourse.adapters.holding import as_raised, closed, declared, refused
-from midcourse.adapters.langgraph.held import as_interrupt, current
+from midcourse.adapters.holding import closed, declared, refused
+from midcourse.adapters.langgraph.held import as_interrupt, current, raise_as_was
 from midcourse.adapters.langgraph.reaching import reaches_steps
 from midcourse.adapters.langgraph.threads import in_own_thread
 from midcourse.errors import MisusedRun, Redirected, StepError
@@ -96,8 +96,7 @@ def _held_node(name: str, bound: "RunnableCallable") -> "RunnableCallable":
             )
         except StepError as error:
             held.failed(key)
-            raised = as_raised(error)
-            raise raised from (error if raised is not error else error.__cause__)
+            raise_as_was(error)
         return held.restored(result)
 
     made = copy.copy(bound)
@@ -224,8 +223,7 @@ async def _call(execute: Execute, request: Any) -> Any:
             if error.kind == "NotApproved":
                 return refused(error.detail)
             held.failed(key)
-            raised = as_raised(error)
-            raise raised from (error if raised is not error else error.__cause__)
+            raise_as_was(error)
         return held.restored(result)
 
     # LangChain looks at the signature for what it puts in beside the model's arguments.

@@ -175,7 +175,8 @@ class Held:
     async def _go_back(self) -> None:
         """Have a resume ask for another answer than the one a guardrail refused, unless calls were made for it."""
         if self.response is not None and not calls_of(self.response) and not self.run.under_way:
-            self.conversation.refuse(self.asked, self.response)
+            self._keep(self.asked)
+            self.conversation.refuse(self.response)
             await self.run.checkpoint(ahead=True)
 
     def _keep(self, items: Sequence[Item]) -> None:

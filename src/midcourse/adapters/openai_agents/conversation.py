@@ -50,9 +50,8 @@ class Conversation(Kept[Item]):
         results = [await self._result(call) for call in calls_of(response)]
         self.add(*_sent(response.to_input_items()), *results)
 
-    def refuse(self, asked: Sequence[Item], response: ModelResponse) -> None:
-        """Go back to before a response: a resume asks for another. A later turn is told what it was."""
-        self.keep(asked)
+    def refuse(self, response: ModelResponse) -> None:
+        """Leave a response out, so that a resume asks for another. A later turn is told what it was."""
         self._run.state[_REFUSED] = {"turn": self._run.turn, "items": _sent(response.to_input_items())}
 
     async def _result(self, call: ResponseFunctionToolCall) -> Item:
@@ -103,7 +102,7 @@ def calls_of(response: ModelResponse) -> list[ResponseFunctionToolCall]:
 
 
 def uses_tools(response: ModelResponse) -> bool:
-    """Whether a response makes an agent one that has used a tool, as the SDK counts: a handoff is, a search for tools is not."""
+    """Whether an agent with this response has used a tool, as the SDK counts: a search for tools is no use of one."""
     return any(item.type.endswith("_call") and item.type != "tool_search_call" for item in response.output)
 
 

@@ -43,11 +43,13 @@ class _Keeper:
         await asyncio.shield(self._ready)
 
     @property
-    def is_ending(self) -> bool:
+    def is_leaving(self) -> bool:
         return self._over.is_set()
 
-    async def end(self) -> None:
+    def leave(self) -> None:
         self._over.set()
+
+    async def gone(self) -> None:
         await asyncio.wait({self._task})
 
 
@@ -64,8 +66,8 @@ async def connected(agent: Agent[Any]) -> AsyncGenerator[None]:
     try:
         for server in servers.values():
             place = (loop, id(server))
-            while (keeper := _keepers.get(place)) is not None and keeper.is_ending:
-                await keeper.end()
+            while (keeper := _keepers.get(place)) is not None and keeper.is_leaving:
+                await keeper.gone()
             if keeper is None:
                 if getattr(server, "session", None) is not None:
                     continue  # somebody else has connected it, and will disconnect it
@@ -78,4 +80,7 @@ async def connected(agent: Agent[Any]) -> AsyncGenerator[None]:
         for keeper in used:
             keeper.users -= 1
             if not keeper.users:
-                await keeper.end()
+                keeper.leave()
+        for keeper in used:
+            if keeper.is_leaving:
+                await keeper.gone()

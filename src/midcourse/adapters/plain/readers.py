@@ -123,20 +123,21 @@ class Chat(Reader):
         if choice.delta is None:
             return ""
         for part in choice.delta.tool_calls or ():
-            call = self._call_at(part.index, part.id or "")
+            call = self._call_of(part)
             if part.function is not None:
                 call["name"] += part.function.name or ""
                 call["arguments"] += part.function.arguments or ""
                 self.pieces += bool(part.function.arguments)
         return self._said(choice.delta.content or choice.delta.refusal or "")
 
-    def _call_at(self, index: int, id: str) -> dict[str, str]:
-        """The call that a part belongs to. Some count no further than 0: there, another id is another call."""
-        call = self._latest.get(index)
-        if call is None or (id and call["id"] and id != call["id"]):
-            call = self._latest[index] = {"id": "", "name": "", "arguments": ""}
-            self._calls.append((index, call))
-        call["id"] = id or call["id"]
+    def _call_of(self, part: Any) -> dict[str, str]:
+        """The call that a part belongs to. Some count no further than 0: a name with another id is another call's."""
+        call = self._latest.get(part.index)
+        is_named = part.function is not None and part.function.name
+        if call is None or (is_named and part.id and call["id"] and part.id != call["id"]):
+            call = self._latest[part.index] = {"id": "", "name": "", "arguments": ""}
+            self._calls.append((part.index, call))
+        call["id"] = call["id"] or part.id or ""
         return call
 
     def spoken(self, own: Own) -> tuple[list[Any], list[tuple[str, str, str]]]:

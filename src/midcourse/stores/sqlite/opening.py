@@ -16,7 +16,7 @@ from midcourse.stores.sqlite.turn import Turn, patiently
 
 APPLICATION_ID: Final = int.from_bytes(b"MDCS", "big")
 """In the file's header: this is a Midcourse store, whoever looks at it."""
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 OLDEST_SQLITE: Final = (3, 31, 0)
 
 _LOG_LIMIT: Final = 64 * 1024 * 1024
@@ -168,6 +168,8 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
+    if version == 1:
+        version = _with_shelves(connection)
     if version > SCHEMA_VERSION:
         raise _refused(
             path,
@@ -181,6 +183,22 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
             f"{path} has not the tables of a Midcourse store. Restore it from a backup; nothing was changed.",
             path=str(path),
         )
+
+
+def _with_shelves(connection: sqlite3.Connection) -> int:
+    """Version 2 has a table more than version 1, and nothing else."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        there = _tables(connection)
+        for statement in SCHEMA:
+            if statement not in there and "shel" in statement:
+                connection.execute(statement)
+        connection.execute("UPDATE meta SET value = '2' WHERE name = 'schema'")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    return 2
 
 
 def _tables(connection: sqlite3.Connection) -> set[str]:

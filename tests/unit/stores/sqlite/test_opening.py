@@ -104,12 +104,24 @@ def _spoil(path: Path, *statements: str) -> None:
 
 async def test_a_newer_schema_is_refused(path: Path) -> None:
     await (await SqliteStore.open(path)).close()
-    _spoil(path, "UPDATE meta SET value = '2'")
+    _spoil(path, "UPDATE meta SET value = '3'")
     error = await refusal(path)
     assert isinstance(error, StoreUnavailable)
     assert error.code == "store_newer"
-    assert "schema 2" in str(error)
+    assert "schema 3" in str(error)
     assert "Upgrade" in str(error)
+
+
+async def test_a_store_without_shelves_is_given_them(path: Path, store: SqliteStore) -> None:
+    await started(store)
+    await store.close()
+    with closing(sqlite3.connect(path)) as before:
+        before.executescript("DROP TABLE shelves; UPDATE meta SET value = '1' WHERE name = 'schema'")
+    again = await SqliteStore.open(path)
+    await again.shelve("a shelf", {"key": b"content"})
+    assert await again.shelved("a shelf") == [("key", b"content")]
+    assert (await again.head(SESSION)).head.id == SESSION
+    await again.close()
 
 
 @pytest.mark.parametrize("statement", ["UPDATE meta SET value = 'one'", "DELETE FROM meta", "DROP TABLE meta"])
