@@ -60,6 +60,22 @@ async def test_an_order_above_the_limit_is_refused_with_the_reason(mc: midcourse
     assert orders(work) == []
 
 
+@pytest.mark.parametrize("quantity", [0, -3])
+async def test_an_order_of_nothing_or_less_is_refused_and_the_model_is_told_why(
+    mc: midcourse.Midcourse, work: Path, says: Says, quantity: int
+) -> None:
+    heard: list[str] = []
+
+    def tries(conversation: Conversation) -> Sequence[Piece]:
+        heard.extend(said.text for said in conversation if said.role == "tool")
+        return [Text("So be it.")] if heard else [Call("place_order", {**BOLTS, "quantity": quantity})]
+
+    says(tries)
+    assert await (await mc.start(agent, "Bolts, please")).result() == "So be it."
+    assert f"{quantity} is no quantity: an order is for 1 piece at least" in heard[0]
+    assert orders(work) == []
+
+
 async def test_what_is_no_order_is_not_guessed_at(mc: midcourse.Midcourse, work: Path) -> None:
     session = await mc.start(agent, "Good morning")
 

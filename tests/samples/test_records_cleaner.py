@@ -96,3 +96,17 @@ async def test_a_cancel_instead_of_an_answer_deletes_nothing(mc: midcourse.Midco
     await session.cancel("leave it", undo="all", until="stopped")
 
     assert rows(work) == before
+
+
+async def test_of_two_that_are_confirmed_the_second_says_that_nothing_was_left_to_delete(
+    mc: midcourse.Midcourse, work: Path
+) -> None:
+    first, second = await asked(mc, GOALS[0]), await asked(mc, GOALS[0])
+    await first.answer("yes")
+    assert "Deleted" in await first.result()
+    left = rows(work)
+    await second.answer("yes")
+
+    assert await second.result() == "Nothing was deleted. None of these records was there any more."
+    assert rows(work) == left
+    assert not (await second.receipt()).lines

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 import midcourse
-from midcourse.samples.repo_fixer import GOALS, agent
+from midcourse.samples import repo_fixer
+from midcourse.samples.repo_fixer import GOALS, agent, rename_in_file, tree_of
+from tests.promises.harness import resumable
 from tests.samples.hearing import SLOWLY, plan_of, until_it_says
 
 RENAME, LOGIN = GOALS
@@ -110,3 +112,17 @@ async def test_two_sessions_have_trees_of_their_own(mc: midcourse.Midcourse, wor
 
     assert edited(work, one) == []
     assert len(edited(work, other)) == 21
+
+
+async def test_the_new_name_stands_in_the_file_as_it_was_given(mc: midcourse.Midcourse, work: Path) -> None:
+    tree = tree_of("one")
+    (tree / "shop.txt").write_text("a timeout, and timeouts", encoding="utf-8")
+
+    def rename(new: str) -> str:
+        repo_fixer._tree.set(tree)  # noqa: SLF001 - as the agent does for its session  # pyright: ignore[reportPrivateUsage]
+        return rename_in_file.function("shop.txt", "timeout", new)
+
+    session = await mc.start(resumable(lambda run: run.step("rename", rename, run.goal)), r"dead\1line\n\g<0>")
+    await session.result()
+
+    assert (tree / "shop.txt").read_text(encoding="utf-8") == r"a dead\1line\n\g<0>, and timeouts"

@@ -185,7 +185,7 @@ async def play(name: str, goal: str, store: Path, session_id: str | None, *, und
             return 0
         typing, screen = Typing(), Screen()
         following = asyncio.create_task(_follow(session, screen))
-        ends = [
+        ends: list[asyncio.Task[Any]] = [
             following,
             asyncio.create_task(_stuck(session, typing)),
             asyncio.create_task(typing.has_left.wait()),

@@ -116,6 +116,26 @@ async def test_an_output_guardrail_fails_the_session(at_responses: Desk) -> None
     assert at.heard == ["user: Go.", "assistant: A long answer.", "user: Shorter."]
 
 
+async def test_an_answer_that_a_guardrail_refused_is_asked_for_again_by_a_resume(at: Desk) -> None:
+    @output_guardrail
+    def short(ctx: RunContextWrapper[Any], agent: Agent[Any], output: Any) -> GuardrailFunctionOutput:
+        return GuardrailFunctionOutput(output_info=None, tripwire_triggered=len(output) > 5)
+
+    answers = replies(Call("find", {"what": "it"}), Text("A long answer."))
+    session = await at.start(at.agent(finding, output_guardrails=[short]), answers)
+    for _ in range(2):
+        assert "OutputGuardrailTripwireTriggered" in await failure_of(session)
+        at.provider.script = says(lambda heard: [Text("Short" if len(at.provider.requests) == 4 else "Too long.")])
+        await session.resume()
+    assert await session.result(PATIENCE) == "Short"
+    assert at.heard == ["user: Go.", "assistant: [find]", "tool: found it"]
+    at.assert_that_all_requests_were_valid()
+    at.provider.script = replies(Text("Yes."))
+    await session.redirect("Sure?")
+    assert await session.result(PATIENCE) == "Yes."
+    assert at.heard[-2:] == ["assistant: Short", "user: Sure?"]
+
+
 async def test_a_missing_key_is_missed_when_the_model_is_asked(at_responses: Desk, monkeypatch: Any) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     session = await at_responses.start(Agent(name="keyless"), replies(Text("Never.")))

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agents import HandoffInputData, handoff
 from agents.memory import SQLiteSession
 
 from midcourse.models.script import Call, Conversation, Text, replies
@@ -68,5 +69,35 @@ async def test_a_turn_that_failed_is_remembered_with_the_next(at_responses: Desk
     await session.redirect("And now?")
     assert await session.result(PATIENCE) == "Yes."
     assert [item.get("role") for item in await remembered(path)] == ["user", "user", "assistant"]
+    for one in memories:
+        one.close()
+
+
+async def test_a_handoff_that_leaves_out_what_was_said_before_loses_nothing_new(at_responses: Desk, path: Path) -> None:
+    at = at_responses
+    before = SQLiteSession("it", path)
+    await before.add_items([{"role": "user", "content": f"Yes {n % 2}."} for n in range(6)])
+    before.close()
+    memories: list[SQLiteSession] = []
+
+    def memory(run: Any) -> SQLiteSession:
+        memories.append(SQLiteSession("it", path))
+        return memories[-1]
+
+    def shortened(given: HandoffInputData) -> HandoffInputData:
+        assert isinstance(given.input_history, tuple)
+        return given.clone(input_history=given.input_history[-2:], pre_handoff_items=(), new_items=())
+
+    clerk = at.agent(name="clerk", handoffs=[handoff(at.agent(name="porter"), input_filter=shortened)])
+    script = replies(Call("transfer_to_porter"), Text("What is it?"), Text("Thank you."))
+    session = await at.start(clerk, script, "Yes 0.", session=memory)
+    assert await session.result(PATIENCE) == "What is it?"
+    assert at.heard == ["user: Yes 1.", "user: Yes 0."]
+    assert [item.get("role") for item in (await remembered(path))[6:]] == ["user", "assistant"]
+    await session.redirect("A parcel.")
+    assert await session.result(PATIENCE) == "Thank you."
+    added = (await remembered(path))[6:]
+    assert [item.get("role") for item in added] == ["user", "assistant", "user", "assistant"]
+    assert (added[0]["content"], added[2]["content"]) == ("Yes 0.", "A parcel.")
     for one in memories:
         one.close()
