@@ -130,7 +130,7 @@ async def test_an_answer_that_a_guardrail_refused_is_asked_for_again_by_a_resume
     assert await session.result(PATIENCE) == "Short"
     assert at.heard == ["user: Go.", "assistant: [find]", "tool: found it"]
     at.assert_that_all_requests_were_valid()
-    at.provider.script = replies(Text("Yes."))
+    at.provider.script = says(lambda heard: [Text("Yes.")])
     await session.redirect("Sure?")
     assert await session.result(PATIENCE) == "Yes."
     assert at.heard[-2:] == ["assistant: Short", "user: Sure?"]

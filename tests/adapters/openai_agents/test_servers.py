@@ -64,7 +64,7 @@ class Slow(MCPServer):
         self.session = None
 
     async def list_tools(self, run_context: Any = None, agent: Any = None) -> list[Tool]:
-        return [Tool(name="look", inputSchema={"type": "object", "properties": {}})]
+        return [Tool(name="look", input_schema={"type": "object", "properties": {}})]
 
     async def call_tool(self, tool_name: str, arguments: Any, meta: Any = None) -> CallToolResult:
         said = "looked" if self.session is not None else "not connected"
@@ -82,7 +82,7 @@ async def test_who_comes_while_a_server_is_being_disconnected_has_it_connected_a
     agent = at.agent(mcp_servers=[server])
 
     def script(heard: Conversation, /) -> Sequence[Piece]:
-        return [Text(heard[-1].text)] if heard.calls else [Call("look")]
+        return [Text(heard.results("look")[-1])] if heard.calls else [Call("look")]
 
     first = await at.start(agent, script)
     await asyncio.wait_for(server.leaving.wait(), PATIENCE)

@@ -258,10 +258,9 @@ class GraphRun:
             return True
         subgraphs = dict(graph.get_subgraphs())
         for task in snapshot.tasks:
-            inner = task.state
-            if isinstance(inner, StateSnapshot) and task.name in subgraphs:
-                if await self._stopped(subgraphs[task.name], inner):
-                    return True
+            inner = subgraphs.get(task.name)
+            if inner and isinstance(task.state, StateSnapshot) and await self._stopped(inner, task.state):
+                return True
         return False
 
     async def _goes_on(self, snapshot: StateSnapshot) -> bool:
@@ -280,8 +279,8 @@ def stops(graph: Any, checkpoint: Checkpoint, before: Checkpoint | None, followi
 
     As its own ``should_interrupt`` has it, which needs tasks that only a running graph has.
     """
-    passed = checkpoint["versions_seen"].get("__interrupt__", {})
-    versions = checkpoint["channel_versions"]
+    passed: Mapping[str, Any] = checkpoint["versions_seen"].get("__interrupt__", {})
+    versions: Mapping[str, Any] = checkpoint["channel_versions"]
     if all(channel in passed and version <= passed[channel] for channel, version in versions.items()):
         return False
     earlier = before["versions_seen"] if before else {}

@@ -98,7 +98,7 @@ class Held:
             if kind == _TUPLE:
                 return tuple(self.restored(one) for one in content)
             return self._serde.loads_typed((kind, bytes.fromhex(content)))
-        return cast("Any", result)
+        return result
 
     # ---- the conversation
 
@@ -133,7 +133,8 @@ class Held:
     async def turn_before(self, messages: Sequence[BaseMessage], places: Sequence[str]) -> list[BaseMessage]:
         """What the turn before, if it failed or was cancelled, did not get into the graph's state.
 
-        What its model had said when it was cut, and what became of the calls that were left open, by nodes that ran in ``places``.
+        What its model had said when it was cut, and what became of the calls that were left open, by
+        nodes that ran in ``places``.
         """
         missing: list[BaseMessage] = [
             ToolMessage(await self._became(call, places), tool_call_id=call["id"] or "", name=call["name"])

@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
-from langchain_core.runnables.config import var_child_runnable_config
+from langchain_core.runnables.config import run_in_executor, var_child_runnable_config
 from langchain_core.tools import BaseTool, StructuredTool
 from langgraph._internal._runnable import RunnableCallable  # pyright: ignore[reportMissingTypeStubs] - it has types, but does not say so
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
@@ -40,7 +40,7 @@ def held_nodes(nodes: Mapping[str, PregelNode], open_nodes: Collection[str]) -> 
             made[name] = node.copy({"bound": subgraph, "subgraphs": [subgraph]})
         elif name != "__start__" and name not in open_nodes and _is_plain(bound):
             made[name] = node.copy({"bound": _held_node(name, cast("RunnableCallable", bound))})
-        elif type(bound) is RunnableCallable and bound.func is not None and name != "__start__":
+        elif _is_lent_a_thread(bound):
             made[name] = node.copy({"bound": _in_own_thread(bound)})
         else:
             made[name] = node
@@ -58,10 +58,15 @@ def _function(bound: Any) -> Callable[..., Any] | None:
     return cast("Callable[..., Any] | None", bound.func or bound.afunc)
 
 
-def _in_own_thread(bound: "RunnableCallable") -> "RunnableCallable":
-    """An open node that is a plain function: it waits in its thread, where the loop's own are few and others' too."""
+def _is_lent_a_thread(bound: Any) -> bool:
+    """Whether it is a plain function that LangGraph would run in one of the loop's few threads."""
+    afunc: object = bound.afunc if type(bound) is RunnableCallable else None
+    return isinstance(afunc, partial) and cast("partial[Any]", afunc).func is run_in_executor
+
+
+def _in_own_thread(bound: Any) -> Any:
     made = copy.copy(bound)
-    made.afunc = partial(in_own_thread, cast("Callable[..., Any]", bound.func))
+    made.afunc = partial(in_own_thread, bound.func)
     return made
 
 
@@ -227,7 +232,8 @@ async def _call(execute: Execute, request: Any) -> Any:
         return held.restored(result)
 
     # LangChain looks at the signature for what it puts in beside the model's arguments.
-    named = function or (tool._run if type(tool)._arun is BaseTool._arun else tool._arun)  # noqa: SLF001 - as BaseTool does
+    own = cast("Any", tool)
+    named = function or (own._run if type(own)._arun is BaseTool._arun else own._arun)  # noqa: SLF001 - as BaseTool does  # pyright: ignore[reportPrivateUsage]
     update_wrapper(step, inspect.unwrap(getattr(named, "function", named)))
 
     if function is not None:

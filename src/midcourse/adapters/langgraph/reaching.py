@@ -99,13 +99,13 @@ def _members(value: object) -> Iterator[object]:
 
 def _named(function: FunctionType) -> Iterator[object]:
     """What a function names, those in it included: free variables, globals, defaults, attributes of modules."""
-    if _is_of_others(function.__module__ or ""):
-        return
     yield function.__dict__.get("__wrapped__")
     for cell in function.__closure__ or ():
         with suppress(ValueError):  # not filled yet
             yield cell.cell_contents
     yield from (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+    if _is_of_others(function.__module__ or ""):  # its closure may have what the user gave, its module has not
+        return
     names = set(_names(function.__code__))
     for name in names:
         yield from _resolved(function.__globals__.get(name), names)

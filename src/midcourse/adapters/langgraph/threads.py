@@ -1,4 +1,4 @@
-"""A plain function of an open node in a thread of its own: it may wait there for days, and takes no thread of others."""
+"""A plain function of an open node in a thread of its own, where it may wait for days and keeps nobody from theirs."""
 
 import asyncio
 import threading
