@@ -245,7 +245,7 @@ async def _to_the_second_turn(client: "Client") -> Recorded:
     site.open_doors.add("pause")
     await client.send("c-resume", handle.resume, "pause_1")
     await site.until("tried", "draft")
-    await client.saw(lambda event: isinstance(event, ev.StepFinished) and event.step.endswith("/file#=id-file"))
+    await client.saw(lambda event: isinstance(event, ev.StepFinished) and "/file#=id-file" in event.step)
     await client.send("c-cancel", handle.cancel, "enough", grace=0.0)
     await client.saw(lambda event: isinstance(event, ev.SessionCancelled))
     await client.send("c-turn", handle.redirect, ONCE_MORE)

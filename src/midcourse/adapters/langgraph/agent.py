@@ -279,8 +279,8 @@ def stops(graph: Any, checkpoint: Checkpoint, before: Checkpoint | None, followi
 
     As its own ``should_interrupt`` has it, which needs tasks that only a running graph has.
     """
-    passed: Mapping[str, Any] = checkpoint["versions_seen"].get("__interrupt__", {})
-    versions: Mapping[str, Any] = checkpoint["channel_versions"]
+    passed = cast("Mapping[str, Any]", checkpoint["versions_seen"].get("__interrupt__", {}))
+    versions = cast("Mapping[str, Any]", checkpoint["channel_versions"])
     if all(channel in passed and version <= passed[channel] for channel, version in versions.items()):
         return False
     earlier = before["versions_seen"] if before else {}

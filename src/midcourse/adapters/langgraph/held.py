@@ -59,8 +59,7 @@ class Held:
         counted = f"{name} {about}"
         counts[counted] = counts.get(counted, 0) + 1
         node = place.rpartition("|")[2].partition(":")[0]
-        parts = (node, _digest(place), *((_digest(about),) if about else ()), str(counts[counted]))
-        return self._untried(".".join(parts))
+        return self._untried(f"{node}.{_digest(f'{place} {about}' if about else place)}.{counts[counted]}")
 
     def failed(self, key: str) -> None:
         """The call of this key failed, now or as it is journaled: whoever makes it again wants another one."""
@@ -189,7 +188,7 @@ def _digest(text: str) -> str:
 
 def _call_key(call: str, place: str) -> str:
     # With its place: models in two branches may give the same id.
-    return f"{call}.{_digest(place)}"
+    return f"{call}.{_digest(place)}.1"
 
 
 def _tries(key: str) -> Iterator[str]:

@@ -60,7 +60,7 @@ def _function(bound: Any) -> Callable[..., Any] | None:
 
 def _is_lent_a_thread(bound: Any) -> bool:
     """Whether it is a plain function that LangGraph would run in one of the loop's few threads."""
-    afunc: object = bound.afunc if type(bound) is RunnableCallable else None
+    afunc: object = cast("Any", bound).afunc if type(bound) is RunnableCallable else None
     return isinstance(afunc, partial) and cast("partial[Any]", afunc).func is run_in_executor
 
 
@@ -232,8 +232,8 @@ async def _call(execute: Execute, request: Any) -> Any:
         return held.restored(result)
 
     # LangChain looks at the signature for what it puts in beside the model's arguments.
-    own = cast("Any", tool)
-    named = function or (own._run if type(own)._arun is BaseTool._arun else own._arun)  # noqa: SLF001 - as BaseTool does  # pyright: ignore[reportPrivateUsage]
+    own, kind = cast("Any", tool), cast("Any", type(tool))
+    named = function or (own._run if kind._arun is cast("Any", BaseTool)._arun else own._arun)  # noqa: SLF001 - as BaseTool does
     update_wrapper(step, inspect.unwrap(getattr(named, "function", named)))
 
     if function is not None:
