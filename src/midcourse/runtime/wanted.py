@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal
 
 from midcourse.core.effects import Effect
@@ -15,7 +14,7 @@ from midcourse.runtime.tools import Tool
 OnCut = Literal["regenerate", "continue"]
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(slots=True, eq=False, kw_only=True)
 class Step:
     """One call the agent wants made: what, with what, and what a redirect means for it.
 
@@ -49,7 +48,7 @@ class Step:
             return self.tool.function(**self.tool.typed(self.by_name))
         return self.tool.function(*self.given)
 
-    @cached_property
+    @property
     def named(self) -> Mapping[str, object]:
         """Its arguments by name, defaults included: what an undo, a probe and an observer are given."""
         if self.by_name is None:
