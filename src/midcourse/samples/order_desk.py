@@ -11,7 +11,7 @@ import re
 import sqlite3
 import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import aclosing, closing
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, cast
@@ -21,10 +21,7 @@ from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
     ModelResponse,
-    PartDeltaEvent,
-    PartStartEvent,
     TextPart,
-    TextPartDelta,
     ToolCallPart,
     ToolReturnPart,
     UserPromptPart,
@@ -35,9 +32,9 @@ from pydantic_ai.tools import ToolDefinition
 
 import midcourse
 from midcourse.adapters.holding import MODEL, Listener, closed, step_key
-from midcourse.adapters.prices import dollars
 from midcourse.adapters.pydantic_ai.conversation import Conversation as Kept
-from midcourse.adapters.pydantic_ai.conversation import dump, interrupted, load_response
+from midcourse.adapters.pydantic_ai.conversation import interrupted, load_response
+from midcourse.adapters.pydantic_ai.streams import spoken
 from midcourse.core.terms import Terms
 from midcourse.models.script import Call, Conversation, Piece
 from midcourse.samples.courses import course_of, done_since, quoted
@@ -211,36 +208,12 @@ _ONCE: Final = cast("ModelSettings", {"max_retries": 0})
 
 async def _answer(messages: Sequence[ModelMessage]) -> AsyncIterator[str | midcourse.StreamEnd]:
     """What the model says to ``messages``: its words as they come, and in the end all of it, with its calls."""
-    async with model_request_stream(
-        _model, messages, model_settings=_ONCE, model_request_parameters=_PARAMETERS
-    ) as streamed:
-        try:
-            async for event in streamed:
-                match event:
-                    case PartStartEvent(part=TextPart(content=text)) if text:
-                        yield text
-                    case PartDeltaEvent(delta=TextPartDelta(content_delta=text)) if text:
-                        yield text
-                    case _:
-                        pass
-        finally:
-            response = streamed.get()
-            cost = _cost(response)
-            midcourse.current_call().spend(cost, response.usage.output_tokens)
-        yield midcourse.StreamEnd(value=dump([response])[0], cost=cost, tokens=response.usage.output_tokens)
-
-
-def _cost(response: ModelResponse) -> float:
-    usage = response.usage
-    return dollars(
-        model=response.model_name or "",
-        heard=usage.input_tokens,
-        said=usage.output_tokens,
-        cached=usage.cache_read_tokens,
-        written_to_cache=usage.cache_write_tokens,
-        provider=response.provider_name,
-        url=response.provider_url,
-    )
+    async with (
+        model_request_stream(_model, messages, model_settings=_ONCE, model_request_parameters=_PARAMETERS) as streamed,
+        aclosing(spoken(streamed, lambda response: response)) as heard,
+    ):
+        async for word in heard:
+            yield word
 
 
 # ---- the agent

@@ -33,6 +33,7 @@ from midcourse.adapters.openai_agents.memory import Memory
 from midcourse.adapters.openai_agents.nesting import the_nest
 from midcourse.adapters.openai_agents.servers import connected
 from midcourse.adapters.openai_agents.using import Used
+from midcourse.core.terms import Terms
 from midcourse.errors import MisusedRun
 from midcourse.runtime.agents import Agent, OnNewVersion
 from midcourse.runtime.run import Run
@@ -51,6 +52,7 @@ def wrap(
     session: SessionFactory | None = None,
     max_turns: int | None = agents.run.DEFAULT_MAX_TURNS,
     asks: bool = True,
+    terms: Terms | None = None,
     version: str | None = None,
     on_new_version: OnNewVersion = "go_on",
 ) -> Agent[Any]:
@@ -87,6 +89,7 @@ def wrap(
         asks=asks,
         on_new_version=on_new_version,
         origin=f"{module_of_caller()}:{name or agent.name}",
+        terms=terms,
     )
 
 

@@ -1,6 +1,7 @@
 """Reads the streams of the three APIs: the text as it comes, and the whole answer at the end."""
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -36,7 +37,7 @@ class _Used:
     written_to_cache: int = 0
 
 
-class Reader:
+class Reader(ABC):
     """Takes in the events of one answer."""
 
     api: Api
@@ -53,13 +54,13 @@ class Reader:
         self.model = str(request.get("model", ""))
         return {**request, "stream": True}
 
+    @abstractmethod
     def take(self, event: Any) -> str:
         """Take in an event and return the text that it brings."""
-        raise NotImplementedError
 
+    @abstractmethod
     def spoken(self, own: Own) -> tuple[list[Any], list[tuple[str, str, str]]]:
         """The messages in the words of the API, and of each call its own id, the name and the arguments as written."""
-        raise NotImplementedError
 
     def reply(self, step: str, request: Mapping[str, Any]) -> Reply:
         """The whole answer, of a step. No id of a call is one that the request holds already: providers refuse that."""

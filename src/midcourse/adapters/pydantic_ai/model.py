@@ -1,11 +1,11 @@
 """A model of Pydantic AI whose every request is a step: streamed, cut at once by a stop, and never made twice."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_ai import RunContext
-from pydantic_ai.messages import ModelMessage, ModelResponse, PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
+from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import CompletedStreamedResponse, Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.function import FunctionModel
@@ -13,10 +13,9 @@ from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 
 from midcourse.adapters.holding import MODEL, NewCourse
-from midcourse.adapters.prices import dollars
-from midcourse.adapters.pydantic_ai.conversation import dump, interrupted, load_response
+from midcourse.adapters.pydantic_ai.conversation import interrupted, load_response
+from midcourse.adapters.pydantic_ai.streams import end_of, spoken
 from midcourse.errors import Redirected
-from midcourse.runtime.calls import current_call
 from midcourse.runtime.streaming import StreamEnd
 
 if TYPE_CHECKING:
@@ -68,26 +67,20 @@ class StepModel(WrapperModel):
         once = cast("ModelSettings", {**(settings or {}), "max_retries": 0})
 
         async def body() -> AsyncIterator[str | StreamEnd]:
+            # Renamed before they are journaled: a cold start must find the calls under the ids they had.
+            own = held.conversation.with_own_ids
             if not _streams(self.wrapped):
                 response = await self.wrapped.request(messages, once, parameters)
                 yield response.text or ""
-                yield _end(held.conversation.with_own_ids(response))
+                yield end_of(own(response))
                 return
-            async with self.wrapped.request_stream(messages, once, parameters, context) as streamed:
-                try:
-                    async for event in streamed:
-                        match event:
-                            case PartStartEvent(part=TextPart(content=text)) if text:
-                                yield text
-                            case PartDeltaEvent(delta=TextPartDelta(content_delta=text)) if text:
-                                yield text
-                            case _:
-                                pass
-                finally:
-                    end = _end(streamed.get())
-                    current_call().spend(end.cost, end.tokens)
-                # Before they are journaled: a cold start must find the calls under the ids they had.
-                yield _end(held.conversation.with_own_ids(streamed.get()))
+            async with (
+                self.wrapped.request_stream(messages, once, parameters, context) as streamed,
+                # Closed with this one: a stop reaches this generator, and must reach the stream behind it at once.
+                aclosing(spoken(streamed, own)) as words,
+            ):
+                async for word in words:
+                    yield word
 
         try:
             heard = held.run.state.get("heard", 0)
@@ -107,19 +100,3 @@ def _streams(model: Model) -> bool:
     if isinstance(model, WrapperModel):
         return _streams(model.wrapped)
     return type(model).request_stream is not Model.request_stream
-
-
-def _end(response: ModelResponse) -> StreamEnd:
-    usage = response.usage
-    cost = 0.0
-    if response.model_name and usage.has_values():
-        cost = dollars(
-            model=response.model_name,
-            heard=usage.input_tokens,
-            said=usage.output_tokens,
-            cached=usage.cache_read_tokens,
-            written_to_cache=usage.cache_write_tokens,
-            provider=response.provider_name,
-            url=response.provider_url,
-        )
-    return StreamEnd(value=dump([response])[0], cost=cost, tokens=usage.output_tokens)
