@@ -1,6 +1,7 @@
 """Promise 11: control goes down the tree. Children are reached or listed, asks come up, cost adds up."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from midcourse.api import Midcourse, SessionHandle
 from midcourse.core import commands as cmd
 from midcourse.core.ids import CommandId, SessionId, child_id
 from midcourse.core.steps import step_id
+from midcourse.errors import SessionNotFound
 from midcourse.runtime.control import Control
 from tests.promises.harness import Place, Tool, history, resumable, types, until, until_status
 
@@ -30,7 +32,15 @@ def _family(tool: Tool, *, goals: tuple[str, ...] = ("one",)) -> tuple[midcourse
 
 
 async def _children(mc: Midcourse, parent: SessionHandle[Any]) -> list[SessionHandle[Any]]:
-    return [await mc.get(child) for child in (await parent.state()).children.values()]
+    return [await _arrived(mc, child) for child in (await parent.state()).children.values()]
+
+
+async def _arrived(mc: Midcourse, child: SessionId) -> SessionHandle[Any]:
+    """The child, which its parent names one commit before it is there."""
+    while True:
+        with contextlib.suppress(SessionNotFound):
+            return await mc.get(child)
+        await asyncio.sleep(0.01)
 
 
 async def test_a_child_returns_its_result_to_the_step_that_spawned_it(place: Place) -> None:
