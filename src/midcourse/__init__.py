@@ -1,13 +1,15 @@
 """Midcourse, the interrupt handle for AI agents: pause, resume, redirect, cancel or answer any of them, durably."""
 
 from midcourse._version import __version__
-from midcourse.api import Midcourse, SessionHandle, open
+from midcourse.api import Midcourse, SessionHandle, connect, open
 from midcourse.core import events
 from midcourse.core.audit import Audited, AuditEntry
 from midcourse.core.events import ReceiptLine, Recorded
+from midcourse.core.inspection import Inspection
 from midcourse.core.receipt import Receipt
+from midcourse.core.replies import Reply, RunningCall
 from midcourse.core.session import Message, Session, Status
-from midcourse.core.terms import Terms
+from midcourse.core.terms import DefaultAnswer, Terms
 from midcourse.errors import (
     AgentUnavailable,
     AskExpired,
@@ -19,6 +21,7 @@ from midcourse.errors import (
     MisusedRun,
     Redirected,
     Refused,
+    ServerUnreachable,
     SessionEnded,
     SessionNotFound,
     StepError,
@@ -28,9 +31,7 @@ from midcourse.errors import (
 )
 from midcourse.ports.bus import Delta
 from midcourse.runtime.agents import Agent, agent
-from midcourse.runtime.calls import RunningCall, current_call
-from midcourse.runtime.history import Inspection
-from midcourse.runtime.outcomes import Reply
+from midcourse.runtime.calls import current_call
 from midcourse.runtime.run import Run
 from midcourse.runtime.settings import Settings
 from midcourse.runtime.streaming import StreamEnd
@@ -43,6 +44,7 @@ __all__ = [
     "AuditEntry",
     "Audited",
     "Damaged",
+    "DefaultAnswer",
     "Delta",
     "Diverged",
     "Happened",
@@ -61,6 +63,7 @@ __all__ = [
     "Reply",
     "Run",
     "RunningCall",
+    "ServerUnreachable",
     "Session",
     "SessionEnded",
     "SessionHandle",
@@ -77,6 +80,7 @@ __all__ = [
     "Unencodable",
     "__version__",
     "agent",
+    "connect",
     "current_call",
     "events",
     "open",

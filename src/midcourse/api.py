@@ -7,38 +7,45 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Generic, Literal, TypeVar, get_args, overload
 
+from midcourse.client import RemoteMidcourse
 from midcourse.core import commands as cmd
 from midcourse.core.audit import Audited
-from midcourse.core.codec import decode, encode, inline
+from midcourse.core.codec import JSON, decode, encode, inline
+from midcourse.core.commands import Behaviour
 from midcourse.core.effects import UndoChoice
+from midcourse.core.endings import asks_nothing, without_result
 from midcourse.core.events import AskOpened, Recorded
 from midcourse.core.events import Level as RedirectLevel
-from midcourse.core.ids import AskId, CommandId, PauseId, Position, SessionId
+from midcourse.core.ids import AskId, CommandId, MessageId, PauseId, Position, SessionId
+from midcourse.core.inspection import Inspection
 from midcourse.core.receipt import Ledger, Receipt
+from midcourse.core.replies import Durability, Level, Reply
+from midcourse.core.requests import (
+    check_audit,
+    check_command_id,
+    check_goal,
+    check_listing,
+    check_new_id,
+    check_text,
+)
 from midcourse.core.session import ENDED, OpenAsk, Session, Status
-from midcourse.core.steps import WORLD_CHANGED
-from midcourse.errors import AgentUnavailable, InvalidInput, SessionEnded
+from midcourse.core.terms import Terms, check_terms
+from midcourse.errors import AgentUnavailable, InvalidInput
 from midcourse.ports.bus import Delta
 from midcourse.ports.clock import Clock
-from midcourse.ports.store import Durability, Head, Store
+from midcourse.ports.store import Head, Store
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.auditing import read_audit
 from midcourse.runtime.control import Control
-from midcourse.runtime.history import Inspection
 from midcourse.runtime.loading import content_of
-from midcourse.runtime.outcomes import Level, Reply
-from midcourse.runtime.run import JSON
 from midcourse.runtime.settings import Settings
 from midcourse.runtime.worker import Worker
-from midcourse.wiring import open_control
+from midcourse.wiring import open_control, open_remote
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 ANSWER_LIMIT = 1_000_000
 _FOREVER = 1e9
-_FINAL = ("damaged", "unencodable", "agent_unavailable", "agent_changed")
-"""Failures that trying again cannot mend."""
-_A_LONG_ID = 200
 
 
 class SessionHandle(Generic[T_co]):
@@ -174,13 +181,72 @@ class SessionHandle(Generic[T_co]):
         if child and not child.startswith(f"{self.id}."):
             raise InvalidInput(f"'{child}' is not a child of session '{self.id}'.", field="ask")
         named = AskId(name) if ask is not None else None
-        command = cmd.Answer(id=self._command_id(command_id), by=by, value=inline(content), ask=named)
+        # Whoever has the store open in a program of their own may approve.
+        command = cmd.Answer(id=self._command_id(command_id), by=by, role="approve", value=inline(content), ask=named)
         return await self._control.send(SessionId(child) if child else self.id, command, until="decided", wait=wait)
 
+    async def message(
+        self,
+        text: str,
+        *,
+        behaviour: Behaviour = "enqueue",
+        wait: float = 10.0,
+        by: str = "local",
+        command_id: str | None = None,
+    ) -> Reply:
+        """Say something. A session that has ended begins a new turn with it.
+
+        One that works does what ``behaviour`` says: ``enqueue`` keeps it until this turn has completed, ``redirect``
+        changes the course now, ``reject`` refuses it. The answer's ``message`` names it, to edit or withdraw it.
+        """
+        command = cmd.Message(id=self._command_id(command_id), by=by, text=text, behaviour=behaviour)
+        return await self._control.send(self.id, command, until="decided", wait=wait)
+
+    async def edit(
+        self, message: str, text: str, *, wait: float = 10.0, by: str = "local", command_id: str | None = None
+    ) -> Reply:
+        """Say a redirect or a queued message in other words, as long as the model has not seen it."""
+        command = cmd.Edit(id=self._command_id(command_id), by=by, message=MessageId(message), text=text)
+        return await self._control.send(self.id, command, until="decided", wait=wait)
+
+    async def withdraw(
+        self, message: str, *, wait: float = 10.0, by: str = "local", command_id: str | None = None
+    ) -> Reply:
+        """Take a redirect or a queued message back, as long as the model has not seen it."""
+        command = cmd.Withdraw(id=self._command_id(command_id), by=by, message=MessageId(message))
+        return await self._control.send(self.id, command, until="decided", wait=wait)
+
+    async def event(
+        self,
+        text: str,
+        *,
+        source: str = "",
+        wait: float = 10.0,
+        by: str = "local",
+        command_id: str | None = None,
+    ) -> Reply:
+        """Tell it of an event outside, so that what it assumes may no longer hold.
+
+        What its model is saying is cut, open asks are superseded, and the event is what the model sees next.
+        """
+        command = cmd.OutsideEvent(id=self._command_id(command_id), by=by, text=text, source=source)
+        return await self._control.send(self.id, command, until="decided", wait=wait)
+
+    async def raise_budget(
+        self,
+        budget: float,
+        *,
+        resume: bool = True,
+        wait: float = 10.0,
+        by: str = "local",
+        command_id: str | None = None,
+    ) -> Reply:
+        """Let it cost more, in dollars, and go on with it if it is paused."""
+        command = cmd.Budget(id=self._command_id(command_id), by=by, budget=budget, resume=resume)
+        return await self._control.send(self.id, command, until="decided", wait=wait)
+
     def _command_id(self, given: str | None) -> CommandId:
-        if given is not None and not 0 < len(given) <= _A_LONG_ID:
-            raise InvalidInput(f"A command id has 1 to {_A_LONG_ID} characters.", field="command_id")
-        return CommandId(given or f"cmd_{self._worker.clock.fresh_id()}")
+        return CommandId(f"cmd_{self._worker.clock.fresh_id()}" if given is None else check_command_id(given))
 
     async def state(self) -> Session:
         """The session as its journal tells it: status, messages, open calls and asks, plan, cost."""
@@ -221,7 +287,7 @@ class SessionHandle(Generic[T_co]):
                 if session.asks:
                     return session.asks[0]
                 if session.status in ENDED:
-                    raise SessionEnded(f"Session '{self.id}' is {session.status} and asks nothing.", session_id=self.id)
+                    raise asks_nothing(session)
                 async for event in self.watch(session.position, follow=True):
                     if isinstance(event.event, AskOpened) or (await self.status()) in ENDED:
                         break
@@ -237,20 +303,7 @@ class SessionHandle(Generic[T_co]):
             session, cause = await self._control.ended(self.id)
         if session.status is Status.COMPLETED and session.result is not None:
             return decode(await content_of(self._worker.store, session.result))
-        if session.failure is not None:
-            again = "" if session.failure.code in _FINAL else " Resume it to try again."
-            if session.failure.code == "agent_error":  # the agent's own code, which does the same again
-                again = " Mend that and resume it, or redirect it."
-            if session.failure.code == WORLD_CHANGED:
-                again = " Resume it to go on all the same."
-            raise SessionEnded(
-                f"Session '{self.id}' failed ({session.failure.code}): {session.failure.message.rstrip('.')}.{again}",
-                code=session.failure.code,
-                session_id=self.id,
-            ) from cause
-        raise SessionEnded(
-            f"Session '{self.id}' was cancelled; its receipt says what became of each call.", session_id=self.id
-        )
+        raise without_result(session) from cause
 
     async def inspect(self, at: int | None = None) -> Inspection:
         """The session as it was at a journal position: messages, plan, steps, calls and asks that were open, state."""
@@ -301,19 +354,41 @@ class Midcourse:
         return self._worker.store.durability
 
     @overload
-    async def start(self, agent: Agent[T], goal: str = "", *, session_id: str | None = None) -> SessionHandle[T]: ...
-    @overload
-    async def start(self, agent: str, goal: str = "", *, session_id: str | None = None) -> SessionHandle[Any]: ...
     async def start(
-        self, agent: "Agent[Any] | str", goal: str = "", *, session_id: str | None = None
+        self,
+        agent: Agent[T],
+        goal: str = "",
+        *,
+        session_id: str | None = None,
+        terms: Terms | None = None,
+        by: str = "local",
+    ) -> SessionHandle[T]: ...
+    @overload
+    async def start(
+        self,
+        agent: str,
+        goal: str = "",
+        *,
+        session_id: str | None = None,
+        terms: Terms | None = None,
+        by: str = "local",
+    ) -> SessionHandle[Any]: ...
+    async def start(
+        self,
+        agent: "Agent[Any] | str",
+        goal: str = "",
+        *,
+        session_id: str | None = None,
+        terms: Terms | None = None,
+        by: str = "local",
     ) -> "SessionHandle[Any]":
-        """Give an agent a goal. It runs on this event loop; the handle steers it."""
-        if len(_text(goal, "goal")) > cmd.TEXT_LIMIT:
-            raise InvalidInput(
-                f"The goal has {len(goal):,} characters; at most {cmd.TEXT_LIMIT:,} are taken.", field="goal"
-            )
+        """Give an agent a goal. It runs on the loop the store was opened on; the handle steers it.
+
+        ``terms`` take the place of the agent's own, for this session.
+        """
+        check_goal(goal)
         identity = _fresh_session_id(session_id, self._worker)
-        await self._worker.create(identity, self._resolve(agent), goal)
+        await self._worker.create(identity, self._resolve(agent), goal, terms=terms and check_terms(terms), by=by)
         return SessionHandle(identity, self._worker, self._control)
 
     def _resolve(self, agent: "Agent[Any] | str") -> Agent[object]:
@@ -342,7 +417,7 @@ class Midcourse:
         Raises:
             SessionNotFound: it does not.
         """
-        identity = SessionId(_text(session_id, "session_id"))
+        identity = SessionId(check_text(session_id, "session_id"))
         await self._worker.must_exist(identity)
         return SessionHandle(identity, self._worker, self._control)
 
@@ -351,21 +426,19 @@ class Midcourse:
         *,
         status: Sequence[str] = (),
         agent: str | None = None,
+        search: str = "",
         limit: int = 100,
-        before: float | None = None,
+        before: str | None = None,
     ) -> Sequence[Head]:
-        """Sessions, newest first. Page on with ``before``: the ``created_at`` of the last one seen."""
-        if not 0 < limit <= 1000:
-            raise InvalidInput(f"limit is {limit}; it is a number from 1 to 1000.", field="limit")
-        if isinstance(status, str):
-            raise InvalidInput(f"status is {status!r}; it is a list: [{status!r}].", field="status")
-        unknown = [one for one in status if one not in set(Status)]
-        if unknown:
-            raise InvalidInput(
-                f"Unknown status {', '.join(map(repr, unknown))}. There are: {', '.join(Status)}.",
-                field="status",
-            )
-        return await self._worker.store.heads(statuses=tuple(status), agent=agent, limit=limit, before=before)
+        """Sessions, newest first; ``search`` looks into id, agent and goal. Page on with ``before``, the last id."""
+        check_listing(status, limit)
+        return await self._worker.store.heads(
+            statuses=tuple(status),
+            agent=agent,
+            search=search,
+            limit=limit,
+            before=None if before is None else SessionId(before),
+        )
 
     async def audit(self, after: int = 0, limit: int = 100) -> Sequence[Audited]:
         """Who wished or did what to which session, over all sessions, oldest first. Page on with the last ``seq`` seen.
@@ -373,10 +446,7 @@ class Midcourse:
         Raises:
             Damaged: an entry was changed, removed or put in between; the sentence names it.
         """
-        if not 0 <= after < 2**63:
-            raise InvalidInput(f"after is {after}; it is the seq of the last entry seen, or 0.", field="after")
-        if not 0 < limit <= 1000:
-            raise InvalidInput(f"limit is {limit}; it is a number from 1 to 1000.", field="limit")
+        check_audit(after, limit)
         return await read_audit(self._worker.store, after, limit)
 
     async def work(self, grace: float = 10.0) -> None:
@@ -402,25 +472,8 @@ class Midcourse:
         await self._worker.close(grace)
 
 
-def _text(value: object, field: str) -> str:
-    if not isinstance(value, str):
-        raise InvalidInput(f"{field} is {value!r}; it is a text.", field=field)
-    return value
-
-
 def _fresh_session_id(wanted: str | None, worker: Worker) -> SessionId:
-    if wanted is not None and not _is_name(wanted):
-        raise InvalidInput(
-            f"{wanted!r} cannot be a session id. Use 1 to {_A_LONG_ID} letters, digits, '_', '-', '.'.",
-            field="session_id",
-        )
-    return SessionId(wanted or f"sess_{worker.clock.fresh_id()}")
-
-
-def _is_name(text: str) -> bool:
-    # Not "..": others make names of files of it.
-    begins = text[:1].isalnum() or text[:1] == "_"
-    return begins and len(text) <= _A_LONG_ID and all(sign.isalnum() or sign in "_-." for sign in text)
+    return SessionId(check_new_id(wanted) if wanted is not None else f"sess_{worker.clock.fresh_id()}")
 
 
 @asynccontextmanager
@@ -431,18 +484,40 @@ async def open(
     drive: bool = True,
     settings: Settings | None = None,
     clock: Clock | None = None,
+    redis: str | None = None,
     grace: float = 2.0,
 ) -> AsyncGenerator[Midcourse]:
     """Open a store, and go on with every session in it that was left running and whose agent is registered here.
 
     ``drive=False`` opens it to look and to steer only. Leaving the block lets sessions go at their next safe point
-    (calls in flight within ``grace`` seconds); it cancels none.
+    (calls in flight within ``grace`` seconds); it cancels none. ``redis`` is the URL of the Redis in which people can
+    read the checkpoints of agents that say ``backend: redis``; without it, what ``MIDCOURSE_REDIS_URL`` names.
     """
     control = await open_control(
-        store, durability=durability, drives=drive, settings=settings or Settings(), clock=clock
+        store, durability=durability, drives=drive, settings=settings or Settings(), clock=clock, redis=redis
     )
     midcourse = Midcourse(control)
     try:
         yield midcourse
     finally:
         await midcourse.close(grace)
+
+
+@asynccontextmanager
+async def connect(
+    url: str | None = None,
+    *,
+    token: str | None = None,
+    patience: float = 30.0,
+    clock: Clock | None = None,
+) -> AsyncGenerator[RemoteMidcourse]:
+    """Steer the sessions of a server, with the verbs of an open store.
+
+    Without ``url`` and ``token`` those in ``MIDCOURSE_URL`` and ``MIDCOURSE_TOKEN`` are taken. ``patience``: how many
+    seconds a connection that was lost is tried again. Leaving the block stops nothing on the server.
+    """
+    remote = open_remote(url, token, patience=patience, clock=clock)
+    try:
+        yield remote
+    finally:
+        await remote.close()

@@ -5,6 +5,8 @@
     MidcourseError                    has .code and .fields; str() says what happened and what to do
     ├── Refused                       a command that is not allowed now (.allowed says what is)
     ├── InvalidInput                  an argument that cannot be used as it is
+    ├── AccessDenied                  a request the server does not let in: from whom, from where, how often
+    ├── ServerUnreachable             nobody answers at a server's address, or not as a server of Midcourse would
     ├── SessionNotFound               no such session in this store
     ├── AgentUnavailable              this process cannot run the session's agent
     ├── ToolUnavailable               this process does not have a tool whose call must be undone
@@ -58,6 +60,22 @@ class InvalidInput(MidcourseError):
     """An argument that cannot be used as it is; the sentence names it and says what would do."""
 
     code = "invalid_input"
+
+
+class AccessDenied(MidcourseError):
+    """A request the server does not let in. Nothing was read or changed.
+
+    ``unauthorized``: no token, or none that is known. ``forbidden``: the token's role is too low.
+    ``origin_not_allowed``: it may come from another site's page. ``too_many_streams``: its caller has too many open.
+    """
+
+    code = "forbidden"
+
+
+class ServerUnreachable(MidcourseError):
+    """Nobody answers at a server's address, the connection was lost for too long, or it is no server of Midcourse."""
+
+    code = "server_unreachable"
 
 
 class SessionNotFound(MidcourseError):

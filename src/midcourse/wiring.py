@@ -1,13 +1,21 @@
 """The composition root: the only module that names a backend."""
 
+import os
 import sys
 from collections.abc import Mapping
 
 from midcourse.bus.memory import MemoryBus
+from midcourse.client import RemoteMidcourse
+from midcourse.client.address import address_of, token_of
+from midcourse.client.wire import Wire
+from midcourse.core.replies import Durability
 from midcourse.errors import InvalidInput, StoreUnavailable
 from midcourse.ports.bus import Bus
 from midcourse.ports.clock import Clock
-from midcourse.ports.store import Durability, Store
+from midcourse.ports.projection import Projection
+from midcourse.ports.store import Store
+from midcourse.projections.checkpoints import Checkpoints, Unconfigured
+from midcourse.projections.redis import RedisBoard
 from midcourse.runtime.agents import Agent, registered
 from midcourse.runtime.clock import SystemClock
 from midcourse.runtime.control import Control
@@ -16,6 +24,9 @@ from midcourse.runtime.worker import Worker
 from midcourse.stores.memory import MemoryStore
 
 KINDS = "Use memory:// or sqlite:///file.db (four slashes for an absolute path: sqlite:////var/lib/runs.db)."
+
+REDIS_URL = "MIDCOURSE_REDIS_URL"
+"""The environment variable that names the Redis of readable checkpoints."""
 
 
 async def open_store(url: str, durability: Durability = "power") -> Store:
@@ -42,6 +53,32 @@ async def _open_sqlite(path: str, durability: Durability) -> Store:
     return await SqliteStore.open(path, durability=durability)
 
 
+def sqlite_version() -> str:
+    """The SQLite that this Python brings.
+
+    Raises:
+        StoreUnavailable: it cannot be used.
+    """
+    from midcourse.stores.sqlite.opening import usable_version
+
+    return usable_version()
+
+
+async def try_redis(url: str) -> str:
+    """Write to a Redis something that is gone after a second, and say how people call that Redis.
+
+    Raises:
+        InvalidInput: the URL names none, or the extra is not installed.
+        StoreUnavailable: it does not take it.
+    """
+    board = RedisBoard(url)
+    try:
+        await board.put("midcourse:doctor", b"{}", 1.0)
+    finally:
+        await board.close()
+    return board.name
+
+
 def _bus_for(store: Store) -> Bus:
     """Other processes can only be woken where there can be other processes."""
     if store.durability == "nothing":
@@ -59,17 +96,35 @@ async def open_control(
     settings: Settings,
     agents: Mapping[str, Agent[object]] | None = None,
     clock: Clock | None = None,
+    redis: str | None = None,
 ) -> Control:
-    """A worker on a store, listening and sweeping, and the controls over it."""
+    """A worker on a store, listening and sweeping, and the controls over it.
+
+    ``redis`` is where readable checkpoints go: None for what ``MIDCOURSE_REDIS_URL`` names, empty for nowhere.
+    """
+    address = os.environ.get(REDIS_URL, "") if redis is None else redis
+    board = RedisBoard(address) if address else None
+    time = clock or SystemClock()
     opened = await open_store(store, durability) if isinstance(store, str) else store
+    checkpoints: Projection = Unconfigured() if board is None else Checkpoints(opened, time, board)
     worker = Worker(
         opened,
         _bus_for(opened),
-        clock or SystemClock(),
+        time,
         settings,
         registered() if agents is None else agents,
         drives=drives,
+        checkpoints=checkpoints,
     )
     control = Control(worker)
     await worker.open(control)
     return control
+
+
+def open_remote(url: str | None, token: str | None, *, patience: float, clock: Clock | None = None) -> RemoteMidcourse:
+    """A server, which nothing is asked of yet.
+
+    Raises:
+        InvalidInput: that is no address, or no token; or httpx2 is not installed.
+    """
+    return RemoteMidcourse(Wire(address_of(url), token_of(token), clock or SystemClock(), patience))

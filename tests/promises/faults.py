@@ -9,8 +9,9 @@ from midcourse.core.audit import AuditEntry, AuditRow
 from midcourse.core.codec import Blob
 from midcourse.core.fold import Row
 from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId
+from midcourse.core.replies import Durability
 from midcourse.errors import StoreError, StoreFull
-from midcourse.ports.store import Deciding, Durability, Head, InboxRow, Owned, Store
+from midcourse.ports.store import Deciding, Head, InboxRow, Owned, Store
 
 T = TypeVar("T")
 
@@ -172,11 +173,12 @@ class Faulty:
         *,
         statuses: Sequence[str] = (),
         agent: str | None = None,
+        search: str = "",
         limit: int = 100,
-        before: float | None = None,
+        before: SessionId | None = None,
     ) -> Sequence[Head]:
         """See the port."""
-        return await self.inner.heads(statuses=statuses, agent=agent, limit=limit, before=before)
+        return await self.inner.heads(statuses=statuses, agent=agent, search=search, limit=limit, before=before)
 
     async def read(self, session_id: SessionId, after: Position, limit: int = 1000) -> Sequence[Row]:
         """See the port."""

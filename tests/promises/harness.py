@@ -12,7 +12,8 @@ import pytest
 import midcourse
 from midcourse.api import Midcourse, SessionHandle
 from midcourse.core.events import Mode, Recorded, event_type
-from midcourse.ports.store import Durability, Store
+from midcourse.core.replies import Durability
+from midcourse.ports.store import Store
 from midcourse.runtime.agents import OnNewVersion
 from midcourse.runtime.settings import Settings
 from midcourse.runtime.tools import declared_tool, register

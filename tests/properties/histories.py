@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.codec import Value
-from midcourse.core.decisions import decide, expire
+from midcourse.core.decisions import decide, expire, next_turn
 from midcourse.core.effects import Effect
 from midcourse.core.evolution import GIVEN_UP, evolve
-from midcourse.core.ids import AskId, CommandId, Epoch, PauseId, StepId, ask_id, call_key
+from midcourse.core.ids import AskId, CommandId, Epoch, MessageId, PauseId, StepId, ask_id, call_key
 from midcourse.core.session import OpenCall, Session
 from midcourse.core.steps import StepLog, step_id
 from midcourse.errors import ImpossibleEvent, Refused
@@ -48,6 +48,7 @@ _BY_TYPE: Final[Mapping[Any, st.SearchStrategy[Any]]] = {
     bool: st.booleans(),
     types.NoneType: st.none(),
     Value: values,
+    Any: st.none() | st.booleans() | st.text(max_size=20) | st.lists(st.integers(0, 2**53), max_size=3),
 }
 
 
@@ -105,10 +106,37 @@ cancels: Final = st.builds(
 )
 undos: Final = st.builds(cmd.Undo, **_who)
 answers: Final = st.builds(cmd.Answer, **_who, value=values, ask=st.none() | st.sampled_from(_NAMES).map(AskId))
+_MESSAGES: Final = (
+    "msg_1",
+    "msg_2",
+    "msg_3",
+    "msg_4",
+    "queued_1",
+    "queued_2",
+    "queued_3",
+    "msg_0",
+    "nothing",
+    "{status}",
+)
+_message_ids: Final = st.sampled_from(_MESSAGES).map(MessageId)
+messages: Final = st.builds(
+    cmd.Message,
+    **_who,
+    text=st.sampled_from(["then the appendix", "and {print} it"]),
+    behaviour=st.sampled_from(["enqueue", "enqueue", "redirect", "reject"]),
+)
+amendments: Final = st.one_of(
+    st.builds(cmd.Edit, **_who, message=_message_ids, text=st.just("in Dutch")),
+    st.builds(cmd.Withdraw, **_who, message=_message_ids),
+)
+outside_events: Final = st.builds(
+    cmd.OutsideEvent, **_who, text=st.just("it broke"), source=st.sampled_from(["", "ci"])
+)
+budgets: Final = st.builds(cmd.Budget, **_who, budget=st.sampled_from([1.0, 5.0, 25.0]), resume=st.booleans())
 halts: Final = st.builds(cmd.Halt, **_who)
 lifts: Final = st.builds(cmd.Lift, **_who)
 any_command: Final[st.SearchStrategy[cmd.AnyCommand]] = st.one_of(
-    pauses, resumes, redirects, cancels, undos, answers, halts, lifts
+    pauses, resumes, redirects, cancels, undos, answers, messages, amendments, outside_events, budgets, halts, lifts
 )
 
 # ---- what a driver may do
@@ -215,7 +243,12 @@ def _ask(session: Session, _log: StepLog, move: Move) -> Sequence[ev.AnyEvent]:
     step = step_id(session.scope, "ask", ordinal)
     return [
         ev.AskOpened(
-            ask=ask_id(ordinal), step=step, reason="unsure", prompt="{Go on}?", expires_at=expires_at, default=default
+            ask=ask_id(ordinal),
+            step=step,
+            reason="need_approval" if move.pick % 3 == 2 else "unsure",
+            prompt="{Go on}?",
+            expires_at=expires_at,
+            default=default,
         )
     ]
 
@@ -225,7 +258,7 @@ def _close(session: Session, log: StepLog, move: Move) -> Sequence[ev.AnyEvent]:
     if not open_steps:
         return []
     step, record = open_steps[move.pick % len(open_steps)]
-    message = len(session.messages) - 1
+    message = session.last_said() or 0
     attempt = session.calls[step].attempt if step in session.calls else record.attempt
     return [ev.StepClosed(step=step, attempt=attempt, message=message, truth="may have happened")]
 
@@ -235,6 +268,21 @@ def _fail(session: Session, log: StepLog, move: Move) -> Sequence[ev.AnyEvent]:
     step = failed[move.pick % len(failed)] if failed else None
     code = ("agent_failed", "agent_failed", "agent_failed", "damaged")[move.pick % 4]
     return [ev.SessionFailed(code=code, message="{no}", step=step)]
+
+
+def _see(session: Session, _log: StepLog, _move: Move) -> Sequence[ev.AnyEvent]:
+    return [ev.MessagesSeen(count=len(session.messages))] if session.seen < len(session.messages) else []
+
+
+def _complete(session: Session, _log: StepLog, move: Move) -> Sequence[ev.AnyEvent]:
+    """What was said when the agent had returned, or else what waits, is the next turn, in one append."""
+    asks = [ev.AskClosed(ask=ask.id, step=ask.step, end="withdrawn") for ask in session.asks]
+    late = session.messages[session.seen :]
+    done = ev.SessionCompleted(result=move.value, state=move.value)
+    if any(not one.withdrawn for one in late):
+        text = "\n".join(one.text for one in late if not one.withdrawn)
+        return [*asks, done, ev.TurnOpened(text=text, level="step", by="ada", repeats=len(late))]
+    return [*asks, done, next_turn(session)] if session.queue else [*asks, done]
 
 
 DRIVER: Final[Mapping[str, Callable[[Session, StepLog, Move], Sequence[ev.AnyEvent]]]] = {
@@ -283,6 +331,8 @@ DRIVER: Final[Mapping[str, Callable[[Session, StepLog, Move], Sequence[ev.AnyEve
     "see a change": lambda session, log, move: [ev.WorldChanged(changes=(ev.Change("file:a", "1", "2"),))],
     "fork": lambda session, log, move: [ev.SessionForked(source="sess_1@3")],
     "complete": lambda session, log, move: [ev.SessionCompleted(result=move.value, state=move.value)],
+    "go on with what was said": _complete,
+    "see": _see,
     "fail": _fail,
     "park": lambda session, log, move: [ev.SessionParked()],
     "take": lambda session, log, move: [
@@ -318,6 +368,14 @@ _WISHES: Final[tuple[cmd.AnyCommand, ...]] = (
     cmd.Redirect(**_OPERATOR, text="in French", level="goal"),
     cmd.Redirect(**_OPERATOR, text="shorter", grace=0.0, resume=True),
     cmd.Answer(**_OPERATOR, value=_VALUES[1]),
+    cmd.Message(**_OPERATOR, text="then the appendix"),
+    cmd.Message(**_OPERATOR, text="then print it", behaviour="redirect"),
+    cmd.Edit(**_OPERATOR, message=MessageId("msg_2"), text="in Dutch"),
+    cmd.Edit(**_OPERATOR, message=MessageId("queued_2"), text="in Dutch"),
+    cmd.Withdraw(**_OPERATOR, message=MessageId("msg_3")),
+    cmd.Withdraw(**_OPERATOR, message=MessageId("queued_1")),
+    cmd.OutsideEvent(**_OPERATOR, text="it broke", source="ci"),
+    cmd.Budget(**_OPERATOR, budget=5.0),
     cmd.Cancel(**_OPERATOR),
     cmd.Cancel(**_OPERATOR, undo="all"),
     cmd.Undo(**_OPERATOR),

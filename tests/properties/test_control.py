@@ -18,14 +18,18 @@ from midcourse.core.snapshot import encode_snapshot
 from midcourse.errors import ImpossibleEvent, Refused
 from tests.properties.histories import (
     Move,
+    amendments,
     answers,
     any_command,
     any_event,
     any_move,
+    budgets,
     cancels,
     events_of,
     halts,
     lifts,
+    messages,
+    outside_events,
     pauses,
     redirects,
     resumes,
@@ -37,12 +41,16 @@ S = Status
 CODES: Final = {
     *("already_answered", "already_resumed", "ask_id_required", "ask_not_found", "checkpoint_not_found"),
     *("not_allowed", "operator_only", "session_damaged", "session_ended"),
+    *("approver_only", "busy", "message_not_found", "message_seen", "not_raised"),
 }
 ANY_END: Final = {
     ev.SessionTaken,
     ev.SessionForked,
     ev.AskClosed,
     ev.TurnOpened,
+    ev.MessageQueued,
+    ev.MessageEdited,
+    ev.MessageWithdrawn,
     ev.UndoRequested,
     ev.UndoBegun,
     ev.UndoEnded,
@@ -69,7 +77,14 @@ def taken(session: Session, verb: str, role: cmd.Role) -> cmd.AnyCommand:
         case "cancel":
             return cmd.Cancel(id=name, role=role)
         case "answer":
-            return cmd.Answer(id=name, role=role, ask=session.asks[0].id)
+            asks = [ask for ask in session.asks if ask.reason != "need_approval" or role in ("approve", "operate")]
+            return cmd.Answer(id=name, role=role, ask=asks[0].id)
+        case "message":
+            return cmd.Message(id=name, role=role, text="x")
+        case "edit":
+            return cmd.Edit(id=name, role=role, message=session.amendable[0], text="x")
+        case "withdraw":
+            return cmd.Withdraw(id=name, role=role, message=session.amendable[-1])
         case "halt":
             return cmd.Halt(id=name, role=role)
         case "undo":
@@ -132,6 +147,20 @@ class Control(RuleBasedStateMachine):
     @precondition(lambda self: bool(self.story.session.asks))
     @rule(command=answers)
     def somebody_answers(self, command: cmd.AnyCommand) -> None:
+        self.somebody_wants(command)
+
+    @rule(command=messages)
+    def somebody_says_something(self, command: cmd.AnyCommand) -> None:
+        self.somebody_wants(command)
+
+    @precondition(lambda self: bool(self.story.session.amendable))
+    @rule(command=amendments)
+    def somebody_says_it_otherwise_or_not_at_all(self, command: cmd.AnyCommand) -> None:
+        self.somebody_wants(command)
+
+    @precondition(is_in(*LIVE))
+    @rule(command=outside_events | budgets)
+    def something_happens_outside(self, command: cmd.AnyCommand) -> None:
         self.somebody_wants(command)
 
     @precondition(is_in(*LIVE))
@@ -201,7 +230,7 @@ class Control(RuleBasedStateMachine):
         self.the_driver_does(move)
 
     @precondition(is_in(S.RUNNING, S.PAUSED))
-    @rule(move=moves("complete", "fail", "checkpoint"))
+    @rule(move=moves("complete", "go on with what was said", "fail", "checkpoint", "see"))
     def the_scope_ends(self, move: Move) -> None:
         self.the_driver_does(move)
 
@@ -223,10 +252,14 @@ class Control(RuleBasedStateMachine):
             self.check_refusal(command, error)
             return
         self.check_granted(command, events)
+        mark = self.story.session.mark
         for event in events:
             self.happens(event)  # what is decided is always possible: nothing is caught here
-        if self.story.session.status is S.CANCELLING and events:
+        if isinstance(command, cmd.Cancel | cmd.Lift) and self.story.session.status is S.CANCELLING and events:
             assert not self.story.session.asks
+            assert not self.story.session.queue
+        if events:
+            assert self.story.session.mark != mark, command
 
     def the_driver_does(self, move: Move) -> None:
         for event in events_of(self.story.session, self.story.log, move):
@@ -251,14 +284,21 @@ class Control(RuleBasedStateMachine):
         session = self.story.session
         kinds = {type(event) for event in events}
         if session.status in ENDED:
-            assert isinstance(command, cmd.Redirect | cmd.Resume | cmd.Cancel | cmd.Undo)
+            assert isinstance(
+                command,
+                cmd.Redirect | cmd.Resume | cmd.Cancel | cmd.Undo | cmd.Message | cmd.Edit | cmd.Withdraw,
+            )
         if isinstance(command, cmd.Resume) and command.pause is not None:
             assert session.pause is not None
             assert command.pause == session.pause.id
         if {ev.HaltLifted, ev.SessionHalted} & kinds or session.status is S.HALTED:
-            assert command.role == "operate" or isinstance(command, cmd.Answer)
+            assert command.role == "operate" or isinstance(command, cmd.Answer | cmd.Edit | cmd.Withdraw)
         if session.status is S.CANCELLING:
-            assert kinds <= {ev.CancelRequested, ev.SessionHalted}
+            assert kinds <= {ev.CancelRequested, ev.SessionHalted, ev.MessageEdited, ev.MessageWithdrawn}
+        if isinstance(command, cmd.Answer):
+            ask = next(event.ask for event in events if isinstance(event, ev.AskAnswered))
+            reason = next(one.reason for one in session.asks if one.id == ask)
+            assert reason != "need_approval" or command.role in ("approve", "operate")
 
     def happens(self, event: ev.AnyEvent) -> None:
         before = self.story.session
@@ -285,8 +325,16 @@ class Control(RuleBasedStateMachine):
                 self.a_path_can_go_on = before.status in (S.PAUSING, S.PAUSED, S.HALTED)
             case ev.CancelRequested():
                 self.is_cancelled = True
-            case ev.TurnOpened():
+            case ev.TurnOpened(queued=queued):
                 self.is_cancelled = False
+                if queued is not None:
+                    assert queued == before.queue[0].id
+                    assert after.messages[-1].text == before.queue[0].text
+            case ev.MessageEdited(message=message) | ev.MessageWithdrawn(message=message):
+                assert message in before.amendable
+                # What the agent has seen stays word for word as it was.
+                assert after.messages[: before.seen] == before.messages[: before.seen]
+                assert (message in after.amendable) == isinstance(event, ev.MessageEdited)
             case ev.HaltLifted():
                 assert after.status is before.halted_from or before.halted_from is S.WAITING
             case _:
@@ -313,6 +361,18 @@ class Control(RuleBasedStateMachine):
         assert (session.failure is not None) == (session.status is S.FAILED)
         if acts_as is S.WAITING:
             assert session.asks
+
+    @invariant()
+    def messages_are_in_order(self) -> None:
+        session = self.story.session
+        assert 1 <= session.seen <= len(session.messages)
+        assert session.withdrawn == sum(one.withdrawn for one in session.messages)
+        assert session.said == tuple(one for one in session.messages if not one.withdrawn)
+        queued = [one.id for one in session.queue]
+        assert queued == sorted(queued, key=lambda one: int(one.rpartition("_")[2]))
+        assert len(queued) <= session.queued
+        for call in session.calls.values():
+            assert call.redirected is None or not session.messages[call.redirected].withdrawn
 
     @invariant()
     def every_hint_can_be_followed(self) -> None:

@@ -13,10 +13,18 @@ UNSUPPORTED_PLATFORM = (
     "Midcourse runs on Linux and macOS; on Windows, install it inside WSL (run `wsl --install`) and start it there."
 )
 
-HELP = (
-    "The interrupt handle for AI agents. It is used from Python, as `import midcourse`; this command only tells its "
-    "version so far. To try it: `python -m midcourse.samples`."
-)
+HELP = """The interrupt handle for AI agents: see what runs, and pause, redirect, cancel or answer it.
+
+Sessions are those of a file here (--store), also while a server or a program has it open, or of a server (--url). A
+session's id may be shortened, as long as it is the only one that begins so. Every command has --json for programs,
+and examples in its --help. To see an agent being stopped and brought back: python -m midcourse.samples
+
+\b
+Examples:
+  midcourse ps
+  midcourse pause sess_0198f2
+  midcourse answer sess_0198f2 "yes, all of them"
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -40,7 +48,17 @@ def build() -> "typer.Typer":
     """Build the command tree; each noun adds its own file here."""
     import typer
 
-    app = typer.Typer(help=HELP, add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
+    from midcourse.cli import answering, controls, doctor, events, sessions
+
+    app = typer.Typer(
+        help=HELP,
+        add_completion=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        # Help is plain text, which a screen reader, a narrow terminal and a pipe can all use.
+        rich_markup_mode=None,
+        # A program's error is shown as Python shows it: no local variable, so no token, can be in it.
+        pretty_exceptions_enable=False,
+    )
 
     def print_version(wanted: bool) -> None:
         if wanted:
@@ -58,4 +76,6 @@ def build() -> "typer.Typer":
         if context.invoked_subcommand is None:
             print(context.get_help())
 
+    for noun in (sessions, events, controls, answering, doctor):
+        noun.add_to(app)
     return app

@@ -169,6 +169,16 @@ def _words(command: cmd.AnyCommand, events: Iterable[ev.AnyEvent]) -> list[str]:
             words = [ask or next((one.ask for one in events if isinstance(one, ev.AskAnswered)), "")]
         case cmd.Halt(reason=reason) | cmd.Undo(reason=reason):
             words = [reason]
+        case cmd.Message(text=text, behaviour=behaviour):
+            words = [behaviour, text]
+        case cmd.Edit(message=message, text=text):
+            words = [message, text]
+        case cmd.Withdraw(message=message):
+            words = [message]
+        case cmd.OutsideEvent(text=text, source=source):
+            words = [source, text]
+        case cmd.Budget(budget=budget, resume=resume):
+            words = [f"${budget:.12g}", "and resume" if resume else ""]
         case cmd.Lift():
             words = []
         case _:

@@ -5,11 +5,14 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable
 from math import isfinite
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 import msgspec
 
 from midcourse.errors import Damaged, Unencodable
+
+JSON: TypeAlias = "str | int | float | bool | list[JSON] | dict[str, JSON] | None"
+"""What people and programs answer with, and agents are answered."""
 
 BLOB_LIMIT: Final = 32 * 1024
 """Values above this many bytes live outside the journal, addressed by their content."""
@@ -23,21 +26,40 @@ NESTING_LIMIT: Final = 200
 _PREVIEW: Final = 400
 _SECRET_HINTS: Final = (
     *("passw", "pwd", "passphrase", "secret", "token", "key", "authorization", "bearer", "credential", "cookie"),
-    *("://", "sk-", "sk_", "pk_", "rk_", "gho_", "ghp_", "ghs_", "ghu_", "_pat", "glpat", "xox", "akia", "eyj"),
+    *("://", "sk-", "sk_", "pk_", "rk_", "gho_", "ghp_", "ghs_", "ghu_", "_pat", "glpat", "mct_", "xox"),
+    *("akia", "eyj"),
 )
-_REDACTED: Final = "[redacted]"
-_SECRET_KEY: Final = re.compile(
-    r"(?i)passw|pwd|passphrase|secret|token|(?:api|access|private).?key|authorization|bearer|credential|cookie",
+REDACTED: Final = "[redacted]"
+"""What stands where a secret was."""
+_SECRET_WORDS: Final = (
+    r"(?:passw|pwd|passphrase|secret|token|(?:api|access|private).?key|authorization|bearer|credential|cookie)"
 )
+_SECRET_KEY: Final = re.compile(_SECRET_WORDS, re.IGNORECASE)
+_SECRET_PAIR: Final = re.compile(
+    rf'''("[^"\\]{{0,100}}{_SECRET_WORDS}[^"\\]{{0,100}}"\s*:\s*)"(?:[^"\\]|\\.)*"''', re.IGNORECASE
+)
+"""A secret in a piece of JSON that stands in a text."""
+_CREDENTIALS: Final = {
+    ("://",): r"(?<=://)[^\s/:@\"\\]+:[^\s/@\"\\]+(?=@)",
+    ("sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "gho", "ghp", "ghs", "ghu", "_pat", "glpat", "mct", "xox"): (
+        r"\b(?:sk|pk|rk|gh[opsu]|github_pat|glpat|mct|xox[a-z])[-_][\w-]{12,}"
+    ),
+    ("akia",): r"\bAKIA[0-9A-Z]{16}\b",
+    ("eyj",): r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*",
+    ("private key",): r"-----BEGIN [A-Z ]*PRIVATE KEY-----[^\"]*",
+}
+"""What is a secret by its shape alone, since no program text and no plain words look so; and what to look for first."""
+_CREDENTIAL: Final = tuple(
+    (hints, re.compile(pattern))
+    for hints, pattern in {**_CREDENTIALS, ("bearer",): r"(?i:bearer)\s+[\w.~+/=-]{16,}"}.items()
+)
+_DOCUMENT: Final = 10_000
+"""Characters from which on a text is a document, and no place where a credential is passed on."""
 _SECRET_TEXT: Final = re.compile(
     r"(?i:bearer)\s+[\w.~+/=-]{6,}"
     r"|(?i:authorization)\W{1,4}(?:\w+ )?[\w.~+/=-]+"
     r"|(?i:passw|pwd|secret|token|api[_-]?key)[\w-]{0,30}\s?[=:]\s?[^\s&\"'\\]+"
-    r"|(?<=://)[^\s/:@\"\\]+:[^\s/@\"\\]+(?=@)"
-    r"|\b(?:sk|pk|rk|gh[opsu]|github_pat|glpat|xox[a-z])[-_][\w-]{12,}"
-    r"|\bAKIA[0-9A-Z]{16}\b"
-    r"|\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[^\"]*",
+    rf"|{'|'.join(_CREDENTIALS.values())}",
 )
 
 
@@ -295,7 +317,7 @@ def preview(arguments: bytes) -> str:
     text = arguments[: 4 * _PREVIEW].decode("utf-8", "replace")
     if _may_hold_a_secret(text.lower()):
         shown = msgspec.json.encode(_redacted(msgspec.json.decode(arguments)))
-        text = _SECRET_TEXT.sub(_REDACTED, shown[: 4 * _PREVIEW].decode("utf-8", "replace"))
+        text = _SECRET_TEXT.sub(REDACTED, shown[: 4 * _PREVIEW].decode("utf-8", "replace"))
     return text if len(text) <= _PREVIEW else text[: _PREVIEW - 1] + "…"
 
 
@@ -309,10 +331,63 @@ def _may_hold_a_secret(lowered: str) -> bool:
 def _redacted(value: Any) -> object:
     if isinstance(value, dict):
         items = cast("dict[str, object]", value).items()
-        return {key: _REDACTED if _is_secret(key, item) else _redacted(item) for key, item in items}
+        return {key: REDACTED if _is_secret(key, item) else _redacted(item) for key, item in items}
     if isinstance(value, list):
         return [_redacted(item) for item in cast("list[object]", value)]
     return value
+
+
+def without_secrets(value: Any) -> Any:
+    """A JSON-like value with what looks like a secret left out: by its key, or by how it is written."""
+    if isinstance(value, str):
+        if not _may_hold_a_secret(value.lower()):
+            return value
+        return _SECRET_TEXT.sub(REDACTED, _SECRET_PAIR.sub(rf'\1"{REDACTED}"', value))
+    if isinstance(value, dict):
+        items = cast("dict[str, object]", value).items()
+        return {key: REDACTED if _is_secret(key, item) else without_secrets(item) for key, item in items}
+    if isinstance(value, list):
+        return [without_secrets(item) for item in cast("list[object]", value)]
+    return value
+
+
+def without_credentials(text: str) -> str:
+    """``text`` for people to act on, without what is a secret by its shape. What only may be one is left."""
+    if len(text) > _DOCUMENT:
+        return text
+    lowered = text.lower()
+    for hints, pattern in _CREDENTIAL:
+        if any(hint in lowered for hint in hints):
+            text = pattern.sub(REDACTED, text)
+    return text
+
+
+def secret_free(arguments: bytes) -> bytes:
+    """Arguments by name, as JSON, without those that are secrets by their names, and without credentials in the rest.
+
+    Whoever acts on them later must know what is missing, so that what only looks like a secret in a text is left.
+    """
+    if not _may_hold_a_secret(arguments.decode().lower()):
+        return arguments
+    plain = msgspec.json.decode(arguments)
+    free = _free(plain)
+    return arguments if free == plain else msgspec.json.encode(free)
+
+
+def _free(value: Any) -> Any:
+    if isinstance(value, str):
+        return without_credentials(value)
+    if isinstance(value, dict):
+        items = cast("dict[str, object]", value).items()
+        return {key: REDACTED if item and _is_secret(key, item) else _free(item) for key, item in items}
+    if isinstance(value, list):
+        return [_free(item) for item in cast("list[object]", value)]
+    return value
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether an argument of that name is a secret."""
+    return _SECRET_KEY.search(name) is not None
 
 
 def _is_secret(key: str, value: object) -> bool:

@@ -1,18 +1,23 @@
 """The wishes people and policies have for a session. A wish may be refused; what came of it is an event."""
 
 from math import isfinite
-from typing import Final, Literal, dataclass_transform, get_args
+from typing import Final, Literal, TypeGuard, dataclass_transform, get_args
 
 import msgspec
 
 from midcourse.core.codec import NOTHING, Value
 from midcourse.core.effects import UndoChoice
 from midcourse.core.events import Level
-from midcourse.core.ids import AskId, CommandId, PauseId
+from midcourse.core.ids import AskId, CommandId, MessageId, PauseId
 from midcourse.errors import Damaged, InvalidInput
 
 Role = Literal["watch", "steer", "approve", "operate"]
+"""What somebody may do, each what the ones before may: look; steer; also approve; also operate the kill switch."""
+Behaviour = Literal["enqueue", "redirect", "reject"]
+"""What a message does while an agent works: wait for its turn, change the course now, or be refused."""
 
+BY_SESSION: Final = "session:"
+"""How ``by`` begins for somebody who acts with a session's own credentials; its id follows."""
 TEXT_LIMIT: Final = 100_000
 """The longest instruction, reason or prompt that is taken."""
 ID_LIMIT: Final = 200
@@ -21,11 +26,15 @@ ID_LIMIT: Final = 200
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class Command(msgspec.Struct, gc=False, frozen=True, kw_only=True, tag_field="command", omit_defaults=True):
-    """A wish with an id that is unique for the session's life, and who wished it."""
+    """A wish with an id that is unique for the session's life, and who wished it.
+
+    ``expects``: the :attr:`Session.mark` it was made for; it is refused once the session has moved on from that.
+    """
 
     id: CommandId
     by: str = "local"
     role: Role = "steer"
+    expects: str = ""
 
 
 class Pause(Command, tag="pause"):
@@ -74,6 +83,40 @@ class Answer(Command, tag="answer"):
     ask: AskId | None = None
 
 
+class Message(Command, tag="message"):
+    """Say something. It opens a new turn of an ended session; ``behaviour`` is what it does to one that works."""
+
+    text: str
+    behaviour: Behaviour = "enqueue"
+
+
+class Edit(Command, tag="edit"):
+    """Say a redirect or a queued message in other words, as long as the model has not seen it."""
+
+    message: MessageId
+    text: str
+
+
+class Withdraw(Command, tag="withdraw"):
+    """Take a redirect or a queued message back, as long as the model has not seen it."""
+
+    message: MessageId
+
+
+class OutsideEvent(Command, tag="event"):
+    """Something happened outside, so that what the agent assumes may no longer hold."""
+
+    text: str
+    source: str = ""
+
+
+class Budget(Command, tag="budget"):
+    """Raise what the session may cost, in dollars, and go on if it is paused."""
+
+    budget: float
+    resume: bool = True
+
+
 class Halt(Command, tag="halt"):
     """The kill switch: stop at once, undo nothing, until an operator lifts it."""
 
@@ -84,7 +127,9 @@ class Lift(Command, tag="lift"):
     """Lift a halt: the session is back where it was."""
 
 
-AnyCommand = Pause | Resume | Redirect | Cancel | Undo | Answer | Halt | Lift
+AnyCommand = (
+    Pause | Resume | Redirect | Cancel | Undo | Answer | Message | Edit | Withdraw | OutsideEvent | Budget | Halt | Lift
+)
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(AnyCommand)
@@ -123,13 +168,20 @@ def check_command(command: AnyCommand) -> None:
             f"A command's id has 1 to {ID_LIMIT} characters; this one has {len(command.id)}.",
             field="id",
         )
-    for field in ("text", "reason", "by"):
-        if not isinstance(getattr(command, field, ""), str):
-            raise InvalidInput(f"{field} is {getattr(command, field)!r}; it is a text.", field=field)
+    for field in ("text", "reason", "by", "expects", "message", "source"):
+        value = getattr(command, field, "")
+        if not isinstance(value, str):
+            raise InvalidInput(f"{field} is {value!r}; it is a text.", field=field)
+        if field in ("expects", "message", "source") and len(value) > ID_LIMIT:
+            raise InvalidInput(f"{field} has {len(value):,} characters; at most {ID_LIMIT} are taken.", field=field)
     match command:
         case Redirect(text=text) if not text.strip():
             raise InvalidInput("A redirect needs an instruction: say in words what should change.", field="text")
-        case Redirect(text=text) | Pause(reason=text) | Cancel(reason=text) | Undo(reason=text) | Halt(reason=text):
+        case Message(text=text) | Edit(text=text) | OutsideEvent(text=text) if not text.strip():
+            raise InvalidInput(f"The text is empty: say it in words ({verb(command)}).", field="text")
+        case (Redirect(text=text) | Message(text=text) | Edit(text=text) | OutsideEvent(text=text)) | (
+            Pause(reason=text) | Cancel(reason=text) | Undo(reason=text) | Halt(reason=text)
+        ):
             if len(text) > TEXT_LIMIT:
                 raise InvalidInput(
                     f"The text has {len(text):,} characters; at most {TEXT_LIMIT:,} are taken. "
@@ -139,12 +191,20 @@ def check_command(command: AnyCommand) -> None:
         case _:
             pass
     match command:
+        case Redirect(level=level) if level not in get_args(Level):
+            raise InvalidInput(f"level is {level!r}; it is one of {', '.join(get_args(Level))}.", field="level")
         case Pause(grace=grace) | Redirect(grace=grace) if grace is not None:
             _check_grace(grace, " None lets calls in flight finish.")
         case Cancel(grace=grace, undo=undo):
             _check_grace(grace, "")
             if undo is not None and undo not in get_args(UndoChoice):
                 raise InvalidInput(f"undo is {undo!r}; it is one of {', '.join(get_args(UndoChoice))}.", field="undo")
+        case Message(behaviour=behaviour) if behaviour not in get_args(Behaviour):
+            raise InvalidInput(
+                f"behaviour is {behaviour!r}; it is one of {', '.join(get_args(Behaviour))}.", field="behaviour"
+            )
+        case Budget(budget=budget) if not (_is_number(budget) and 0 < budget <= 1e9):
+            raise InvalidInput(f"budget is {budget}; it is a sum in dollars above 0, at most 1e9.", field="budget")
         case _:
             pass
     try:
@@ -153,6 +213,10 @@ def check_command(command: AnyCommand) -> None:
         raise InvalidInput(f"This {verb(command)} could not be read back by whoever decides it: {error}.") from error
 
 
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and isfinite(value)
+
+
 def _check_grace(grace: object, hint: str) -> None:
-    if not isinstance(grace, int | float) or not isfinite(grace) or grace < 0:
+    if not _is_number(grace) or grace < 0:
         raise InvalidInput(f"grace is {grace}; it is a number of seconds, 0 or more.{hint}", field="grace")

@@ -3,13 +3,18 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from msgspec.structs import replace
+
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
+from midcourse.core.asks import NEED_APPROVAL
 from midcourse.core.effects import UndoChoice
-from midcourse.core.ids import ask_id, ordinal_of, pause_id
+from midcourse.core.ids import CommandId, ask_id, message_id, ordinal_of, pause_id, queued_id, root_of
 from midcourse.core.session import ENDED, LIVE, OpenAsk, Session, StandingCancel, Status
 from midcourse.errors import Refused
 
+DEADLINE: Final = "deadline"
+"""Who answers, or cancels, when nobody has answered in time."""
 Events = tuple[ev.AnyEvent, ...]
 Rule = Callable[[Session, cmd.AnyCommand], Events]
 
@@ -20,21 +25,34 @@ def decide(session: Session, command: cmd.AnyCommand) -> Events:
     Raises:
         Refused: it is not allowed now; the error says what is.
     """
+    if command.expects and command.expects != session.mark:
+        why = f"it has moved on from '{command.expects}', and is '{session.mark}' now. Look again, then decide"
+        raise refused(session, command, "precondition_failed", why)
     return TABLE[type(command)][session.status](session, command)
 
 
 def expire(session: Session, now: float) -> Events:
-    """The facts that asks past their deadline make: answered by their own default, or closed as expired."""
+    """The facts that asks past their deadline make: answered by their default, or closed, with what happens then."""
     if session.status in ENDED or session.status is Status.CANCELLING:
         return ()
     events: list[ev.AnyEvent] = []
+    still_open: list[OpenAsk] = []
+    unanswered: list[OpenAsk] = []
     for ask in session.asks:
         if ask.expires_at is None or ask.expires_at > now:
-            continue
-        if ask.default is None:
-            events.append(ev.AskClosed(ask=ask.id, step=ask.step, end="expired"))
+            still_open.append(ask)
+        elif ask.default is not None:
+            events.append(ev.AskAnswered(ask=ask.id, step=ask.step, value=ask.default, by=DEADLINE))
         else:
-            events.append(ev.AskAnswered(ask=ask.id, step=ask.step, value=ask.default, by="deadline"))
+            # Halted, nothing is undone before an operator says so: the agent is told instead, once it goes on.
+            cancels = ask.on_expiry == "cancel" and session.status is not Status.HALTED
+            unanswered += [ask] if cancels else []
+            then = "cancel" if cancels else "fail"
+            events.append(ev.AskClosed(ask=ask.id, step=ask.step, end="expired", then=then))
+    if unanswered:
+        names = ", ".join(f"'{ask.id}'" for ask in unanswered)
+        command = cmd.Cancel(id=CommandId(DEADLINE), by=DEADLINE, reason=f"nobody answered {names} in time")
+        events += _cancel(replace(session, asks=tuple(still_open)), command)
     return tuple(events)
 
 
@@ -43,11 +61,17 @@ def allowed(session: Session, role: cmd.Role = "steer") -> tuple[str, ...]:
     verbs: list[str] = []
     for kind, row in TABLE.items():
         rule = row[session.status]
+        if kind in NO_BUTTONS:
+            continue
         if rule in REFUSALS or (rule in FOR_OPERATORS and role != "operate"):
             continue
-        if (kind is cmd.Answer and not session.asks) or (rule in (_retry, _new_turn) and not _can_go_on(session)):
+        if kind is cmd.Answer and not any(_may_answer(ask, role) for ask in session.asks):
+            continue
+        if rule in (_retry, _new_turn, _message_ended) and not _can_go_on(session):
             continue
         if rule is _retry and session.undo is not None:
+            continue
+        if rule is _amend and not session.amendable:
             continue
         verbs.append(cmd.verb(kind))
     return tuple(verbs)
@@ -78,6 +102,8 @@ REFUSALS: Final[set[Rule]] = set()
 """The rules that never grant anything."""
 FOR_OPERATORS: Final[set[Rule]] = set()
 """The rules that grant something to the role ``operate`` alone."""
+NO_BUTTONS: Final = frozenset({cmd.OutsideEvent, cmd.Budget})
+"""Commands that no hint names: a program's, and one that is offered beside the budget itself."""
 IS: Final = "it is {status}"
 FIRMNESS: Final[tuple[UndoChoice, ...]] = ("none", "in-flight", "all")
 _ended = _refusal("session_ended", "it has ended, {status}")
@@ -209,18 +235,85 @@ def _new_turn(session: Session, command: cmd.AnyCommand) -> Events:
     return (*closed, ev.TurnOpened(text=command.text, level=command.level, by=command.by))
 
 
+def _message(session: Session, command: cmd.AnyCommand) -> Events:
+    assert isinstance(command, cmd.Message)
+    if command.behaviour == "reject":
+        why = f"it is {session.status}, and this message is only for one that has ended"
+        raise refused(session, command, "busy", why)
+    if command.behaviour == "enqueue":
+        return (_queued(session, command),)
+    redirect = cmd.Redirect(id=command.id, by=command.by, role=command.role, text=command.text)
+    return _redirect(session, redirect)
+
+
+def _queued(session: Session, command: cmd.Message) -> ev.MessageQueued:
+    return ev.MessageQueued(message=queued_id(session.queued + 1), text=command.text, by=command.by)
+
+
+def _message_ended(session: Session, command: cmd.AnyCommand) -> Events:
+    assert isinstance(command, cmd.Message)
+    _check_can_go_on(session, command)
+    closed = tuple(ev.AskClosed(ask=ask.id, step=ask.step, end="superseded") for ask in session.asks)
+    if not session.queue:
+        return (*closed, ev.TurnOpened(text=command.text, level="goal", by=command.by))
+    return (*closed, _queued(session, command), next_turn(session))
+
+
+def next_turn(session: Session) -> ev.TurnOpened:
+    """The turn that the oldest queued message opens."""
+    oldest = session.queue[0]
+    return ev.TurnOpened(text=oldest.text, level="goal", by=oldest.by, queued=oldest.id)
+
+
+def _amend(session: Session, command: cmd.AnyCommand) -> Events:
+    assert isinstance(command, cmd.Edit | cmd.Withdraw)
+    if command.message not in session.amendable:
+        ordinal = ordinal_of(command.message) or 0
+        was_said = 0 < ordinal <= len(session.messages) and command.message == message_id(ordinal)
+        was_queued = 0 < ordinal <= session.queued and command.message == queued_id(ordinal)
+        if was_said or was_queued:
+            why = f"'{command.message}' was withdrawn, or the model has seen it. Redirect it to say something else"
+            raise refused(session, command, "message_seen", why)
+        raise refused(session, command, "message_not_found", f"there was never a message '{command.message}'")
+    if isinstance(command, cmd.Withdraw):
+        return (ev.MessageWithdrawn(message=command.message, by=command.by),)
+    return (ev.MessageEdited(message=command.message, text=command.text, by=command.by),)
+
+
+def _happened(session: Session, command: cmd.AnyCommand) -> Events:
+    """What was assumed may be wrong: what the model is saying, and what was asked on that ground, is given up."""
+    assert isinstance(command, cmd.OutsideEvent)
+    source = f" ({command.source})" if command.source else ""
+    text = f"An event outside{source}: {command.text}\nWhat was assumed before may no longer hold."
+    closed = tuple(ev.AskClosed(ask=ask.id, step=ask.step, end="superseded") for ask in session.asks)
+    return (ev.SessionRedirected(text=text, level="event", by=command.by), *closed)
+
+
+def _raise_budget(session: Session, command: cmd.AnyCommand) -> Events:
+    assert isinstance(command, cmd.Budget)
+    standing = session.terms.budget
+    if standing is not None and command.budget < standing:
+        why = f"its budget is ${standing:.12g}, and can only be raised"
+        raise refused(session, command, "not_raised", why)
+    raised = () if command.budget == standing else (ev.BudgetRaised(budget=command.budget, by=command.by),)
+    if not command.resume or session.pause is None:
+        return raised
+    return (*raised, ev.SessionResumed(by=command.by, pause=session.pause.id))
+
+
 def _cancel(session: Session, command: cmd.AnyCommand) -> Events:
     assert isinstance(command, cmd.Cancel)
     requested = ev.CancelRequested(
         by=command.by, grace=command.grace, reason=command.reason, undo=command.undo or "in-flight"
     )
     if session.status is Status.QUEUED:
-        return (requested, *_withdrawn(session), ev.SessionCancelled())
-    return (requested, *_withdrawn(session))
+        return (requested, *_withdrawn(session, command.by), ev.SessionCancelled())
+    return (requested, *_withdrawn(session, command.by))
 
 
-def _withdrawn(session: Session) -> Events:
-    return tuple(ev.AskClosed(ask=ask.id, step=ask.step, end="withdrawn") for ask in session.asks)
+def _withdrawn(session: Session, by: str) -> Events:
+    asks = (ev.AskClosed(ask=ask.id, step=ask.step, end="withdrawn") for ask in session.asks)
+    return (*asks, *(ev.MessageWithdrawn(message=one.id, by=by) for one in session.queue))
 
 
 def _firmer_cancel(session: Session, command: cmd.AnyCommand) -> Events:
@@ -249,7 +342,19 @@ def _undo(session: Session, command: cmd.AnyCommand) -> Events:
 def _answer(session: Session, command: cmd.AnyCommand) -> Events:
     assert isinstance(command, cmd.Answer)
     ask = _which_ask(session, command)
+    # Ids in one tree begin alike: no session of it may let another do what a person was asked for.
+    if command.by.startswith(cmd.BY_SESSION) and root_of(command.by.removeprefix(cmd.BY_SESSION)) == root_of(
+        session.id
+    ):
+        raise refused(session, command, "own_ask", "an ask is a person's to answer, never the session's that asked")
+    if not _may_answer(ask, command.role):
+        why = f"'{ask.id}' asks for an approval, which needs the role 'approve'; yours is '{command.role}'"
+        raise refused(session, command, "approver_only", why)
     return (ev.AskAnswered(ask=ask.id, step=ask.step, value=command.value, by=command.by),)
+
+
+def _may_answer(ask: OpenAsk, role: cmd.Role) -> bool:
+    return ask.reason != NEED_APPROVAL or role in ("approve", "operate")
 
 
 def _which_ask(session: Session, command: cmd.Answer) -> OpenAsk:
@@ -288,7 +393,7 @@ def _by_operator(rule: Rule) -> Rule:
 
 def _lift(session: Session, command: cmd.AnyCommand) -> Events:
     # A call that the halt aborted may have asked after the cancel had withdrawn the asks it found.
-    withdrawn = _withdrawn(session) if session.halted_from is Status.CANCELLING else ()
+    withdrawn = _withdrawn(session, command.by) if session.halted_from is Status.CANCELLING else ()
     return (ev.HaltLifted(by=command.by), *withdrawn)
 
 
@@ -298,7 +403,7 @@ def _cancel_halted(session: Session, command: cmd.AnyCommand) -> Events:
     if session.halted_from is Status.CANCELLING and session.cancel is not None:
         # Said again in any case: it is what takes the session back to cancelling.
         firmer = _firmer(session.cancel, command, always=True)
-        return (*firmer, *_withdrawn(session))
+        return (*firmer, *_withdrawn(session, command.by))
     return _cancel(session, command)
 
 
@@ -354,6 +459,26 @@ TABLE: Final[Mapping[type[cmd.AnyCommand], Mapping[Status, Rule]]] = {
         S.PAUSED: _answer,
         S.HALTED: _answer,
         S.CANCELLING: _not_while,
+        **dict.fromkeys(ENDED, _ended),
+    },
+    cmd.Message: {
+        **dict.fromkeys(LIVE - {S.CANCELLING, S.HALTED}, _message),
+        S.CANCELLING: _not_while,
+        S.HALTED: _not_while,
+        **dict.fromkeys(ENDED, _message_ended),
+    },
+    cmd.Edit: dict.fromkeys(Status, _amend),
+    cmd.Withdraw: dict.fromkeys(Status, _amend),
+    cmd.OutsideEvent: {
+        **dict.fromkeys(LIVE - {S.CANCELLING, S.HALTED}, _happened),
+        S.CANCELLING: _not_while,
+        S.HALTED: _not_while,
+        **dict.fromkeys(ENDED, _ended),
+    },
+    cmd.Budget: {
+        **dict.fromkeys(LIVE - {S.CANCELLING, S.HALTED}, _raise_budget),
+        S.CANCELLING: _not_while,
+        S.HALTED: _not_while,
         **dict.fromkeys(ENDED, _ended),
     },
     cmd.Halt: {

@@ -12,11 +12,14 @@ import msgspec
 
 from midcourse.core.codec import NOTHING, Value
 from midcourse.core.effects import Effect, UndoChoice
-from midcourse.core.ids import AskId, Epoch, PauseId, Position, SessionId, StepId
-from midcourse.core.terms import NO_TERMS, Terms
+from midcourse.core.ids import AskId, Epoch, MessageId, PauseId, Position, SessionId, StepId
+from midcourse.core.terms import NO_TERMS, Expiry, Terms
 from midcourse.errors import Damaged, Unencodable
 
 Level = Literal["step", "goal", "clarify"]
+"""How a person changes a course: one more instruction, another goal, an explanation."""
+MessageLevel = Literal[Level, "event"]
+"""What a message to a session is: a person's, at its level, or word of an event outside."""
 StepKind = Literal["tool", "model", "child"]
 Mode = Literal["replay", "state"]
 AskEnd = Literal["superseded", "withdrawn", "expired"]
@@ -49,6 +52,7 @@ class SessionCreated(Event, tag="session.created@1"):
     parent: SessionId | None = None
     forked_from: str = ""
     terms: Terms = NO_TERMS
+    by: str = "local"
 
 
 class SessionStarted(Event, tag="session.started@1"):
@@ -101,10 +105,13 @@ class SessionResumed(Event, tag="session.resumed@1"):
 
 
 class SessionRedirected(Event, tag="session.redirected@1"):
-    """A person changed the course. ``grace`` None lets tool calls in flight finish; model streams are cut at once."""
+    """A person, or an event outside, changed the course.
+
+    ``grace`` None lets tool calls in flight finish; model streams are cut at once.
+    """
 
     text: str
-    level: Level
+    level: MessageLevel
     by: str
     grace: float | None = None
 
@@ -113,12 +120,50 @@ class TurnOpened(Event, tag="session.turn_opened@1"):
     """A message to an ended session began a new turn.
 
     ``repeats``: so many messages at the end were said when the agent had just returned; this one stands for them.
+    ``queued`` names the message that had waited for its turn, if it is one.
     """
 
     text: str
-    level: Level
+    level: MessageLevel
     by: str
     repeats: int = 0
+    queued: MessageId | None = None
+
+
+class MessageQueued(Event, tag="message.queued@1"):
+    """Somebody said something that waits until the agent is done with what it works on."""
+
+    message: MessageId
+    text: str
+    by: str
+
+
+class MessageEdited(Event, tag="message.edited@1"):
+    """A redirect or a queued message was said in other words before the model had seen it."""
+
+    message: MessageId
+    text: str
+    by: str
+
+
+class MessageWithdrawn(Event, tag="message.withdrawn@1"):
+    """A redirect or a queued message was taken back before the model had seen it."""
+
+    message: MessageId
+    by: str
+
+
+class MessagesSeen(Event, tag="message.seen@1"):
+    """The agent has read the first ``count`` messages: from here on they stand as they are."""
+
+    count: int
+
+
+class BudgetRaised(Event, tag="budget.raised@1"):
+    """What the session may cost, in dollars, from now on."""
+
+    budget: float
+    by: str
 
 
 class CancelRequested(Event, tag="session.cancel_requested@1"):
@@ -403,7 +448,10 @@ class SegmentWritten(Event, tag="segment.written@1"):
 
 
 class AskOpened(Event, tag="ask.opened@1"):
-    """A person is needed. ``covers`` is the digest of what an approval would be for."""
+    """A person is needed. ``covers`` is the digest of what an approval would be for.
+
+    Not answered before ``expires_at``, it is answered with its ``default``; without one, ``on_expiry`` happens.
+    """
 
     ask: AskId
     step: StepId
@@ -413,6 +461,7 @@ class AskOpened(Event, tag="ask.opened@1"):
     expires_at: float | None = None
     default: Value | None = None
     covers: str = ""
+    on_expiry: Expiry = "fail"
 
 
 class AskAnswered(Event, tag="ask.answered@1"):
@@ -425,11 +474,15 @@ class AskAnswered(Event, tag="ask.answered@1"):
 
 
 class AskClosed(Event, tag="ask.closed@1"):
-    """The ask can no longer be answered."""
+    """The ask can no longer be answered. ``then`` says what happens now that it has ``expired``.
+
+    ``fail``: the agent gets ``AskExpired``. ``cancel``: the session is cancelled.
+    """
 
     ask: AskId
     step: StepId
     end: AskEnd
+    then: Expiry | None = None
 
 
 class ValueDrawn(Event, tag="value.drawn@1"):
@@ -493,6 +546,11 @@ AnyEvent = (
     | SessionResumed
     | SessionRedirected
     | TurnOpened
+    | MessageQueued
+    | MessageEdited
+    | MessageWithdrawn
+    | MessagesSeen
+    | BudgetRaised
     | CancelRequested
     | SessionCancelled
     | UndoRequested

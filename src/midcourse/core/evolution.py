@@ -11,7 +11,7 @@ import msgspec
 from midcourse.core import events as ev
 from midcourse.core import open_calls
 from midcourse.core.effects import DID_IT_HAPPEN
-from midcourse.core.ids import SessionId, StepId, ask_id, child_id, pause_id
+from midcourse.core.ids import SessionId, StepId, ask_id, child_id, message_id, pause_id, queued_id
 from midcourse.core.receipt import changed_receipt, held_line, line_key, line_of
 from midcourse.core.session import (
     ALLOWED_IN,
@@ -23,6 +23,7 @@ from midcourse.core.session import (
     Message,
     OpenAsk,
     OpenCall,
+    QueuedMessage,
     Session,
     StandingCancel,
     StandingPause,
@@ -60,7 +61,7 @@ def created(session_id: SessionId, record: ev.Recorded) -> Session:
         created_at=record.at,
         at=record.at,
         position=record.position,
-        messages=(Message(event.goal, "goal", 1, at=record.at),),
+        messages=(Message(event.goal, "goal", 1, event.by, record.at),),
     )
 
 
@@ -128,8 +129,18 @@ def _contradiction(session: Session, event: ev.AnyEvent) -> str:
         case ev.CancelRequested(grace=grace):
             softer = session.cancel is not None and grace > session.cancel.grace
             return "a cancel only becomes firmer" if softer else ""
-        case ev.TurnOpened():
+        case ev.TurnOpened(queued=queued):
+            if queued is not None and (not session.queue or session.queue[0].id != queued):
+                return f"'{queued}' is not the next in the queue"
             return "an ask is open" if session.asks else ""
+        case ev.MessageQueued(message=message):
+            expected = queued_id(session.queued + 1)
+            return "" if message == expected else f"the next queued message is '{expected}', not '{message}'"
+        case ev.MessageEdited(message=message) | ev.MessageWithdrawn(message=message):
+            return "" if message in session.amendable else f"'{message}' cannot be changed any more"
+        case ev.MessagesSeen(count=count):
+            known = session.seen < count <= len(session.messages)
+            return "" if known else f"{session.seen} of {len(session.messages)} messages had been seen, not {count}"
         case _:
             return ""
 
@@ -209,6 +220,7 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
             changes |= _loosened(session, [session.calls[event.step]] if event.step in session.calls else [])
             changes["calls"] = _without(session.calls, event.step)
             changes |= _childless(session, event.step)
+            changes["seen"] = max(session.seen, min(event.message + 1, len(session.messages)))
         case ev.StepAborted():  # a child that was stopped with its parent goes on with it
             ended = open_calls.aborted(session.calls[event.step], event, at)
             if event.asked:
@@ -274,15 +286,27 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
             )
             index = len(session.messages)
             changes["calls"] = {step: replace(call, redirected=index) for step, call in session.calls.items()}
+        case ev.MessageQueued():
+            changes["queue"] = (*session.queue, QueuedMessage(event.message, event.text, event.by, at))
+            changes["queued"] = session.queued + 1
+        case ev.MessageEdited() | ev.MessageWithdrawn():
+            changes |= _amended(session, event)
+        case ev.MessagesSeen(count=count):
+            changes["seen"] = count
+        case ev.BudgetRaised(budget=budget):
+            changes["terms"] = replace(session.terms, budget=budget)
         case ev.TurnOpened():
             turn = session.turn + 1
-            said = session.messages[: len(session.messages) - event.repeats]
+            said = _said_before(session, event.repeats)
             changes |= {
                 "turn": turn,
                 "scope": str(turn),
                 "checkpoints": 0,
                 "messages": (*said, Message(event.text, event.level, turn, event.by, at)),
                 "scope_messages": len(said) + 1,
+                "seen": len(said) + 1,  # what opens a turn is what it works on from the start
+                "withdrawn": sum(message.withdrawn for message in said),
+                "queue": session.queue if event.queued is None else session.queue[1:],
                 "calls": {},
                 "children": {},
                 "child_asks": (),
@@ -341,7 +365,49 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
 
 def _begun(session: Session, event: ev.StepBegun, at: float) -> OpenCall:
     inherited = bool(session.loose_keys) and loose_key(event.tool, event.digest) in session.loose_keys
-    return open_calls.begun(event, at, before=session.calls.get(event.step), inherited=inherited)
+    call = open_calls.begun(event, at, before=session.calls.get(event.step), inherited=inherited)
+    return replace(call, said=len(session.messages))
+
+
+def _said_before(session: Session, repeats: int) -> tuple[Message, ...]:
+    """What was said before a turn's first message, which stands for the last ``repeats`` and takes the last's place.
+
+    The others stay where they are, withdrawn: a message's id is its place, and means no other message later.
+    """
+    if not repeats:
+        return session.messages
+    first = len(session.messages) - repeats
+    others = (replace(one, withdrawn=True) for one in session.messages[first:-1])
+    return (*session.messages[:first], *others)
+
+
+def _amended(session: Session, event: ev.MessageEdited | ev.MessageWithdrawn) -> dict[str, object]:
+    """A message that nobody has acted on yet is said otherwise, or not at all."""
+    changes: dict[str, object] = {"amended": session.amended + 1}
+    text = None if isinstance(event, ev.MessageWithdrawn) else event.text
+    waiting = [one for one in session.queue if one.id == event.message]
+    if waiting:
+        edited = [] if text is None else [replace(waiting[0], text=text)]
+        queue = ((edited if one.id == event.message else [one]) for one in session.queue)
+        return {**changes, "queue": tuple(one for ones in queue for one in ones)}
+    index = next(one for one in range(len(session.messages)) if message_id(one + 1) == event.message)
+    before = session.messages[index]
+    after = replace(before, withdrawn=True) if text is None else replace(before, text=text)
+    messages = (*session.messages[:index], after, *session.messages[index + 1 :])
+    changes["messages"] = messages
+    if text is None:
+        changes["withdrawn"] = session.withdrawn + 1
+        changes["calls"] = {step: _unredirected(call, index, messages) for step, call in session.calls.items()}
+    return changes
+
+
+def _unredirected(call: OpenCall, index: int, messages: tuple[Message, ...]) -> OpenCall:
+    """A call that a withdrawn redirect would have closed goes on as if nobody had said it: another may still stand."""
+    before = None if call.before is None else _unredirected(call.before, index, messages)
+    if call.redirected != index:
+        return call if before is call.before else replace(call, before=before)
+    others = (place for place in range(index - 1, call.said - 1, -1) if not messages[place].withdrawn)
+    return replace(call, redirected=next(others, None), before=before)
 
 
 def _with(session: Session, call: OpenCall) -> Mapping[StepId, OpenCall]:
@@ -401,6 +467,7 @@ def _opened(event: ev.AskOpened, at: float) -> OpenAsk:
         event.options,
         event.expires_at,
         event.default,
+        event.on_expiry,
     )
 
 

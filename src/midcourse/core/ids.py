@@ -9,6 +9,7 @@ WorkerId = NewType("WorkerId", str)
 StepId = NewType("StepId", str)
 AskId = NewType("AskId", str)
 PauseId = NewType("PauseId", str)
+MessageId = NewType("MessageId", str)
 Epoch = NewType("Epoch", int)
 Position = NewType("Position", int)
 
@@ -23,9 +24,29 @@ def ask_id(ordinal: int) -> AskId:
     return AskId(f"ask_{ordinal}")
 
 
+def checkpoint_id(session: SessionId, position: int) -> str:
+    """The name of a session as it was at a journal position."""
+    return f"{session}@{position}"
+
+
+def message_id(ordinal: int) -> MessageId:
+    """The name of the ``ordinal``-th message to a session, its goal being the first."""
+    return MessageId(f"msg_{ordinal}")
+
+
+def queued_id(ordinal: int) -> MessageId:
+    """The name of the ``ordinal``-th message that was queued for a later turn."""
+    return MessageId(f"queued_{ordinal}")
+
+
 def child_id(parent: SessionId, step: StepId) -> SessionId:
     """The id of the child a step of ``parent`` spawns: made of the two, so that a retry finds the same child."""
     return SessionId(f"{parent}.{hashlib.blake2b(step.encode(), digest_size=5).hexdigest()}")
+
+
+def root_of(session: str) -> str:
+    """The beginning that the ids of all sessions of one tree have in common."""
+    return session.partition(".")[0]
 
 
 def call_key(session: SessionId, step: StepId, generation: int) -> str:

@@ -14,8 +14,8 @@ import msgspec
 from midcourse.core import events as ev
 from midcourse.core.codec import NOTHING, Value
 from midcourse.core.effects import Effect, UndoChoice
-from midcourse.core.ids import AskId, PauseId, Position, SessionId, StepId
-from midcourse.core.terms import NO_TERMS, Terms
+from midcourse.core.ids import AskId, MessageId, PauseId, Position, SessionId, StepId, message_id
+from midcourse.core.terms import NO_TERMS, Expiry, Terms
 
 replace = msgspec.structs.replace
 T = TypeVar("T")
@@ -93,6 +93,9 @@ ALLOWED_IN: Final[Mapping[type[ev.Event], frozenset[Status]]] = {
     ev.SessionRedirected: frozenset(
         {Status.QUEUED, Status.RUNNING, Status.PAUSING, Status.PAUSED, Status.WAITING},
     ),
+    ev.MessageQueued: frozenset(Status) - {Status.CANCELLING, Status.HALTED},
+    ev.MessageEdited: frozenset(Status),
+    ev.MessageWithdrawn: frozenset(Status),
     **dict.fromkeys(
         (
             ev.StepNotBegun,
@@ -112,6 +115,8 @@ ALLOWED_IN: Final[Mapping[type[ev.Event], frozenset[Status]]] = {
             ev.LoopBlocked,
             ev.ChildAsked,
             ev.ChildAskClosed,
+            ev.MessagesSeen,
+            ev.BudgetRaised,
         ),
         LIVE,
     ),
@@ -124,6 +129,7 @@ class OpenCall(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
 
     ``end`` is how its body stopped living: not at all, ``aborted`` by a stop, or ``lost`` with its process. Neither is
     an outcome: a request that nobody waits for may still land until ``settled_at``. ``undo``: how the last undo ended.
+    ``redirected`` is the place of the last message that changed the course since; there were ``said`` when it began.
     """
 
     step: StepId
@@ -149,6 +155,7 @@ class OpenCall(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     probed: bool = False
     told: Literal["", "no"] = ""
     redirected: int | None = None
+    said: int = 1
     before: "OpenCall | None" = None
 
     @property
@@ -183,6 +190,7 @@ class OpenAsk(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     options: tuple[str, ...] = ()
     expires_at: float | None = None
     default: Value | None = None
+    on_expiry: Expiry = "fail"
 
 
 class ChildAsk(msgspec.Struct, gc=False, frozen=True):
@@ -196,14 +204,32 @@ class ChildAsk(msgspec.Struct, gc=False, frozen=True):
 
 
 class Message(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
-    """What a person told the session: its goal, a redirect, or the message that opened a turn."""
+    """What somebody told the session: its goal, a redirect, the message that opened a turn, an event outside.
+
+    ``withdrawn``: nobody is told of it, because it was taken back, or said again in the message that opened a turn.
+    """
 
     text: str
-    level: ev.Level
+    level: ev.MessageLevel
     turn: int
     by: str = "local"
     at: float = 0.0
     grace: float | None = None
+    withdrawn: bool = False
+
+
+def standing(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Without those that were withdrawn."""
+    return tuple(one for one in messages if not one.withdrawn)
+
+
+class QueuedMessage(msgspec.Struct, gc=False, frozen=True):
+    """A message that waits until the agent is done with what it works on."""
+
+    id: MessageId
+    text: str
+    by: str
+    at: float
 
 
 class StandingPause(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
@@ -277,6 +303,11 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
     checkpoints: int = 0
     scope_messages: int = 1
     messages: tuple[Message, ...] = ()
+    seen: int = 1
+    withdrawn: int = 0
+    amended: int = 0
+    queue: tuple[QueuedMessage, ...] = ()
+    queued: int = 0
     calls: Mapping[StepId, OpenCall] = {}
     children: Mapping[StepId, SessionId] = {}
     child_asks: tuple[ChildAsk, ...] = ()
@@ -306,7 +337,32 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
     @property
     def goal(self) -> str:
         """The goal as it stands: the last message that set one."""
-        return next((message.text for message in reversed(self.messages) if message.level == "goal"), "")
+        return next((message.text for message in reversed(self.said) if message.level == "goal"), "")
+
+    @property
+    def said(self) -> tuple[Message, ...]:
+        """The messages that stand. What the agent has seen of them stays the beginning of this."""
+        return standing(self.messages) if self.withdrawn else self.messages
+
+    def last_said(self, since: int = 0) -> int | None:
+        """The place of the last message that stands, from place ``since`` on; None if all of those were withdrawn."""
+        places = range(len(self.messages) - 1, max(since, 0) - 1, -1)
+        return next((place for place in places if not self.messages[place].withdrawn), None)
+
+    @property
+    def amendable(self) -> tuple[MessageId, ...]:
+        """The messages that can still be edited or withdrawn: redirects the model has not seen, and what is queued."""
+        unseen = range(self.seen, len(self.messages))
+        redirects = [message_id(index + 1) for index in unseen if not self.messages[index].withdrawn]
+        return (*redirects, *(one.id for one in self.queue))
+
+    @property
+    def mark(self) -> str:
+        """What a person decides by, in short: it changes when the status, an ask, a message or the budget does."""
+        budget = "" if self.terms.budget is None else f".b{self.terms.budget:.12g}"
+        asks = ".".join(ask.id for ask in self.asks)
+        turn = f"{self.turn}.{self.pauses}.{self.halts}.{len(self.messages)}.{self.amended}.{self.queued}"
+        return f"{self.status}.{turn}{budget}.{asks}".rstrip(".")
 
     @property
     def next_scope(self) -> str:

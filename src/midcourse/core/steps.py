@@ -107,6 +107,7 @@ class AskRecord(msgspec.Struct, gc=False, omit_defaults=True):
     by: str = ""
     used: str = ""
     spent: bool = False
+    redirects: int = 0
 
 
 class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
@@ -174,7 +175,9 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
             case ev.HoldReleased(error=""):
                 self.releases += 1
             case ev.AskOpened():
-                self.asks[event.step] = AskRecord(event.ask, event.prompt, covers=event.covers, reason=event.reason)
+                self.asks[event.step] = AskRecord(
+                    event.ask, event.prompt, covers=event.covers, reason=event.reason, redirects=self.redirects
+                )
             case ev.AskAnswered():
                 record = self._asked(event.step, event.ask)
                 record.end, record.value, record.by = "answered", event.value, event.by

@@ -1,22 +1,33 @@
 """On what terms an agent works: its task class, its policy, its budget, its checkpoints. Recorded with each session."""
 
 from math import isfinite
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 import msgspec
 
-from midcourse.errors import InvalidInput
+from midcourse.core.codec import encode
+from midcourse.errors import InvalidInput, Unencodable
 
 TaskClass = Literal["short", "medium", "long", "very_long", "protected"]
 CheckpointBackend = Literal["store", "redis"]
+Expiry = Literal["fail", "cancel"]
+"""What an ask that nobody answered in time leads to: the agent gets ``AskExpired``, or the session is cancelled."""
 LONGEST_TTL: Final = 366 * 24 * 3600.0
+LONGEST_DEFAULT: Final = 10_000
+"""Bytes of a default answer: every ask of the session carries it."""
+
+
+class DefaultAnswer(msgspec.Struct, gc=False, frozen=True):
+    """An ask that nobody answered in time is answered with this: any JSON-like value."""
+
+    answer: Any
 
 
 class Terms(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
     """What an agent's author has settled about its runs. Journaled when a session begins.
 
     ``budget`` is in dollars for a session. ``backend`` is where people can read the checkpoint: the store alone, or
-    also Redis; ``ttl_seconds`` ends the right to answer what it asks.
+    also Redis. ``ttl_seconds`` ends the right to answer what the agent asks, and ``on_expiry`` says what happens then.
     """
 
     task_class: TaskClass | None = None
@@ -24,6 +35,7 @@ class Terms(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=T
     budget: float | None = None
     backend: CheckpointBackend = "store"
     ttl_seconds: float | None = None
+    on_expiry: Expiry | DefaultAnswer = "fail"
 
 
 def check_terms(terms: Terms) -> Terms:
@@ -40,7 +52,29 @@ def check_terms(terms: Terms) -> Terms:
         value = getattr(terms, field)
         if value is not None and not (isfinite(value) and 0 < value <= most):
             raise InvalidInput(f"{field} is {value:g}; it is a number above 0, at most {most:g}.", field=field)
+    _check_expiry(terms)
     return terms
+
+
+def _check_expiry(terms: Terms) -> None:
+    then = terms.on_expiry
+    if isinstance(then, DefaultAnswer):
+        try:
+            size = len(encode(then.answer, what="The default answer"))
+        except Unencodable as error:
+            raise InvalidInput(error.message, field="on_expiry") from error
+        if size > LONGEST_DEFAULT:
+            raise InvalidInput(
+                f"The default answer has {size:,} bytes; at most {LONGEST_DEFAULT:,} are taken.", field="on_expiry"
+            )
+    elif then not in get_args(Expiry):
+        known = f"{', '.join(get_args(Expiry))} or DefaultAnswer(…)"
+        raise InvalidInput(f"on_expiry is {then!r}; it is one of {known}.", field="on_expiry")
+    if then != "fail" and terms.ttl_seconds is None:
+        raise InvalidInput(
+            "on_expiry says what happens when ttl_seconds are over, and there are none. Give ttl_seconds, too.",
+            field="on_expiry",
+        )
 
 
 NO_TERMS: Final = Terms()

@@ -1,7 +1,7 @@
 """What a store must promise: an inbox anyone may write to, and a journal only the owner of the current epoch may."""
 
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Literal, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -9,9 +9,7 @@ from midcourse.core.audit import AuditEntry, AuditRow
 from midcourse.core.codec import Blob
 from midcourse.core.fold import Row
 from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId
-
-Durability = Literal["nothing", "process", "power"]
-"""What an acknowledged write survives: the store's own end, the process being killed, the power failing."""
+from midcourse.core.replies import Durability
 
 
 class Head(msgspec.Struct, gc=False, frozen=True, kw_only=True):
@@ -31,6 +29,10 @@ class Head(msgspec.Struct, gc=False, frozen=True, kw_only=True):
     finished_steps: int = 0
     wake_at: float | None = None
     parent: SessionId | None = None
+
+    def mentions(self, words: str) -> bool:
+        """Whether a search for ``words``, given in lower case, finds this session."""
+        return words in f"{self.id}\n{self.agent}\n{self.goal}".casefold()
 
 
 class Owned(msgspec.Struct, gc=False, frozen=True, kw_only=True):
@@ -216,10 +218,14 @@ class Store(Protocol):
         *,
         statuses: Sequence[str] = (),
         agent: str | None = None,
+        search: str = "",
         limit: int = 100,
-        before: float | None = None,
+        before: SessionId | None = None,
     ) -> Sequence[Head]:
-        """Sessions, newest first, created before ``before`` if given. A damaged head is left out of the list."""
+        """Sessions, newest first, behind the session ``before`` in that order if given.
+
+        ``search`` is looked for in id, agent and goal, whatever the case. A damaged head is left out of the list.
+        """
         ...
 
     async def read(self, session_id: SessionId, after: Position, limit: int = 1000) -> Sequence[Row]:

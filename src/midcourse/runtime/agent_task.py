@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import cast
 
-from midcourse.core.codec import encode
+from midcourse.core.codec import encode, without_secrets
 from midcourse.core.ids import StepId
 from midcourse.errors import (
     AskExpired,
@@ -162,4 +162,5 @@ def _failure(name: str, error: BaseException) -> Failed:
                 "agent_cancelled", f"Agent '{name}' cancelled itself. Resume to try again from its last step."
             )
         case _:
-            return Failed("agent_error", f"Agent '{name}' raised {type(error).__name__}: {words_of(error)}")
+            words = without_secrets(words_of(error))
+            return Failed("agent_error", f"Agent '{name}' raised {type(error).__name__}: {words}")

@@ -6,15 +6,16 @@ before the call; it covers one call, which keeps it through aborts and retries u
 
 from typing import Any, Final, NamedTuple
 
+from midcourse.core.asks import NEED_APPROVAL, is_yes, with_deadline
 from midcourse.core.audit import AuditEntry
-from midcourse.core.codec import canonical, decode, digest_of
+from midcourse.core.codec import canonical, decode, digest_of, secret_free
 from midcourse.core.effects import DID_NOT_HAPPEN
 from midcourse.core.events import AskOpened
 from midcourse.core.ids import AskId, StepId, ask_id
 from midcourse.core.session import Status
 from midcourse.core.steps import AskRecord, approval_id
-from midcourse.errors import StepError
-from midcourse.runtime.asking import is_yes, redirected
+from midcourse.errors import AskExpired, StepError
+from midcourse.runtime.asking import last_redirect, redirected, see
 from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.surroundings import Surroundings
@@ -24,7 +25,6 @@ from midcourse.runtime.world import observe
 
 HARMLESS: Final = frozenset({"dev", "development", "local", "test", "testing", "sandbox", "staging"})
 """Environments in which nobody is asked. Any other name counts as prod: a typo must not switch approvals off."""
-NEED_APPROVAL: Final = "need_approval"
 SHOWN: Final = 4_000
 """Characters of the arguments that a person is shown."""
 
@@ -67,6 +67,7 @@ class Approving:
 
         Raises:
             StepError: a person refused it.
+            AskExpired: nobody said anything before the deadline.
             Redirected: a redirect came first, for a step that wants to be told.
         """
         why = self.reason(step)
@@ -90,13 +91,25 @@ class Approving:
                     await self._ask(step, len(asked) + 1, covers, changed, voids=Approval(last.ask, last.by))
                 case AskRecord(end=""):
                     await self._gate.wait_for_answer(approval_id(step.id, len(asked)))
+                case AskRecord(end="expired") if self._journal.session.status is not Status.CANCELLING:
+                    sentence = f"Nobody said before the deadline whether '{step.name}' may be called."
+                    raise AskExpired(sentence, ask=last.ask, step=approval_id(step.id, len(asked)))
                 case AskRecord(end="superseded") if step.on_redirect == "raise":
-                    message = len(self._journal.session.messages) - 1
-                    # It waited to be allowed: nothing of it has begun, unless an attempt before this one did.
-                    truth = "" if step.id in self._journal.session.calls else DID_NOT_HAPPEN
-                    raise redirected(self._journal.session, message, "", truth)
+                    self._tell_of_redirect(step, last)
+                    await self._ask(step, len(asked) + 1, covers, why)
                 case _:
                     await self._ask(step, len(asked) + 1, covers, why)
+
+    def _tell_of_redirect(self, step: Step, asked: AskRecord) -> None:
+        """Raise what superseded an ask, unless that was withdrawn since."""
+        with self._journal.lock:
+            message = last_redirect(self._journal, since=asked.redirects)
+            if message is None:
+                return
+            see(self._journal, message + 1, self._journal.note)
+        # It waited to be allowed: nothing of it has begun, unless an attempt before this one did.
+        truth = "" if step.id in self._journal.session.calls else DID_NOT_HAPPEN
+        raise redirected(self._journal.session, message, "", truth)
 
     async def _digest(self, step: Step) -> str:
         observed = await observe(step.tool, step.named) if step.tool.observes else {}
@@ -134,7 +147,7 @@ class Approving:
                 covers=covers,
             )
             audit = (self._entry(voids, "approval.voided", "what it covered has changed"),) if voids else ()
-            self._journal.append(opened, audit=audit)
+            self._journal.append(with_deadline(opened, session.terms, self._journal.now), audit=audit)
 
 
 _PLAIN_NO: Final = ("", "refuse", "refused", "no", "n", "false")
@@ -145,5 +158,7 @@ def _failed(step: Step, kind: str, detail: str) -> StepError:
 
 
 def _spelled(step: Step) -> str:
-    spelled = canonical(step.given if step.by_name is None else step.by_name).decode()
+    hides = step.by_name is None and step.given and step.tool.takes_secrets
+    arguments = step.named if hides else step.given if step.by_name is None else step.by_name
+    spelled = secret_free(canonical(arguments)).decode()
     return spelled if len(spelled) <= SHOWN else f"{spelled[:SHOWN]}… ({len(spelled):,} characters in all)"

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 from midcourse.core import events as ev
-from midcourse.core.codec import Value, decode, encode, inline
+from midcourse.core.asks import with_deadline
+from midcourse.core.codec import Value, decode, encode, inline, without_credentials
 from midcourse.core.ids import StepId, ask_id
-from midcourse.core.session import Session, Status
-from midcourse.core.steps import check_same_question, interrupt_id
+from midcourse.core.session import ENDED, Session, Status
+from midcourse.core.steps import AskRecord, check_same_question, interrupt_id
 from midcourse.errors import AskExpired, Diverged, InterruptRequested, Redirected
 from midcourse.ports.store import Store
 from midcourse.runtime.gate import Gate
@@ -16,13 +17,6 @@ from midcourse.runtime.journal import Journal
 from midcourse.runtime.loading import content_of
 
 OnRedirect = Literal["again", "raise"]
-_YES: Final = ("yes", "y", "approve", "approved", "true")
-
-
-def is_yes(answer: Value) -> bool:
-    """Whether a person's answer approves of what was asked."""
-    said = decode(answer.raw)
-    return said is True or (isinstance(said, str) and said.strip().lower() in _YES)
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -36,6 +30,10 @@ class Question:
     expires_at: float | None = None
     default: Value | None = None
     on_redirect: OnRedirect = "again"
+
+    def __post_init__(self) -> None:
+        # Here, so that it is the same question after a resume.
+        self.reason, self.prompt = without_credentials(self.reason), without_credentials(self.prompt)
 
 
 class Asking:
@@ -68,7 +66,8 @@ class Asking:
                 raise InterruptRequested from error
         while True:
             record = log.asks.get(question.id)
-            if record is None or (record.end == "superseded" and question.on_redirect == "again"):
+            told = self._message_told(question, record)
+            if record is None or (record.end == "superseded" and told is None):
                 await self._gate.wait()
                 with self._journal.lock:
                     if self._gate.is_open:
@@ -81,22 +80,34 @@ class Asking:
                 case "answered":
                     await self._gate.wait()  # given while paused, it is used after the resume
                     return decode(await content_of(self._store, record.value))
-                case "expired":
+                case "expired" if not self._is_cancelling:
                     sentence = f"Nobody answered '{question.prompt}' before its deadline."
                     raise AskExpired(sentence, ask=record.ask, step=question.id)
                 case "superseded":
-                    raise redirected(self._journal.session, self._message_told(question.id), "")
+                    assert told is not None
+                    raise redirected(self._journal.session, told, "")
                 case _:
-                    await self._gate.wait()  # withdrawn by a cancel: the stop comes
+                    await self._gate.wait()  # withdrawn by a cancel, or its deadline is one: the stop comes
 
-    def _message_told(self, step: StepId) -> int:
-        """The message the agent is told of instead of an answer, journaled: a replay may come after another message."""
+    @property
+    def _is_cancelling(self) -> bool:
+        return self._journal.session.status is Status.CANCELLING
+
+    def _message_told(self, question: Question, record: AskRecord | None) -> int | None:
+        """The message the agent is told of instead of an answer, journaled: a replay may come after another message.
+
+        None: it is to be asked (again). A redirect that superseded it and was withdrawn since is no reason not to.
+        """
+        if record is None or record.end != "superseded" or question.on_redirect == "again":
+            return None
         with self._journal.lock:
-            name = f"told {step}"
+            name = f"told {question.id}"
             if drawn := self._journal.log.drawn.get(name):
                 return decode(drawn[0].raw)
-            message = len(self._journal.session.messages) - 1
-            self._journal.note(ev.ValueDrawn(name=name, value=inline(encode(message, what=name))))
+            message = last_redirect(self._journal, since=record.redirects)
+            if message is not None:
+                self._journal.note(ev.ValueDrawn(name=name, value=inline(encode(message, what=name))))
+                see(self._journal, message + 1, self._journal.note)
             return message
 
     async def answers_to_interrupts(self, step: StepId, name: str) -> tuple[Value, ...]:
@@ -116,7 +127,7 @@ class Asking:
         waiting_for = raised[-1]
         while (ask := log.asks.get(waiting_for)) is not None and not ask.end:
             await self._gate.wait_for_answer(waiting_for)
-        if ask is not None and ask.end == "expired":
+        if ask is not None and ask.end == "expired" and not self._is_cancelling:
             raise AskExpired(f"Nobody answered step '{name}' before the deadline.", ask=ask.ask, step=waiting_for)
         if ask is None or ask.end != "answered":
             return ()
@@ -125,7 +136,7 @@ class Asking:
     def open(self, question: Question) -> None:
         """Journal the ask, unless a cancel is under way. Under the journal's lock."""
         session = self._journal.session
-        if session.status is Status.CANCELLING:
+        if self._is_cancelling:
             return
         opened = ev.AskOpened(
             ask=ask_id(session.asks_opened + 1),
@@ -136,7 +147,20 @@ class Asking:
             expires_at=question.expires_at,
             default=question.default,
         )
-        self._journal.note(opened)
+        self._journal.note(with_deadline(opened, session.terms, self._journal.now))
+
+
+def last_redirect(journal: Journal, *, since: int) -> int | None:
+    """The place of the last redirect that stands, after the first ``since`` of this scope. Under the journal's lock."""
+    later = journal.log.redirects - since
+    return journal.session.last_said(len(journal.session.messages) - later) if later else None
+
+
+def see(journal: Journal, count: int, note: Callable[[ev.MessagesSeen], None]) -> None:
+    """The agent knows the first ``count`` messages: nobody can take them back any more. Under the journal's lock."""
+    session = journal.session
+    if count > session.seen and session.status not in ENDED and not journal.leaving:
+        note(ev.MessagesSeen(count=count))
 
 
 def redirected(session: Session, message: int, partial: str, truth: str = "") -> Redirected:

@@ -4,30 +4,14 @@ import asyncio
 from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
-
-import msgspec
+from typing import Any, cast
 
 from midcourse.core.codec import Value
 from midcourse.core.effects import Effect
 from midcourse.core.events import Observation, SegmentWritten, StepKind
 from midcourse.core.ids import StepId
+from midcourse.core.replies import RunningCall
 from midcourse.errors import Interrupt, InterruptRequested, MisusedRun
-
-
-class RunningCall(msgspec.Struct, frozen=True):
-    """A call that had begun and has not ended, as a control's answer lists it.
-
-    ``doing`` says what it waits for if that is not its own end: to be settled, to be undone, its thread.
-    """
-
-    step: StepId
-    name: str
-    kind: StepKind | Literal["agent"]
-    attempt: int
-    seconds: float
-    effect: Effect = "read"
-    doing: str = ""
 
 
 @dataclass(slots=True, eq=False)

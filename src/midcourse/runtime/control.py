@@ -6,9 +6,11 @@ from typing import get_args
 
 from midcourse.core import commands as cmd
 from midcourse.core.commands import AnyCommand, check_command, decode_command, encode_command
-from midcourse.core.events import Recorded, SessionTaken
+from midcourse.core.events import AskAnswered, AskClosed, Recorded, SessionTaken
 from midcourse.core.fold import damaged_journal
-from midcourse.core.ids import Position, SessionId
+from midcourse.core.ids import AskId, Position, SessionId
+from midcourse.core.inspection import Inspection
+from midcourse.core.replies import Level, Reply
 from midcourse.core.session import ENDED, Session, Status
 from midcourse.errors import InvalidInput, Refused, StoreError
 from midcourse.ports.bus import Delta, Wake, Watch
@@ -17,9 +19,9 @@ from midcourse.runtime.agents import Agent
 from midcourse.runtime.children import parent_name, passed_on_id
 from midcourse.runtime.driver import Driver
 from midcourse.runtime.fanout import REMOTE_SECONDS, Watcher
-from midcourse.runtime.history import Inspection, forked, inspect
+from midcourse.runtime.history import forked, inspect
 from midcourse.runtime.loading import load, read_events
-from midcourse.runtime.outcomes import Level, Outcome, Reply, decode_outcome, raise_if_refused
+from midcourse.runtime.outcomes import Outcome, decode_outcome, raise_if_refused
 from midcourse.runtime.worker import Worker
 
 STOPPING = frozenset({Status.PAUSING, Status.CANCELLING, Status.HALTED})
@@ -159,6 +161,7 @@ class Control:
             durability=worker.store.durability,
             position=position,
             pause=outcome.pause,
+            message=outcome.about,
             running=running,
             unknown=unknown,
             receipt=session.receipt if session else (),
@@ -264,6 +267,23 @@ class Control:
         """The session as it was at a position, or as it is."""
         owned = await self.worker.must_exist(session_id)
         return await inspect(self.worker.store, owned.head, at)
+
+    async def end_of_ask(self, session_id: SessionId, ask: AskId) -> str:
+        """How an ask ended: ``answered``, or as it was closed; empty if it is open, or was never asked.
+
+        Read from the journal: only the asks of the current scope are in the fold. For answers that come too late.
+        """
+        after = Position(0)
+        while page := await read_events(self.worker.store, session_id, after):
+            for record in page:
+                match record.event:
+                    case AskAnswered(ask=named) if named == ask:
+                        return "answered"
+                    case AskClosed(ask=named, end=end) if named == ask:
+                        return end
+                    case _:
+                        after = record.position
+        return ""
 
     async def fork(self, session_id: SessionId, new: SessionId, at: int | None, *, pause: AnyCommand | None) -> None:
         """A new session that goes on from a point of this one; with ``pause`` it is paused before it begins."""

@@ -12,14 +12,15 @@ from typing import Final
 
 from midcourse.core import events as ev
 from midcourse.core.codec import NOTHING, Blob, decode, value_of
-from midcourse.core.decisions import expire
+from midcourse.core.decisions import next_turn
 from midcourse.core.effects import UndoChoice, may_abort
 from midcourse.core.ids import CommandId, Position, SessionId, StepId
+from midcourse.core.replies import RunningCall
 from midcourse.core.session import ENDED, Message, Status
 from midcourse.errors import AgentUnavailable, Diverged, Interrupt, MidcourseError
 from midcourse.runtime.agent_task import AgentTask, Failed, Returned
 from midcourse.runtime.agents import Agent
-from midcourse.runtime.calls import Call, RunningCall
+from midcourse.runtime.calls import Call
 from midcourse.runtime.children import Children
 from midcourse.runtime.gate import LETS_RUN, Gate
 from midcourse.runtime.growing import load_history
@@ -299,8 +300,7 @@ class Driver:
             return
         now = self._around.clock.now()
         with self.journal.lock:
-            for event in expire(self.journal.session, now):
-                self.journal.note(event)
+            self._inbox.expire(now)
             deadlines = [ask.expires_at for ask in self.journal.session.asks if ask.expires_at is not None]
         if deadlines:
             self._look_again("asks", min(deadlines) - now)
@@ -502,21 +502,23 @@ class Driver:
         state, another = value_of(returned.state)
         history, third = (NOTHING, None) if returned.grown is None else value_of(returned.grown)
         blobs = tuple(one for one in (blob, another, third) if one is not None)
-        woken = (ev.SessionWoken(),) if self.journal.session.status is Status.WAITING else ()
-        ended = (*woken, *self._closing(), ev.SessionCompleted(result=result, state=state, history=history))
-        late = self.journal.session.messages[self._heard :]
-        if late:
-            self._open_turn(late, ended, blobs)
-        else:
-            self._let_go(*ended, blobs=blobs)
+        with self.journal.lock:  # what is decided meanwhile, on another thread, is for this end or for the next turn
+            session = self.journal.session
+            if session.status not in LETS_RUN:  # stopped since: whoever decided that wakes this driver
+                return
+            woken = (ev.SessionWoken(),) if session.status is Status.WAITING else ()
+            ended = (*woken, *self._closing(), ev.SessionCompleted(result=result, state=state, history=history))
+            late = () if self._heard is None else session.messages[self._heard :]
+            if any(not message.withdrawn for message in late):
+                self._open_turn(_turn_of(late), ended, blobs)
+            elif session.queue:
+                self._open_turn(next_turn(session), ended, blobs)
+            else:
+                self._let_go(*ended, blobs=blobs)
 
-    def _open_turn(self, late: tuple[Message, ...], ended: tuple[ev.AnyEvent, ...], blobs: tuple[Blob, ...]) -> None:
-        """What was said after the agent had returned opens a new turn, as it would a moment later."""
-        last = late[-1]
-        text = "\n".join(message.text for message in late)
-        with self.journal.lock:
-            opened = ev.TurnOpened(text=text, level=last.level, by=last.by, repeats=len(late))
-            self.journal.append(*ended, opened, blobs=blobs)
+    def _open_turn(self, opened: ev.TurnOpened, ended: tuple[ev.AnyEvent, ...], blobs: tuple[Blob, ...]) -> None:
+        """The agent is done, and there is something else to do. Under the journal's lock."""
+        self.journal.append(*ended, opened, blobs=blobs)
         self._heard = self._task.ending = None
         self._soon(self.react)
 
@@ -552,3 +554,10 @@ class Driver:
         for timer in self._timers.values():
             timer.cancel()
         self._gone(self)
+
+
+def _turn_of(late: tuple[Message, ...]) -> ev.TurnOpened:
+    """What was said after the agent had returned opens a new turn, as it would a moment later."""
+    said = [message for message in late if not message.withdrawn]
+    text = "\n".join(message.text for message in said)
+    return ev.TurnOpened(text=text, level=said[-1].level, by=said[-1].by, repeats=len(late))

@@ -1,14 +1,12 @@
 """A session at any point of its journal: looked at as it was, or forked into a new session that goes on from there."""
 
-from typing import Any
-
 import msgspec
 
 from midcourse.core.codec import GENESIS, chain, decode
 from midcourse.core.events import CheckpointTaken, Record, Recorded, SessionCreated, SessionForked, encode_record
 from midcourse.core.fold import Fold, Row, fold
-from midcourse.core.ids import Position, SessionId, StepId
-from midcourse.core.session import Session
+from midcourse.core.ids import Position, SessionId
+from midcourse.core.inspection import Inspection, StepView
 from midcourse.core.snapshot import decode_snapshot
 from midcourse.errors import Damaged, InvalidInput
 from midcourse.ports.store import Head, Store
@@ -17,27 +15,6 @@ from midcourse.runtime.journal import head_of
 from midcourse.runtime.loading import content_of, read_events
 
 _PAGE = 1000
-
-
-class StepView(msgspec.Struct, frozen=True):
-    """A step of the current scope: how it stands, and its result or its text."""
-
-    id: StepId
-    name: str
-    arguments: str
-    attempt: int
-    outcome: str
-    text: str
-    value: Any
-
-
-class Inspection(msgspec.Struct, frozen=True):
-    """A session at a position: the fold, the steps of its scope, what its agent would start from: state and history."""
-
-    session: Session
-    steps: tuple[StepView, ...]
-    state: Any
-    history: tuple[Any, ...] = ()
 
 
 async def inspect(store: Store, head: Head, at: int | None) -> Inspection:

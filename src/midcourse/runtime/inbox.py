@@ -6,12 +6,14 @@ from typing import Final
 
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
-from midcourse.core.decisions import decide
-from midcourse.core.ids import CommandId
+from midcourse.core.audit import AuditEntry
+from midcourse.core.decisions import DEADLINE, decide, expire
+from midcourse.core.ids import CommandId, MessageId, message_id
+from midcourse.core.replies import RunningCall
+from midcourse.core.session import Session
 from midcourse.errors import AgentUnavailable, Damaged, Refused
 from midcourse.ports.store import Deciding, InboxRow, Store
 from midcourse.runtime.auditing import entry_of
-from midcourse.runtime.calls import RunningCall
 from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.outcomes import Outcome, encode_outcome, refusal
@@ -59,6 +61,7 @@ class Inbox:
 
     def _decide(self, row: InboxRow) -> tuple[Outcome, Awaitable[None]]:
         """Decide one row and append what it makes. Under the lock, so that the calls it lists are all there are."""
+        self.expire(row.put_at)  # whatever was put after a deadline comes too late, whenever somebody reads it
         session = self._journal.session
         events: tuple[ev.AnyEvent, ...] = ()
         try:
@@ -76,6 +79,7 @@ class Inbox:
                 status=ahead.status.value,
                 position=ahead.position,
                 pause=ahead.pause.id if ahead.pause else None,
+                about=_message_of(events, ahead),
                 running=self._running(),
                 unknown=ahead.lost,
             )
@@ -84,6 +88,19 @@ class Inbox:
             deciding=Deciding(row.id, encode_outcome(outcome)),
             audit=(entry_of(session.id, row, outcome, events),),
         )
+
+    def expire(self, now: float) -> None:
+        """Journal what asks past their deadline make of the session. Under the lock."""
+        events = expire(self._journal.session, now)
+        requested = next((event for event in events if isinstance(event, ev.CancelRequested)), None)
+        if requested is not None:
+            entry = AuditEntry(
+                session=self._journal.session.id, by=DEADLINE, role="", action="cancel", detail=requested.reason
+            )
+            self._journal.append(*self._cut_streams(), *events, audit=(entry,))
+            return
+        for event in events:
+            self._journal.note(event)
 
     def _cut_streams(self) -> tuple[ev.AnyEvent, ...]:
         """No token after this: each stream's tail becomes a segment, in the append that answers the stop."""
@@ -104,3 +121,16 @@ class Inbox:
         with self._journal.lock:
             self._gate.stops_on_the_way -= 1
         self._decided()
+
+
+def _message_of(events: tuple[ev.AnyEvent, ...], ahead: Session) -> MessageId | None:
+    """The message the command made, by which it can be edited or withdrawn."""
+    for event in events:
+        match event:
+            case ev.MessageQueued(message=message) | ev.MessageEdited(message=message):
+                return message
+            case ev.SessionRedirected() | ev.TurnOpened():
+                return message_id(len(ahead.messages))
+            case _:
+                pass
+    return None

@@ -73,6 +73,11 @@ class Journal:
         """The steps of the current scope as folded so far."""
         return self._fold.log
 
+    @property
+    def now(self) -> float:
+        """The time that an event would have."""
+        return self._clock.now()
+
     def note(self, event: AnyEvent, *blobs: Blob) -> None:
         """Fold an event now; it is written with the next append, or when this loop has run what is ready."""
         if self.leaving:
@@ -83,6 +88,11 @@ class Journal:
         if not self._flush_is_scheduled:
             self._flush_is_scheduled = True
             self._turns.after(self._flush_noted)
+
+    def note_in_thread(self, event: AnyEvent, loop: asyncio.AbstractEventLoop) -> None:
+        """Fold an event now, on a thread that is not the agents' ``loop``, which writes it. Not while it is leaving."""
+        self._add(event)
+        loop.call_soon_threadsafe(self._flush_noted)
 
     def _flush_noted(self) -> None:
         """Write what was noted, now that those it woke have had their turns: their next start may share the commit."""

@@ -5,15 +5,15 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, TypeVarTuple, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, TypeVarTuple, cast
 
 import msgspec
 
 from midcourse.core import events as ev
-from midcourse.core.codec import NOTHING, Blob, canonical, decode, digest_of, encode, inline, preview, value_of
+from midcourse.core.codec import JSON, NOTHING, Blob, canonical, decode, digest_of, encode, inline, preview, value_of
 from midcourse.core.commands import TEXT_LIMIT
 from midcourse.core.ids import Epoch, SessionId, StepId
-from midcourse.core.session import Hold, Message, Status
+from midcourse.core.session import Hold, Message, Status, standing
 from midcourse.core.steps import NEW_VERSION, WORLD, Outcome, StepRecord, check_name, step_id
 from midcourse.errors import AskExpired, InterruptRequested, InvalidInput, MidcourseError, MisusedRun, StepError
 from midcourse.ports.clock import Clock
@@ -26,14 +26,13 @@ from midcourse.runtime.journal import Journal
 from midcourse.runtime.steps import Steps
 from midcourse.runtime.streaming import StreamEnd
 from midcourse.runtime.tools import Tool, is_of_the_standard_library, model_of, origin_of, tool_of
-from midcourse.runtime.wanted import OnCut, Step
+from midcourse.runtime.wanted import OnCut, Step, shown
 
 if TYPE_CHECKING:
     from midcourse.runtime.agents import Agent
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
-JSON: TypeAlias = "str | int | float | bool | list[JSON] | dict[str, JSON] | None"
 
 
 class _Nothing:
@@ -261,13 +260,14 @@ class Run:
             )
         identity = self._identity(name, key)
         spelled = canonical(arguments)
+        tool = tool_of(body) if kind == "tool" else model_of(body)
         step = Step(
             id=identity,
             name=name,
             kind=kind,
             digest=digest_of(spelled),
-            arguments=preview(spelled),
-            tool=tool_of(body) if kind == "tool" else model_of(body),
+            arguments=shown(tool, arguments, spelled),
+            tool=tool,
             given=arguments,
             may_ask=self._may_ask,
             on_redirect=on_redirect,
@@ -431,22 +431,23 @@ class Run:
             AskExpired: nobody answered it in time.
         """
         prefix = f"{self._journal.session.scope}/{INTERRUPT}#"
-        records = [record for step, record in self._journal.log.asks.items() if step.startswith(prefix)]
-        if not records:
+        asked = [(step, record) for step, record in self._journal.log.asks.items() if step.startswith(prefix)]
+        if not asked:
             return None
-        if records[-1].end == "expired":
-            raise AskExpired("Nobody answered before the deadline.", ask=records[-1].ask)
-        return decode(records[-1].value.raw) if records[-1].end == "answered" else None
+        step, record = asked[-1]
+        if record.end == "expired":
+            raise AskExpired(f"Nobody answered '{record.prompt}' before its deadline.", ask=record.ask, step=step)
+        return decode(record.value.raw) if record.end == "answered" else None
 
     @property
     def messages(self) -> tuple[Message, ...]:
         """What people have told this session: the goal, redirects, later turns. A replay sees what was seen then."""
-        said = self._journal.session.messages
         if in_a_step():
-            return said
+            return standing(self._steps.see_messages())
+        session = self._journal.session
         if self._catching_up and self._ordinals["drawn messages"] >= len(self._journal.log.drawn.get("messages", ())):
-            return said[: self._journal.session.scope_messages]
-        return said[: self._draw("messages", lambda: len(said))]
+            return standing(self._steps.see_messages(session.scope_messages))
+        return standing(self._steps.see_messages(self._draw("messages", lambda: len(session.messages))))
 
     @property
     def goal(self) -> str:

@@ -13,9 +13,9 @@ from midcourse.core.codec import NOTHING, decode, encode, value_of
 from midcourse.core.effects import DID_IT_HAPPEN, Act, next_act
 from midcourse.core.evolution import GIVEN_UP
 from midcourse.core.ids import StepId, ask_id
+from midcourse.core.replies import RunningCall
 from midcourse.core.session import OpenCall
 from midcourse.errors import Unencodable
-from midcourse.runtime.calls import RunningCall
 from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.surroundings import Surroundings
@@ -45,6 +45,10 @@ class Settling:
     def is_draining(self) -> bool:
         """Whether this process lets its sessions go, so that nothing is waited for."""
         return self._gate.draining
+
+    def remember(self, step: StepId, given: bytes) -> None:
+        """Keep the arguments of a call that the journal does not hold in full."""
+        self._undoing.remember(step, given)
 
     def stir(self) -> None:
         """Something was decided: those who wait look again whether they still should."""

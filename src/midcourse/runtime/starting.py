@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from midcourse.core import events as ev
+from midcourse.core.asks import is_yes, with_deadline
 from midcourse.core.effects import DID_IT_HAPPEN
 from midcourse.core.ids import StepId, ask_id
 from midcourse.core.session import Status
@@ -11,7 +12,6 @@ from midcourse.errors import Interrupt
 from midcourse.runtime.admission import Admission, Applicant
 from midcourse.runtime.agent_task import Failed
 from midcourse.runtime.agents import Agent
-from midcourse.runtime.asking import is_yes
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.run import INTERRUPT
 
@@ -87,9 +87,9 @@ class Starting:
         """The agent raised ``Interrupt``: ask, and start it again once there is an answer."""
         scope, asks = self._journal.session.scope, self._journal.log.asks
         ordinal = 1 + sum(step.startswith(f"{scope}/{INTERRUPT}#") for step in asks)
-        self._ask_first(step_id(scope, INTERRUPT, ordinal), interrupt)
+        self._ask_first(step_id(scope, INTERRUPT, ordinal), interrupt, asked_by_agent=True)
 
-    def _ask_first(self, step: StepId, interrupt: Interrupt) -> None:
+    def _ask_first(self, step: StepId, interrupt: Interrupt, *, asked_by_agent: bool = False) -> None:
         with self._journal.lock:
             session = self._journal.session
             opened = ev.AskOpened(
@@ -98,7 +98,8 @@ class Starting:
                 reason=interrupt.reason,
                 prompt=interrupt.prompt,
             )
-            self._journal.note(opened)
+            now = self._journal.now
+            self._journal.note(with_deadline(opened, session.terms, now) if asked_by_agent else opened)
             if session.status is Status.QUEUED:
                 self._journal.note(ev.SessionStarted())
             if self._journal.session.status is Status.RUNNING:

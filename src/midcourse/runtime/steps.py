@@ -12,11 +12,11 @@ from math import isfinite
 from typing import Any, Final, cast
 
 from midcourse.core import events as ev
-from midcourse.core.codec import NOTHING, Blob, Value, decode, encode, value_of
+from midcourse.core.codec import NOTHING, Blob, Value, decode, encode, secret_free, value_of, without_secrets
 from midcourse.core.effects import DID_NOT_HAPPEN, MAY_HAVE_HAPPENED, NO_EFFECT, may_abort, next_act
 from midcourse.core.evolution import loose_key
 from midcourse.core.ids import StepId, call_key
-from midcourse.core.session import OpenCall, Session, Status
+from midcourse.core.session import Message, OpenCall, Session, Status
 from midcourse.core.steps import StepRecord, check_same, interrupt_id
 from midcourse.errors import (
     Diverged,
@@ -31,7 +31,7 @@ from midcourse.errors import (
 )
 from midcourse.ports.store import Store
 from midcourse.runtime.approving import Approval, Approving
-from midcourse.runtime.asking import Asking, Question, redirected
+from midcourse.runtime.asking import Asking, Question, last_redirect, redirected, see
 from midcourse.runtime.calls import Call, CurrentCall, Ended, enter
 from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
@@ -167,7 +167,7 @@ class Steps:
             self._journal_end(step, call, ended)
             self._moved()
             if ended.error is not None:
-                raise _step_error(step, type(ended.error).__name__, words_of(ended.error)) from ended.error
+                raise _step_error(step, type(ended.error).__name__, _told(ended.error)) from ended.error
             if ended.streamed:
                 return self._journal.log.steps[step.id].text
             if ended.content is not None:
@@ -266,7 +266,11 @@ class Steps:
         can_undo, can_probe = tool.undo is not None, tool.probe is not None
         given, blob = NOTHING, None
         if can_undo or can_probe:
-            given, blob = value_of(encode(step.named, what=f"The arguments of step '{step.name}'"))
+            content = encode(step.named, what=f"The arguments of step '{step.name}'")
+            free = secret_free(content)
+            if free is not content:
+                self._settling.remember(step.id, content)
+            given, blob = value_of(free)
         begun = ev.StepBegun(
             step=step.id,
             name=step.name,
@@ -393,7 +397,7 @@ class Steps:
                 )
                 self._asking.open(question)
             elif ended.error is not None:
-                kind, detail = type(ended.error).__name__, words_of(ended.error)
+                kind, detail = type(ended.error).__name__, _told(ended.error)
                 failed = ev.StepFailed(
                     step=step.id,
                     attempt=attempt,
@@ -432,18 +436,30 @@ class Steps:
 
     # ---- redirects
 
+    def see_messages(self, count: int | None = None) -> tuple[Message, ...]:
+        """The first ``count`` messages, or all, which nobody can take back any more. On any thread."""
+        journal, loop = self._journal, self._around.loop
+        with journal.lock:
+            messages = journal.session.messages if count is None else journal.session.messages[:count]
+            is_here = asyncio._get_running_loop() is loop  # noqa: SLF001 - a tool's thread has no loop, or its own
+            see(journal, len(messages), journal.note if is_here else lambda seen: journal.note_in_thread(seen, loop))
+            return messages
+
     def _close_if_redirected(self, step: Step) -> None:
         """A redirect since the last attempt closes the step for an agent that wants to be told."""
         journal = self._journal
         with journal.lock:
             record = journal.log.steps.get(step.id)
             session = journal.session
-            if record is None and step.heard is not None and len(session.messages) > step.heard:
+            if record is None and step.heard is not None and len(session.said) > step.heard:
                 # Wished for before the course was changed, and not begun: not journaled, as it stays so.
-                raise redirected(session, len(session.messages) - 1, "", DID_NOT_HAPPEN)
-            if step.on_redirect == "again" or record is None or record.redirects == journal.log.redirects:
+                self.see_messages()
+                raise redirected(session, session.last_said() or 0, "", DID_NOT_HAPPEN)
+            if step.on_redirect == "again" or record is None:
                 return
-            message = len(journal.session.messages) - 1
+            message = last_redirect(journal, since=record.redirects)
+            if message is None:
+                return
             call = journal.session.calls.get(step.id)
             truth = CUT_BY_REDIRECT if step.kind == "model" else _truth(step, journal.session, call)
             attempt = call.attempt if call else record.attempt
@@ -474,6 +490,11 @@ def _truth(step: Step, session: Session, call: OpenCall | None) -> str:
 def _typed(step: Step, content: bytes) -> object:
     """A result in the type its function declares; as plain JSON where a framework or a model made the call."""
     return step.tool.result(content) if step.kind == "tool" and step.body is None else decode(content)
+
+
+def _told(error: BaseException) -> str:
+    """What an error says, live and in the journal: without secrets."""
+    return without_secrets(words_of(error))
 
 
 def _step_error(step: Step, kind: str, detail: str) -> StepError:

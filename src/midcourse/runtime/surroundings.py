@@ -8,13 +8,13 @@ from typing import Protocol
 
 from midcourse.core.commands import AnyCommand
 from midcourse.core.ids import SessionId
+from midcourse.core.replies import Level, Reply
 from midcourse.core.session import Session
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Store
 from midcourse.runtime.admission import Admission
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.fanout import Fanout
-from midcourse.runtime.outcomes import Level, Reply
 from midcourse.runtime.processes import Processes
 from midcourse.runtime.settings import Settings
 

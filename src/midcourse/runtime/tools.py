@@ -18,7 +18,7 @@ from typing import Any, Final, Generic, Literal, ParamSpec, TypeVar, cast, get_a
 
 import msgspec
 
-from midcourse.core.codec import decode
+from midcourse.core.codec import decode, is_secret_name
 from midcourse.core.effects import Declared, Effect, effect_of
 from midcourse.errors import InvalidInput, ToolUnavailable
 from midcourse.ports.observer import Observer
@@ -203,6 +203,14 @@ class Tool(Generic[P, T_co]):
                 f"The arguments of tool '{self.name}' do not fit: {error}.", field="arguments"
             ) from error
         return {one: getattr(shaped, one) for one in shaped.__struct_fields__}
+
+    @cached_property
+    def takes_secrets(self) -> bool:
+        """Whether one of its parameters is a secret by its name, so that values in order are not to be shown."""
+        try:
+            return any(map(is_secret_name, self._signature.parameters))
+        except ValueError:  # a function of C, which does not tell its parameters
+            return False
 
     @cached_property
     def _signature(self) -> inspect.Signature:

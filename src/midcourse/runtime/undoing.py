@@ -16,18 +16,19 @@ from typing import Final
 from msgspec.structs import replace
 
 from midcourse.core import events as ev
-from midcourse.core.codec import NOTHING, Value, decode
+from midcourse.core.codec import NOTHING, Value, decode, without_secrets
 from midcourse.core.effects import UNDO_TRIES
 from midcourse.core.ids import StepId
 from midcourse.core.receipt import Entry
+from midcourse.core.replies import RunningCall
 from midcourse.core.session import Hold, OpenCall, Status
 from midcourse.errors import MidcourseError, ToolUnavailable, words_of
-from midcourse.runtime.calls import RunningCall
 from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.loading import content_of
 from midcourse.runtime.surroundings import Surroundings
 from midcourse.runtime.tools import Happened, Tool, called, find_tool, is_of_the_standard_library
+from midcourse.runtime.withheld import restored
 
 log = logging.getLogger("midcourse")
 
@@ -52,6 +53,7 @@ class Undoing:
         self._gate = gate
         self._around = around
         self._running: dict[str, RunningCall] = {}
+        self._remembered: dict[StepId, bytes] = {}
 
     def running(self) -> Iterable[RunningCall]:
         """The undos that run now, as a control's answer lists them."""
@@ -109,23 +111,23 @@ class Undoing:
 
     async def _run_undo(self, call: OpenCall, result: Value) -> Tried:
         try:
-            tool, arguments = await self._tool_of(call)
+            tool, arguments, withheld = await self._tool_of(call)
             if tool.undo is None:
                 return Tried(error=f"tool '{tool.origin}' has no undo here")
             value = None if result == NOTHING else tool.result(await content_of(self._around.store, result))
         except MidcourseError as error:
             return Tried(error=error.message)
-        return await self._run(tool.undo, arguments, value, call.key, limit=tool.timeout)
+        return _saying(withheld, await self._run(tool.undo, arguments, value, call.key, limit=tool.timeout))
 
     async def probe(self, call: OpenCall) -> Tried:
         """Ask the tool's probe whether ``call`` happened: True, False, ``Happened``, or None if it cannot say."""
         try:
-            tool, arguments = await self._tool_of(call)
+            tool, arguments, withheld = await self._tool_of(call)
             if tool.probe is None:
                 return Tried(error=f"tool '{tool.origin}' has no probe here")
         except MidcourseError as error:
             return Tried(error=error.message)
-        tried = await self._run(tool.probe, arguments, call.key, limit=tool.timeout)
+        tried = _saying(withheld, await self._run(tool.probe, arguments, call.key, limit=tool.timeout))
         if not tried.error and not isinstance(tried.value, bool | Happened | None):
             return Tried(error=f"the probe returned {tried.value!r}; it returns True, False, None or Happened(result)")
         return tried
@@ -164,10 +166,17 @@ class Undoing:
                 return
             await asyncio.sleep(pause_before(number))
 
-    async def _tool_of(self, call: OpenCall) -> tuple[Tool[..., object], dict[str, object]]:
+    def remember(self, step: StepId, given: bytes) -> None:
+        """Keep the arguments of a call that the journal does not hold in full, while this process has the session."""
+        self._remembered[step] = given
+
+    async def _tool_of(self, call: OpenCall) -> tuple[Tool[..., object], dict[str, object], str]:
         tool = find_tool(call.tool)
-        given: dict[str, object] = decode(await content_of(self._around.store, call.given))
-        return tool, tool.restored(given)
+        remembered = self._remembered.get(call.step)
+        if remembered is not None:
+            return tool, tool.restored(decode(remembered)), ""
+        arguments, withheld = restored(tool, await content_of(self._around.store, call.given))
+        return tool, arguments, withheld
 
     async def _run(self, function: Callable[..., object], *arguments: object, limit: float | None = None) -> Tried:
         """Run it to its end. One that does not end in time is cancelled; a thread can only be waited for."""
@@ -192,7 +201,7 @@ class Undoing:
                 raise
             return Tried(error="CancelledError: something of its own was cancelled")
         except BaseException as error:  # noqa: BLE001 - code that ends itself does not end its program
-            return Tried(error=f"{type(error).__name__}: {words_of(error)}")
+            return Tried(error=without_secrets(f"{type(error).__name__}: {words_of(error)}"))
 
     async def _in_thread(self, function: Callable[..., object], *arguments: object) -> object:
         loop = asyncio.get_running_loop()
@@ -204,6 +213,13 @@ def _release_of(hold: Hold) -> Callable[..., object]:
     if is_of_the_standard_library(hold.release):
         raise ToolUnavailable(f"'{hold.release}' is a function of Python itself, which no journal may call.")
     return find_tool(hold.release).function
+
+
+def _saying(withheld: str, tried: Tried) -> Tried:
+    """An error with the reason it may have."""
+    if not withheld or not tried.error or withheld in tried.error:
+        return tried
+    return Tried(tried.value, f"{tried.error} ({withheld})", tried.lost)
 
 
 def pause_before(tries: int) -> float:

@@ -4,9 +4,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from midcourse.core.codec import REDACTED, canonical, preview
 from midcourse.core.effects import Effect
 from midcourse.core.events import StepKind
 from midcourse.core.ids import StepId
+from midcourse.errors import InvalidInput
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.asking import OnRedirect
 from midcourse.runtime.tools import Tool
@@ -59,3 +61,13 @@ class Step:
     def effect(self) -> Effect:
         """Its row in the table of effects. A model call changes nothing, and a child answers for itself."""
         return self.tool.kind if self.kind == "tool" else "read"
+
+
+def shown(tool: Tool[..., Any], given: tuple[object, ...], spelled: bytes) -> str:
+    """Arguments in order, for people's eyes: by name, if one of them is a secret by its name."""
+    if not given or not tool.takes_secrets:
+        return preview(spelled)
+    try:
+        return preview(canonical(tool.named(given)))
+    except InvalidInput:  # the call will say so
+        return REDACTED

@@ -16,7 +16,8 @@ from midcourse.core import events as ev
 from midcourse.core.events import Record, SessionCreated, encode_record
 from midcourse.core.fold import first
 from midcourse.core.ids import Epoch, Position, SessionId, WorkerId
-from midcourse.core.session import NEEDS_DRIVING, Status
+from midcourse.core.session import NEEDS_DRIVING, Session, Status
+from midcourse.core.terms import Terms
 from midcourse.errors import (
     AgentUnavailable,
     Damaged,
@@ -28,11 +29,13 @@ from midcourse.errors import (
 )
 from midcourse.ports.bus import Bus, Delta, Grown, Note, Wake, Watch
 from midcourse.ports.clock import Clock
+from midcourse.ports.projection import Projection
 from midcourse.ports.store import Deciding, Head, Owned, Store
 from midcourse.runtime.admission import Admission
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.auditing import entry_of
 from midcourse.runtime.calls import enter_process
+from midcourse.runtime.children import parent_name
 from midcourse.runtime.driver import Driver
 from midcourse.runtime.fanout import Fanout
 from midcourse.runtime.journal import TURNS, Journal, head_of
@@ -69,6 +72,7 @@ class Worker:
         agents: Mapping[str, Agent[object]],
         *,
         drives: bool,
+        checkpoints: Projection,
     ) -> None:
         self.store = store
         self.bus = bus
@@ -76,6 +80,7 @@ class Worker:
         self.settings = settings
         self.agents = agents
         self.drives = drives
+        self._checkpoints = checkpoints
         self.id = WorkerId(f"worker_{clock.fresh_id()}")
         self.fanout = Fanout(bus, clock)
         self._lock = threading.Lock()
@@ -145,6 +150,7 @@ class Worker:
         for driver in self.drivers():
             log.error("session %s: still running: %s", driver.id, ", ".join(call.name for call in driver.running()))
         await self._processes.close()
+        await self._checkpoints.close()
         self.bus.close()
         await self.store.close()
 
@@ -164,7 +170,14 @@ class Worker:
     # ---- sessions
 
     async def create(
-        self, session_id: SessionId, agent: Agent[object], goal: str, *, parent: SessionId | None = None
+        self,
+        session_id: SessionId,
+        agent: Agent[object],
+        goal: str,
+        *,
+        parent: SessionId | None = None,
+        terms: Terms | None = None,
+        by: str = "local",
     ) -> None:
         """Store a new session and, in a process that drives, begin it. A child is begun by its parent, later."""
         event = SessionCreated(
@@ -175,7 +188,8 @@ class Worker:
             resumable=agent.resumable,
             goal=goal,
             parent=parent,
-            terms=agent.terms,
+            terms=terms or agent.terms,
+            by=by if parent is None else parent_name(parent),
         )
         at = self.clock.now()
         content = encode_record(Record(at, event))
@@ -250,7 +264,7 @@ class Worker:
             loaded.state,
             epoch,
             turns=self._turns,
-            grown=lambda: self.fanout.grown(session.id),
+            grown=lambda: self._grown(session),
             broke=lambda error: self._broke(session.id, epoch, error),
             snapshot_size=loaded.snapshot_size,
         )
@@ -275,8 +289,15 @@ class Worker:
         )
         with self._lock:
             self._drivers[session.id] = driver
+        if _is_readable(session):
+            self._checkpoints.moved(session.id)
         driver.wake()
         return driver
+
+    def _grown(self, session: Session) -> None:
+        self.fanout.grown(session.id)
+        if _is_readable(session):
+            self._checkpoints.moved(session.id)
 
     def _forget(self, driver: Driver) -> None:
         with self._lock:
@@ -290,6 +311,8 @@ class Worker:
         else:
             self._left_to_others.pop(session.id, None)
         self.fanout.left(driver.id)
+        if _is_readable(session):
+            self._checkpoints.left(session.id)
 
     def _broke(self, session_id: SessionId, epoch: Epoch, error: MidcourseError) -> None:
         driver = self._drivers.get(session_id)
@@ -475,3 +498,8 @@ class Worker:
                 "List them, or check the store's URL.",
                 session_id=session_id,
             ) from None
+
+
+def _is_readable(session: Session) -> bool:
+    """Whether people want to read the session's checkpoint elsewhere. What its terms say of that never changes."""
+    return session.terms.backend == "redis"

@@ -6,17 +6,18 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from midcourse.core import events as ev
-from midcourse.core.codec import decode, encode, value_of
+from midcourse.core.asks import is_yes
+from midcourse.core.codec import encode, secret_free, value_of, without_secrets
 from midcourse.core.ids import StepId, ask_id
 from midcourse.core.session import Status
 from midcourse.core.steps import WORLD, WORLD_CHANGED, step_id
 from midcourse.errors import words_of
 from midcourse.runtime.agent_task import Failed
-from midcourse.runtime.asking import is_yes
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.loading import content_of
 from midcourse.runtime.surroundings import Surroundings
 from midcourse.runtime.tools import OnChange, Tool, find_tool
+from midcourse.runtime.withheld import restored
 
 log = logging.getLogger("midcourse")
 
@@ -30,7 +31,7 @@ SEVERITY: Final[tuple[OnChange, ...]] = ("go_on", "tell", "ask", "refuse")
 
 async def observe(tool: Tool[..., Any], arguments: Mapping[str, object]) -> dict[str, ev.Observation]:
     """What a call has looked at, with the versions of now. What cannot be looked at is not remembered."""
-    given, blob = value_of(encode(arguments, what=f"The arguments of tool '{tool.name}'"))
+    given, blob = value_of(secret_free(encode(arguments, what=f"The arguments of tool '{tool.name}'")))
     observed: dict[str, ev.Observation] = {}
     for observer in tool.observes:
         try:
@@ -94,12 +95,13 @@ class World:
         try:
             tool = find_tool(before.tool)
             policy = tool.on_change
-            arguments = tool.restored(decode(await content_of(self._around.store, before.given)))
+            arguments, _ = restored(tool, await content_of(self._around.store, before.given))
             observer = next(one for one in tool.observes if one.resource(arguments) == resource)
             async with at_once, asyncio.timeout(self._around.settings.world_timeout):
                 now = await observer.version(arguments)
         except Exception as error:  # noqa: BLE001 - that it could not be checked is an outcome, too
-            why = "no answer in time" if isinstance(error, TimeoutError) else words_of(error) or type(error).__name__
+            words = without_secrets(words_of(error)) or type(error).__name__
+            why = "no answer in time" if isinstance(error, TimeoutError) else words
             return ev.Change(resource, before.version, None, policy, f"could not be checked: {why}")
         return None if now == before.version else ev.Change(resource, before.version, now, policy)
 

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -12,8 +13,9 @@ from midcourse.core.audit import AuditEntry, AuditRow, check_end, encode_entry, 
 from midcourse.core.codec import Blob, checksum
 from midcourse.core.fold import Row
 from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId
+from midcourse.core.replies import Durability
 from midcourse.errors import MidcourseError
-from midcourse.ports.store import Deciding, Durability, Head, InboxRow, Owned
+from midcourse.ports.store import Deciding, Head, InboxRow, Owned
 from midcourse.stores import refusals
 from midcourse.stores.shelf import Shelf
 
@@ -297,21 +299,26 @@ class MemoryStore:
         *,
         statuses: Sequence[str] = (),
         agent: str | None = None,
+        search: str = "",
         limit: int = 100,
-        before: float | None = None,
+        before: SessionId | None = None,
     ) -> Sequence[Head]:
         """Sessions, newest first; see the port."""
         self._check_open()
         with self.memory.lock:
-            found = [
-                (head.created_at, session.number, head)
-                for session, head in self._readable()
-                if (not statuses or head.status in statuses)
-                and (agent is None or head.agent == agent)
-                and (before is None or head.created_at < before)
-            ]
-        found.sort(key=lambda entry: entry[:2], reverse=True)
-        return [head for _, _, head in found[:limit]]
+            all_of_them = sorted(
+                ((head.created_at, session.number, head) for session, head in self._readable()), reverse=True
+            )
+        ids = [head.id for _, _, head in all_of_them]
+        first = 0 if before is None else ids.index(before) + 1 if before in ids else len(ids)
+        found = (
+            head
+            for _, _, head in all_of_them[first:]
+            if (not statuses or head.status in statuses)
+            and (agent is None or head.agent == agent)
+            and head.mentions(search.casefold())
+        )
+        return list(islice(found, limit))
 
     async def read(self, session_id: SessionId, after: Position, limit: int = 1000) -> Sequence[Row]:
         """Journal rows after a position; see the port."""

@@ -16,7 +16,8 @@ from midcourse.core.codec import Blob
 from midcourse.core.events import StepFinished, decode_record
 from midcourse.core.fold import Row
 from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId
-from midcourse.ports.store import Deciding, Durability, Head, InboxRow, Owned, Store
+from midcourse.core.replies import Durability
+from midcourse.ports.store import Deciding, Head, InboxRow, Owned, Store
 
 T = TypeVar("T")
 When = Literal["before", "after"]
@@ -200,11 +201,12 @@ class Killer:
         *,
         statuses: Sequence[str] = (),
         agent: str | None = None,
+        search: str = "",
         limit: int = 100,
-        before: float | None = None,
+        before: SessionId | None = None,
     ) -> Sequence[Head]:
         """As the wrapped store does; not counted."""
-        return await self.store.heads(statuses=statuses, agent=agent, limit=limit, before=before)
+        return await self.store.heads(statuses=statuses, agent=agent, search=search, limit=limit, before=before)
 
     async def shelves(self, prefix: str = "") -> Sequence[str]:
         """As the wrapped store does; not counted."""

@@ -62,8 +62,8 @@ def finished(step: StepId = FETCH, attempt: int = 1, json: str = '"ok"', cost: f
 
 
 def asked(ordinal: int = 1, step: StepId = QUESTION, expires_at: float | None = None) -> ev.AskOpened:
-    """A question to a person."""
-    return ev.AskOpened(ask=ask_id(ordinal), step=step, reason="need_approval", prompt="Delete?", expires_at=expires_at)
+    """A question to a person, which anybody may answer."""
+    return ev.AskOpened(ask=ask_id(ordinal), step=step, reason="need_input", prompt="Delete?", expires_at=expires_at)
 
 
 class Story:

@@ -23,7 +23,7 @@ from midcourse.core.audit import (
     unreadable,
 )
 from midcourse.core.codec import GENESIS, chain
-from midcourse.core.ids import SessionId, StepId
+from midcourse.core.ids import MessageId, SessionId, StepId
 from midcourse.errors import Damaged
 from tests.unit.core.stories import ASK_1, ID, PAUSE_1, SESSION, value
 
@@ -101,6 +101,13 @@ SAID: tuple[tuple[cmd.AnyCommand, Sequence[ev.AnyEvent], str], ...] = (
     (cmd.Undo(id=ID, reason="wrong folder"), (), "wrong folder"),
     (cmd.Answer(id=ID, ask=ASK_1, value=value('"hunter2"')), (), ASK_1),
     (cmd.Answer(id=ID, value=value('"hunter2"')), (), ""),
+    (cmd.Message(id=ID, text="then the appendix"), (), "enqueue; then the appendix"),
+    (cmd.Edit(id=ID, message=MessageId("msg_2"), text="in Dutch"), (), "msg_2; in Dutch"),
+    (cmd.Withdraw(id=ID, message=MessageId("queued_1")), (), "queued_1"),
+    (cmd.OutsideEvent(id=ID, text="the build broke"), (), "the build broke"),
+    (cmd.OutsideEvent(id=ID, text="the build broke", source="ci"), (), "ci; the build broke"),
+    (cmd.Budget(id=ID, budget=25), (), "$25; and resume"),
+    (cmd.Budget(id=ID, budget=1234567.5, resume=False), (), "$1234567.5"),
     (cmd.Halt(id=ID, role="operate", reason="fire"), (), "fire"),
     (cmd.Lift(id=ID, role="operate"), (), ""),
 )

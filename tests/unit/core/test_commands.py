@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from midcourse.core import commands as cmd
-from midcourse.core.ids import CommandId
+from midcourse.core.ids import CommandId, MessageId
 from midcourse.errors import Damaged, InvalidInput
 from tests.unit.core.stories import ASK_1, ID, PAUSE_1, value
 
@@ -18,6 +18,11 @@ EVERY: tuple[cmd.AnyCommand, ...] = (
     cmd.Cancel(id=ID, grace=0.0, reason="enough", undo="all"),
     cmd.Undo(id=ID, reason="the wrong folder"),
     cmd.Answer(id=ID, ask=ASK_1, value=value('{"yes":[1,null]}')),
+    cmd.Message(id=ID, text="then the appendix", behaviour="redirect", expects="running.1"),
+    cmd.Edit(id=ID, message=MessageId("msg_2"), text="in Dutch"),
+    cmd.Withdraw(id=ID, message=MessageId("queued_1")),
+    cmd.OutsideEvent(id=ID, text="the build broke", source="ci"),
+    cmd.Budget(id=ID, budget=12.5, resume=False),
     cmd.Halt(id=ID, role="operate", reason="fire"),
     cmd.Lift(id=ID, role="operate"),
 )
@@ -36,7 +41,8 @@ def test_a_command_comes_out_of_the_inbox_as_it_was_put(command: cmd.AnyCommand)
 
 def test_a_command_is_called_by_the_word_people_write() -> None:
     assert [cmd.verb(kind) for kind in get_args(cmd.AnyCommand)] == [
-        *("pause", "resume", "redirect", "cancel", "undo", "answer", "halt", "lift"),
+        *("pause", "resume", "redirect", "cancel", "undo", "answer"),
+        *("message", "edit", "withdraw", "event", "budget", "halt", "lift"),
     ]
 
 
@@ -64,6 +70,26 @@ def test_a_command_that_cannot_be_read_is_damaged_and_says_to_send_it_again(cont
         (cmd.Pause(id=ID, grace=math.inf), "grace"),
         (cmd.Redirect(id=ID, text="x", grace=-0.1), "grace"),
         (cmd.Cancel(id=ID, grace=math.inf), "grace"),
+        (cmd.Message(id=ID, text=" "), "text"),
+        (cmd.Message(id=ID, text="x" * (cmd.TEXT_LIMIT + 1)), "text"),
+        (cmd.Message(id=ID, text="x", behaviour="shout"), "behaviour"),  # pyright: ignore[reportArgumentType]
+        (cmd.Edit(id=ID, message=MessageId("msg_2"), text=""), "text"),
+        (cmd.Edit(id=ID, message=MessageId("msg_2"), text="x" * (cmd.TEXT_LIMIT + 1)), "text"),
+        (cmd.Edit(id=ID, message=MessageId("m" * (cmd.ID_LIMIT + 1)), text="x"), "message"),
+        (cmd.Withdraw(id=ID, message=MessageId("m" * (cmd.ID_LIMIT + 1))), "message"),
+        (cmd.OutsideEvent(id=ID, text="\t"), "text"),
+        (cmd.OutsideEvent(id=ID, text="x" * (cmd.TEXT_LIMIT + 1)), "text"),
+        (cmd.OutsideEvent(id=ID, text="x", source="x" * (cmd.ID_LIMIT + 1)), "source"),
+        (cmd.OutsideEvent(id=ID, text="x", source=7), "source"),  # pyright: ignore[reportArgumentType]
+        (cmd.Budget(id=ID, budget=0.0), "budget"),
+        (cmd.Budget(id=ID, budget=-1.0), "budget"),
+        (cmd.Budget(id=ID, budget=math.nan), "budget"),
+        (cmd.Budget(id=ID, budget=math.inf), "budget"),
+        (cmd.Budget(id=ID, budget=1e10), "budget"),
+        (cmd.Budget(id=ID, budget="ten"), "budget"),  # pyright: ignore[reportArgumentType]
+        (cmd.Pause(id=ID, expects="x" * (cmd.ID_LIMIT + 1)), "expects"),
+        (cmd.Redirect(id=ID, text="x", level="louder"), "level"),  # pyright: ignore[reportArgumentType]
+        (cmd.Redirect(id=ID, text="x", level="louder", grace=0.0), "level"),  # pyright: ignore[reportArgumentType]
         (cmd.Pause(id=CommandId("")), "id"),
         (cmd.Pause(id=CommandId("x" * (cmd.ID_LIMIT + 1))), "id"),
     ],

@@ -9,7 +9,7 @@ from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.decisions import TABLE, allowed, decide, expire
 from midcourse.core.effects import UndoChoice
-from midcourse.core.ids import AskId, Epoch, PauseId
+from midcourse.core.ids import AskId, Epoch, MessageId, PauseId
 from midcourse.core.session import ENDED, LIVE, Status
 from midcourse.errors import Refused
 from tests.unit.core.stories import (
@@ -57,6 +57,19 @@ waiting    | paused        | already_resumed | running     | cancelling    | run
 cancelling | not_allowed   | not_allowed     | not_allowed | nothing       | not_allowed   | halted        | not_allowed
 halted     | not_allowed   | running         | not_allowed | cancelling    | ask_not_found | nothing       | running
 """
+MESSAGES_AS_EVERYONE: Final = """
+in         | message     | edit              | withdraw          | event         | budget
+queued     | same        | message_not_found | message_not_found | same          | same
+running    | same        | message_not_found | message_not_found | same          | same
+pausing    | same        | message_not_found | message_not_found | same          | running
+paused     | same        | message_not_found | message_not_found | same          | running
+waiting    | same        | message_not_found | message_not_found | running       | same
+cancelling | not_allowed | message_not_found | message_not_found | not_allowed   | not_allowed
+halted     | not_allowed | message_not_found | message_not_found | not_allowed   | not_allowed
+completed  | running     | message_not_found | message_not_found | session_ended | session_ended
+failed     | running     | message_not_found | message_not_found | session_ended | session_ended
+cancelled  | running     | message_not_found | message_not_found | session_ended | session_ended
+"""
 UNDO_AS_EVERYONE: Final = """
 in         | undo
 queued     | not_allowed
@@ -103,6 +116,11 @@ COMMANDS: Final[Mapping[str, Callable[[cmd.Role], cmd.AnyCommand]]] = {
     "cancel": lambda role: cmd.Cancel(id=ID, role=role),
     "undo": lambda role: cmd.Undo(id=ID, role=role),
     "answer": lambda role: cmd.Answer(id=ID, role=role, value=value('"yes"')),
+    "message": lambda role: cmd.Message(id=ID, role=role, text="then the appendix"),
+    "edit": lambda role: cmd.Edit(id=ID, role=role, message=MessageId("msg_2"), text="in Dutch"),
+    "withdraw": lambda role: cmd.Withdraw(id=ID, role=role, message=MessageId("msg_2")),
+    "event": lambda role: cmd.OutsideEvent(id=ID, role=role, text="the build broke"),
+    "budget": lambda role: cmd.Budget(id=ID, role=role, budget=5.0),
     "halt": lambda role: cmd.Halt(id=ID, role=role),
     "lift": lambda role: cmd.Lift(id=ID, role=role),
 }
@@ -135,6 +153,10 @@ def cells(table: str) -> list[tuple[Status, str, str]]:
     return [(Status(row[0]), verb, cell) for row in rows for verb, cell in zip(header[1:], row[1:], strict=True)]
 
 
+AS_EVERYONE: Final = cells(UNDO_AS_EVERYONE) + cells(MESSAGES_AS_EVERYONE)
+NOT_OFFERED: Final = {"event", "budget"}
+
+
 def check_cell(story: Story, command: cmd.AnyCommand, expected: str) -> None:
     before = story.session
     if expected in {"nothing", "same", *Status}:
@@ -163,24 +185,23 @@ def refusal(story: Story, command: cmd.AnyCommand) -> Refused:
 
 def test_the_tables_here_and_the_table_there_have_a_cell_for_every_command_and_status() -> None:
     everything = {(status, cmd.verb(kind)) for status in Status for kind in get_args(cmd.AnyCommand)}
-    tables = cells(AS_ANYONE) + cells(UNDO_AS_EVERYONE) + cells(KILL_SWITCH_AS_ANYONE)
+    tables = cells(AS_ANYONE) + AS_EVERYONE + cells(KILL_SWITCH_AS_ANYONE)
     here = [(status, verb) for status, verb, _ in tables]
 
     assert sorted(here) == sorted(everything)
     assert {(status, cmd.verb(kind)) for kind, row in TABLE.items() for status in row} == everything
+    for_everyone = {(status, verb) for status, verb, _ in AS_EVERYONE}
     assert {(status, verb) for status, verb, _ in cells(AS_OPERATOR)} == {
-        (status, verb) for status, verb in everything if status in LIVE and verb != "undo"
+        (status, verb) for status, verb in everything - for_everyone if status in LIVE
     }
 
 
-@pytest.mark.parametrize(
-    ("status", "verb", "expected"), cells(AS_ANYONE) + cells(UNDO_AS_EVERYONE) + cells(KILL_SWITCH_AS_ANYONE)
-)
+@pytest.mark.parametrize(("status", "verb", "expected"), cells(AS_ANYONE) + AS_EVERYONE + cells(KILL_SWITCH_AS_ANYONE))
 def test_a_command_does_what_the_table_says(status: Status, verb: str, expected: str) -> None:
     check_cell(in_status(status), COMMANDS[verb]("steer"), expected)
 
 
-@pytest.mark.parametrize(("status", "verb", "expected"), cells(AS_OPERATOR) + cells(UNDO_AS_EVERYONE))
+@pytest.mark.parametrize(("status", "verb", "expected"), cells(AS_OPERATOR) + AS_EVERYONE)
 def test_an_operators_command_does_what_the_table_says(status: Status, verb: str, expected: str) -> None:
     check_cell(in_status(status), COMMANDS[verb]("operate"), expected)
 
@@ -202,7 +223,7 @@ def test_allowed_lists_exactly_the_verbs_that_would_be_taken(status: Status, rol
             return False
         return True
 
-    assert set(allowed(story.session, role)) == {verb for verb in COMMANDS if is_taken(verb)}
+    assert set(allowed(story.session, role)) == {verb for verb in COMMANDS if is_taken(verb)} - NOT_OFFERED
 
 
 def test_hints_are_for_whoever_asked() -> None:
@@ -215,7 +236,8 @@ def test_hints_are_for_whoever_asked() -> None:
 
 def test_a_refusal_reads_like_a_sentence() -> None:
     assert str(refusal(in_status(S.RUNNING), RESUME)) == (
-        "Cannot resume session 'sess_42': it is running (already_resumed). Allowed now: pause, redirect, cancel."
+        "Cannot resume session 'sess_42': it is running (already_resumed). "
+        "Allowed now: pause, redirect, cancel, message."
     )
 
 
@@ -479,7 +501,7 @@ def test_a_session_that_was_rolled_back_is_not_tried_again_but_has_a_new_turn() 
     assert "is being undone" in str(refusal(story, RESUME))
 
     error = refusal(story.happen(ev.UndoFinished()), RESUME)
-    assert (error.code, error.allowed) == ("not_allowed", ("redirect", "cancel", "undo"))
+    assert (error.code, error.allowed) == ("not_allowed", ("redirect", "cancel", "undo", "message"))
     assert "was rolled back" in str(error)
 
 
@@ -577,7 +599,7 @@ def test_an_ask_past_its_deadline_expires_and_an_earlier_one_does_not() -> None:
     story = started().happen(asked(1, expires_at=10.0), asked(2, OTHER_QUESTION, expires_at=20.0))
 
     assert expire(story.session, 9.9) == ()
-    assert expire(story.session, 10.0) == (ev.AskClosed(ask=ASK_1, step=QUESTION, end="expired"),)
+    assert expire(story.session, 10.0) == (ev.AskClosed(ask=ASK_1, step=QUESTION, end="expired", then="fail"),)
     assert len(expire(story.session, 20.0)) == 2
     assert story.happen(*expire(story.session, 20.0)).session.asks == ()
 

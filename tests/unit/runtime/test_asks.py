@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 import midcourse
-from midcourse.runtime.run import JSON
+from midcourse.core.codec import JSON
 from midcourse.runtime.settings import Settings
 from tests.promises.harness import Place, Tool, history, resumable, turns, types, until, until_status
 

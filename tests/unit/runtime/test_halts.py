@@ -9,8 +9,8 @@ import pytest
 import midcourse
 from midcourse.core.commands import AnyCommand, Cancel, Halt, Lift, Resume
 from midcourse.core.ids import CommandId, SessionId
+from midcourse.core.replies import Level
 from midcourse.runtime.control import Control
-from midcourse.runtime.outcomes import Level
 from tests.promises.harness import Place, Tool, history, resumable, types, until, until_status
 
 

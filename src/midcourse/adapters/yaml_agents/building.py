@@ -14,8 +14,8 @@ from midcourse.adapters.pydantic_ai.agent import wrap
 from midcourse.adapters.yaml_agents.choosing import MakeModel, choose_model
 from midcourse.adapters.yaml_agents.importing import imported
 from midcourse.adapters.yaml_agents.pages import Page, read_pages
-from midcourse.adapters.yaml_agents.spec import AgentFile, Budget, Settings, ToolUse, read_spec
-from midcourse.core.terms import Terms
+from midcourse.adapters.yaml_agents.spec import AgentFile, Budget, Settings, Spec, ToolUse, read_spec
+from midcourse.core.terms import DefaultAnswer, Terms, check_terms
 from midcourse.errors import InvalidInput
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.tools import Tool, declared_tool, register, tool_of
@@ -46,7 +46,10 @@ def load_agents(path: str | Path) -> tuple[Agent[Any], ...]:
         if name in names:
             page.refuse(("metadata", "name"), f"'{name}' is also the name of an agent in {names[name].path}.")
         names[name] = page
-    prepared = [(page, spec, _built(page, spec), choose_model(page, spec.spec.model)) for page, spec in read]
+    prepared = [
+        (page, spec, _built(page, spec), choose_model(page, spec.spec.model), _terms(page, spec.spec))
+        for page, spec in read
+    ]
     return tuple(_register(*one) for one in prepared)
 
 
@@ -70,7 +73,9 @@ def _built(page: Page, spec: AgentFile) -> pydantic_ai.Agent[Any, str]:
     )
 
 
-def _register(page: Page, spec: AgentFile, built: pydantic_ai.Agent[Any, str], model: MakeModel) -> Agent[Any]:
+def _register(
+    page: Page, spec: AgentFile, built: pydantic_ai.Agent[Any, str], model: MakeModel, terms: Terms
+) -> Agent[Any]:
     said = spec.spec
     spelled = msgspec.json.encode(page.content, enc_hook=str)
     return wrap(
@@ -85,14 +90,25 @@ def _register(page: Page, spec: AgentFile, built: pydantic_ai.Agent[Any, str], m
             tool_calls_limit=said.limits.tool_calls,
             total_tokens_limit=said.limits.total_tokens,
         ),
-        terms=Terms(
-            task_class=said.task_class,
-            policy=said.policy,
-            budget=said.budget.usd if isinstance(said.budget, Budget) else said.budget,
-            backend=said.interrupt.checkpoint.backend,
-            ttl_seconds=said.interrupt.checkpoint.ttl_seconds,
-        ),
+        terms=terms,
     )
+
+
+def _terms(page: Page, said: Spec) -> Terms:
+    checkpoint = said.interrupt.checkpoint
+    then = checkpoint.on_expiry
+    terms = Terms(
+        task_class=said.task_class,
+        policy=said.policy,
+        budget=said.budget.usd if isinstance(said.budget, Budget) else said.budget,
+        backend=checkpoint.backend,
+        ttl_seconds=checkpoint.ttl_seconds,
+        on_expiry=then if isinstance(then, str) else DefaultAnswer(then.answer),
+    )
+    try:
+        return check_terms(terms)
+    except InvalidInput as error:  # each field is as it may be; on_expiry must also fit
+        page.refuse(("spec", "interrupt", "checkpoint", "on_expiry"), error.message)
 
 
 def _settings(said: Settings) -> ModelSettings | None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from midcourse.adapters.yaml_agents.pages import Page, meant
-from midcourse.core.terms import LONGEST_TTL, CheckpointBackend, TaskClass
+from midcourse.core.terms import LONGEST_TTL, CheckpointBackend, Expiry, TaskClass
 from midcourse.errors import InvalidInput
 
 NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$"
@@ -66,11 +66,23 @@ class ToolUse(_Part):
     run_in: Literal["thread", "process"] | None = None
 
 
+class DefaultAnswer(_Part):
+    """What an ask is answered with that nobody has answered in time."""
+
+    answer: Any = Field(description="Any value. It never approves anything: only a person does.")
+
+
 class Checkpoint(_Part):
     """Where people can read what a waiting agent waits for, and for how long it can be answered."""
 
-    backend: CheckpointBackend = "store"
-    ttl_seconds: float | None = Field(default=None, gt=0, le=LONGEST_TTL)
+    backend: CheckpointBackend = Field(default="store", description="The store alone, or also Redis.")
+    ttl_seconds: float | None = Field(
+        default=None, gt=0, le=LONGEST_TTL, description="How long what the agent asks can be answered."
+    )
+    on_expiry: Expiry | DefaultAnswer = Field(
+        default="fail",
+        description="What happens then: the agent is told, the session is cancelled, or {answer: …} is the answer.",
+    )
 
 
 class InterruptSettings(_Part):
@@ -160,7 +172,9 @@ def read_spec(page: Page) -> AgentFile:
         ) from error
 
 
-_UNIONS: Final = frozenset({"str", "Model", "ToolUse", "Budget", "float", "constrained-str", "constrained-float"})
+_UNIONS: Final = frozenset(
+    {"str", "Model", "ToolUse", "Budget", "DefaultAnswer", "float", "constrained-str", "constrained-float"}
+)
 
 
 def _mistakes(page: Page, error: ValidationError) -> list[tuple[tuple[str | int, ...], str]]:
@@ -249,6 +263,7 @@ _OR: Final[Mapping[type[BaseModel], str]] = {
     Model: "the name of a model, or ",
     ToolUse: "an import path ('module:name'), or ",
     Budget: "a number, or ",
+    DefaultAnswer: "fail, cancel, or ",
 }
 _BELOW: Final = cast(
     "Mapping[tuple[type[BaseModel], str], type[BaseModel]]",
@@ -259,6 +274,7 @@ _BELOW: Final = cast(
         (Spec, "tools"): ToolUse,
         (Spec, "interrupt"): InterruptSettings,
         (InterruptSettings, "checkpoint"): Checkpoint,
+        (Checkpoint, "on_expiry"): DefaultAnswer,
         (Spec, "budget"): Budget,
         (Spec, "settings"): Settings,
         (Spec, "limits"): Limits,

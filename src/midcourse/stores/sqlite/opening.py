@@ -70,6 +70,16 @@ def open_store(
     return Opened(path, writer, reader, turn, durability)
 
 
+def usable_version() -> str:
+    """The SQLite that this Python brings.
+
+    Raises:
+        StoreUnavailable: it is too old.
+    """
+    _check_platform()
+    return sqlite3.sqlite_version
+
+
 def _check_platform() -> None:
     if sys.platform == "win32":
         raise StoreUnavailable("Midcourse runs on Linux and macOS; on Windows, use it inside WSL.", code="platform")

@@ -30,7 +30,6 @@ from midcourse.stores.sqlite.rows import (
 from midcourse.stores.sqlite.statements import READ
 
 _KEY = READ["session_key"]
-_EVER = float("inf")
 _BEYOND = b""  # to SQLite every blob is greater than every text: no key lies beyond it
 
 
@@ -57,12 +56,18 @@ def head(connection: sqlite3.Connection, session_id: SessionId, folder: Path, st
 
 
 def heads(
-    connection: sqlite3.Connection, statuses: Sequence[str], agent: str | None, limit: int, before: float | None
+    connection: sqlite3.Connection,
+    statuses: Sequence[str],
+    agent: str | None,
+    search: str,
+    limit: int,
+    before: SessionId | None,
 ) -> list[Head]:
     """Sessions, newest first, without the damaged ones."""
     found: list[Head] = []
+    words = search.casefold()
     values = {
-        "before": _EVER if before is None else before,
+        "before": before,
         "agent": agent,
         "any_status": not statuses,
         "statuses": msgspec.json.encode(list(statuses)).decode(),
@@ -73,9 +78,11 @@ def heads(
             if len(found) >= limit:
                 break
             try:
-                found.append(read_head(session_id, columns, content, seal))
+                head = read_head(session_id, columns, content, seal)
             except Damaged:
                 continue
+            if head.mentions(words):
+                found.append(head)
     return found
 
 

@@ -8,7 +8,8 @@ WHERE s.id = ?;
 -- name: newest_sessions
 SELECT id, status, agent, created_at, wake_at, head, head_seal
 FROM sessions
-WHERE created_at < :before
+WHERE created_at <= CASE WHEN :before IS NULL THEN 9e999 ELSE (SELECT created_at FROM sessions WHERE id = :before) END
+AND (:before IS NULL OR (created_at, key) < (SELECT created_at, key FROM sessions WHERE id = :before))
 AND (:agent IS NULL OR agent = :agent)
 AND (:any_status OR status IN (SELECT value FROM json_each(:statuses)))
 ORDER BY created_at DESC, key DESC;

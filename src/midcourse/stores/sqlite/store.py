@@ -10,8 +10,9 @@ from midcourse.core.audit import AuditEntry, AuditRow, encode_entry
 from midcourse.core.codec import Blob
 from midcourse.core.fold import Row
 from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId
+from midcourse.core.replies import Durability
 from midcourse.errors import MidcourseError, StoreError
-from midcourse.ports.store import Deciding, Durability, Head, InboxRow, Owned
+from midcourse.ports.store import Deciding, Head, InboxRow, Owned
 from midcourse.stores import refusals
 from midcourse.stores.sqlite import locks, reads, writes
 from midcourse.stores.sqlite.durability import check_wanted
@@ -224,12 +225,13 @@ class SqliteStore:
         *,
         statuses: Sequence[str] = (),
         agent: str | None = None,
+        search: str = "",
         limit: int = 100,
-        before: float | None = None,
+        before: SessionId | None = None,
     ) -> Sequence[Head]:
         """Sessions, newest first; see the port."""
         return await self._reader.submit(
-            partial(reads.heads, statuses=tuple(statuses), agent=agent, limit=limit, before=before)
+            partial(reads.heads, statuses=tuple(statuses), agent=agent, search=search, limit=limit, before=before)
         )
 
     async def read(self, session_id: SessionId, after: Position, limit: int = 1000) -> Sequence[Row]:

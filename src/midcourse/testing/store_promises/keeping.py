@@ -27,8 +27,27 @@ class KeepingPromises(StoreGiven):
             await started(store, SessionId(f"sess_{number}"), created_at=float(number))
         assert _ids(await store.heads()) == ["sess_3", "sess_2", "sess_1", "sess_0"]
         assert _ids(await store.heads(limit=2)) == ["sess_3", "sess_2"]
-        assert _ids(await store.heads(limit=2, before=2.0)) == ["sess_1", "sess_0"]
-        assert _ids(await store.heads(before=0.0)) == []
+        assert _ids(await store.heads(limit=2, before=SessionId("sess_2"))) == ["sess_1", "sess_0"]
+        assert _ids(await store.heads(before=SessionId("sess_0"))) == []
+        assert _ids(await store.heads(before=SessionId("sess_9"))) == []
+
+    async def test_a_list_read_page_by_page_leaves_out_nothing_created_at_the_same_moment(self, store: Store) -> None:
+        """The order is total: no session is listed twice or passed over."""
+        for number in range(7):
+            await started(store, SessionId(f"sess_{number}"), created_at=1.0)
+        seen: list[str] = []
+        while page := await store.heads(limit=2, before=SessionId(seen[-1]) if seen else None):
+            seen += _ids(page)
+        assert sorted(seen) == [f"sess_{number}" for number in range(7)]
+
+    async def test_sessions_are_found_by_words_of_their_id_agent_or_goal(self, store: Store) -> None:
+        """Whatever the case, and together with the other filters."""
+        await started(store, SessionId("sess_a"), goal="Write the MEMO on Zürich", agent="writer")
+        await started(store, SessionId("sess_b"), goal="Fix the build", agent="fixer")
+        assert _ids(await store.heads(search="memo")) == ["sess_a"]
+        assert _ids(await store.heads(search="ZÜRICH")) == ["sess_a"]
+        assert _ids(await store.heads(search="SESS_B")) == ["sess_b"]
+        assert _ids(await store.heads(search="writer", agent="fixer")) == []
 
     async def test_sessions_are_listed_by_status_and_agent(self, store: Store) -> None:
         """Filters hold together, and follow the head as it changes."""

@@ -1,0 +1,250 @@
+"""``midcourse pause``, ``resume``, ``redirect`` and ``cancel``: steer a session, and hear how far it has got."""
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, Literal
+
+import typer
+
+from midcourse.cli.opening import (
+    JsonOption,
+    SessionArgument,
+    StoreOption,
+    Target,
+    TokenOption,
+    UrlOption,
+    find,
+    opened,
+)
+from midcourse.cli.people import me
+from midcourse.cli.printing import carry_out, print_json, say, spelled
+from midcourse.cli.receipts import show_receipt
+from midcourse.cli.words import reply_words
+from midcourse.core.receipt import Receipt
+from midcourse.core.replies import Reply
+from midcourse.core.session import Status
+from midcourse.ports.handle import Handle
+from midcourse.runtime.clock import SystemClock
+
+Until = Literal["stopping", "stopped"]
+UntilOption = Annotated[
+    Until, typer.Option("--until", help="Wait until nothing new begins (stopping), or until nothing runs (stopped).")
+]
+WaitOption = Annotated[float, typer.Option("--wait", metavar="SECONDS", min=0.0, help="The most to wait for that.")]
+ReasonOption = Annotated[
+    str, typer.Option("--reason", "-m", metavar="TEXT", help="Why: kept in the journal and the audit log.")
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add these commands."""
+    app.command("pause", short_help="Stop a session; resume keeps its context.")(pause)
+    app.command("resume", short_help="Go on, or try a failed session again.")(resume)
+    app.command("redirect", short_help="Change the course of a session.")(redirect)
+    app.command("cancel", short_help="End a session; what became of its effects.")(cancel)
+
+
+def pause(
+    session: SessionArgument,
+    reason: ReasonOption = "",
+    grace: Annotated[
+        float | None,
+        typer.Option(
+            "--grace", metavar="SECONDS", min=0.0, help="Tool calls may go on so long; without it, to their end."
+        ),
+    ] = None,
+    until: UntilOption = "stopping",
+    wait: WaitOption = 10.0,
+    store: StoreOption = None,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Stop a session and keep its context, so that resume goes on where it was.
+
+    From the answer on, no model or tool call of it begins. What it streams is cut and kept; tool calls in flight
+    finish, or are aborted after --grace seconds and done again on resume (one that cannot be undone always finishes).
+    The answer names what still runs.
+
+    \b
+    Examples:
+      midcourse pause sess_0198f2
+      midcourse pause sess_0198f2 --until stopped --reason "let me read the draft"
+      midcourse pause sess_0198f2 --grace 0
+    """
+
+    async def work(handle: Handle[Any]) -> Reply:
+        return await handle.pause(reason, grace=grace, until=until, wait=wait, by=me())
+
+    def then(handle: Handle[Any], reply: Reply) -> None:
+        say(f"Go on with: midcourse resume {handle.id}")
+
+    _control(Target(store, url, token), session, work, as_json=as_json, then=then)
+
+
+def resume(
+    session: SessionArgument,
+    pause: Annotated[
+        str | None, typer.Option("--pause", metavar="ID", help="Only if this pause still stands, such as pause_2.")
+    ] = None,
+    wait: WaitOption = 10.0,
+    store: StoreOption = None,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Go on with a paused session, or try a failed one again.
+
+    What had finished is not done again; what was aborted is. It runs as soon as a process that has its agent drives
+    it: a server, or a program that has the store open.
+
+    \b
+    Examples:
+      midcourse resume sess_0198f2
+      midcourse resume sess_0198f2 --pause pause_2
+    """
+
+    async def work(handle: Handle[Any]) -> Reply:
+        return await handle.resume(pause, wait=wait, by=me())
+
+    _control(Target(store, url, token), session, work, as_json=as_json)
+
+
+def redirect(
+    session: SessionArgument,
+    text: Annotated[str, typer.Argument(help="What should change, in words.", show_default=False)],
+    level: Annotated[
+        Literal["step", "goal", "clarify"],
+        typer.Option("--level", help="Add to the next step, replace the goal, or only explain."),
+    ] = "step",
+    go_on: Annotated[bool, typer.Option("--resume", help="A paused session goes on at once.")] = False,
+    grace: Annotated[
+        float | None,
+        typer.Option(
+            "--grace", metavar="SECONDS", min=0.0, help="Tool calls may go on so long; without it, to their end."
+        ),
+    ] = None,
+    wait: WaitOption = 10.0,
+    store: StoreOption = None,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Change the course of a session. It keeps running, and this is what its model sees next.
+
+    What it streams is cut and kept; open questions are withdrawn. A paused session keeps the instruction until it is
+    resumed; one that has ended begins a new turn with it.
+
+    \b
+    Examples:
+      midcourse redirect sess_0198f2 "leave the archive alone"
+      midcourse redirect sess_0198f2 --level goal "only the invoices of 2025"
+      midcourse redirect sess_0198f2 --resume "go on with the second draft"
+    """
+
+    async def work(handle: Handle[Any]) -> Reply:
+        return await handle.redirect(text, level=level, grace=grace, resume=go_on, wait=wait, by=me())
+
+    def then(handle: Handle[Any], reply: Reply) -> None:
+        if reply.status in (Status.PAUSED, Status.PAUSING):
+            say(f"It is kept until it goes on: midcourse resume {handle.id}")
+
+    _control(Target(store, url, token), session, work, as_json=as_json, then=then)
+
+
+def cancel(
+    session: SessionArgument,
+    reason: ReasonOption = "",
+    undo: Annotated[
+        Literal["in-flight", "all", "none"] | None,
+        typer.Option(
+            "--undo",
+            help="in-flight: roll back what is in flight (so it is without this option); all: also what had "
+            "finished, newest first; none: only stop.",
+        ),
+    ] = None,
+    preview: Annotated[
+        bool, typer.Option("--preview", help="Cancel nothing: show what each --undo would make of each effect.")
+    ] = False,
+    grace: Annotated[
+        float, typer.Option("--grace", metavar="SECONDS", min=0.0, help="Calls in flight may go on so long.")
+    ] = 2.0,
+    until: UntilOption = "stopped",
+    wait: WaitOption = 10.0,
+    store: StoreOption = None,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """End a session, and say what became of each of its effects.
+
+    This cannot be taken back: the session does not go on (a redirect begins a new turn). Finished work is kept unless
+    --undo all; what cannot be undone is listed as such. A second cancel may only be firmer.
+
+    \b
+    Examples:
+      midcourse cancel sess_0198f2 --preview
+      midcourse cancel sess_0198f2 --reason "wrong customer"
+      midcourse cancel sess_0198f2 --undo all
+    """
+    target = Target(store, url, token)
+    if preview:
+        carry_out(_preview(target, session, as_json=as_json), as_json=as_json)
+        return
+
+    async def work() -> None:
+        async with opened(target) as sessions:
+            handle = await find(sessions, session)
+            reply = await handle.cancel(reason, grace=grace, undo=undo, until=until, wait=wait, by=me())
+            receipt = await handle.receipt()
+            if as_json:
+                print_json({**_reply(reply), "receipt": _receipt(receipt)})
+                return
+            say(f"{handle.id}: {reply_words(reply, SystemClock().now())}")
+            show_receipt(receipt)
+            if not receipt.final:
+                say(f"The final receipt: midcourse show {handle.id}")
+
+    carry_out(work(), as_json=as_json)
+
+
+async def _preview(target: Target, session: str, *, as_json: bool) -> None:
+    async with opened(target) as sessions:
+        handle = await find(sessions, session)
+        found = await handle.preview()
+    if as_json:
+        print_json({choice: _receipt(one) for choice, one in found.items()})
+        return
+    say(f"Nothing was cancelled. With midcourse cancel {handle.id} …")
+    for choice, one in found.items():
+        say("", f"--undo {choice}")
+        show_receipt(one)
+
+
+def _receipt(receipt: Receipt) -> dict[str, Any]:
+    return {"final": receipt.final, "lines": spelled(receipt.lines)}
+
+
+def _reply(reply: Reply) -> dict[str, Any]:
+    return {**spelled(reply), "sentence": str(reply)}
+
+
+def _control(
+    target: Target,
+    session: str,
+    send: Callable[[Handle[Any]], Awaitable[Reply]],
+    *,
+    as_json: bool,
+    then: Callable[[Handle[Any], Reply], None] | None = None,
+) -> None:
+    async def work() -> None:
+        async with opened(target) as sessions:
+            handle = await find(sessions, session)
+            reply = await send(handle)
+        if as_json:
+            print_json(_reply(reply))
+            return
+        say(f"{handle.id}: {reply_words(reply, SystemClock().now())}")
+        if then is not None:
+            then(handle, reply)
+
+    carry_out(work(), as_json=as_json)

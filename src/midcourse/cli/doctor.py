@@ -1,0 +1,204 @@
+"""``midcourse doctor``: whether this machine has what Midcourse needs, and what to do where it has not."""
+
+import importlib.util
+import os
+import shutil
+import stat
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+import typer
+
+import midcourse
+from midcourse.cli.opening import (
+    DEFAULT_STORE,
+    FOLDER,
+    TOKEN_FILE,
+    JsonOption,
+    StoreOption,
+    Target,
+    TokenOption,
+    UrlOption,
+    store_path,
+    token_for,
+)
+from midcourse.cli.printing import carry_out, print_json, say
+from midcourse.errors import AccessDenied, MidcourseError, ServerUnreachable
+from midcourse.wiring import REDIS_URL, sqlite_version, try_redis
+
+DEFAULT_URL: Final = "http://127.0.0.1:8420"
+EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
+    "client": ("httpx2",),
+    "langgraph": ("langgraph",),
+    "local-model": ("xllamacpp",),
+    "openai-agents": ("agents",),
+    "plain": ("genai_prices",),
+    "pydantic-ai": ("pydantic_ai",),
+    "redis": ("redis",),
+    "server": ("fastapi", "sse_starlette", "structlog", "uvicorn"),
+    "testing": ("starlette", "uvicorn"),
+    "web": ("httpx2",),
+    "yaml": ("pydantic_ai", "yaml"),
+}
+"""What each extra brings, to see whether it is here."""
+_OLDEST_PYTHON: Final = (3, 11)
+_LITTLE: Final = 1024**3
+_TOO_LITTLE: Final = 100 * 1024**2
+
+
+class Check(NamedTuple):
+    """What was looked at, how it is, and what to do if it is not well."""
+
+    name: str
+    status: Literal["ok", "warn", "fail"]
+    detail: str
+    advice: str = ""
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add this command."""
+    app.command("doctor", short_help="Look whether all is well on this machine.")(doctor)
+
+
+def doctor(
+    store: StoreOption = None, url: UrlOption = None, token: TokenOption = None, as_json: JsonOption = False
+) -> None:
+    """Look whether all is well here: Python, SQLite, the store, the disk, the token, the server, Redis, the extras.
+
+    Each line is ok, warn or fail, with what to do. Exits with 1 if something fails. Changes nothing.
+
+    \b
+    Examples:
+      midcourse doctor
+      midcourse doctor --store sqlite:///runs.db
+      midcourse doctor --url http://127.0.0.1:8420
+    """
+    target = Target(store, url, token)
+
+    async def work() -> None:
+        checks = [
+            *_machine(),
+            await _store(target),
+            *_disk(target),
+            *_token_file(),
+            await _server(target),
+            *([await _redis(os.environ[REDIS_URL])] if os.environ.get(REDIS_URL) else []),
+            _extras(),
+            _terminal(),
+        ]
+        is_well = all(check.status != "fail" for check in checks)
+        if as_json:
+            print_json({"ok": is_well, "checks": [check._asdict() for check in checks]})
+        else:
+            width = max(len(check.name) for check in checks)
+            for check in checks:
+                say(f"{check.status:<4}  {check.name:<{width}}  {check.detail}")
+                if check.advice:
+                    say(f"{'':<4}  {'':<{width}}  {check.advice}")
+        if not is_well:
+            raise typer.Exit(1)
+
+    carry_out(work(), as_json=as_json)
+
+
+def _machine() -> Iterator[Check]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    is_new = sys.version_info[:2] >= _OLDEST_PYTHON
+    yield Check("Python", "ok" if is_new else "fail", version, "" if is_new else "Midcourse needs 3.11 or newer.")
+    try:
+        yield Check("SQLite", "ok", sqlite_version())
+    except MidcourseError as error:
+        yield Check("SQLite", "fail", str(error))
+
+
+async def _store(target: Target) -> Check:
+    name = target.store or DEFAULT_STORE
+    path = store_path(name)
+    if path is not None and not path.exists():
+        if target.store is None:
+            return Check("store", "ok", f"none yet at {path}", "A program or 'midcourse serve' makes it.")
+        return Check("store", "fail", f"there is none at {path}", "Check --store.")
+    try:
+        async with midcourse.open(name, drive=False) as opened:
+            survives = {"power": "a power failure", "process": "the end of its process", "nothing": "nothing"}
+            status = "ok" if opened.durability == "power" else "warn"
+            return Check("store", status, f"{name} opens; what it answers survives {survives[opened.durability]}")
+    except MidcourseError as error:
+        return Check("store", "fail", str(error))
+
+
+def _disk(target: Target) -> Iterator[Check]:
+    path = store_path(target.store or DEFAULT_STORE)
+    if path is None:
+        return
+    folder = next(one for one in (path.parent, *path.absolute().parents) if one.is_dir())
+    free = shutil.disk_usage(folder).free
+    status = "fail" if free < _TOO_LITTLE else "warn" if free < _LITTLE else "ok"
+    advice = "" if status == "ok" else "Make room: a store that cannot write stops its sessions."
+    yield Check("disk", status, f"{free / 1024**3:,.1f} GiB free where the store is", advice)
+
+
+def _token_file() -> Iterator[Check]:
+    for path, wanted in ((FOLDER, 0o700), (TOKEN_FILE, 0o600)):
+        if (check := _is_private(path, wanted)) is not None:
+            yield check
+
+
+def _is_private(path: Path, wanted: int) -> Check | None:
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except OSError:
+        return None
+    name = "token" if path == TOKEN_FILE else "folder"
+    if mode & 0o077 == 0:
+        return Check(name, "ok", f"{path} is this user's alone")
+    status = "fail" if path == TOKEN_FILE else "warn"
+    return Check(name, status, f"{path} can be used by others ({mode:o})", f"chmod {wanted:o} {path}")
+
+
+async def _server(target: Target) -> Check:
+    is_named = target.server is not None
+    url = target.server or DEFAULT_URL
+    if importlib.util.find_spec("httpx2") is None:
+        status = "fail" if is_named else "ok"
+        return Check("server", status, "not looked at: httpx2 is not installed", "pip install 'midcourse[client]'")
+    try:
+        async with midcourse.connect(url, token=token_for(target, url), patience=0.0) as remote:
+            url = remote.url
+            await remote.list(limit=1)
+        return Check("server", "ok", f"answers at {url}")
+    except AccessDenied as error:
+        status = "fail" if is_named else "warn"
+        return Check("server", status, f"answers at {url}, but does not let us in: {error}")
+    except ServerUnreachable as error:
+        if is_named or error.code != "server_unreachable":
+            return Check("server", "fail" if is_named else "warn", str(error))
+        return Check("server", "ok", f"none answers at {url}", "Start one with 'midcourse serve' for the console.")
+    except MidcourseError as error:
+        return Check("server", "fail", str(error))
+
+
+async def _redis(url: str) -> Check:
+    try:
+        return Check("Redis", "ok", f"{await try_redis(url)} takes checkpoints")
+    except MidcourseError as error:
+        return Check("Redis", "fail", str(error), f"Start it, or check {REDIS_URL}.")
+
+
+def _extras() -> Check:
+    here = {name: all(map(importlib.util.find_spec, modules)) for name, modules in EXTRAS.items()}
+    installed = ", ".join(name for name, is_here in here.items() if is_here) or "none"
+    missing = [name for name, is_here in here.items() if not is_here]
+    more = f"Not here: {', '.join(missing)}. As needed: pip install 'midcourse[{missing[0]}]'." if missing else ""
+    return Check("extras", "ok", installed, more)
+
+
+def _terminal() -> Check:
+    encoding = (sys.stdout.encoding or "").lower().replace("-", "")
+    where = "a terminal" if sys.stdout.isatty() else "no terminal"
+    columns = shutil.get_terminal_size().columns
+    if encoding != "utf8":
+        return Check("terminal", "warn", f"{where}; its encoding is {encoding or 'unknown'}", "Set LANG=C.UTF-8.")
+    return Check("terminal", "ok", f"{where}, UTF-8, {columns} columns")

@@ -1,0 +1,127 @@
+"""``midcourse events``: what happened in a session, and what happens."""
+
+import asyncio
+import contextlib
+from contextlib import aclosing
+from typing import Annotated, Any, cast
+
+import msgspec
+import typer
+
+from midcourse.cli.opening import (
+    JsonOption,
+    SessionArgument,
+    StoreOption,
+    Target,
+    TokenOption,
+    UrlOption,
+    find,
+    opened,
+)
+from midcourse.cli.printing import carry_out, plain, print_json, say
+from midcourse.cli.words import clock_time
+from midcourse.core.events import Recorded
+from midcourse.ports.bus import Delta
+from midcourse.ports.handle import Handle
+from midcourse.runtime.clock import SystemClock
+
+_LONG = 100
+_FOLLOWING = 3600.0
+"""Seconds that a server which went away is waited for by somebody who follows."""
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add this command."""
+    app.command("events", short_help="Print what happened, and what happens.")(events)
+
+
+def events(
+    session: SessionArgument,
+    after: Annotated[int, typer.Option("--after", metavar="POSITION", min=0, help="Begin behind this position.")] = 0,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with what happens, also in later turns, until Ctrl-C.")
+    ] = False,
+    deltas: Annotated[
+        bool, typer.Option("--deltas", help="With --follow: also previews of streamed text, as it comes.")
+    ] = False,
+    store: StoreOption = None,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print a session's events, oldest first: position, time, type and what it says.
+
+    Whoever comes back with the last position seen misses nothing. With --json each event is one line. Changes nothing.
+
+    \b
+    Examples:
+      midcourse events sess_0198f2
+      midcourse events sess_0198f2 --follow --deltas
+      midcourse events sess_0198f2 --after 120 --json
+    """
+    if deltas and not follow:
+        raise typer.BadParameter("Previews are only there while they come: --deltas needs --follow.")
+    target = Target(store, url, token)
+
+    async def work() -> None:
+        async with opened(target, patience=_FOLLOWING if follow else 10.0) as sessions:
+            handle = await find(sessions, session)
+            last = None if follow else (await handle.state()).position
+            if last is None or last > after:
+                await _print(handle, after, last, deltas=deltas, as_json=as_json)
+
+    if follow:
+        # Ctrl-C is how it is meant to end.
+        with contextlib.suppress(asyncio.CancelledError):
+            try:
+                carry_out(work(), as_json=as_json)
+            except typer.Exit as left:
+                raise typer.Exit(0 if left.exit_code == 130 else left.exit_code) from None
+    else:
+        carry_out(work(), as_json=as_json)
+
+
+async def _print(handle: Handle[Any], after: int, last: int | None, *, deltas: bool, as_json: bool) -> None:
+    clock = SystemClock()
+    # What watch gives is a generator, which is to be closed when it is left early.
+    seen = cast("Any", handle.watch(after, deltas=deltas, follow=True))
+    async with aclosing(seen):
+        async for event in seen:
+            if isinstance(event, Delta):
+                _print_delta(event, as_json=as_json)
+                continue
+            if as_json:
+                print_json(as_sent(event))
+            else:
+                say(_line(event, clock.now()))
+            if last is not None and event.position >= last:
+                return
+
+
+def as_sent(event: Recorded) -> dict[str, Any]:
+    """An event as the HTTP API sends it."""
+    data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(event.event))
+    kind, _, version = str(data.pop("type")).partition("@")
+    return {"position": event.position, "at": event.at, "type": kind, "version": int(version), "data": data}
+
+
+def _print_delta(delta: Delta, *, as_json: bool) -> None:
+    if as_json:
+        fields = {"step": delta.step, "attempt": delta.attempt, "offset": delta.offset, "text": delta.text}
+        print_json({"type": "delta", "data": fields})
+    else:
+        say(f"{'':>5}  {'':8}  {'(preview)':<24}  {plain(delta.text, lines=False)}")
+
+
+def _line(event: Recorded, now: float) -> str:
+    data = as_sent(event)["data"]
+    words = " ".join(f"{name}={_word(value)}" for name, value in data.items())
+    return f"{event.position:>5}  {clock_time(event.at, now)}  {event.type:<24}  {words}".rstrip()
+
+
+def _word(value: object) -> str:
+    if isinstance(value, dict) and set(cast("dict[str, object]", value)) <= {"raw", "blob", "size"}:
+        value = cast("dict[str, object]", value).get("raw", "(a blob)")
+    text = value if isinstance(value, str) and " " not in value and value else msgspec.json.encode(value).decode()
+    shown = plain(text, lines=False)
+    return shown if len(shown) <= _LONG else f"{shown[: _LONG - 1]}…"

@@ -1,0 +1,138 @@
+"""Which sessions a command is about: those of a file here, or those of a server. And one of them by its id."""
+
+import os
+import stat
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+import midcourse
+from midcourse.client.address import TOKEN_VARIABLE, URL_VARIABLE, address_of
+from midcourse.errors import MidcourseError, SessionNotFound, StoreUnavailable
+from midcourse.ports.handle import Handle, Sessions
+
+FOLDER: Final = Path(".midcourse")
+DEFAULT_STORE: Final = "sqlite:///.midcourse/midcourse.db"
+TOKEN_FILE: Final = FOLDER / "token"
+_PAGE: Final = 1000
+_SHOWN: Final = 5
+
+StoreOption = Annotated[
+    str | None, typer.Option("--store", metavar="URL", help=f"A file with sessions. Without --url: {DEFAULT_STORE}")
+]
+UrlOption = Annotated[
+    str | None,
+    typer.Option("--url", metavar="URL", help=f"A server, such as http://127.0.0.1:8420. Or {URL_VARIABLE}."),
+]
+TokenOption = Annotated[
+    str | None,
+    typer.Option(
+        "--token",
+        metavar="TOKEN",
+        help=f"What the server knows you by. Or {TOKEN_VARIABLE}; or, for a server here, the file {TOKEN_FILE}.",
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+SessionArgument = Annotated[str, typer.Argument(help="A session's id, or enough of its beginning.", show_default=False)]
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where the sessions are."""
+
+    store: str | None = None
+    url: str | None = None
+    token: str | None = field(default=None, repr=False)
+
+    @property
+    def server(self) -> str | None:
+        """The server's address, if it is one. A file that was named wins over an address that lies around."""
+        if self.url is not None and self.store is not None:
+            raise typer.BadParameter("Give --store for a file or --url for a server, not both.")
+        if self.url is not None or self.store is not None:
+            return self.url
+        return os.environ.get(URL_VARIABLE) or None
+
+
+def store_path(url: str) -> Path | None:
+    """The file of a SQLite store; None for any other."""
+    return Path(url.removeprefix("sqlite:///")) if url.startswith("sqlite:///") else None
+
+
+def token_for(target: Target, url: str) -> str | None:
+    """The token that was given, or for a server on this machine the one its folder keeps."""
+    if target.token is not None or os.environ.get(TOKEN_VARIABLE) or not address_of(url).is_loopback:
+        return target.token
+    try:
+        if not stat.S_ISREG(TOKEN_FILE.stat().st_mode):
+            return None
+        return TOKEN_FILE.read_text(encoding="utf-8").strip() or None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+@asynccontextmanager
+async def opened(target: Target, *, patience: float = 10.0) -> AsyncGenerator[Sessions]:
+    """The sessions, to look at and to steer. A file is opened beside whoever else has it open, and never made.
+
+    Raises:
+        StoreUnavailable: there is no such file.
+        InvalidInput: that is neither a store nor a server.
+    """
+    server = target.server
+    if server is not None:
+        async with midcourse.connect(server, token=token_for(target, server), patience=patience) as remote:
+            yield remote
+        return
+    store = target.store or DEFAULT_STORE
+    if store.startswith("memory:"):
+        raise StoreUnavailable("A store in memory belongs to one program. Name a file: --store sqlite:///runs.db.")
+    path = store_path(store)
+    if path is not None and not path.is_file():
+        raise StoreUnavailable(
+            f"There is no store at {path}. Name one with --store sqlite:///file.db, or a server with --url.",
+            path=str(path),
+        )
+    async with midcourse.open(store, drive=False) as local:
+        yield local
+
+
+async def find(sessions: Sessions, given: str) -> Handle[Any]:
+    """The session with this id, or the only one whose id begins so; ``sess_`` may be left out.
+
+    Raises:
+        SessionNotFound: there is none.
+        MidcourseError: there are several.
+    """
+    try:
+        return await sessions.get(given)
+    except SessionNotFound as error:
+        found = await _beginning_with(sessions, given)
+        if not found:
+            raise
+        shortest = min(found, key=len)
+        # A session and its children begin alike, and it is the session that is meant.
+        if not all(one == shortest or one.startswith(f"{shortest}.") for one in found):
+            shown = ", ".join(found[:_SHOWN]) + (", …" if len(found) > _SHOWN else "")
+            raise MidcourseError(
+                f"Several sessions begin with '{given}': {shown}. Give more of the one you mean.",
+                code="ambiguous_session",
+                sessions=found,
+            ) from error
+        return await sessions.get(shortest)
+
+
+async def _beginning_with(sessions: Sessions, given: str) -> list[str]:
+    found: list[str] = []
+    before: str | None = None
+    while given:
+        page = await sessions.list(search=given, limit=_PAGE, before=before)
+        found += [head.id for head in page if head.id.startswith((given, f"sess_{given}"))]
+        if len(page) < _PAGE:
+            break
+        before = page[-1].id
+    return found

@@ -1,0 +1,104 @@
+"""What a command prints: tables and sentences for people, JSON for programs, and errors as sentences."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Any, cast
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from midcourse.errors import MidcourseError
+
+_PIPE_WIDTH = 200
+"""Columns where there is no terminal: nothing needs to be cut for a file or a filter."""
+
+
+def carry_out(work: Coroutine[Any, Any, None], *, as_json: bool) -> None:
+    """Run a command. What it cannot do is said in a sentence on stderr, and exits with 1."""
+    try:
+        asyncio.run(work)
+    except MidcourseError as error:
+        complain(error, as_json=as_json)
+        raise typer.Exit(1) from None
+    except BrokenPipeError:
+        # Whoever read has read enough. Python would complain again when it flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(0) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def complain(error: MidcourseError, *, as_json: bool) -> None:
+    """Say on stderr what went wrong: the sentence, or with --json its code and facts as well."""
+    if as_json:
+        told = {"code": error.code, "detail": str(error), **spelled(error.fields)}
+        print(msgspec.json.encode(told).decode(), file=sys.stderr)
+    else:
+        print(plain(str(error)), file=sys.stderr)
+
+
+def print_json(value: object) -> None:
+    """One JSON value on one line, whatever the terminal's encoding."""
+    sys.stdout.buffer.write(msgspec.json.encode(spelled(value)) + b"\n")
+    sys.stdout.flush()
+
+
+def spelled(value: object) -> Any:
+    """A value as JSON shows it, with every field, also those that have their default."""
+    if isinstance(value, msgspec.Raw):
+        return msgspec.json.decode(value)
+    if isinstance(value, msgspec.Struct):
+        names = (field.name for field in msgspec.structs.fields(value))
+        return {name: spelled(getattr(value, name)) for name in names}
+    if isinstance(value, Mapping):
+        return {str(key): spelled(one) for key, one in cast("Mapping[object, object]", value).items()}
+    if isinstance(value, list | tuple):
+        return [spelled(one) for one in cast("Sequence[object]", value)]
+    if isinstance(value, Enum):
+        return value.value
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+def plain(text: str, *, lines: bool = True) -> str:
+    """Somebody else's text as a terminal may show it: no escape sequence moves the cursor or hides what follows."""
+    kept = "\n\t" if lines else ""
+    return "".join(sign if sign.isprintable() or sign in kept else _shown(sign) for sign in text)
+
+
+def _shown(sign: str) -> str:
+    if sign in "\n\r\t":
+        return " "
+    return "�" if len(ascii(sign)) > len("'\\uffff'") else ascii(sign)[1:-1]
+
+
+def console() -> Console:
+    """Where people read. A pipe gets whole lines."""
+    wide = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PIPE_WIDTH
+    return Console(highlight=False, markup=False, emoji=False, width=wide)
+
+
+def say(*lines: str) -> None:
+    """Lines for people, as wide as they are: a terminal breaks them itself."""
+    for line in lines:
+        _print(plain(line))
+
+
+def _print(text: str) -> None:
+    encoding = sys.stdout.encoding or "utf-8"
+    print(text.encode(encoding, "replace").decode(encoding), flush=True)
+
+
+def show_table(header: Sequence[str], rows: Iterable[Sequence[str | Text]], *, whole: Sequence[str] = ()) -> None:
+    """A table without lines. The columns in ``whole`` are never cut."""
+    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
+    for name in header:
+        table.add_column(name, no_wrap=name in whole, overflow="fold")
+    for row in rows:
+        table.add_row(*(cell if isinstance(cell, Text) else Text(plain(cell, lines=False)) for cell in row))
+    console().print(table)

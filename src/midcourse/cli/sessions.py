@@ -1,0 +1,234 @@
+"""``midcourse ps`` and ``midcourse show``: which sessions there are, and all that is known of one."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from midcourse.cli.opening import (
+    JsonOption,
+    SessionArgument,
+    StoreOption,
+    Target,
+    TokenOption,
+    UrlOption,
+    find,
+    opened,
+)
+from midcourse.cli.printing import carry_out, console, plain, print_json, say, show_table, spelled
+from midcourse.cli.receipts import show_receipt
+from midcourse.cli.words import ago, clock_time, situation, span, status_text
+from midcourse.core.inspection import Inspection
+from midcourse.core.session import ENDED, LIVE, Session, Status
+from midcourse.ports.handle import Handle
+from midcourse.ports.store import Head
+from midcourse.runtime.clock import SystemClock
+
+_NARROW = 90
+_MOST = 1000
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add these commands."""
+    app.command("ps", short_help="List sessions.")(ps)
+    app.command("show", short_help="Show all that is known of a session.")(show)
+
+
+def ps(
+    status: Annotated[
+        list[str] | None,
+        typer.Option("--status", metavar="STATUS", help="Only those in this status; may be repeated."),
+    ] = None,
+    agent: Annotated[str | None, typer.Option("--agent", metavar="NAME", help="Only those of this agent.")] = None,
+    search: Annotated[
+        str, typer.Option("--search", metavar="TEXT", help="Only those with this in id, agent or goal.")
+    ] = "",
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Also those that have ended.")] = False,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="NUMBER", min=1, max=_MOST, help="The most that are listed.")
+    ] = 50,
+    store: StoreOption = None,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List sessions, newest first: those that have not ended, unless --all or --status says otherwise.
+
+    Changes nothing.
+
+    \b
+    Examples:
+      midcourse ps
+      midcourse ps --status waiting --status paused
+      midcourse ps --all --agent researcher --search invoice
+      midcourse ps --json | jq -r '.sessions[].id'
+    """
+    unknown = [one for one in status or () if one not in set(Status)]
+    if unknown:
+        raise typer.BadParameter(f"There is no status {unknown[0]!r}. There are: {', '.join(Status)}.")
+    wanted = list(status or ([] if everything else sorted(LIVE)))
+    target = Target(store, url, token)
+
+    async def work() -> None:
+        async with opened(target) as sessions:
+            heads = await sessions.list(status=wanted, agent=agent, search=search, limit=limit)
+        if as_json:
+            print_json({"sessions": [_head(head) for head in heads]})
+        elif heads:
+            _list(heads)
+            if len(heads) == limit:
+                say(f"The newest {limit}. More: --limit, up to {_MOST}; or narrow it with --search, --agent, --status.")
+        else:
+            is_filtered = bool(status or agent or search)
+            say(
+                "No session matches."
+                if is_filtered or everything
+                else "No session is under way. With --all: ended ones."
+            )
+
+    carry_out(work(), as_json=as_json)
+
+
+def _head(head: Head) -> dict[str, Any]:
+    told: dict[str, Any] = spelled(head)
+    return {name: value for name, value in told.items() if name not in ("digest", "wake_at")}
+
+
+def _list(heads: Sequence[Head]) -> None:
+    now = SystemClock().now()
+    if console().width < _NARROW:
+        for head in heads:
+            asks = f", {head.asks} asked" if head.asks else ""
+            say(f"{status_text(head.status).plain}  {head.id}")
+            say(f"   {head.agent}, {ago(head.created_at, now)}{asks}: {plain(head.goal, lines=False)}".rstrip(": "))
+        return
+    rows = (
+        (
+            head.id,
+            status_text(head.status),
+            head.agent,
+            str(head.finished_steps),
+            f"${head.cost:.2f}" if head.cost else "",
+            str(head.asks or ""),
+            ago(head.created_at, now),
+            _short(head.goal),
+        )
+        for head in heads
+    )
+    header = ("session", "status", "agent", "steps", "cost", "asks", "begun", "goal")
+    show_table(header, rows, whole=header[:-1])
+
+
+def _result(result: object) -> str:
+    text = result if isinstance(result, str) else msgspec.json.encode(result).decode()
+    return _short(text, 4000)
+
+
+def _short(text: str, most: int = 80) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def show(
+    session: SessionArgument,
+    at: Annotated[
+        int | None, typer.Option("--at", metavar="POSITION", help="As it was at this position of its journal.")
+    ] = None,
+    store: StoreOption = None,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show all that is known of a session: what runs, what it asks, its plan, its messages, its receipt, its result.
+
+    Changes nothing.
+
+    \b
+    Examples:
+      midcourse show sess_0198f2
+      midcourse show sess_0198f2 --at 12
+      midcourse show sess_0198f2 --json | jq .status
+    """
+    target = Target(store, url, token)
+
+    async def work() -> None:
+        async with opened(target) as sessions:
+            handle = await find(sessions, session)
+            if at is not None:
+                looked = await handle.inspect(at)
+                _show_past(looked, as_json=as_json)
+                return
+            state = await handle.state()
+            result = await handle.result() if state.status is Status.COMPLETED else None
+            if as_json:
+                ended = {"result": result} if state.status is Status.COMPLETED else {}
+                print_json({**spelled(state), "goal": state.goal, **ended})
+                return
+            await _show(handle, state, result)
+
+    carry_out(work(), as_json=as_json)
+
+
+def _show_past(looked: Inspection, *, as_json: bool) -> None:
+    if as_json:
+        print_json(looked)
+        return
+    _describe(looked.session)
+    if looked.steps:
+        say("", "Steps:")
+        rows = ((one.id, one.name, one.outcome, str(one.attempt), one.arguments, one.text) for one in looked.steps)
+        show_table(("step", "name", "outcome", "attempt", "arguments", "text"), rows, whole=("outcome",))
+
+
+async def _show(handle: Handle[Any], state: Session, result: object) -> None:
+    _describe(state)
+    if state.status is Status.COMPLETED:
+        say("", f"Result: {_result(result)}")
+    receipt = await handle.receipt()
+    if receipt.lines or state.status is Status.CANCELLED:
+        say("")
+        show_receipt(receipt)
+
+
+def _describe(state: Session) -> None:
+    now = SystemClock().now()
+    say(f"{status_text(state.status).plain}  {state.id}", state.goal or "(no goal)", situation(state, now), "")
+    facts = [
+        ("agent", f"{state.agent} {state.agent_version}".strip()),
+        ("begun", f"{clock_time(state.created_at, now)} ({ago(state.created_at, now)})"),
+        ("last event", f"{state.position}, {clock_time(state.at, now)} ({ago(state.at, now)})"),
+        ("steps done", str(state.finished_steps)),
+        ("turn", str(state.turn)),
+        ("cost", f"${state.cost:.4f}, {state.tokens:,} tokens" if state.cost or state.tokens else ""),
+        ("progress", f"{state.progress:.0%}" if state.progress is not None else ""),
+        ("hypothesis", state.hypothesis),
+        ("parent", state.parent or ""),
+        ("forked from", state.forked_from),
+    ]
+    if state.pause is not None:
+        why = f": {state.pause.reason}" if state.pause.reason else ""
+        facts.append(("pause", f"{state.pause.id} by {state.pause.by}, {ago(state.pause.since, now)}{why}"))
+    if state.cancel is not None and state.status not in ENDED:
+        facts.append(("cancel", f"by {state.cancel.by}, {ago(state.cancel.since, now)}; undo {state.cancel.undo}"))
+    width = max(len(name) for name, _ in facts)
+    say(*(f"{name:<{width}}  {plain(value, lines=False)}" for name, value in facts if value))
+    _describe_asks(state, now)
+    if state.plan:
+        say("", "Plan:", *(f"  {item.status:<11} {plain(item.title, lines=False)}" for item in state.plan))
+    told = [message for message in state.messages if message.level != "goal"]
+    if told:
+        say("", "Told:", *(f"  {one.level}, by {one.by}: {plain(one.text, lines=False)}" for one in told))
+    if state.children:
+        say("", f"Children: {', '.join(state.children.values())}")
+
+
+def _describe_asks(state: Session, now: float) -> None:
+    for ask in state.asks:
+        left = f"; {span(ask.expires_at - now)} left" if ask.expires_at is not None else ""
+        say("", f"Asks ({ask.id}, {ask.reason}, {ago(ask.since, now)}{left}): {ask.prompt}")
+        if ask.options:
+            say(f"  Options: {', '.join(ask.options)}")
+        say(f"  Answer it with: midcourse answer {state.id} --ask {ask.id} TEXT")
+    for asked in state.child_asks:
+        say("", f"A child asks ({asked.reason}, {ago(asked.since, now)}): {asked.prompt}")
+        say(f"  Answer it with: midcourse answer {state.id} --ask {asked.child}/{asked.ask} TEXT")

@@ -1,0 +1,120 @@
+"""What is known of a session, in words: its status with a shape, how long ago, how far a stop has got."""
+
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+from rich.text import Text
+
+from midcourse.core.receipt import Receipt
+from midcourse.core.replies import Reply, RunningCall
+from midcourse.core.session import Session, Status
+
+SHAPES: Final[Mapping[str, str]] = {
+    # Hollow is not there yet, solid is so.
+    Status.QUEUED: "▷",
+    Status.RUNNING: "▶",
+    Status.WAITING: "◆",
+    Status.PAUSING: "▯▯",
+    Status.PAUSED: "▮▮",
+    Status.CANCELLING: "□",
+    Status.CANCELLED: "■",
+    Status.HALTED: "⊖",
+    Status.COMPLETED: "✓",
+    Status.FAILED: "✕",
+}
+_COLOURS: Final[Mapping[str, str]] = {Status.WAITING: "yellow", Status.HALTED: "red", Status.FAILED: "red"}
+_UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))
+
+
+def status_text(status: str) -> Text:
+    """A status as a shape and a word; colour only where a person is needed or something went wrong."""
+    shape = SHAPES.get(status, "?")
+    try:
+        shape.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return Text(status, style=_COLOURS.get(status, ""))
+    return Text(f"{shape:<2} {status}", style=_COLOURS.get(status, ""))
+
+
+def span(seconds: float) -> str:
+    """A length of time: ``3.2 s``, ``4 min``, ``2 h``, ``5 d``."""
+    for size, unit in _UNITS:
+        if seconds >= size:
+            return f"{seconds // size:.0f} {unit}"
+    return f"{max(0.0, seconds):.1f} s"
+
+
+def ago(at: float, now: float) -> str:
+    """How long ago; never in the future, whatever the clocks say."""
+    return f"{span(now - at)} ago" if now - at >= 1 else "now"
+
+
+def clock_time(at: float, now: float) -> str:
+    """The time of day here; with the date if it was another day."""
+    when, today = (datetime.fromtimestamp(one, UTC).astimezone() for one in (at, now))
+    return f"{when:%H:%M:%S}" if when.date() == today.date() else f"{when:%Y-%m-%d %H:%M:%S}"
+
+
+def reply_words(reply: Reply, now: float) -> str:
+    """A control's answer as a sentence: what is known, and never more."""
+    if not reply.durable:
+        return f"{reply.level}, not durable: the store refused the write. It stays stopped while its process lives."
+    if reply.unreachable_since is not None:
+        return (
+            f"accepted: it is written down. Its worker has not answered since "
+            f"{clock_time(reply.unreachable_since, now)}; what is in flight is unknown."
+        )
+    if reply.level == "accepted":
+        return f"accepted: it is written down and not decided yet; the session is {reply.status}."
+    words = [f"{reply.level}; the session is {reply.status}"]
+    if reply.running:
+        words.append(f"still running: {', '.join(map(call_words, reply.running))}")
+    elif reply.level == "stopped":
+        words.append("nothing runs")
+    if reply.unknown:
+        words.append(f"effects in flight unknown: {', '.join(reply.unknown)}")
+    return "; ".join(words) + "."
+
+
+def call_words(call: RunningCall) -> str:
+    """A call that has not ended: ``send_mail (3.2 s, irreversible: it finishes)``."""
+    more = [span(call.seconds)]
+    if call.effect == "irreversible":
+        more.append("irreversible, so it finishes")
+    if call.doing:
+        more.append(call.doing)
+    return f"{call.name} ({', '.join(more)})"
+
+
+def receipt_title(receipt: Receipt) -> str:
+    """What the table below it is."""
+    if not receipt.lines:
+        return "Nothing was changed: no call that could have an effect had begun."
+    if receipt.final:
+        return "Receipt:"
+    return "What it would come to:" if receipt.is_preview else "Receipt, provisional (this is not the end yet):"
+
+
+def situation(session: Session, now: float) -> str:
+    """The first thing to know of a session in its status."""
+    running = [call for call in session.calls.values() if not call.end]
+    still = ", ".join(f"{call.name} ({span(now - call.since)})" for call in running)
+    match session.status:
+        case Status.QUEUED:
+            return "Nothing has run yet."
+        case Status.RUNNING:
+            return f"Running: {still}." if still else "Running."
+        case Status.PAUSING | Status.CANCELLING:
+            return f"Nothing new begins. Still running: {still}." if still else "Nothing new begins."
+        case Status.PAUSED:
+            return f"Nothing runs. Resume it with: midcourse resume {session.id}"
+        case Status.WAITING:
+            return "Nothing runs: it waits for an answer."
+        case Status.HALTED:
+            return f"Halted by {session.halted_by}. Only an operator lifts this."
+        case Status.FAILED if session.failure is not None:
+            return f"{session.failure.code}: {session.failure.message}"
+        case _:
+            return f"It has ended. A new turn: midcourse redirect {session.id} TEXT"

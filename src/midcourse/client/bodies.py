@@ -1,0 +1,105 @@
+"""What a server's answers hold, read into the same values that an open store gives."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from midcourse.core.audit import Audited, AuditEntry
+from midcourse.core.effects import UndoChoice
+from midcourse.core.events import Recorded, decode_record
+from midcourse.core.ids import Position, SessionId
+from midcourse.core.receipt import Receipt
+from midcourse.core.session import Session
+from midcourse.ports.bus import Delta
+from midcourse.ports.store import Head
+
+
+class WireEvent(msgspec.Struct):
+    """An event as it is sent."""
+
+    position: Position
+    at: float
+    type: str
+    version: int
+    data: dict[str, msgspec.Raw]
+
+
+class WireDelta(msgspec.Struct):
+    """A preview as it is sent."""
+
+    step: str
+    attempt: int
+    offset: int
+    text: str
+
+
+class WireHeads(msgspec.Struct):
+    """A page of sessions."""
+
+    sessions: list[dict[str, Any]]
+    next: str | None = None
+
+
+class WireAudit(msgspec.Struct):
+    """A page of the audit log."""
+
+    entries: list[dict[str, Any]]
+
+
+class WireResult(msgspec.Struct):
+    """Whether a session has ended, and with what."""
+
+    status: str
+    ended: bool
+    result: Any = None
+
+
+class WireMoved(msgspec.Struct):
+    """When a session's last event was."""
+
+    updated_at: float = 0.0
+
+
+class WireId(msgspec.Struct):
+    """Of a session, all that its handle needs."""
+
+    id: SessionId
+
+
+def event_of(sent: WireEvent) -> Recorded:
+    """An event at its place in the journal, also from a server of another version.
+
+    Raises:
+        Damaged: this version does not know the event.
+    """
+    # By way of a journal's row, which knows the versions of an event.
+    event = {"type": f"{sent.type}@{sent.version}", **sent.data}
+    record = decode_record(msgspec.json.encode({"at": sent.at, "event": event}))
+    return Recorded(sent.position, record.at, record.event)
+
+
+def delta_of(session: SessionId, sent: WireDelta) -> Delta:
+    """A preview of streamed text."""
+    return Delta(session, sent.step, sent.attempt, sent.offset, sent.text)
+
+
+def heads_of(sent: Iterable[Mapping[str, Any]]) -> list[Head]:
+    """Heads. What only a store needs of them is not sent."""
+    return [msgspec.convert({"digest": "", **head}, Head) for head in sent]
+
+
+def audited_of(sent: Iterable[Mapping[str, Any]]) -> list[Audited]:
+    """Entries of the audit log, which the server has checked."""
+    return [Audited(entry["seq"], msgspec.convert(entry, AuditEntry)) for entry in sent]
+
+
+def session_of(content: bytes) -> Session:
+    """A session, without the bookkeeping that only its journal needs."""
+    moved = msgspec.json.decode(content, type=WireMoved)
+    return msgspec.structs.replace(msgspec.json.decode(content, type=Session), at=moved.updated_at)
+
+
+def previews_of(sent: Mapping[UndoChoice, Receipt]) -> Mapping[UndoChoice, Receipt]:
+    """What a cancel would do, by its ``undo``."""
+    return {choice: msgspec.structs.replace(one, is_preview=True) for choice, one in sent.items()}

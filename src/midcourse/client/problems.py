@@ -1,0 +1,79 @@
+"""A server's problem documents as the exceptions that the same call raises on an open store."""
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+import msgspec
+
+from midcourse import errors
+from midcourse.errors import MidcourseError, Refused
+
+KINDS: Final[Mapping[str, type[MidcourseError]]] = {
+    **{
+        kind.code: kind
+        for kind in (
+            errors.InvalidInput,
+            errors.AccessDenied,
+            errors.SessionNotFound,
+            errors.AgentUnavailable,
+            errors.ToolUnavailable,
+            errors.Unencodable,
+            errors.Damaged,
+            errors.ImpossibleEvent,
+            errors.StoreError,
+            errors.StoreUnavailable,
+            errors.StoreFull,
+            errors.StaleEpoch,
+            errors.OwnerAlive,
+            errors.InboxNotEmpty,
+        )
+    },
+    **dict.fromkeys(("session_exists", "not_enlisted"), errors.StoreError),
+    **dict.fromkeys(
+        ("body_too_large", "unsupported_media_type", "method_not_allowed", "not_found", "blob_not_found"),
+        errors.InvalidInput,
+    ),
+    **dict.fromkeys(
+        ("unauthorized", "origin_not_allowed", "host_not_allowed", "too_many_requests", "too_many_streams"),
+        errors.AccessDenied,
+    ),
+}
+"""The class of an error by its code. A code that is not here is one a command is refused with."""
+
+_BY_STATUS: Final[Mapping[int, type[MidcourseError]]] = {
+    401: errors.AccessDenied,
+    429: errors.AccessDenied,
+    503: errors.StoreUnavailable,
+    507: errors.StoreFull,
+}
+_REFUSALS: Final = (403, 404, 409, 412, 422)
+_ITS_OWN: Final = ("type", "title", "status", "detail", "code", "instance")
+
+
+def error_of(status: int, content: bytes, url: str) -> MidcourseError:
+    """The exception that an answer with this ``status`` stands for."""
+    problem: dict[str, Any] = {}
+    try:
+        problem = msgspec.json.decode(content, type=dict[str, Any])
+        code, sentence = problem["code"], problem["detail"]
+    except (msgspec.MsgspecError, UnicodeDecodeError, LookupError):
+        code = sentence = None
+    if not isinstance(code, str) or not isinstance(sentence, str):
+        return not_midcourse(url, f"status {status}")
+    fields = {name: value for name, value in problem.items() if name not in _ITS_OWN}
+    if "status_now" in fields:
+        fields["status"] = fields.pop("status_now")
+    if code not in KINDS and status in _REFUSALS:
+        allowed = cast("list[str]", fields.pop("allowed", ()) or ())
+        return Refused(sentence, code=code, allowed=allowed, **fields)
+    return KINDS.get(code, _BY_STATUS.get(status, MidcourseError))(sentence, code=code, **fields)
+
+
+def not_midcourse(url: str, what: str) -> MidcourseError:
+    """Something answers there that does not speak as a server of Midcourse does."""
+    return errors.ServerUnreachable(
+        f"What answers at {url} is no server of Midcourse, or of another version ({what}). Check the address; "
+        "a proxy in between may answer in its place.",
+        code="not_midcourse",
+        url=url,
+    )

@@ -1,0 +1,137 @@
+"""All sessions of a server: the verbs of ``midcourse.Midcourse``, over HTTP."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
+
+from midcourse.client.bodies import WireAudit, WireHeads, WireId, audited_of, heads_of
+from midcourse.client.session import RemoteHandle
+from midcourse.client.wire import Parameters, Wire
+from midcourse.core.audit import Audited
+from midcourse.core.requests import check_audit, check_goal, check_listing, check_new_id, check_text
+from midcourse.core.terms import NO_TERMS, Terms, check_terms
+from midcourse.errors import InvalidInput, SessionNotFound
+from midcourse.ports.store import Head
+
+PAGE: Final = 200
+AUDIT_PAGE: Final = 100
+"""The most that a server lists at once."""
+
+
+class RemoteMidcourse:
+    """A server. Made by :func:`midcourse.connect`."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    def __repr__(self) -> str:
+        return f"<RemoteMidcourse at {self._wire.url}>"
+
+    @property
+    def url(self) -> str:
+        """Where the server is."""
+        return self._wire.url
+
+    async def start(
+        self, agent: str, goal: str = "", *, session_id: str | None = None, terms: Terms | None = None
+    ) -> RemoteHandle[Any]:
+        """Give an agent of the server a goal. It runs there; the handle steers it.
+
+        Of ``terms`` the task class and the budget can be given from here; the rest is the agent's.
+        """
+        if not isinstance(agent, str):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's
+            raise InvalidInput(
+                "Over HTTP an agent is started by its name: the server runs it. Give that, as a text.", field="agent"
+            )
+        body: dict[str, object] = {"agent": agent, "goal": check_goal(goal)}
+        if session_id is not None:
+            body["session_id"] = check_new_id(session_id)
+        if terms is not None:
+            body |= _sendable(check_terms(terms))
+        # Under a name of the caller's a retry could not be told from a second session: that is refused.
+        key = f"start_{self._wire.clock.fresh_id()}" if session_id is None else None
+        content = await self._wire.send("POST", "sessions", body=body, key=key)
+        return RemoteHandle(self._wire.read(content, WireId).id, self._wire)
+
+    async def get(self, session_id: str) -> RemoteHandle[Any]:
+        """A session that exists.
+
+        Raises:
+            SessionNotFound: it does not.
+        """
+        try:
+            path = quote(check_text(session_id, "session_id"), safe="")
+        except UnicodeEncodeError:  # half a surrogate pair
+            path = ""
+        if path.strip(".") == "":
+            raise SessionNotFound(
+                f"There is no session {session_id!r} at {self._wire.url}. List them.", session_id=session_id
+            )
+        found = await self._wire.get(f"sessions/{path}", WireId)
+        return RemoteHandle(found.id, self._wire)
+
+    async def list(
+        self,
+        *,
+        status: Sequence[str] = (),
+        agent: str | None = None,
+        search: str = "",
+        limit: int = 100,
+        before: str | None = None,
+    ) -> Sequence[Head]:
+        """Sessions, newest first. ``search`` looks into id, agent and goal. Page on with ``before``: the last id seen.
+
+        Raises:
+            InvalidInput: there is no such status, or the limit is not from 1 to 1000.
+        """
+        check_listing(status, limit)
+        heads: list[Head] = []
+        parameters: dict[str, str | int | float | bool | list[str]] = {"status": list(status)}
+        if agent is not None:
+            parameters["agent"] = agent
+        if search:
+            parameters["search"] = search
+        if before is not None:
+            parameters["cursor"] = before
+        while True:
+            page = await self._page(parameters | {"limit": min(PAGE, limit - len(heads))})
+            heads += heads_of(page.sessions)
+            if page.next is None or len(heads) >= limit:
+                return heads
+            parameters["cursor"] = page.next
+
+    async def _page(self, parameters: Parameters) -> WireHeads:
+        return await self._wire.get("sessions", WireHeads, parameters)
+
+    async def audit(self, after: int = 0, limit: int = 100) -> Sequence[Audited]:
+        """Who wished or did what to which session, over all sessions, oldest first. Page on with the last ``seq`` seen.
+
+        Raises:
+            AccessDenied: the token's role is below ``operate``.
+            Damaged: an entry was changed, removed or put in between; the sentence names it.
+        """
+        check_audit(after, limit)
+        found: list[Audited] = []
+        while len(found) < limit:
+            wanted = min(AUDIT_PAGE, limit - len(found))
+            page = audited_of((await self._wire.get("audit", WireAudit, {"after": after, "limit": wanted})).entries)
+            found += page
+            if len(page) < wanted:
+                break
+            after = page[-1].seq
+        return found
+
+    async def close(self) -> None:
+        """Close the connections. Nothing on the server is stopped by it."""
+        await self._wire.close()
+
+
+def _sendable(terms: Terms) -> dict[str, object]:
+    if msgspec.structs.replace(terms, task_class=None, budget=None) != NO_TERMS:
+        raise InvalidInput(
+            "Over HTTP only task_class and budget can be given for one session; the other terms are its agent's.",
+            field="terms",
+        )
+    return {"task_class": terms.task_class, "budget": terms.budget}

@@ -1,0 +1,62 @@
+"""The events of one session from a server, each once and in order, whatever happens to the connection."""
+
+from collections.abc import AsyncGenerator
+
+from midcourse.client.bodies import WireDelta, WireEvent, delta_of, event_of, session_of
+from midcourse.client.problems import error_of
+from midcourse.client.wire import Lost, Wire
+from midcourse.core.events import Recorded
+from midcourse.core.ids import Position, SessionId
+from midcourse.core.session import ENDED
+from midcourse.ports.bus import Delta
+
+_A_WHILE = 1.0
+"""Seconds after which a stream that is closed was not closed in vain."""
+
+
+async def watch(
+    wire: Wire, path: str, session_id: SessionId, *, after: int, deltas: bool, follow: bool
+) -> AsyncGenerator[Recorded | Delta]:
+    """Events after a position; ends with the session, unless it is to ``follow`` into later turns.
+
+    Raises:
+        MidcourseError: the server said no.
+        ServerUnreachable: nobody answers, or nobody did again in time.
+    """
+    seen = Position(after)
+    backoff = wire.backoff()
+    was_reached = False
+    while True:
+        opened = wire.clock.monotonic()
+        pause = 0.0
+        why: Exception | None = None
+        try:
+            parameters = {"after": seen, "deltas": deltas, "follow": follow}
+            async with wire.stream(f"{path}/events", parameters, last=seen) as events:
+                was_reached = True
+                async for sent in events:
+                    backoff.reset()
+                    if sent.event == "delta":
+                        if deltas:
+                            yield delta_of(session_id, wire.read(sent.data.encode(), WireDelta))
+                    elif sent.event == "error":
+                        raise error_of(0, sent.data.encode(), wire.url)
+                    elif sent.data:
+                        event = event_of(wire.read(sent.data.encode(), WireEvent))
+                        if event.position > seen:
+                            seen = event.position
+                            yield event
+        except Lost as lost:
+            if not (was_reached or lost.reached):
+                raise lost.why from lost
+            why, pause = lost.why, lost.retry_after
+        else:
+            # A server that is stopped closes its streams as politely as one whose session has ended.
+            if not follow:
+                session = wire.reading(session_of, await wire.send("GET", path))
+                if session.status in ENDED and session.position <= seen:
+                    return
+        if wire.clock.monotonic() - opened >= _A_WHILE and why is None:
+            backoff.reset()
+        if not await backoff.again(pause) and why is not None:
+            raise why

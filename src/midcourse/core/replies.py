@@ -1,0 +1,63 @@
+"""What a control answers to whoever sent it: how far it has got, what still runs, what the answer survives."""
+
+from typing import Literal
+
+import msgspec
+
+from midcourse.core.effects import Effect
+from midcourse.core.events import ReceiptLine, StepKind
+from midcourse.core.ids import MessageId, PauseId, Position, SessionId, StepId
+
+Durability = Literal["nothing", "process", "power"]
+"""What an acknowledged write survives: the store's own end, the process being killed, the power failing."""
+
+Level = Literal["accepted", "decided", "stopping", "stopped"]
+"""What is known: the command is durable; it was decided; the gate is shut; nothing runs."""
+
+
+class RunningCall(msgspec.Struct, frozen=True):
+    """A call that had begun and has not ended, as a control's answer lists it.
+
+    ``doing`` says what it waits for if that is not its own end: to be settled, to be undone, its thread.
+    """
+
+    step: StepId
+    name: str
+    kind: StepKind | Literal["agent"]
+    attempt: int
+    seconds: float
+    effect: Effect = "read"
+    doing: str = ""
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """A control's answer: what is known, and never more.
+
+    ``level`` is how far it has got; ``pause`` and ``message`` name what it made, to be resumed, edited or withdrawn;
+    ``running`` lists every call that had begun and was not known to have ended; ``unknown`` are calls that were lost
+    with their process, so that nobody can say how they ended; ``durability`` is what the answer survives (``durable``
+    False: the write failed, and it was stopped all the same); ``unreachable_since`` is set when the owner is silent.
+    """
+
+    level: Level
+    status: str
+    session: SessionId
+    durability: Durability
+    durable: bool = True
+    position: Position = Position(0)
+    pause: PauseId | None = None
+    message: MessageId | None = None
+    running: tuple[RunningCall, ...] = ()
+    unknown: tuple[StepId, ...] = ()
+    unreachable_since: float | None = None
+    receipt: tuple[ReceiptLine, ...] = ()
+
+    def __str__(self) -> str:
+        if not self.durable:
+            return f"{self.level}, not durable"
+        if self.unreachable_since is not None:
+            return f"{self.level}, owner not reachable since {self.unreachable_since:.3f}"
+        names = (f"{call.name} ({call.doing})" if call.doing else call.name for call in self.running)
+        still = f", still running: {', '.join(names)}" if self.running else ""
+        lost = f", effects in flight unknown: {', '.join(self.unknown)}" if self.unknown else ""
+        return f"{self.level}, {self.status}{still}{lost}"

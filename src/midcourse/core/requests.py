@@ -1,0 +1,99 @@
+"""What a caller may ask for, checked with the same sentences on an open store and before it is sent to a server. Pure."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from midcourse.core.commands import ID_LIMIT, TEXT_LIMIT
+from midcourse.core.session import Status
+from midcourse.errors import InvalidInput
+
+MOST: Final = 1000
+"""The most sessions or audit entries that are given at once."""
+
+
+def check_text(value: object, field: str) -> str:
+    """``value``, if it is a text.
+
+    Raises:
+        InvalidInput: it is not.
+    """
+    if not isinstance(value, str):
+        raise InvalidInput(f"{field} is {value!r}; it is a text.", field=field)
+    return value
+
+
+def check_goal(goal: object) -> str:
+    """A goal.
+
+    Raises:
+        InvalidInput: it is not a text, or too long.
+    """
+    text = check_text(goal, "goal")
+    if len(text) > TEXT_LIMIT:
+        raise InvalidInput(f"The goal has {len(text):,} characters; at most {TEXT_LIMIT:,} are taken.", field="goal")
+    return text
+
+
+def check_new_id(wanted: str) -> str:
+    """The id that somebody wants for a new session.
+
+    Raises:
+        InvalidInput: it cannot be one.
+    """
+    # Not "..": others make names of files of it.
+    begins = wanted[:1].isalnum() or wanted[:1] == "_"
+    if not (begins and len(wanted) <= ID_LIMIT and all(sign.isalnum() or sign in "_-." for sign in wanted)):
+        raise InvalidInput(
+            f"{wanted!r} cannot be a session id. Use 1 to {ID_LIMIT} letters, digits, '_', '-', '.'.",
+            field="session_id",
+        )
+    return wanted
+
+
+def check_command_id(given: str) -> str:
+    """The id that somebody gives a command.
+
+    Raises:
+        InvalidInput: it is empty or too long.
+    """
+    if not 0 < len(given) <= ID_LIMIT:
+        raise InvalidInput(f"A command id has 1 to {ID_LIMIT} characters.", field="command_id")
+    return given
+
+
+def check_listing(status: Sequence[str], limit: int) -> None:
+    """What sessions are to be listed, and how many.
+
+    Raises:
+        InvalidInput: there is no such status, or the limit is not from 1 to 1000.
+    """
+    check_limit(limit)
+    if isinstance(status, str):
+        raise InvalidInput(f"status is {status!r}; it is a list: [{status!r}].", field="status")
+    unknown = [one for one in status if one not in set(Status)]
+    if unknown:
+        raise InvalidInput(
+            f"Unknown status {', '.join(map(repr, unknown))}. There are: {', '.join(Status)}.",
+            field="status",
+        )
+
+
+def check_audit(after: int, limit: int) -> None:
+    """Which entries of the audit log are wanted.
+
+    Raises:
+        InvalidInput: there can be none.
+    """
+    if not 0 <= after < 2**63:
+        raise InvalidInput(f"after is {after}; it is the seq of the last entry seen, or 0.", field="after")
+    check_limit(limit)
+
+
+def check_limit(limit: int) -> None:
+    """How many are wanted.
+
+    Raises:
+        InvalidInput: it is not a number from 1 to 1000.
+    """
+    if not 0 < limit <= MOST:
+        raise InvalidInput(f"limit is {limit}; it is a number from 1 to {MOST}.", field="limit")

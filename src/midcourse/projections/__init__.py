@@ -1,0 +1,1 @@
+"""Views of sessions that others can read without Midcourse."""

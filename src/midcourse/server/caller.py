@@ -1,0 +1,153 @@
+"""Whoever sent a request, and what it may use of the server: the dependencies of every route."""
+
+import hashlib
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, Final, TypeVar, cast
+
+from fastapi import Depends, Header, Request
+
+from midcourse.core.commands import AnyCommand, Command, Role
+from midcourse.core.ids import CommandId, SessionId
+from midcourse.core.replies import Level, Reply
+from midcourse.core.session import Session
+from midcourse.errors import AccessDenied, InvalidInput
+from midcourse.runtime.control import Control
+from midcourse.server.auth import Access, check_role
+from midcourse.server.limits import Streams
+from midcourse.server.tokens import Principal
+
+C = TypeVar("C", bound=Command)
+KEY_LIMIT: Final = 128
+"""The longest Idempotency-Key that is taken."""
+
+
+class Caller:
+    """One request's principal, its headers that every control takes, and the controls themselves."""
+
+    def __init__(
+        self, request: Request, principal: Principal, key: str | None = None, if_match: str | None = None
+    ) -> None:
+        self._request = request
+        self.principal = principal
+        self.key = key
+        self.if_match = _unquoted(if_match)
+
+    @property
+    def role(self) -> Role:
+        """What the caller may do."""
+        return self.principal.role
+
+    @property
+    def control(self) -> Control:
+        """The controls over the store."""
+        return cast("Control", self._request.app.state.control)
+
+    @property
+    def streams(self) -> Streams:
+        """The places for open streams."""
+        return cast("Streams", self._request.app.state.streams)
+
+    async def is_still_allowed(self) -> bool:
+        """Whether the token it came with is still good: asked now and then while a stream is open."""
+        access = cast("Access", self._request.app.state.access)
+        return await access.identify(self._request.scope) == self.principal
+
+    @property
+    def command_id(self) -> CommandId:
+        """The id of the caller's command: its Idempotency-Key, so that a retry is the same command, or a fresh one."""
+        if self.key is None:
+            return CommandId(f"cmd_{self.control.worker.clock.fresh_id()}")
+        return CommandId(f"{self.principal.name}:{self.key}")
+
+    def wish(self, kind: type[C], **fields: Any) -> C:
+        """A command of the caller."""
+        own: dict[str, Any] = {
+            "id": self.command_id,
+            "by": self.principal.by,
+            "role": self.role,
+            "expects": self.if_match,
+        }
+        return kind(**{**own, **fields})
+
+    def derived_session_id(self) -> SessionId:
+        """The id of a session that the caller creates: made of its Idempotency-Key, else fresh."""
+        if self.key is None:
+            return SessionId(f"sess_{self.control.worker.clock.fresh_id()}")
+        words = f"{self.principal.name}\n{self.key}".encode()
+        return SessionId(f"sess_{hashlib.blake2b(words, digest_size=10).hexdigest()}")
+
+    async def session(self, session_id: str) -> Session:
+        """A session as its journal tells it.
+
+        Raises:
+            SessionNotFound: no such session.
+        """
+        return await self.control.session(SessionId(session_id))
+
+    async def send(self, session_id: str, command: AnyCommand, *, wait: float, until: Level = "decided") -> Reply:
+        """Send a command and answer once ``until`` is reached, or after ``wait`` seconds with what is known by then."""
+        return await self.control.send(SessionId(session_id), command, until=until, wait=wait)
+
+
+def _unquoted(tag: str | None) -> str:
+    """An entity tag as the session spells it; empty if any will do."""
+    bare = (tag or "").strip().removeprefix("W/").strip('"')
+    return "" if bare == "*" else bare
+
+
+def caller_with(needed: Role) -> Callable[..., Awaitable[Caller]]:
+    """A dependency: the caller, if its role includes ``needed``."""
+
+    async def allowed(request: Request) -> Caller:
+        return Caller(request, await _principal(request, needed))
+
+    return allowed
+
+
+async def _principal(request: Request, needed: Role) -> Principal:
+    access = cast("Access", request.app.state.access)
+    principal = await access.principal(request)
+    check_role(principal, needed)
+    if principal.session is not None:
+        check_reach(principal, request.path_params.get("session_id"))
+    return principal
+
+
+async def _commander(
+    request: Request,
+    idempotency_key: Annotated[
+        str | None,
+        Header(description="Makes a retry the same command. Any text of 1 to 128 printable ASCII characters."),
+    ] = None,
+    if_match: Annotated[
+        str | None,
+        Header(description="The session's ETag: the command is refused once the session has moved on from it."),
+    ] = None,
+) -> Caller:
+    principal = await _principal(request, "steer")
+    if idempotency_key is not None and not (
+        0 < len(idempotency_key) <= KEY_LIMIT and idempotency_key.isascii() and idempotency_key.isprintable()
+    ):
+        raise InvalidInput(
+            f"An Idempotency-Key has 1 to {KEY_LIMIT} printable ASCII characters.", field="Idempotency-Key"
+        )
+    if if_match is not None and len(if_match) > 1000:
+        raise InvalidInput("If-Match is the ETag of the session.", field="If-Match")
+    return Caller(request, principal, idempotency_key, if_match)
+
+
+Watcher = Annotated[Caller, Depends(caller_with("watch"))]
+Steerer = Annotated[Caller, Depends(_commander)]
+Operator = Annotated[Caller, Depends(caller_with("operate"))]
+
+
+def check_reach(principal: Principal, session_id: str | None) -> None:
+    """A session's own token reaches that session and its children alone.
+
+    Raises:
+        AccessDenied: this is another session, or about all of them.
+    """
+    own = principal.session
+    reached = session_id is not None and (session_id == own or session_id.startswith(f"{own}."))
+    if own is not None and not reached:
+        raise AccessDenied(f"This token belongs to session '{own}' and reaches that one alone.", code="forbidden")

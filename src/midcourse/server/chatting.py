@@ -1,0 +1,140 @@
+"""The chat contract's frames: a session's events as a chat client sees them."""
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from midcourse.core import events as ev
+from midcourse.core.ids import Position, SessionId
+from midcourse.ports.bus import Delta
+from midcourse.runtime.control import Control
+from midcourse.runtime.loading import content_of
+from midcourse.server.delivered import Delivered
+from midcourse.server.stream import frame
+from midcourse.server.views import spelled
+
+Frame = dict[str, Any]
+ENDS: Final = (ev.SessionCompleted, ev.SessionFailed, ev.SessionCancelled)
+
+
+class Chat:
+    """What one chat stream has shown, and what it waits for.
+
+    ``queued``: the message whose turn it waits for; until that begins, what happens is another stream's. ``joins``: it
+    begins in the middle, and the client has what came before.
+    """
+
+    def __init__(self, session_id: SessionId, *, queued: str | None = None, joins: bool = False) -> None:
+        self.session_id = session_id
+        self._queued = queued
+        self._joins = joins
+        self._shown: dict[tuple[str, int], int] = {}
+        self._names: dict[str, tuple[str, str]] = {}
+        self.asked: set[str] = set()
+        self.is_over = False
+
+    def frames(self, one: ev.Recorded | Delta) -> Iterator[Frame]:
+        """What the client is shown of an event or a preview."""
+        if self._queued is not None:
+            yield from self._until_its_turn(one)
+        elif isinstance(one, Delta):
+            yield from self._text(one.step, one.attempt, one.offset, one.text)
+        else:
+            yield from self._event(one.event, one.position)
+
+    def _until_its_turn(self, one: ev.Recorded | Delta) -> Iterator[Frame]:
+        event = None if isinstance(one, Delta) else one.event
+        if isinstance(event, ev.TurnOpened) and event.queued == self._queued:
+            self._queued = None
+        elif isinstance(event, ev.MessageWithdrawn) and event.message == self._queued:
+            yield self._ended("error", code="message_withdrawn", message="The message was withdrawn before its turn.")
+
+    def _event(self, event: ev.AnyEvent, position: Position) -> Iterator[Frame]:
+        match event:
+            case ev.StepBegun(kind="model"):
+                self._shown[event.step, event.attempt] = 0
+            case ev.SegmentWritten():
+                if self._joins:
+                    self._shown.setdefault((event.step, event.attempt), event.offset)
+                yield from self._text(event.step, event.attempt, event.offset, event.text)
+            case ev.StepBegun(kind="tool"):
+                self._names[event.step] = (event.name, event.effect)
+                yield self._tool(event.step, "begun", attempt=event.attempt, arguments=event.arguments)
+            case ev.StepFinished() if event.step in self._names:
+                yield self._tool(event.step, "finished", attempt=event.attempt)
+            case ev.StepFailed() if event.step in self._names:
+                yield self._tool(event.step, "failed", attempt=event.attempt, detail=event.detail)
+            case ev.StepAborted() | ev.StepClosed() if event.step in self._names:
+                yield self._tool(event.step, "interrupted", attempt=event.attempt)
+            case ev.AskOpened():
+                options = list(event.options)
+                yield self._interrupt(event.ask, event.reason, event.prompt, position, options, event.expires_at)
+            case ev.ChildAsked():
+                yield self._interrupt(f"{event.child}/{event.ask}", event.reason, event.prompt, position, [], None)
+            case ev.AskAnswered(ask=ask) if ask in self.asked:
+                yield self._ended("resumed", ask_id=ask)
+            case ev.ChildAskClosed() if f"{event.child}/{event.ask}" in self.asked:
+                yield self._ended("resumed", ask_id=f"{event.child}/{event.ask}")
+            case ev.SessionFailed():
+                yield self._ended("error", code=event.code, message=event.message)
+            case ev.SessionCancelled():
+                yield self._ended("done", status="cancelled", result=None, receipt=spelled(event.receipt))
+            case _:
+                pass
+
+    @property
+    def waits(self) -> bool:
+        """Whether its turn has not begun."""
+        return self._queued is not None
+
+    def completed(self, result: object) -> Frame:
+        """The agent returned."""
+        return self._ended("done", status="completed", result=result)
+
+    def _text(self, step: str, attempt: int, offset: int, text: str) -> Iterator[Frame]:
+        """Text from where the client has it. Previews may be lost on the way; the durable segment fills the gap."""
+        shown = self._shown.get((step, attempt), 0)
+        if offset <= shown < offset + len(text):
+            self._shown[step, attempt] = offset + len(text)
+            yield {"type": "delta", "text": text[shown - offset :], "step": step, "attempt": attempt, "offset": shown}
+
+    def _tool(self, step: str, state: str, **more: object) -> Frame:
+        name, effect = self._names[step]
+        return {"type": "tool", "name": name, "step": step, "effect": effect, "state": state, **more}
+
+    def _interrupt(
+        self, ask: str, reason: str, prompt: str, position: int, options: list[str], expires_at: float | None
+    ) -> Frame:
+        self.asked.add(ask)
+        return {
+            "type": "interrupt",
+            "reason": reason,
+            "prompt": prompt,
+            "ask_id": ask,
+            "checkpoint_id": f"{self.session_id}@{position}",
+            "options": options,
+            "expires_at": expires_at,
+            "session_id": self.session_id,
+        }
+
+    def _ended(self, kind: str, **fields: object) -> Frame:
+        self.is_over = True
+        return {"type": kind, "session_id": self.session_id, **fields}
+
+
+async def chat_frames(
+    control: Control, chat: Chat, *, after: Position, delivered: Delivered, caller: str
+) -> AsyncIterator[bytes]:
+    """The stream of a chat from ``after`` on, until it is over. An ask is noted as delivered before it is sent."""
+    async for one in control.watch(chat.session_id, after=after, deltas=True, follow=True):
+        position = None if isinstance(one, Delta) else one.position
+        for shown in chat.frames(one):
+            if shown["type"] == "interrupt":
+                await delivered.note(chat.session_id, shown["ask_id"], caller)
+            yield frame(shown, position=position)
+        if not isinstance(one, Delta) and isinstance(one.event, ev.SessionCompleted) and not chat.waits:
+            content = await content_of(control.worker.store, one.event.result)
+            yield frame(chat.completed(msgspec.Raw(content)), position=position)
+        if chat.is_over:
+            return

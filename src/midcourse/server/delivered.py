@@ -1,0 +1,144 @@
+"""Which asks were delivered on whose chat stream, durably: what an answer without an ask's id may mean."""
+
+import hashlib
+
+from midcourse.core import commands as cmd
+from midcourse.core.codec import canonical, encode, inline
+from midcourse.core.ids import AskId, CommandId, SessionId, ask_id
+from midcourse.core.replies import Reply
+from midcourse.core.session import Session
+from midcourse.errors import Refused
+from midcourse.ports.clock import Clock
+from midcourse.ports.store import Store
+from midcourse.server.caller import Caller
+
+_WAIT = 10.0
+
+
+class Delivered:
+    """The asks that each caller was shown, on the session's shelf. Another server process reads the same."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def note(self, session_id: SessionId, ask: str, caller: str) -> None:
+        """The ask is about to be sent on a stream of ``caller``."""
+        await self._store.shelve(_shelf(session_id), {f"{caller}\n{ask}": f"{self._clock.now():.6f}".encode()})
+
+    async def to(self, session_id: SessionId, caller: str) -> list[str]:
+        """The asks that ``caller`` was shown, in the order they were."""
+        rows = await self._store.shelved(_shelf(session_id), first=f"{caller}\n", last=f"{caller}\n\U0010ffff")
+        return [key.partition("\n")[2] for key, _ in sorted(rows, key=lambda row: float(row[1]))]
+
+
+class Answering:
+    """One caller's answer to one session, and the ask it is for."""
+
+    def __init__(self, caller: Caller, session: Session, answer: object) -> None:
+        self._caller = caller
+        self._session = session
+        self._answer = answer
+        worker = caller.control.worker
+        self._delivered = Delivered(worker.store, worker.clock)
+
+    @property
+    def _open(self) -> dict[str, tuple[str, str]]:
+        """The open asks, those of children too: id to reason and prompt."""
+        own = {str(ask.id): (ask.reason, ask.prompt) for ask in self._session.asks}
+        return own | {f"{one.child}/{one.ask}": (one.reason, one.prompt) for one in self._session.child_asks}
+
+    async def named(self, ask: str) -> str:
+        """The ask of that id.
+
+        Raises:
+            Refused: ``already_resumed``: it was answered before; ``checkpoint_not_found``: it cannot be answered.
+        """
+        if ask in self._open or await self._was_given(ask):
+            return ask
+        raise await self._too_late(ask)
+
+    async def meant(self) -> str:
+        """The ask that an answer without an id is for.
+
+        Raises:
+            Refused: ``ask_id_required``: several are open, or the open one was not delivered to this caller;
+                ``already_resumed``, ``checkpoint_not_found``: none is open.
+        """
+        shown = await self._delivered.to(self._session.id, self._caller.principal.name)
+        standing = self._open
+        if len(standing) == 1 and (only := next(iter(standing))) in shown:
+            return only
+        if standing:
+            listed = [{"ask_id": ask, "reason": reason, "prompt": prompt} for ask, (reason, prompt) in standing.items()]
+            names = ", ".join(f"{ask} ({prompt})" for ask, (_, prompt) in standing.items())
+            raise Refused(
+                f"Say which ask this answers, with ask_id (ask_id_required). Open: {names}.",
+                code="ask_id_required",
+                session_id=self._session.id,
+                asks=listed,
+            )
+        for ask in reversed(shown):
+            if await self._was_given(ask):
+                return ask
+        if shown:
+            raise await self._too_late(shown[-1])
+        if self._session.asks_opened:
+            raise await self._too_late(ask_id(self._session.asks_opened))
+        raise checkpoint_gone(f"Session '{self._session.id}' has asked nothing.", self._session.id)
+
+    async def give(self, ask: str) -> Reply:
+        """Answer the ask; the same answer of the same caller counts once."""
+        child, _, name = ask.rpartition("/")
+        command = self._caller.wish(
+            cmd.Answer,
+            id=self._command_id(ask),
+            value=inline(encode(self._answer, what="The answer")),
+            ask=AskId(name),
+        )
+        try:
+            return await self._caller.send(child or self._session.id, command, wait=_WAIT)
+        except Refused as error:
+            if error.code in ("already_answered", "session_ended", "ask_not_found", "not_allowed"):
+                raise await self._too_late(ask) from error
+            raise
+
+    def _command_id(self, ask: str) -> CommandId:
+        if self._caller.key is not None:
+            return self._caller.command_id
+        words = f"{self._caller.principal.name}\n{self._session.id}\n{ask}\n".encode() + canonical(self._answer)
+        return CommandId(f"chat_{hashlib.blake2b(words, digest_size=16).hexdigest()}")
+
+    async def _was_given(self, ask: str) -> bool:
+        """Whether this caller has given this very answer to it before."""
+        child = SessionId(ask.rpartition("/")[0] or self._session.id)
+        row = await self._caller.control.worker.store.row(child, self._command_id(ask))
+        return row is not None
+
+    async def _too_late(self, ask: str) -> Refused:
+        child, _, name = ask.rpartition("/")
+        holder = SessionId(child) if child.startswith(f"{self._session.id}.") else self._session.id
+        end = await self._caller.control.end_of_ask(holder, AskId(name))
+        if end == "answered":
+            return Refused(
+                f"Cannot resume session '{self._session.id}': '{ask}' was answered before (already_resumed).",
+                code="already_resumed",
+                session_id=self._session.id,
+            )
+        why = {
+            "": f"there is no ask '{ask}'",
+            "expired": f"nobody answered '{ask}' in time",
+            "superseded": f"a message changed the course, which closed '{ask}'",
+            "withdrawn": f"'{ask}' ended with the session",
+        }.get(end, f"'{ask}' is {end}")
+        return checkpoint_gone(f"Cannot resume session '{self._session.id}': {why}.", self._session.id)
+
+
+def checkpoint_gone(sentence: str, session_id: SessionId) -> Refused:
+    """The error of an answer that nothing waits for any more."""
+    return Refused(f"{sentence} (checkpoint_not_found)", code="checkpoint_not_found", session_id=session_id)
+
+
+def _shelf(session_id: SessionId) -> str:
+    # Not ":<id>" at the end: those are copied by a fork, and a fork's asks were shown to nobody.
+    return f"chat:{session_id}:shown"

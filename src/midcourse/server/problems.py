@@ -1,0 +1,147 @@
+"""Errors as HTTP answers: problem documents (RFC 9457). The one place that knows which error has which status."""
+
+import logging
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Final
+
+import msgspec
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from midcourse.errors import (
+    AccessDenied,
+    AgentUnavailable,
+    Damaged,
+    InvalidInput,
+    MidcourseError,
+    Refused,
+    SessionNotFound,
+    StoreError,
+    Unencodable,
+)
+
+log = logging.getLogger("midcourse.server")
+
+BY_CODE: Final[Mapping[str, int]] = {
+    "unauthorized": 401,
+    "forbidden": 403,
+    "origin_not_allowed": 403,
+    "too_many_streams": 429,
+    "approver_only": 403,
+    "operator_only": 403,
+    "own_ask": 403,
+    "ask_not_found": 404,
+    "checkpoint_not_found": 404,
+    "message_not_found": 404,
+    "token_not_found": 404,
+    "blob_not_found": 404,
+    "session_exists": 409,
+    "token_exists": 409,
+    "precondition_failed": 412,
+    "unsupported_media_type": 415,
+    "command_id_taken": 422,
+    "idempotency_key_reused": 422,
+    "store_full": 507,
+}
+"""The statuses of codes that differ from their class's."""
+
+BY_CLASS: Final[tuple[tuple[type[MidcourseError], int], ...]] = (
+    (AccessDenied, 403),
+    (Refused, 409),
+    (SessionNotFound, 404),
+    (InvalidInput, 422),
+    (Unencodable, 422),
+    (AgentUnavailable, 422),
+    (Damaged, 500),
+    (StoreError, 503),
+)
+_PLAIN: Final[Mapping[int, tuple[str, str]]] = {
+    404: ("not_found", "There is nothing at this address. The addresses are listed in /api/v1/openapi.json."),
+    405: ("method_not_allowed", "This address does not take that method; the header Allow lists those it takes."),
+}
+_CHALLENGE: Final = {"WWW-Authenticate": "Bearer"}
+_SHOWN: Final = 5
+
+
+def status_of(error: MidcourseError) -> int:
+    """The HTTP status of an error."""
+    if error.code in BY_CODE:
+        return BY_CODE[error.code]
+    return next((status for kind, status in BY_CLASS if isinstance(error, kind)), 500)
+
+
+def problem_response(
+    status: int, code: str, detail: str, headers: Mapping[str, str] | None = None, **fields: object
+) -> Response:
+    """A problem document: ``detail`` is the sentence for people, ``code`` and ``fields`` are for programs."""
+    content = {
+        **fields,
+        "type": f"urn:midcourse:error:{code}",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+        "code": code,
+    }
+    return Response(msgspec.json.encode(content), status, headers, media_type="application/problem+json")
+
+
+def problem_of(error: MidcourseError) -> Response:
+    """The problem document of an error."""
+    status = status_of(error)
+    fields = {name if name != "status" else "status_now": value for name, value in error.fields.items()}
+    if status >= 500:
+        log.error("%s: %s", error.code, error)
+    headers = _CHALLENGE if status == 401 else {"Retry-After": "1"} if status in (429, 503) else None
+    return problem_response(status, error.code, error.message, headers, **_encodable(fields))
+
+
+def _encodable(fields: Mapping[str, object]) -> dict[str, object]:
+    return {name: msgspec.to_builtins(value, enc_hook=str) for name, value in fields.items()}
+
+
+def explain_errors(app: FastAPI) -> None:
+    """Have every error of ``app`` answered with a problem document."""
+
+    async def known(_request: Request, error: Exception) -> Response:
+        assert isinstance(error, MidcourseError)
+        return problem_of(error)
+
+    async def invalid(_request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        return _invalid(error)
+
+    async def plain(_request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        code, sentence = _PLAIN.get(error.status_code, ("http_error", str(error.detail)))
+        return problem_response(error.status_code, code, sentence, error.headers)
+
+    async def unexpected(request: Request, error: Exception) -> Response:
+        log.error("%s %s failed unexpectedly", request.method, request.url.path, exc_info=error)
+        sentence = "The server failed at this request in a way nobody foresaw; its log says more. Nothing is lost."
+        return problem_response(500, "internal_error", sentence)
+
+    app.add_exception_handler(MidcourseError, known)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, plain)
+    app.add_exception_handler(Exception, unexpected)
+
+
+def _invalid(error: RequestValidationError) -> Response:
+    """What pydantic found, in a sentence per field."""
+    found = error.errors()
+    lines = [f"{_place(one['loc'])}: {one['msg']}" for one in found[:_SHOWN]]
+    if found and found[0].get("type") == "json_invalid":
+        lines = [f"The body is not JSON: {found[0].get('ctx', {}).get('error', 'it cannot be read')}"]
+    more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    sentence = "; ".join(lines).encode("utf-8", "replace").decode()
+    field = _place(found[0]["loc"]) if found else ""
+    return problem_response(422, "invalid_input", f"{sentence}{more}.", field=field.encode("utf-8", "replace").decode())
+
+
+def _place(location: tuple[object, ...]) -> str:
+    """``body.text`` as people say it: the field, or the part of the request."""
+    parts = [str(part) for part in location]
+    return ".".join(parts[1:]) or (parts[0] if parts else "request")

@@ -1,0 +1,166 @@
+"""One verb per control. What each answers is what is known, and never more."""
+
+from typing import Annotated
+
+from fastapi import APIRouter
+from msgspec.structs import replace
+from starlette.responses import Response
+
+from midcourse.api import Midcourse
+from midcourse.core import commands as cmd
+from midcourse.core.codec import encode, inline
+from midcourse.core.ids import AskId, MessageId, PauseId, SessionId
+from midcourse.core.replies import Reply
+from midcourse.errors import InvalidInput
+from midcourse.server import schemas
+from midcourse.server.caller import Steerer
+from midcourse.server.documents import BODY, answers
+from midcourse.server.routes.places import MessagePath, SessionPath
+from midcourse.server.views import answer, reply_view
+
+router = APIRouter(tags=["controls"])
+ANSWERS = answers("Reply", 200, 202, 404, 409, 412, 422)
+
+
+def _told(reply: Reply) -> Response:
+    return answer(reply_view(reply), 202 if reply.level == "accepted" else 200)
+
+
+@router.post("/sessions/{session_id}/pause", responses=ANSWERS)
+async def pause(
+    session_id: SessionPath, caller: Steerer, body: Annotated[schemas.Pause | None, BODY] = None
+) -> Response:
+    """Stop, keep the context. Streams are cut; tool calls in flight may finish, for `grace` seconds if given."""
+    wish = body or schemas.Pause()
+    command = caller.wish(
+        cmd.Pause,
+        reason=wish.reason,
+        grace=wish.grace,
+    )
+    return _told(await caller.send(session_id, command, until=wish.until, wait=wish.wait))
+
+
+@router.post("/sessions/{session_id}/resume", responses=ANSWERS)
+async def resume(
+    session_id: SessionPath, caller: Steerer, body: Annotated[schemas.Resume | None, BODY] = None
+) -> Response:
+    """Go on after a pause, or try a failed session again. `pause` (or If-Match) names the pause to lift."""
+    wish = body or schemas.Resume()
+    names_pause = caller.if_match.startswith("pause_")
+    named = wish.pause or (caller.if_match if names_pause else None)
+    command = caller.wish(
+        cmd.Resume,
+        expects="" if names_pause else caller.if_match,
+        pause=None if named is None else PauseId(named),
+    )
+    return _told(await caller.send(session_id, command, wait=wish.wait))
+
+
+@router.post("/sessions/{session_id}/redirect", responses=ANSWERS)
+async def redirect(session_id: SessionPath, caller: Steerer, body: schemas.Redirect) -> Response:
+    """Change the course. The instruction is durable at once and is what the agent's model sees next.
+
+    Until it has, the message named in the answer can be edited and withdrawn.
+    """
+    command = caller.wish(
+        cmd.Redirect,
+        text=body.text,
+        level=body.level,
+        grace=body.grace,
+        resume=body.resume,
+    )
+    return _told(await caller.send(session_id, command, wait=body.wait))
+
+
+@router.patch("/sessions/{session_id}/messages/{message}", responses=ANSWERS)
+async def edit(session_id: SessionPath, message: MessagePath, caller: Steerer, body: schemas.Edit) -> Response:
+    """Say a redirect or a queued message in other words, as long as the model has not seen it."""
+    command = caller.wish(
+        cmd.Edit,
+        message=MessageId(message),
+        text=body.text,
+    )
+    return _told(await caller.send(session_id, command, wait=body.wait))
+
+
+@router.delete("/sessions/{session_id}/messages/{message}", responses=ANSWERS)
+async def withdraw(session_id: SessionPath, message: MessagePath, caller: Steerer) -> Response:
+    """Take a redirect or a queued message back, as long as the model has not seen it."""
+    command = caller.wish(
+        cmd.Withdraw,
+        message=MessageId(message),
+    )
+    return _told(await caller.send(session_id, command, wait=10.0))
+
+
+@router.post("/sessions/{session_id}/cancel", responses=ANSWERS)
+async def cancel(
+    session_id: SessionPath, caller: Steerer, body: Annotated[schemas.Cancel | None, BODY] = None
+) -> Response:
+    """End the session. `undo`: what is in flight (the default), `all` that had been done, or `none`."""
+    wish = body or schemas.Cancel()
+    command = caller.wish(
+        cmd.Cancel,
+        reason=wish.reason,
+        grace=wish.grace,
+        undo=wish.undo,
+    )
+    return _told(await caller.send(session_id, command, until=wish.until, wait=wish.wait))
+
+
+@router.post("/sessions/{session_id}/undo", responses=ANSWERS)
+async def undo(session_id: SessionPath, caller: Steerer, body: Annotated[schemas.Undo | None, BODY] = None) -> Response:
+    """Roll back every effect of a session that has ended, newest first, as far as it can be."""
+    wish = body or schemas.Undo()
+    command = caller.wish(
+        cmd.Undo,
+        reason=wish.reason,
+    )
+    reply = await caller.send(session_id, command, wait=wish.wait)
+    await caller.control.undone(SessionId(session_id), wish.wait)
+    receipt = await (await Midcourse(caller.control).get(session_id)).receipt()
+    return _told(replace(reply, receipt=receipt.lines))
+
+
+@router.post("/sessions/{session_id}/answer", responses=ANSWERS)
+async def answer_ask(session_id: SessionPath, caller: Steerer, body: schemas.Answer) -> Response:
+    """Answer an ask, once. Asks with the reason `need_approval` want the role `approve`."""
+    child, _, name = (body.ask or "").rpartition("/")
+    if child and not child.startswith(f"{session_id}."):
+        raise InvalidInput(f"'{child}' is not a child of session '{session_id}'.", field="ask")
+    value = inline(encode(body.value, what="The answer"))
+    command = caller.wish(cmd.Answer, value=value, ask=None if body.ask is None else AskId(name))
+    return _told(await caller.send(child or session_id, command, wait=body.wait))
+
+
+@router.post("/sessions/{session_id}/message", responses=ANSWERS)
+async def message(session_id: SessionPath, caller: Steerer, body: schemas.Message) -> Response:
+    """Say something. It opens a new turn of an ended session; while one works, `behaviour` says what it does."""
+    command = caller.wish(
+        cmd.Message,
+        text=body.text,
+        behaviour=body.behaviour,
+    )
+    return _told(await caller.send(session_id, command, wait=body.wait))
+
+
+@router.post("/sessions/{session_id}/event", responses=ANSWERS)
+async def tell_event(session_id: SessionPath, caller: Steerer, body: schemas.OutsideEvent) -> Response:
+    """Something happened outside: what the agent assumes may no longer hold. Its model sees this next."""
+    command = caller.wish(
+        cmd.OutsideEvent,
+        text=body.text,
+        source=body.source,
+    )
+    return _told(await caller.send(session_id, command, wait=body.wait))
+
+
+@router.post("/sessions/{session_id}/budget", responses=ANSWERS)
+async def raise_budget(session_id: SessionPath, caller: Steerer, body: schemas.Budget) -> Response:
+    """Let it cost more, and go on with it if it is paused."""
+    command = caller.wish(
+        cmd.Budget,
+        budget=body.budget,
+        resume=body.resume,
+    )
+    return _told(await caller.send(session_id, command, wait=body.wait))

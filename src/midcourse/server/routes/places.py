@@ -1,0 +1,8 @@
+"""The parts of addresses that several files share."""
+
+from typing import Annotated
+
+from fastapi import Path
+
+SessionPath = Annotated[str, Path(min_length=1, max_length=300, description="The session's id.")]
+MessagePath = Annotated[str, Path(min_length=1, max_length=100, description="msg_… or queued_….")]

@@ -1,0 +1,200 @@
+"""Sessions: create, list, look at, inspect, fork; their events, receipts and results."""
+
+import contextlib
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from msgspec import Raw
+from msgspec.structs import replace
+from starlette.responses import Response
+
+from midcourse.api import Midcourse, SessionHandle
+from midcourse.core.codec import digest_of
+from midcourse.core.ids import SessionId
+from midcourse.core.session import ENDED, Session, Status
+from midcourse.core.terms import Terms
+from midcourse.errors import InvalidInput, MidcourseError, Refused, StoreError
+from midcourse.runtime.loading import content_of, read_events
+from midcourse.server.caller import Caller, Steerer, Watcher
+from midcourse.server.documents import BODY, answers, streams
+from midcourse.server.routes.places import SessionPath
+from midcourse.server.schemas import LONGEST_WAIT, Fork, NewSession
+from midcourse.server.stream import Stream, event_frames, last_event_id
+from midcourse.server.views import (
+    answer,
+    etag_of,
+    event_view,
+    head_view,
+    inspection_view,
+    receipt_view,
+    session_view,
+    spelled,
+)
+
+router = APIRouter(tags=["sessions"])
+EventPosition = Annotated[int, Query(ge=0, le=2**53)]
+
+
+@router.post("/sessions", status_code=201, responses=answers("Session", 200, 201, 409, 422, created=True))
+async def create_session(body: NewSession, caller: Steerer) -> Response:
+    """Give an agent a goal. With an Idempotency-Key a retry finds the session that the first try made."""
+    midcourse = Midcourse(caller.control)
+    session_id = SessionId(body.session_id or caller.derived_session_id())
+    agent = caller.control.worker.agents.get(body.agent)
+    terms = _terms(body, agent.terms if agent else Terms())
+    try:
+        await midcourse.start(body.agent, body.goal, session_id=session_id, terms=terms, by=caller.principal.by)
+    except StoreError as error:
+        if error.code != "session_exists" or caller.key is None:
+            raise
+        session = await caller.session(session_id)
+        if (session.agent, session.messages[0].text) != (body.agent, body.goal):
+            raise Refused(
+                "This Idempotency-Key was used before, for another session. Use a fresh one for each.",
+                code="idempotency_key_reused",
+                session_id=session_id,
+            ) from None
+        return _shown(session, caller)
+    return _shown(await caller.session(session_id), caller, status=201)
+
+
+def _terms(body: NewSession, own: Terms) -> Terms | None:
+    if body.task_class is None and body.budget is None:
+        return None
+    return replace(own, task_class=body.task_class or own.task_class, budget=body.budget or own.budget)
+
+
+def _shown(session: Session, caller: Caller, status: int = 200) -> Response:
+    headers = {"ETag": etag_of(session)}
+    if status == 201:
+        headers["Location"] = f"/api/v1/sessions/{session.id}"
+    return answer(session_view(session, caller.role), status, headers)
+
+
+@router.get("/sessions", responses=answers("SessionList", 200, 422))
+async def list_sessions(
+    caller: Watcher,
+    status: Annotated[list[Status] | None, Query(description="Any of these; may be repeated.")] = None,
+    agent: Annotated[str | None, Query(max_length=200)] = None,
+    search: Annotated[str, Query(max_length=1000, description="Words of the id, agent or goal, in any case.")] = "",
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    cursor: Annotated[str | None, Query(max_length=200, description="`next` of the page before.")] = None,
+) -> Response:
+    """Sessions, newest first."""
+    page = await Midcourse(caller.control).list(
+        status=[one.value for one in status or ()], agent=agent, search=search, limit=limit, before=cursor
+    )
+    more = page[-1].id if len(page) == limit else None
+    return answer({"sessions": [head_view(head) for head in page], "next": more})
+
+
+@router.get("/sessions/{session_id}", responses=answers("Session", 200, 404))
+async def get_session(session_id: SessionPath, caller: Watcher) -> Response:
+    """A session as its journal tells it, and what the caller may do with it now."""
+    return _shown(await caller.session(session_id), caller)
+
+
+@router.get("/sessions/{session_id}/inspect", responses=answers("Inspection", 200, 404, 422))
+async def inspect_session(
+    session_id: SessionPath,
+    caller: Watcher,
+    at: Annotated[int | None, Query(ge=1, le=2**53, description="A journal position; left out: now.")] = None,
+) -> Response:
+    """The session as it was at a position: messages, plan, steps, open calls and asks, state and history."""
+    seen = await caller.control.inspect(SessionId(session_id), at)
+    return answer(inspection_view(seen, caller.role))
+
+
+@router.post(
+    "/sessions/{session_id}/fork",
+    status_code=201,
+    responses=answers("Session", 200, 201, 404, 409, 422, created=True),
+)
+async def fork_session(session_id: SessionPath, caller: Steerer, body: Annotated[Fork | None, BODY] = None) -> Response:
+    """A new session that goes on from a point of this one. What had finished by then is not done again."""
+    wish = body or Fork()
+    new = wish.session_id or caller.derived_session_id()
+    try:
+        handle = await (await _handle(caller, session_id)).fork(wish.at, session_id=new, paused=wish.paused)
+    except StoreError as error:
+        if error.code != "session_exists" or caller.key is None:
+            raise
+        session = await caller.session(new)
+        if not session.forked_from.startswith(session_id):
+            raise Refused(
+                "This Idempotency-Key was used before, for something else. Use a fresh one for each.",
+                code="idempotency_key_reused",
+                session_id=new,
+            ) from None
+        return _shown(session, caller)
+    return _shown(await handle.state(), caller, status=201)
+
+
+async def _handle(caller: Caller, session_id: str) -> SessionHandle[object]:
+    return await Midcourse(caller.control).get(session_id)
+
+
+@router.get("/sessions/{session_id}/events", responses=streams("EventList", 200, 404, 422, 429))
+async def get_events(
+    session_id: SessionPath,
+    request: Request,
+    caller: Watcher,
+    after: EventPosition = 0,
+    limit: Annotated[int, Query(ge=1, le=1000, description="For a page; a stream sends all.")] = 100,
+    deltas: Annotated[bool, Query(description="For a stream: previews of streamed text too.")] = False,
+    follow: Annotated[bool, Query(description="For a stream: go on after the end of a turn.")] = True,
+) -> Response:
+    """Every event once, in order: a page of JSON, or (`Accept: text/event-stream`) a stream as they become durable.
+
+    A stream that was lost goes on where it was with `Last-Event-ID`, also after the server was restarted.
+    """
+    identity = SessionId(session_id)
+    await caller.control.worker.must_exist(identity)
+    start = last_event_id(request, after)
+    if "text/event-stream" in request.headers.get("accept", ""):
+        watching = caller.control.watch(identity, after=start, deltas=deltas, follow=follow)
+        return Stream(event_frames(watching), caller)
+    events = await read_events(caller.control.worker.store, identity, start, limit)
+    more = events[-1].position if len(events) == limit else None
+    return answer({"events": [event_view(one) for one in events], "next": more})
+
+
+@router.get("/sessions/{session_id}/receipt", responses=answers("Receipt", 200, 404))
+async def get_receipt(session_id: SessionPath, caller: Watcher) -> Response:
+    """What became of each effect: undone, kept, cannot be undone, …, unknown. Provisional until `final`."""
+    return answer(receipt_view(await (await _handle(caller, session_id)).receipt()))
+
+
+@router.get("/sessions/{session_id}/cancel/preview", responses=answers("CancelPreview", 200, 404))
+async def preview_cancel(session_id: SessionPath, caller: Watcher) -> Response:
+    """What a cancel would make of each effect, for each choice of `undo`. Nothing is changed."""
+    preview = await (await _handle(caller, session_id)).preview()
+    return answer({choice: receipt_view(receipt) for choice, receipt in preview.items()})
+
+
+@router.get("/sessions/{session_id}/result", responses=answers("Result", 200, 404, 422))
+async def get_result(
+    session_id: SessionPath,
+    caller: Watcher,
+    wait: Annotated[float, Query(ge=0, le=LONGEST_WAIT, allow_inf_nan=False)] = 0.0,
+) -> Response:
+    """What the agent returned, or why it did not; waits up to `wait` seconds for that."""
+    handle = await _handle(caller, session_id)
+    with contextlib.suppress(TimeoutError, MidcourseError):  # how it stands is told below
+        await handle.result(timeout=wait)
+    session = await handle.state()
+    shown: dict[str, object] = {"status": session.status, "ended": session.status in ENDED, "result": None}
+    shown["failure"] = spelled(session.failure)
+    if session.status is Status.COMPLETED and session.result is not None:
+        shown["result"] = Raw(await content_of(caller.control.worker.store, session.result))
+    return answer(shown)
+
+
+@router.get("/sessions/{session_id}/blobs/{digest}", responses=answers("Blob", 200, 404))
+async def get_blob(session_id: SessionPath, digest: str, caller: Watcher) -> Response:
+    """A value above 32 KB, which events name by its digest."""
+    await caller.control.worker.must_exist(SessionId(session_id))
+    [content] = await caller.control.worker.store.blobs([digest[:100]])
+    if content is None or digest_of(content) != digest:
+        raise InvalidInput(f"There is no blob '{digest[:100]}'.", code="blob_not_found")
+    return Response(content, media_type="application/json")

@@ -1,0 +1,96 @@
+"""Server-sent events: a stalled or lost reader costs nobody anything, and one that comes back misses nothing."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from typing import Final
+
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from sse_starlette.sse import SendTimeoutError
+from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
+
+from midcourse.core.events import Recorded
+from midcourse.core.ids import Position
+from midcourse.errors import InvalidInput
+from midcourse.ports.bus import Delta
+from midcourse.server.caller import Caller
+from midcourse.server.views import delta_view, encoded, event_view
+
+KEEP_ALIVE: Final = 15.0
+"""Seconds between two comment lines that keep proxies and readers from giving up."""
+STALLED_AFTER: Final = 60.0
+"""Seconds after which a reader that takes nothing is let go. It comes back with its last event id."""
+
+
+def frame(data: object, *, event: str = "", position: int | None = None) -> bytes:
+    """One event as it goes over the wire."""
+    place = f"id: {position}\n" if position is not None else ""
+    kind = f"event: {event}\n" if event else ""
+    return b"%s%sdata: %s\n\n" % (place.encode(), kind.encode(), encoded(data))
+
+
+class Stream(EventSourceResponse):
+    """An answer that goes on: it holds one of its caller's places, and ends when the caller's token does."""
+
+    def __init__(self, frames: AsyncIterator[bytes], caller: Caller, headers: Mapping[str, str] | None = None) -> None:
+        """Take the place.
+
+        Raises:
+            AccessDenied: ``too_many_streams``.
+        """
+        self._caller = caller
+        self._place = caller.streams.open(caller.principal)
+        super().__init__(  # pyright: ignore[reportUnknownMemberType]
+            frames,
+            headers=headers,
+            ping=KEEP_ALIVE,
+            ping_message_factory=lambda: ServerSentEvent(comment="still here", sep="\n"),
+            sep="\n",
+            send_timeout=STALLED_AFTER,
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        serving = asyncio.create_task(super().__call__(scope, receive, send))
+        revoked = asyncio.create_task(self._until_revoked())
+        try:
+            await asyncio.wait({serving, revoked}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._place.close()
+            revoked.cancel()
+            serving.cancel()
+        # Who reads too slowly, or has gone, comes back with the last id it saw.
+        with contextlib.suppress(asyncio.CancelledError, SendTimeoutError, OSError):
+            await serving
+
+    async def _until_revoked(self) -> None:
+        while True:
+            await asyncio.sleep(KEEP_ALIVE)
+            if not await self._caller.is_still_allowed():
+                return
+
+
+async def event_frames(events: AsyncIterator[Recorded | Delta]) -> AsyncIterator[bytes]:
+    """Journal events with their position as id, and previews without one."""
+    async for one in events:
+        if isinstance(one, Delta):
+            yield frame(delta_view(one), event="delta")
+        else:
+            yield frame(event_view(one), event=one.type, position=one.position)
+
+
+def last_event_id(request: Request, after: int) -> Position:
+    """Where to go on: the header a browser sends when it comes back, else the query.
+
+    Raises:
+        InvalidInput: the header is no position.
+    """
+    given = request.headers.get("last-event-id", "").strip()
+    if not given:
+        return Position(after)
+    if not (given.isascii() and given.isdigit() and len(given) < 16):
+        raise InvalidInput(
+            "Last-Event-ID is the id of the last event seen, a number. Leave it out to begin at the start.",
+            field="Last-Event-ID",
+        )
+    return Position(int(given))

@@ -1,0 +1,253 @@
+"""Tokens: who a request comes from, and what that one may do. Only their hashes are kept.
+
+Tokens are looked up in a table in memory that is read again from the store at least every second, so that a
+revocation by another process holds soon. Wrong tokens cost at most ten reads a second, however many there are.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import re
+import secrets
+import stat
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from midcourse.core.commands import Role
+from midcourse.core.ids import SessionId
+from midcourse.errors import Damaged, InvalidInput
+from midcourse.ports.clock import Clock
+from midcourse.ports.store import Store
+from midcourse.server.roles import role_named
+
+PREFIX: Final = "mct_"
+"""What every token begins with that was made here: people and scanners know it when they see it."""
+LOCAL: Final = "local"
+"""The name of the server's own token, which is on no shelf."""
+LONGEST: Final = 256
+"""Characters of the longest token that is looked up."""
+GIVEN_SHORTEST: Final = 16
+"""Characters of the shortest token that is taken from a command line."""
+
+_SHELF: Final = "tokens"
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
+_MADE: Final = re.compile(PREFIX + r"[\w-]{43}", re.ASCII)
+_GIVEN: Final = re.compile(r"[!-~]+")
+_KNOWN_FOR: Final = 1.0
+_UNKNOWN_FOR: Final = 0.1
+
+
+class Principal(msgspec.Struct, frozen=True):
+    """Whom a request comes from. ``session``: the session its token belongs to, if it belongs to one."""
+
+    name: str
+    role: Role
+    session: SessionId | None = None
+
+    @property
+    def by(self) -> str:
+        """Who a command of this one is by."""
+        return self.name if self.session is None else f"session:{self.session}"
+
+
+class KeptToken(msgspec.Struct, frozen=True, kw_only=True):
+    """A token as it lies on the shelf: all but the token itself."""
+
+    name: str
+    role: Role
+    session: SessionId | None = None
+    created_at: float
+    digest: str
+
+    @property
+    def principal(self) -> Principal:
+        """Who comes with it."""
+        return Principal(self.name, self.role, self.session)
+
+
+class Tokens:
+    """The tokens of one store, and the server's own. Used on one event loop."""
+
+    def __init__(self, store: Store, clock: Clock, *, local: str | None = None) -> None:
+        """``local`` is the token of whoever started the server; it may do everything."""
+        self._store = store
+        self._clock = clock
+        self._own = {} if local is None else {_digest(local): Principal(LOCAL, "operate")}
+        self._table: Mapping[str, Principal] = {}
+        self._read_at: float | None = None
+        self._changes = 0
+        self._reading = asyncio.Lock()
+        self._adding = asyncio.Lock()
+
+    async def add(self, name: str, role: str, session: SessionId | None = None) -> str:
+        """Make a token and return it. It is shown this once: nobody can read it again.
+
+        Raises:
+            InvalidInput: the name or role cannot be used; code ``token_exists`` if the name is taken.
+        """
+        if _NAME.fullmatch(name) is None or name == LOCAL:
+            raise InvalidInput(
+                f"{name!r} cannot be a token's name. Use 1 to 64 letters, digits and . _ @ + -, beginning with a "
+                f"letter or digit; '{LOCAL}' is the server's own.",
+                field="name",
+            )
+        known = role_named(role)
+        token = new_token()
+        kept = KeptToken(name=name, role=known, session=session, created_at=self._clock.now(), digest=_digest(token))
+        async with self._adding:
+            if await self._store.shelf_keys(_SHELF, first=name, last=name):
+                raise InvalidInput(
+                    f"There is a token '{name}' already. Revoke it first, or use another name.",
+                    code="token_exists",
+                    field="name",
+                )
+            await self._store.shelve(_SHELF, {name: msgspec.json.encode(kept)})
+        self._changed()
+        return token
+
+    async def list(self) -> Sequence[KeptToken]:
+        """The tokens on the shelf by name, without those that are damaged."""
+        try:
+            rows = await self._store.shelved(_SHELF)
+        except Damaged:  # one bad row shuts out its owner, not everybody
+            rows = [row for name in await self._store.shelf_keys(_SHELF) for row in await self._row(name)]
+        return [kept for name, content in rows if (kept := _kept(content)) is not None and kept.name == name]
+
+    async def revoke(self, name: str) -> bool:
+        """Take a token away: here at once, in other processes within a second. False: there was none of that name."""
+        async with self._adding:
+            there = bool(await self._store.shelf_keys(_SHELF, first=name, last=name)) if name else False
+            if there:
+                await self._store.shelve(_SHELF, {name: None})
+        self._changed()
+        return there
+
+    async def principal_of(self, token: str) -> Principal | None:
+        """Who comes with ``token``; None if nobody does.
+
+        Raises:
+            StoreUnavailable: it may be on the shelf, and the shelf cannot be read.
+        """
+        if not 0 < len(token) <= LONGEST:
+            return None
+        digest = _digest(token)
+        own = self._own.get(digest)
+        if own is not None:
+            return own
+        if self._age() >= _KNOWN_FOR or (digest not in self._table and self._age() >= _UNKNOWN_FOR):
+            await self._read()
+        return self._table.get(digest)
+
+    def _age(self) -> float:
+        return float("inf") if self._read_at is None else self._clock.monotonic() - self._read_at
+
+    async def _read(self) -> None:
+        wanted_at = self._clock.monotonic()
+        async with self._reading:
+            if self._read_at is not None and self._read_at >= wanted_at:
+                return  # whoever was before us in the queue has read it since
+            began, changes = self._clock.monotonic(), self._changes
+            self._table = {kept.digest: kept.principal for kept in await self.list()}
+            # A token that came or went meanwhile may be missing or there: read again.
+            self._read_at = began if changes == self._changes else None
+
+    def _changed(self) -> None:
+        self._changes += 1
+        self._read_at = None
+
+    async def _row(self, name: str) -> Sequence[tuple[str, bytes]]:
+        try:
+            return await self._store.shelved(_SHELF, first=name, last=name)
+        except Damaged:
+            return ()
+
+
+def new_token() -> str:
+    """A token that nobody can guess: 32 random bytes."""
+    return PREFIX + secrets.token_urlsafe(32)
+
+
+def local_token(folder: Path) -> str:
+    """The server's own token, from the file ``token`` in ``folder``, which is made if it is not there.
+
+    Raises:
+        InvalidInput: the file is open to others or somebody else's and cannot be made ours, or holds no token.
+    """
+    path = folder / "token"
+    try:
+        if not folder.is_dir():
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not path.exists():
+            _create(path)
+        token = _read_private(path)
+    except OSError as error:
+        raise InvalidInput(
+            f"The token file {path} cannot be used ({error.strerror or error}). "
+            "Check the folder, or give a token with --token.",
+            field="token",
+        ) from error
+    if _MADE.fullmatch(token) is None:
+        raise InvalidInput(f"{path} holds no token. Delete it, and a new one is made.", field="token")
+    return token
+
+
+def _create(path: Path) -> None:
+    """Write a new token beside ``path`` and link it there: the file is never seen half written or open to others."""
+    beside = path.with_name(f"token.{secrets.token_hex(8)}")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(new_token() + "\n")
+        with contextlib.suppress(FileExistsError):  # another process was quicker: its token it is
+            os.link(beside, path)
+    finally:
+        beside.unlink()
+
+
+def _read_private(path: Path) -> str:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if status.st_mode & 0o077:
+            with contextlib.suppress(OSError):
+                os.fchmod(descriptor, 0o600)
+            status = os.fstat(descriptor)
+        if status.st_mode & 0o077 or status.st_uid != os.geteuid() or not stat.S_ISREG(status.st_mode):
+            raise InvalidInput(
+                f"The token file {path} can be read by others or is not yours. "
+                "Delete it, and a new one is made; or give a token with --token.",
+                field="token",
+            )
+        return file.read(LONGEST + 1).decode("utf-8", "replace").strip()
+
+
+def check_given_token(token: str) -> str:
+    """``token`` as somebody gave it on the command line, if it will do.
+
+    Raises:
+        InvalidInput: it is short or long, or holds what a header cannot carry.
+    """
+    if not GIVEN_SHORTEST <= len(token) <= LONGEST or _GIVEN.fullmatch(token) is None:
+        raise InvalidInput(
+            f"A token has {GIVEN_SHORTEST} to {LONGEST} printable ASCII characters and no spaces. "
+            "Leave --token out, and one is made.",
+            field="token",
+        )
+    return token
+
+
+def _digest(token: str) -> str:
+    # Not salted, not slow: what is hashed is 32 random bytes, which no dictionary holds. And a lookup by hash tells
+    # by its time nothing about the token.
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _kept(content: bytes) -> KeptToken | None:
+    try:
+        return msgspec.json.decode(content, type=KeptToken)
+    except (msgspec.MsgspecError, UnicodeDecodeError):  # of a later version, say
+        return None

@@ -1,0 +1,142 @@
+"""What the API shows of a session: the core's own values, spelled out, without their bookkeeping."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from starlette.responses import Response
+
+from midcourse.core.audit import Audited
+from midcourse.core.commands import Role
+from midcourse.core.decisions import allowed
+from midcourse.core.events import Recorded
+from midcourse.core.ids import message_id
+from midcourse.core.inspection import Inspection
+from midcourse.core.receipt import Receipt
+from midcourse.core.replies import Reply
+from midcourse.core.session import Message, Session
+from midcourse.ports.bus import Delta
+from midcourse.ports.store import Head
+from midcourse.runtime.agents import Agent
+from midcourse.server.tokens import KeptToken, Principal
+
+JSON: Final = "application/json"
+BOOKKEEPING: Final = frozenset(
+    {"scope", "checkpoints", "scope_messages", "seen", "withdrawn", "queued", "asks_opened", "pauses", "halts"}
+    | {"loose_keys", "amended", "at"}
+)
+"""Fields of a session that nobody outside needs."""
+_encoder = msgspec.json.Encoder(decimal_format="number", enc_hook=str)
+
+
+def answer(content: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """``content`` as JSON."""
+    return Response(_encoder.encode(content), status, headers, media_type=JSON)
+
+
+def encoded(content: object) -> bytes:
+    """``content`` as JSON."""
+    return _encoder.encode(content)
+
+
+def spelled(value: Any) -> Any:
+    """A value of the core with every field, those that have their default included."""
+    if isinstance(value, msgspec.Raw):
+        return value
+    if isinstance(value, msgspec.Struct):
+        return {name: spelled(getattr(value, name)) for name in value.__struct_fields__}
+    if isinstance(value, Mapping):
+        return {name: spelled(one) for name, one in value.items()}  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, list | tuple):
+        return [spelled(one) for one in value]  # pyright: ignore[reportUnknownVariableType]
+    return value
+
+
+def head_view(head: Head) -> dict[str, Any]:
+    """A session in a list."""
+    shown = spelled(head)
+    del shown["digest"], shown["wake_at"]
+    return shown
+
+
+def session_view(session: Session, role: Role = "watch") -> dict[str, Any]:
+    """A session, with the verbs somebody with ``role`` may use on it now."""
+    shown = {name: value for name, value in spelled(session).items() if name not in BOOKKEEPING}
+    shown["messages"] = [_message(session, index, one) for index, one in enumerate(session.messages)]
+    shown["updated_at"] = session.at
+    shown["goal"] = session.goal
+    shown["allowed"] = [] if role == "watch" else list(allowed(session, role))
+    shown["etag"] = etag_of(session)
+    return shown
+
+
+def _message(session: Session, index: int, message: Message) -> dict[str, Any]:
+    return {"id": message_id(index + 1), **spelled(message), "is_seen": index < session.seen}
+
+
+def etag_of(session: Session) -> str:
+    """The ETag of a session: quoted, as HTTP wants it."""
+    return f'"{session.mark}"'
+
+
+def event_view(record: Recorded) -> dict[str, Any]:
+    """An event with its place, time, type, version and fields."""
+    tag = str(record.event.__struct_config__.tag)
+    kind, _, version = tag.partition("@")
+    return {
+        "position": record.position,
+        "at": record.at,
+        "type": kind,
+        "version": int(version),
+        "data": spelled(record.event),
+    }
+
+
+def delta_view(delta: Delta) -> dict[str, Any]:
+    """A preview of streamed text."""
+    return {"step": delta.step, "attempt": delta.attempt, "offset": delta.offset, "text": delta.text}
+
+
+def reply_view(reply: Reply) -> dict[str, Any]:
+    """What a control answers, and the same as a sentence."""
+    return {**spelled(reply), "sentence": str(reply)}
+
+
+def receipt_view(receipt: Receipt) -> dict[str, Any]:
+    """A receipt, and the same as a table."""
+    return {**spelled(receipt), "table": str(receipt)}
+
+
+def inspection_view(inspection: Inspection, role: Role) -> dict[str, Any]:
+    """A session as it was at a position."""
+    return {**spelled(inspection), "session": session_view(inspection.session, role)}
+
+
+def agent_view(agent: Agent[object]) -> dict[str, Any]:
+    """An agent that can be started."""
+    return {
+        "name": agent.name,
+        "version": agent.version,
+        "mode": agent.mode,
+        "resumable": agent.resumable,
+        "origin": agent.origin,
+        "asks": agent.asks,
+        "terms": spelled(agent.terms),
+    }
+
+
+def audit_view(entries: Sequence[Audited]) -> list[dict[str, Any]]:
+    """Rows of the audit log."""
+    return [{"seq": one.seq, **spelled(one.entry)} for one in entries]
+
+
+def principal_view(principal: Principal) -> dict[str, Any]:
+    """Whom a request comes from."""
+    return spelled(principal)
+
+
+def token_view(token: KeptToken) -> dict[str, Any]:
+    """A token, without what makes it one."""
+    shown = spelled(token)
+    del shown["digest"]
+    return shown

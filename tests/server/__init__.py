@@ -1,0 +1,1 @@
+"""The HTTP API, from its tokens to its routes."""
