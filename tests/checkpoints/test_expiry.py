@@ -1,6 +1,7 @@
 """A TTL ends the right to answer what an agent asks: expiry is an event, and says what happens then."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -125,7 +126,7 @@ async def test_an_ask_that_expires_cancels_its_session(place: Place) -> None:
 
 
 async def test_a_stream_beside_the_ask_is_cut_when_its_deadline_cancels(place: Place) -> None:
-    async def endless() -> Any:
+    async def endless() -> AsyncIterator[str]:
         yield "word "
         await asyncio.Event().wait()
 

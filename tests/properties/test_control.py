@@ -258,7 +258,7 @@ class Control(RuleBasedStateMachine):
         if isinstance(command, cmd.Cancel | cmd.Lift) and self.story.session.status is S.CANCELLING and events:
             assert not self.story.session.asks
             assert not self.story.session.queue
-        if events:
+        if events and not isinstance(command, cmd.Pause | cmd.Cancel | cmd.Undo):  # those may just be made firmer
             assert self.story.session.mark != mark, command
 
     def the_driver_does(self, move: Move) -> None:

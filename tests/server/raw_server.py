@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import uvicorn
@@ -13,7 +13,7 @@ from midcourse.server.protocol import PatientProtocol
 
 
 @contextmanager
-def served(app: ASGIApp, protocol: type[asyncio.Protocol] = PatientProtocol) -> Iterator[tuple[str, int]]:
+def served(app: ASGIApp, protocol: type[asyncio.Protocol] = PatientProtocol) -> Generator[tuple[str, int]]:
     """Where ``app`` is served while the block runs."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         config = uvicorn.Config(
@@ -30,7 +30,7 @@ def served(app: ASGIApp, protocol: type[asyncio.Protocol] = PatientProtocol) -> 
 
 
 @contextmanager
-def connected(address: tuple[str, int]) -> Iterator[socket.socket]:
+def connected(address: tuple[str, int]) -> Generator[socket.socket]:
     """A connection with nothing said yet. Reads give up after 30 s."""
     with socket.create_connection(address, timeout=30) as talking:
         yield talking

@@ -80,7 +80,7 @@ async def test_an_application_that_has_begun_to_answer_only_hears_that_the_clien
     async def send(message: Message) -> None:
         sent.append(str(message["type"]))
 
-    scope = {"type": "http", "method": "POST", "path": "/", "headers": []}
+    scope: Scope = {"type": "http", "method": "POST", "path": "/", "headers": []}
     await BodyLimit(answers_first, limit=10)(scope, receive, send)
     assert heard == ["http.disconnect", "http.disconnect"]
     assert sent == ["http.response.start"]
@@ -186,7 +186,7 @@ async def test_a_dependency_gives_the_place_back_when_the_stream_ends_or_its_rea
 
     async def send(_: Message) -> None: ...
 
-    scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": [], "asgi": {}}
+    scope: Scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": [], "asgi": {}}
     await app(scope, receive, send)
     assert seen in ([1], [])
     assert len(streams) == 0

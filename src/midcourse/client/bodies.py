@@ -9,6 +9,7 @@ from midcourse.core.audit import Audited, AuditEntry
 from midcourse.core.effects import UndoChoice
 from midcourse.core.events import Recorded, decode_record
 from midcourse.core.ids import Position, SessionId
+from midcourse.core.inspection import Inspection, StepView
 from midcourse.core.receipt import Receipt
 from midcourse.core.session import Session
 from midcourse.ports.bus import Delta
@@ -55,6 +56,15 @@ class WireResult(msgspec.Struct):
     result: Any = None
 
 
+class WireInspection(msgspec.Struct):
+    """A session at a position."""
+
+    session: msgspec.Raw
+    steps: tuple[StepView, ...]
+    state: Any
+    history: tuple[Any, ...] = ()
+
+
 class WireMoved(msgspec.Struct):
     """When a session's last event was."""
 
@@ -92,6 +102,12 @@ def heads_of(sent: Iterable[Mapping[str, Any]]) -> list[Head]:
 def audited_of(sent: Iterable[Mapping[str, Any]]) -> list[Audited]:
     """Entries of the audit log, which the server has checked."""
     return [Audited(entry["seq"], msgspec.convert(entry, AuditEntry)) for entry in sent]
+
+
+def inspection_of(content: bytes) -> Inspection:
+    """A session as it was at a position."""
+    sent = msgspec.json.decode(content, type=WireInspection)
+    return Inspection(session_of(bytes(sent.session)), sent.steps, sent.state, sent.history)
 
 
 def session_of(content: bytes) -> Session:

@@ -35,11 +35,18 @@ class RemoteMidcourse:
         return self._wire.url
 
     async def start(
-        self, agent: str, goal: str = "", *, session_id: str | None = None, terms: Terms | None = None
+        self,
+        agent: str,
+        goal: str = "",
+        *,
+        session_id: str | None = None,
+        terms: Terms | None = None,
+        by: str = "local",
     ) -> RemoteHandle[Any]:
         """Give an agent of the server a goal. It runs there; the handle steers it.
 
-        Of ``terms`` the task class and the budget can be given from here; the rest is the agent's.
+        Of ``terms`` the task class and the budget can be given from here; the rest is the agent's. ``by`` is not sent:
+        the server knows from the token who it is.
         """
         if not isinstance(agent, str):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's
             raise InvalidInput(

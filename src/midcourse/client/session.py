@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from midcourse.client.bodies import WireId, WireResult, previews_of, session_of
+from midcourse.client.bodies import WireId, WireResult, inspection_of, previews_of, session_of
 from midcourse.client.watching import watch
 from midcourse.client.wire import Wire
 from midcourse.core import commands as cmd
@@ -269,7 +269,9 @@ class RemoteHandle(Generic[T_co]):
 
     async def inspect(self, at: int | None = None) -> Inspection:
         """The session as it was at a journal position: messages, plan, steps, calls and asks that were open, state."""
-        return await self._wire.get(f"{self._path}/inspect", Inspection, {} if at is None else {"at": at})
+        parameters = {} if at is None else {"at": at}
+        content = await self._wire.send("GET", f"{self._path}/inspect", parameters=parameters)
+        return self._wire.reading(inspection_of, content)
 
     async def fork(
         self, at: int | None = None, *, session_id: str | None = None, paused: bool = False

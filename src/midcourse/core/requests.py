@@ -1,4 +1,4 @@
-"""What a caller may ask for, checked with the same sentences on an open store and before it is sent to a server. Pure."""
+"""What a caller may ask for, checked with the same sentences on an open store and for a server. Pure."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -194,7 +194,13 @@ class Sessions(Protocol):
     """All sessions of a store or a server."""
 
     async def start(
-        self, agent: str, goal: str = "", *, session_id: str | None = None, terms: Terms | None = None
+        self,
+        agent: str,
+        goal: str = "",
+        *,
+        session_id: str | None = None,
+        terms: Terms | None = None,
+        by: str = "local",
     ) -> Handle[Any]:
         """Give an agent a goal."""
         ...

@@ -5,6 +5,7 @@ written, and never more often than every ``GAP`` seconds. While the board cannot
 """
 
 import asyncio
+import contextlib
 import logging
 import threading
 from typing import Final
@@ -90,7 +91,8 @@ class Checkpoints:
             self._stirred, self._ends = asyncio.Event(), asyncio.Event()
             self._thread = threading.Thread(target=self._run, name="midcourse-checkpoints", daemon=True)
             self._thread.start()
-        self._loop.call_soon_threadsafe(self._stirred.set)
+        with contextlib.suppress(RuntimeError):  # whatever became of that thread, who tells it goes on
+            self._loop.call_soon_threadsafe(self._stirred.set)
 
     async def close(self) -> None:
         """Write what is not written yet, for a moment at most, and stop."""
@@ -109,14 +111,27 @@ class Checkpoints:
     def _end(self) -> None:
         self._ends.set()
         self._stirred.set()
+        self._loop.call_later(LAST_MOMENT, self._working.cancel)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         try:
-            self._loop.run_until_complete(self._work())
+            self._working = self._loop.create_task(self._work())
+            self._loop.run_until_complete(self._until_it_ends())
         finally:
             asyncio.set_event_loop(None)
             self._loop.close()
+
+    async def _until_it_ends(self) -> None:
+        await asyncio.wait({self._working})
+        for session_id in self._due:
+            log.warning(
+                "checkpoint of session %s: its last state was not written to %s before this process closed; "
+                "whoever takes the session next writes it.",
+                session_id,
+                self._board.name,
+            )
+        await self._board.close()
 
     async def _work(self) -> None:
         while not self._closing:
@@ -133,7 +148,10 @@ class Checkpoints:
                 await _until(self._ends, took)  # rests as long as it works: agents run beside it
             else:
                 await _until(self._ends, self._wait)
-        await self._finish()
+        for session_id in list(self._due):
+            del self._due[session_id]
+            if not await self._show(session_id):
+                return
 
     def _next(self) -> tuple[SessionId | None, float | None]:
         """A session that is due; or how long until one is."""
@@ -145,24 +163,6 @@ class Checkpoints:
                     return session_id, None
             soonest = min((self._rests_until[session_id] for session_id in self._due), default=None)
         return None, None if soonest is None else soonest - now
-
-    async def _finish(self) -> None:
-        try:
-            async with asyncio.timeout(LAST_MOMENT):
-                for session_id in list(self._due):
-                    del self._due[session_id]
-                    if not await self._show(session_id):
-                        break
-        except TimeoutError:
-            pass
-        for session_id in self._due:
-            log.warning(
-                "checkpoint of session %s: its last state was not written to %s before this process closed; "
-                "whoever takes the session next writes it.",
-                session_id,
-                self._board.name,
-            )
-        await self._board.close()
 
     async def _show(self, session_id: SessionId) -> bool:
         """Read and write one. False: the board cannot be written to, and the session is due again."""

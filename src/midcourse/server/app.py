@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fastapi import FastAPI, Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
 from midcourse._version import __version__
 from midcourse.core.replies import Durability
@@ -26,6 +26,15 @@ from midcourse.server.routes import chat, controls, server, sessions
 from midcourse.server.tokens import Tokens, check_given_token
 
 API: Final = "/api/v1"
+_WELCOME: Final = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Midcourse</title></head>
+<body><h1>Midcourse</h1>
+<p>The interrupt handle for AI agents. This server has an HTTP API; the console follows.</p>
+<ul><li><a href="api/v1/sessions">Sessions</a></li><li><a href="api/v1/agents">Agents</a></li>
+<li><a href="api/v1/openapi.json">The API's addresses (OpenAPI)</a></li></ul>
+<p>In a terminal: <code>midcourse ps</code>, <code>midcourse show</code>, <code>midcourse pause</code> and more; see
+<code>midcourse --help</code>.</p></body></html>
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +82,7 @@ class Server:
     def __post_init__(self) -> None:
         check_given_token(self.token)
         self.control: Control | None = None
+        self.parked = 0
         self.app = self._make()
 
     @asynccontextmanager
@@ -93,6 +103,7 @@ class Server:
             try:
                 yield
             finally:
+                self.parked = len(control.worker.drivers())
                 self.control = None
 
     def _make(self) -> FastAPI:
@@ -115,6 +126,7 @@ class Server:
             return await login(_access(app), request)
 
         app.add_route("/login", entrance, methods=["GET"], include_in_schema=False)
+        app.add_route("/", _welcome, methods=["GET"], include_in_schema=False)
         explain_errors(app)
         buckets = Buckets(SystemClock(), rate=self.limits.rate, burst=self.limits.burst)
         # The last one added sees a request first.
@@ -125,6 +137,11 @@ class Server:
         app.add_middleware(HostCheck, allowed_hosts=self.allowed_hosts)
         app.add_middleware(SafeHeaders)
         return app
+
+
+async def _welcome(_request: Request) -> Response:
+    """What a browser sees until there is a console."""
+    return HTMLResponse(_WELCOME)
 
 
 def _access(app: FastAPI) -> Access:

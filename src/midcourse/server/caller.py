@@ -1,12 +1,13 @@
 """Whoever sent a request, and what it may use of the server: the dependencies of every route."""
 
 import hashlib
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Final, TypeVar, cast
 
 from fastapi import Depends, Header, Request
 
-from midcourse.core.commands import AnyCommand, Command, Role
+from midcourse.core.commands import AnyCommand, Command, Role, verb
 from midcourse.core.ids import CommandId, SessionId
 from midcourse.core.replies import Level, Reply
 from midcourse.core.session import Session
@@ -16,6 +17,7 @@ from midcourse.server.auth import Access, check_role
 from midcourse.server.limits import Streams
 from midcourse.server.tokens import Principal
 
+log = logging.getLogger("midcourse.server")
 C = TypeVar("C", bound=Command)
 KEY_LIMIT: Final = 128
 """The longest Idempotency-Key that is taken."""
@@ -86,7 +88,10 @@ class Caller:
 
     async def send(self, session_id: str, command: AnyCommand, *, wait: float, until: Level = "decided") -> Reply:
         """Send a command and answer once ``until`` is reached, or after ``wait`` seconds with what is known by then."""
-        return await self.control.send(SessionId(session_id), command, until=until, wait=wait)
+        reply = await self.control.send(SessionId(session_id), command, until=until, wait=wait)
+        facts = {"session": session_id, "by": self.principal.by, "level": reply.level, "status": reply.status}
+        log.info("%s of session %s", verb(command), session_id, extra=facts)
+        return reply
 
 
 def _unquoted(tag: str | None) -> str:

@@ -1,5 +1,6 @@
 """The chat contract's frames: a session's events as a chat client sees them."""
 
+import logging
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from midcourse.server.delivered import Delivered
 from midcourse.server.stream import frame
 from midcourse.server.views import spelled
 
+log = logging.getLogger("midcourse.server")
 Frame = dict[str, Any]
 ENDS: Final = (ev.SessionCompleted, ev.SessionFailed, ev.SessionCancelled)
 
@@ -132,6 +134,7 @@ async def chat_frames(
         for shown in chat.frames(one):
             if shown["type"] == "interrupt":
                 await delivered.note(chat.session_id, shown["ask_id"], caller)
+                log.info("session %s waits at checkpoint %s", chat.session_id, shown["checkpoint_id"])
             yield frame(shown, position=position)
         if not isinstance(one, Delta) and isinstance(one.event, ev.SessionCompleted) and not chat.waits:
             content = await content_of(control.worker.store, one.event.result)

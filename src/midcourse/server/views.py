@@ -9,7 +9,7 @@ from starlette.responses import Response
 from midcourse.core.audit import Audited
 from midcourse.core.commands import Role
 from midcourse.core.decisions import allowed
-from midcourse.core.events import Recorded
+from midcourse.core.events import Event, Recorded
 from midcourse.core.ids import message_id
 from midcourse.core.inspection import Inspection
 from midcourse.core.receipt import Receipt
@@ -79,15 +79,20 @@ def etag_of(session: Session) -> str:
     return f'"{session.mark}"'
 
 
+def event_tag(kind: type[Event]) -> tuple[str, int]:
+    """The type of an event, ``{domain}.{action}``, and its version."""
+    name, _, version = str(kind.__struct_config__.tag).partition("@")
+    return name, int(version)
+
+
 def event_view(record: Recorded) -> dict[str, Any]:
     """An event with its place, time, type, version and fields."""
-    tag = str(record.event.__struct_config__.tag)
-    kind, _, version = tag.partition("@")
+    kind, version = event_tag(type(record.event))
     return {
         "position": record.position,
         "at": record.at,
         "type": kind,
-        "version": int(version),
+        "version": version,
         "data": spelled(record.event),
     }
 

@@ -60,7 +60,7 @@ spec:
       with: {root: .}
   interrupt:
     enabled: false
-    checkpoint: {backend: redis, ttl_seconds: 60}
+    checkpoint: {backend: redis, ttl_seconds: 60, on_expiry: {answer: "no"}}
   policy: careful
   task_class: long
   budget: {usd: 5}
@@ -97,7 +97,7 @@ def test_every_field_is_taken(write: Write) -> None:
     agent = one(write(EVERYTHING))
     assert (agent.name, agent.version, agent.asks) == ("clerk", "7", False)
     assert agent.terms == midcourse.Terms(
-        task_class="long", policy="careful", budget=5.0, backend="redis", ttl_seconds=60.0
+        task_class="long", policy="careful", budget=5.0, backend="redis", ttl_seconds=60.0, on_expiry=midcourse.DefaultAnswer("no")
     )
 
 

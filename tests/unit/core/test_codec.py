@@ -11,7 +11,19 @@ import msgspec
 import pytest
 
 from midcourse.core import codec
-from midcourse.core.codec import NOTHING, Value, canonical, decode, digest_of, encode, preview, value_of
+from midcourse.core.codec import (
+    NOTHING,
+    Value,
+    canonical,
+    decode,
+    digest_of,
+    encode,
+    is_secret_name,
+    preview,
+    secret_free,
+    value_of,
+    without_credentials,
+)
 from midcourse.errors import Damaged, Unencodable
 
 
@@ -289,3 +301,56 @@ def test_what_is_no_secret_stays_in_a_preview() -> None:
     assert preview(canonical(["https://example.org/a?b=c", "basic English"])) == (
         '["https://example.org/a?b=c","basic English"]'
     )
+
+
+CREDENTIALS = [
+    "mct_" + "a1-_" * 10 + "xyz",
+    "sk-proj-abcdefghijklmnop",
+    "ghp_abcdefghijklmnop1234",
+    "AKIAABCDEFGHIJKLMNOP",
+    "eyJhbGciOiJI.eyJzdWIiOiIx.abc-_",
+    "Bearer abcdefghijklmnopqrst",
+    "-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----",
+]
+
+
+@pytest.mark.parametrize("credential", CREDENTIALS)
+def test_a_credential_is_left_out_wherever_it_stands(credential: str) -> None:
+    assert credential not in without_credentials(f"Call it with {credential}")
+    assert credential.encode() not in secret_free(canonical({"command": ["curl", credential]}))
+    assert credential not in preview(canonical({"command": f"curl {credential}"}))
+
+
+def test_credentials_in_an_address_are_left_out_and_the_address_stays() -> None:
+    assert without_credentials("GET https://ada:hunter2@host/x") == "GET https://[redacted]@host/x"
+
+
+def test_a_named_secret_is_left_out_of_arguments_and_the_rest_stays() -> None:
+    arguments = {
+        "user": "ada",
+        "password": "hunter2",
+        "headers": {"Authorization": "x", "Accept": "y"},
+        "max_tokens": 5,
+    }
+    assert decode(secret_free(canonical(arguments))) == {
+        "user": "ada",
+        "password": "[redacted]",
+        "headers": {"Authorization": "[redacted]", "Accept": "y"},
+        "max_tokens": 5,
+    }
+    assert is_secret_name("db_password")
+    assert not is_secret_name("path")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"path": "a.py", "new": "def f(token: str, secret=None): ...", "old": "password = input()"},
+        {"text": "see https://example.org/a?key=b, task_management_system, risk-assessment-report"},
+        {"password": None, "token": "", "tokens": 7},
+        {"text": "x" * 20_000 + " bearer of news"},
+    ],
+)
+def test_what_only_may_be_a_secret_stays_in_arguments_that_an_undo_acts_on(arguments: object) -> None:
+    content = canonical(arguments)
+    assert secret_free(content) is content

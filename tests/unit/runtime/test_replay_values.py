@@ -129,8 +129,8 @@ async def test_a_state_agent_goes_on_with_the_plan_that_stands_and_draws_anew_af
 
 
 @pytest.mark.parametrize("in_thread", [True, False])
-async def test_a_step_sees_the_messages_of_its_own_moment_and_journals_nothing(place: Place, in_thread: bool) -> None:
-    """Its result is what is journaled."""
+async def test_a_step_sees_the_messages_of_its_own_moment_and_draws_nothing(place: Place, in_thread: bool) -> None:
+    """Its result is what is journaled, and that the messages were seen, once."""
     gate = Tool(holds=True)
 
     async def agent(run: midcourse.Run) -> object:
@@ -150,4 +150,7 @@ async def test_a_step_sees_the_messages_of_its_own_moment_and_journals_nothing(p
         await session.redirect("sing")
         gate.may_end.set()
         assert await session.result() == ["paint", "sing"]
-        assert "value.drawn" not in types(await history(session))
+        found = types(await history(session))
+        assert "value.drawn" not in found
+        assert found.count("message.seen") == 1
+        assert found.index("message.seen") < found.index("session.completed")

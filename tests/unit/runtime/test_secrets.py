@@ -1,4 +1,4 @@
-"""No secret that has a name or a shape reaches the journal; what was done with it can still be undone where it lives."""
+"""No secret with a name or a shape reaches the journal; what was done with it can still be undone where it lives."""
 
 import asyncio
 from collections.abc import Mapping
@@ -29,17 +29,13 @@ def undo_with_all(arguments: Mapping[str, Any], result: object, key: str) -> Non
     undone.append({"user": arguments["user"], "password": arguments["password"], "headers": arguments["headers"]})
 
 
-def tell(arguments: Mapping[str, Any], key: str) -> bool:
-    return bool(arguments["headers"]["Authorization"])
-
-
-@midcourse.tool(effect="reversible", undo=undo_by_name, local=True)
+@midcourse.tool(effect="write", undo=undo_by_name, local=True)
 async def add_user(user: str, password: str = "", headers: dict[str, str] | None = None) -> str:
     """Add a user."""
     return user
 
 
-@midcourse.tool(effect="reversible", undo=undo_with_all, local=True)
+@midcourse.tool(effect="write", undo=undo_with_all, local=True)
 async def sign_up(user: str, password: str = "", headers: dict[str, str] | None = None) -> str:
     """Add a user where one must sign in to remove it."""
     return user
@@ -68,7 +64,7 @@ def _nothing_done() -> None:
     entered[:] = [asyncio.Event()]
 
 
-async def _journal(session: midcourse.Session) -> str:
+async def _journal(session: midcourse.SessionHandle[Any]) -> str:
     return repr([msgspec.json.encode(one.event) for one in await history(session)])
 
 
@@ -120,7 +116,7 @@ async def test_values_in_order_are_shown_by_name_if_one_is_a_secret(place: Place
         said = await _journal(session)
         assert PASSWORD not in said
         (begun,) = [one.event for one in await history(session) if isinstance(one.event, midcourse.events.StepBegun)]
-        assert begun.arguments == '{"user":"ada","password":"[redacted]"}'
+        assert begun.arguments == '{"password":"[redacted]","user":"ada"}'
 
 
 async def test_an_error_that_quotes_a_secret_is_journaled_and_raised_without_it(place: Place) -> None:
@@ -164,7 +160,7 @@ async def test_an_ask_shows_no_credential_and_is_the_same_ask_after_a_resume(pla
 
 
 async def test_who_approves_sees_everything_but_secrets(place: Place) -> None:
-    @midcourse.tool(environment="prod", effect="irreversible")
+    @midcourse.tool(environment="prod", effect="write")
     async def deploy(where: str, api_key: str) -> None: ...
 
     async def agent(run: midcourse.Run) -> None:
@@ -174,7 +170,7 @@ async def test_who_approves_sees_everything_but_secrets(place: Place) -> None:
         session = await mc.start(resumable(agent))
         ask = await session.next_ask()
         assert ask is not None
-        assert '{"where":"the moon","api_key":"[redacted]"}' in ask.prompt
+        assert '{"api_key":"[redacted]","where":"the moon"}' in ask.prompt
         assert PASSWORD not in await _journal(session)
 
 

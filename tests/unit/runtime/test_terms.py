@@ -72,6 +72,10 @@ def test_the_decorator_takes_terms_and_asks() -> None:
         ({"budget": float("inf")}, "budget"),
         ({"ttl_seconds": -1}, "ttl_seconds"),
         ({"ttl_seconds": LONGEST_TTL + 1}, "ttl_seconds"),
+        ({"ttl_seconds": 5, "on_expiry": "wait"}, "on_expiry"),
+        ({"ttl_seconds": 5, "on_expiry": midcourse.DefaultAnswer(float("nan"))}, "on_expiry"),
+        ({"ttl_seconds": 5, "on_expiry": midcourse.DefaultAnswer("x" * 20_000)}, "on_expiry"),
+        ({"on_expiry": "cancel"}, "on_expiry"),
     ],
 )
 def test_terms_that_cannot_be_are_refused(wrong: dict[str, Any], field: str) -> None:

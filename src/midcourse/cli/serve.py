@@ -1,0 +1,215 @@
+"""``midcourse serve`` and ``midcourse link``: the HTTP API over a store, and the way into it."""
+
+import functools
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from midcourse.cli.opening import DEFAULT_STORE, FOLDER, StoreOption, store_path
+from midcourse.cli.printing import complain, say
+from midcourse.client.address import TOKEN_VARIABLE
+from midcourse.errors import InvalidInput, MidcourseError
+
+if TYPE_CHECKING:
+    from midcourse.server import Server
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("serve")(serve)
+    app.command("link")(link)
+
+
+def serve(
+    demo: Annotated[bool, typer.Option("--demo", help="Serve the sample agents, too.")] = False,
+    agents: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--agents",
+            metavar="FILE_OR_DIR",
+            help="Agents to serve: a .py with decorated functions, a .yaml, or a folder of them. May be repeated.",
+        ),
+    ] = None,
+    store: StoreOption = None,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="The port. Without it: 8420, or the next that is free.")
+    ] = None,
+    token: Annotated[
+        str | None, typer.Option(help="The operator's token, instead of the one that is made.", envvar=TOKEN_VARIABLE)
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(help="Another name this server goes by, behind a proxy, say. May be repeated.")
+    ] = None,
+    allow_origin: Annotated[
+        list[str] | None, typer.Option(help="A site whose pages may use the API (CORS is off otherwise).")
+    ] = None,
+    redis: Annotated[str | None, typer.Option(help="Where readable checkpoints go: redis://….")] = None,
+    reload: Annotated[bool, typer.Option("--reload", help="Start again when an agent's file changes.")] = False,
+) -> None:
+    """Serve the HTTP API over a store, and run its agents.
+
+    Everything that was running when the last server ended goes on. Ctrl-C lets each session go at its next safe point;
+    none is cancelled, and the same command goes on with them.
+
+    \b
+    Examples:
+      midcourse serve --demo
+      midcourse serve --agents agents/ --agents extra.yaml
+      midcourse serve --agents bot.py --store sqlite:///runs.db --port 9000
+    """
+    wishes = functools.partial(
+        _serve,
+        demo,
+        agents or [],
+        store or DEFAULT_STORE,
+        host,
+        port,
+        token,
+        allow_host or [],
+        allow_origin or [],
+        redis,
+    )
+    if not reload:
+        _explained(wishes)
+        return
+    if not agents:
+        raise typer.BadParameter("--reload watches the files of --agents, and none is given.")
+    from watchfiles import PythonFilter, run_process
+
+    watched = [one if one.is_dir() else one.parent for one in agents]
+    kinds = PythonFilter(extra_extensions=(".yaml", ".yml"))
+    run_process(*watched, target=functools.partial(_explained, wishes), watch_filter=kinds)
+
+
+def _explained(act: "functools.partial[None]") -> None:
+    try:
+        act()
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("fastapi", "uvicorn", "sse_starlette", "structlog", "pydantic"):
+            raise
+        complain(
+            MidcourseError(f"'{error.name}' is missing. Install the server's parts: pip install 'midcourse[server]'."),
+            as_json=False,
+        )
+        raise typer.Exit(1) from None
+    except MidcourseError as error:
+        complain(error, as_json=False)
+        raise typer.Exit(1) from None
+
+
+def _serve(
+    demo: bool,
+    agents: Sequence[Path],
+    store: str,
+    host: str,
+    port: int | None,
+    token: str | None,
+    allow_host: Sequence[str],
+    allow_origin: Sequence[str],
+    redis: str | None,
+) -> None:
+    from midcourse.server import Server
+    from midcourse.server.loading import load_agent_files
+    from midcourse.server.logs import configure_logs
+    from midcourse.server.running import Place, link_to, listen, run, token_of
+
+    # What tools start must not inherit it.
+    os.environ.pop(TOKEN_VARIABLE, None)
+    folder = _folder_of(store)
+    configure_logs()
+    names = load_agent_files(agents)
+    if demo:
+        names += _samples()
+    if not names:
+        say("No agents are served: give --agents or --demo. Sessions can be looked at and steered all the same.")
+    given = token_of(folder, token)
+    place = Place(folder=folder, host=host, port=port)
+    listening = listen(place, say)
+    server = Server(
+        store=store,
+        token=given,
+        allowed_hosts=[host, *allow_host],
+        allowed_origins=allow_origin,
+        redis=redis,
+    )
+
+    def ready(url: str) -> None:
+        say(f"Midcourse serves {', '.join(names) or 'no agents'}.", f"  store  {_where(server, store)}")
+        say(f"  API    {url}/api/v1   (the addresses: {url}/api/v1/openapi.json)")
+        say(f"  open   {link_to(url, given)}")
+        say("  log    logs/app.log", "Ctrl-C lets the sessions go and leaves; nothing is cancelled.")
+        if host not in ("127.0.0.1", "localhost", "::1"):
+            say("This is reachable from other machines, without TLS: put a proxy with TLS in front of it.")
+
+    parked = run(server, place, listening, ready=ready)
+    _goodbye(parked)
+
+
+def _goodbye(parked: int) -> None:
+    import sys
+
+    again = shlex.join(["midcourse", *sys.argv[1:]])
+    were = (
+        f"{parked} session{'s were' if parked != 1 else ' was'} let go, none cancelled"
+        if parked
+        else "Nothing was running"
+    )
+    say(f"{were}. To go on: {again}")
+
+
+def _where(server: "Server", store: str) -> str:
+    path = store_path(store)
+    survives = server.durability
+    kept = {"power": "survives a power cut", "process": "survives a kill", "nothing": "gone with this process"}[
+        survives
+    ]
+    return f"{path or store}   ({kept})"
+
+
+def _samples() -> list[str]:
+    os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")
+    from midcourse.samples.catalog import SAMPLES
+
+    return [one.name for one in SAMPLES]
+
+
+def _folder_of(store: str) -> Path:
+    """The folder of a store's token, beside its file."""
+    path = store_path(store)
+    if path is None:
+        return FOLDER
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput(
+            f"The folder {path.parent} cannot be made ({error.strerror or error}). Name another store with --store.",
+            field="store",
+        ) from error
+    return path.parent
+
+
+def link(store: StoreOption = None) -> None:
+    """Print the link that lets a browser in, again.
+
+    \b
+    Example:
+      midcourse link
+    """
+    from midcourse.server.running import link_to, token_of, whereabouts
+
+    try:
+        folder = _folder_of(store or DEFAULT_STORE)
+        found = whereabouts(folder)
+        if found is None:
+            raise MidcourseError(
+                f"No server runs for {folder}. Start one with: midcourse serve", code="server_not_running"
+            )
+        say(link_to(found.url, token_of(folder, None)))
+    except MidcourseError as error:
+        complain(error, as_json=False)
+        raise typer.Exit(1) from None

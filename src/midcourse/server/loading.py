@@ -1,0 +1,104 @@
+"""Agents from files: decorated functions in ``.py``, agent files in ``.yaml``, or folders of both."""
+
+import sys
+import traceback
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+from midcourse.adapters.yaml_agents import load_agents
+from midcourse.errors import InvalidInput, MidcourseError, words_of
+from midcourse.runtime.agents import registered
+
+YAML = (".yaml", ".yml")
+
+
+def load_agent_files(paths: Iterable[Path]) -> list[str]:
+    """Register the agents of files and folders, and return their names, new ones and those known before.
+
+    Raises:
+        InvalidInput: a file has a mistake, or holds no agent; the sentence says file and line.
+    """
+    found: list[str] = []
+    for path in paths:
+        for file in _files(path):
+            names = _load(file)
+            if not names and not path.is_dir():
+                raise InvalidInput(
+                    f"{file} defines no agent. Decorate an async function of a run with @midcourse.agent, or wrap one.",
+                    field="agents",
+                    path=str(file),
+                )
+            found += names
+        if path.is_dir() and not found:
+            raise InvalidInput(f"No file in {path} defines an agent.", field="agents", path=str(path))
+    return found
+
+
+def _files(path: Path) -> Sequence[Path]:
+    if path.is_dir():
+        kinds = (*YAML, ".py")
+        files = sorted(one for one in path.iterdir() if one.suffix in kinds and not one.name.startswith(("_", ".")))
+        if not files:
+            raise InvalidInput(
+                f"There is no .py or .yaml file in {path}, where agents were looked for.",
+                field="agents",
+                path=str(path),
+            )
+        return files
+    if not path.is_file():
+        raise InvalidInput(f"There is no file {path}, where agents were looked for.", field="agents", path=str(path))
+    if path.suffix not in (*YAML, ".py"):
+        raise InvalidInput(
+            f"{path} is neither a .py nor a .yaml file. Agents come from Python modules and agent files.",
+            field="agents",
+            path=str(path),
+        )
+    return [path]
+
+
+def _load(file: Path) -> list[str]:
+    if file.suffix in YAML:
+        return [agent.name for agent in load_agents(file)]
+    before = dict(registered())
+    module = _import(file.resolve())
+    return [
+        name
+        for name, agent in registered().items()
+        if before.get(name) is not agent or agent.origin.partition(":")[0] == module.__name__
+    ]
+
+
+def _import(file: Path) -> ModuleType:
+    """The module of that file under its own name, so that another process finds its functions by the same."""
+    folder, name = str(file.parent), file.stem
+    known = sys.modules.get(name)
+    if known is not None and getattr(known, "__file__", None) != str(file):
+        raise InvalidInput(
+            f"{file} cannot be imported as '{name}': {getattr(known, '__file__', None) or 'a built-in module'} "
+            "goes by that name already. Rename the file.",
+            field="agents",
+            path=str(file),
+        )
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        return import_module(name)
+    except MidcourseError as error:
+        raise _mistake(file, _line(file, error), error.message) from error
+    except SyntaxError as error:
+        raise _mistake(Path(error.filename or file), error.lineno, f"{error.msg}") from error
+    except Exception as error:  # importing runs code that is not ours
+        raise _mistake(file, _line(file, error), f"{type(error).__name__}: {words_of(error)}") from error
+
+
+def _line(file: Path, error: BaseException) -> int | None:
+    """The last line of the file itself that led to the error."""
+    lines = [one.lineno for one in traceback.extract_tb(error.__traceback__) if one.filename == str(file)]
+    return lines[-1] if lines else None
+
+
+def _mistake(file: Path, line: int | None, what: str) -> InvalidInput:
+    place = f"{file}:{line}" if line else str(file)
+    return InvalidInput(f"{place}: {what.rstrip('.')}.", field="agents", path=str(file), line=line)

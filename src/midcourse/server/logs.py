@@ -1,0 +1,63 @@
+"""Where the server's log lines go: to the terminal for people, and as JSON to a file that is rotated."""
+
+import logging
+import logging.handlers
+import sys
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from midcourse.errors import InvalidInput
+from midcourse.server.auth import WithoutTokens
+
+FILE: Final = Path("logs") / "app.log"
+_SIZE: Final = 10 * 1024 * 1024
+_KEPT: Final = 5
+
+
+def configure_logs(file: Path = FILE, *, level: int = logging.INFO) -> None:
+    """Send every log line of this process to the terminal, and as a line of JSON to ``file``.
+
+    Raises:
+        InvalidInput: the file cannot be written.
+    """
+    before: list[structlog.typing.Processor] = [
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.ExtraAdder(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    terminal = logging.StreamHandler(sys.stderr)
+    colours = sys.stderr.isatty()
+    terminal.setFormatter(_formatter(structlog.dev.ConsoleRenderer(colors=colours, pad_event_to=0), before))
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        written = logging.handlers.RotatingFileHandler(file, maxBytes=_SIZE, backupCount=_KEPT, encoding="utf-8")
+    except OSError as error:
+        raise InvalidInput(
+            f"The log file {file} cannot be written ({error.strerror or error}). Start the server in a folder where "
+            "it may write, or make that file writable.",
+            field="logs",
+        ) from error
+    written.setFormatter(
+        _formatter(structlog.processors.JSONRenderer(), [*before, structlog.processors.format_exc_info])
+    )
+    root = logging.getLogger()
+    for old in list(root.handlers):
+        root.removeHandler(old)
+    for handler in (terminal, written):
+        handler.addFilter(WithoutTokens())
+        root.addHandler(handler)
+    root.setLevel(level)
+    for noisy in ("httpx2", "httpcore2", "watchfiles", "asyncio", "sse_starlette", "uvicorn"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+def _formatter(
+    renderer: structlog.typing.Processor, before: list[structlog.typing.Processor]
+) -> structlog.stdlib.ProcessorFormatter:
+    return structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=before,
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+    )

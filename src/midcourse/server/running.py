@@ -1,0 +1,188 @@
+"""``midcourse serve``: finds a port, says where it is, serves until it is told to stop, and lets the sessions go."""
+
+import contextlib
+import gc
+import os
+import signal
+import socket
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+import msgspec
+import uvicorn
+
+from midcourse.errors import InvalidInput
+from midcourse.server.app import Server
+from midcourse.server.protocol import PatientProtocol
+from midcourse.server.tokens import check_given_token, local_token
+
+PORT: Final = 8420
+_TRIED: Final = 50
+_RECORD: Final = "server.json"
+
+
+class Whereabouts(msgspec.Struct, frozen=True):
+    """Where a server of this folder was last seen; ``midcourse link`` reads it."""
+
+    url: str
+    pid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where to listen and what to keep. ``port`` None: 8420, or the next free one."""
+
+    folder: Path
+    host: str = "127.0.0.1"
+    port: int | None = None
+
+
+def token_of(folder: Path, given: str | None) -> str:
+    """The operator's token: the given one, or the one the folder keeps.
+
+    Raises:
+        InvalidInput: it will not do.
+    """
+    return local_token(folder) if given is None else check_given_token(given)
+
+
+def link_to(url: str, token: str) -> str:
+    """The link that sets a browser's cookie."""
+    return f"{url}/login?token={quote(token, safe='')}"
+
+
+def listen(place: Place, say: Callable[[str], None]) -> socket.socket:
+    """A socket at the wished port; if none was wished and 8420 is taken, at the next free one.
+
+    Raises:
+        InvalidInput: the wished port is taken, or the host is not this machine's.
+    """
+    wished = PORT if place.port is None else place.port
+    for port in [wished] if place.port is not None else range(wished, wished + _TRIED):
+        try:
+            listening = _bound(place.host, port)
+        except OSError as error:
+            if isinstance(error, socket.gaierror) or error.errno not in (98, 48, 13):
+                raise InvalidInput(
+                    f"Cannot listen on {place.host} ({error.strerror or error}). Give an address of this machine.",
+                    field="host",
+                ) from error
+            if place.port is not None:
+                raise InvalidInput(
+                    f"Port {port} on {place.host} cannot be used: {_why(error)}. "
+                    "Give another one with --port, or leave it out to take the next free one.",
+                    field="port",
+                ) from error
+            continue
+        if port != wished:
+            say(f"Port {wished} is taken; this is on port {port}.")
+        return listening
+    raise InvalidInput(f"No port from {wished} to {wished + _TRIED - 1} is free. Give one with --port.", field="port")
+
+
+def _why(error: OSError) -> str:
+    return "another program listens there" if error.errno in (98, 48) else error.strerror or str(error)
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(2048)
+    except OSError:
+        listening.close()
+        raise
+    return listening
+
+
+def url_of(place: Place, listening: socket.socket) -> str:
+    """The address people use. A server that listens everywhere is reached at loopback, too."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(place.host, place.host)
+    return f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
+
+
+def run(server: Server, place: Place, listening: socket.socket, *, ready: Callable[[str], None]) -> int:
+    """Serve until SIGINT or SIGTERM; tell how many sessions were let go while they worked.
+
+    ``ready`` is called with the address once requests are answered.
+    """
+    url = url_of(place, listening)
+    record = place.folder / _RECORD
+    config = uvicorn.Config(
+        server.app,
+        http=PatientProtocol,
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        # Streams end at once when the server is told to stop; a request that is being answered may take so long.
+        timeout_graceful_shutdown=5,
+        timeout_keep_alive=75,
+    )
+    serving = _Uvicorn(config, lambda: (_write(record, url), ready(url)))
+    _collect_less()
+    try:
+        # Uvicorn raises the signal again when it is done; by then all is said.
+        with contextlib.suppress(KeyboardInterrupt), _sigterm_is_an_end():
+            serving.run([listening])
+    finally:
+        listening.close()
+        _forget(record)
+    if not serving.started:
+        raise SystemExit(1)
+    return server.parked
+
+
+class _Uvicorn(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], object]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._ready()
+
+
+@contextlib.contextmanager
+def _sigterm_is_an_end() -> Generator[None]:
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _collect_less() -> None:
+    """What is loaded stays: looking at it again and again for garbage would hold every loop up."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
+
+
+def whereabouts(folder: Path) -> Whereabouts | None:
+    """Where the server of this folder is, if it lives."""
+    try:
+        found = msgspec.json.decode((folder / _RECORD).read_bytes(), type=Whereabouts)
+        os.kill(found.pid, 0)
+    except (OSError, msgspec.MsgspecError, OverflowError):
+        return None
+    return found
+
+
+def _write(record: Path, url: str) -> None:
+    record.parent.mkdir(parents=True, exist_ok=True)
+    beside = record.with_suffix(".new")
+    beside.write_bytes(msgspec.json.encode(Whereabouts(url, os.getpid())))
+    beside.replace(record)
+
+
+def _forget(record: Path) -> None:
+    with contextlib.suppress(OSError, msgspec.MsgspecError):
+        if msgspec.json.decode(record.read_bytes(), type=Whereabouts).pid == os.getpid():
+            record.unlink()

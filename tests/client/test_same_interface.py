@@ -1,0 +1,74 @@
+"""One interface, two implementations: an open store and a server have the same verbs with the same parameters."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from midcourse.api import Midcourse, SessionHandle
+from midcourse.client import RemoteHandle, RemoteMidcourse
+from midcourse.client.problems import error_of
+from midcourse.errors import AccessDenied, InvalidInput, MidcourseError, Refused, SessionNotFound, StoreError
+from midcourse.ports.handle import Handle, Sessions
+from midcourse.server.problems import problem_of
+
+HERE_ONLY = {"work", "durability"}
+"""What only a process that drives sessions has."""
+THERE_ONLY = {"url"}
+
+
+def fits(here: Midcourse, there: RemoteMidcourse) -> tuple[Sessions, Sessions]:
+    """Never called: the type checker reads it."""
+    return here, there
+
+
+def handles_fit(here: SessionHandle[int], there: RemoteHandle[int]) -> tuple[Handle[int], Handle[int]]:
+    """Never called: the type checker reads it."""
+    return here, there
+
+
+def verbs(kind: type) -> dict[str, Callable[..., Any]]:
+    return {name: one for name, one in inspect.getmembers(kind) if not name.startswith("_") and callable(one)}
+
+
+def parameters(verb: Callable[..., Any]) -> list[tuple[str, object, object]]:
+    return [(one.name, one.kind, one.default) for one in inspect.signature(verb).parameters.values()]
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "protocol"), [(SessionHandle, RemoteHandle, Handle), (Midcourse, RemoteMidcourse, Sessions)]
+)
+def test_both_have_the_same_verbs_with_the_same_parameters(here: type, there: type, protocol: type) -> None:
+    ours, theirs, promised = verbs(here), verbs(there), verbs(protocol)
+    assert set(ours) - HERE_ONLY == set(theirs) - THERE_ONLY
+    assert set(promised) <= set(ours)
+    assert set(ours) - HERE_ONLY - set(promised) <= {"close"}
+    for name in promised:
+        assert parameters(ours[name]) == parameters(theirs[name]) == parameters(promised[name]), name
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Refused("No.", code="already_resumed", allowed=("pause",), session_id="s", status="running"),
+        Refused("No.", code="own_ask", session_id="s"),
+        Refused("No.", code="session_ended", session_id="s"),
+        Refused("No.", code="precondition_failed"),
+        InvalidInput("No.", field="text"),
+        SessionNotFound("No.", session_id="s"),
+        AccessDenied("No."),
+        AccessDenied("No.", code="unauthorized"),
+        AccessDenied("No.", code="too_many_streams"),
+        StoreError("No.", code="session_exists"),
+    ],
+    ids=lambda error: error.code,
+)
+def test_an_error_survives_its_way_through_a_problem_document(error: MidcourseError) -> None:
+    sent = problem_of(error)
+    come = error_of(sent.status_code, bytes(sent.body), "http://x")
+    assert type(come) is type(error)
+    assert (str(come), come.code) == (str(error), error.code)
+    assert {name: value for name, value in come.fields.items() if value} == {
+        name: value for name, value in error.fields.items() if value
+    }

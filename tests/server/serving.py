@@ -1,0 +1,74 @@
+"""A real server for tests: uvicorn on a free loopback port, in a thread of its own, over a real store."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx2
+import uvicorn
+
+import midcourse
+from midcourse.server import Limits, Server
+from midcourse.server.protocol import PatientProtocol
+
+TOKEN = "mct_a-token-for-the-tests-of-the-server-0000000"
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server that runs."""
+
+    url: str
+    server: Server
+    token: str = TOKEN
+
+    @property
+    def api(self) -> str:
+        """Where the addresses of the API begin."""
+        return f"{self.url}/api/v1"
+
+    def client(self, token: str | None = None, **more: Any) -> httpx2.AsyncClient:
+        """A client that sends a token, the operator's unless one is given."""
+        headers = {"Authorization": f"Bearer {token or self.token}"}
+        return httpx2.AsyncClient(base_url=self.api, headers=headers, timeout=30, **more)
+
+
+@contextmanager
+def serving(
+    store: str,
+    *agents: "midcourse.Agent[Any]",
+    settings: midcourse.Settings | None = None,
+    limits: Limits | None = None,
+    **more: Any,
+) -> Iterator[Running]:
+    """Serve ``agents`` over ``store`` while the block lasts."""
+    named: Mapping[str, midcourse.Agent[Any]] = {agent.name: agent for agent in agents}
+    made = Server(
+        store=store,
+        token=TOKEN,
+        agents=named,
+        settings=settings or midcourse.Settings(),
+        limits=limits or Limits(),
+        grace=1.0,
+        **more,
+    )
+    listening = socket.create_server(("127.0.0.1", 0))
+    port = listening.getsockname()[1]
+    config = uvicorn.Config(made.app, http=PatientProtocol, log_level="warning", timeout_graceful_shutdown=2)
+    running = uvicorn.Server(config)
+    thread = threading.Thread(target=running.run, args=([listening],), daemon=True)
+    thread.start()
+    while not running.started:
+        assert thread.is_alive(), "the server ended before it began"
+        time.sleep(0.01)
+    try:
+        yield Running(f"http://127.0.0.1:{port}", made)
+    finally:
+        running.should_exit = True
+        thread.join(20)
+        listening.close()
+        assert not thread.is_alive(), "the server did not end"
