@@ -1,4 +1,4 @@
-"""Writes the generated pages of the reference: states, events, errors, the fields of an agent file and their schema.
+"""Writes the generated pages of the reference: states, events, errors, agent files and their schema, the commands.
 
 python docs/generate.py            writes them
 python docs/generate.py --check    writes nothing; fails and names what is stale
@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any, Final, Literal, NewType, Union, get_args, get_origin
 
 import msgspec
+import typer.main
 
 from midcourse import errors
 from midcourse.adapters import yaml_agents
+from midcourse.cli.main import build
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.decisions import TABLE, decide
@@ -198,8 +200,8 @@ def states() -> str:
         table(["event", "in", "leads to"], changes),
         "## What each command does",
         "An arrow names the status that follows; a `code` is a refusal; *recorded* changes something but the status; "
-        "*no change* is granted and changes nothing. Each session here has an open ask wherever there can be one, and a "
-        "redirect that its model has not seen, which is what is edited and withdrawn; pause and cancel come with "
+        "*no change* is granted and changes nothing. Each session here has an open ask wherever there can be one, and "
+        "a redirect that its model has not seen, which is what is edited and withdrawn; pause and cancel come with "
         "grace 0, a message is to be queued.",
         table(["in", *(cmd.verb(kind) for kind in TABLE)], commands),
         "A resume lifts the pause it names: one that was lifted before is `already_resumed`, one that never was is "
@@ -350,6 +352,8 @@ def kind_of(field: Mapping[str, Any]) -> str:
         return "mapping"
     if field.get("type") == "string" and field.get("description") == "module:name":
         return "import path"
+    if "type" not in field:
+        return "any value"
     words = {"string": "text", "boolean": "`true` or `false`", "integer": "whole number"}
     kind = words.get(str(field.get("type")), str(field.get("type")))
     bounds = [f"{sign} {field[key]:,.12g}" for key, sign in BOUNDS.items() if key in field]
@@ -401,12 +405,66 @@ def agent_file() -> str:
     )
 
 
+# ---- the command line
+
+
+def spelled_help(text: str) -> str:
+    """A command's help as Markdown: what is laid out by hand there is a block of commands."""
+    parts: list[str] = []
+    for part in inspect.cleandoc(text).split("\n\n"):
+        if part.startswith("\b"):
+            lines = [line.strip() for line in part.removeprefix("\b").strip().splitlines()]
+            parts.append("\n".join(["```console", *(f"$ {line}" for line in lines if not line.endswith(":")), "```"]))
+        else:
+            parts.append(" ".join(part.split()))
+    return "\n\n".join(parts)
+
+
+def parameter_row(parameter: Any) -> list[str]:
+    """An option or an argument: how it is given, what it means."""
+    given = parameter.metavar or ""
+    if parameter.param_type_name == "argument":
+        name = f"`{given or parameter.name.upper()}`"
+    else:
+        kind = parameter.type_descriptor.annotation
+        choices = "|".join(get_args(kind)) if get_origin(kind) is Literal else kind.__name__.upper()
+        value = "" if parameter.is_flag else f" {given or choices}"
+        name = ", ".join(f"`{one}{value}`" for one in parameter.opts)
+    usual = parameter.default if isinstance(parameter.default, str | float | int) else None
+    shown = f" Usually `{usual}`." if usual not in (None, "", False) else ""
+    return [name, f"{parameter.help or ''}{shown}"]
+
+
+def command_part(name: str, command: Any) -> Iterator[str]:
+    """A command, or a group of them."""
+    below = getattr(command, "commands", None)
+    yield f"## `{name}`"
+    yield spelled_help(command.help or "")
+    rows = [parameter_row(one) for one in command.params if one.name != "help"]
+    if rows:
+        yield table(["", ""], rows)
+    for word, one in (below or {}).items():
+        if not one.hidden:
+            yield from command_part(f"{name} {word}", one)
+
+
+def cli() -> str:
+    """The page of the command line."""
+    return page(
+        "Command line",
+        "What `midcourse COMMAND --help` says of each. "
+        "[How to steer from the terminal](../how-to/steer-from-the-terminal.md).",
+        *command_part("midcourse", typer.main.get_command(build())),
+    )
+
+
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "reference/states.md": states,
     "reference/events.md": events,
     "reference/errors.md": errors_page,
     "reference/agent-file.md": agent_file,
     "reference/agent.schema.json": schema_of_agents,
+    "reference/cli.md": cli,
 }
 
 

@@ -11,6 +11,7 @@ from midcourse.core.replies import Reply, RunningCall
 from midcourse.core.session import Message, Session, Status
 from midcourse.core.terms import DefaultAnswer, Terms
 from midcourse.errors import (
+    AccessDenied,
     AgentUnavailable,
     AskExpired,
     Damaged,
@@ -38,6 +39,7 @@ from midcourse.runtime.streaming import StreamEnd
 from midcourse.runtime.tools import Happened, Tool, Unchanged, tool
 
 __all__ = [
+    "AccessDenied",
     "Agent",
     "AgentUnavailable",
     "AskExpired",

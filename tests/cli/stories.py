@@ -97,6 +97,5 @@ async def tell(store: Path) -> None:
         done = await mc.start(doer, "do it", session_id="sess_done")
         await done.result(timeout=10)
         failed = await mc.start(failer, "fail", session_id="sess_failed")
-        await failed.pause() if False else None
         async for _ in failed.watch():
             pass

@@ -14,6 +14,8 @@ from midcourse.core.replies import Reply
 from midcourse.core.session import Session, Status
 
 SESSION = SessionId("sess_1")
+LINGER = b"(linger)"
+"""A piece of a stream that is none: nothing is said for more than a second."""
 HANG_UP = b""
 """An answer that is none: the connection is closed instead."""
 
@@ -63,6 +65,9 @@ class Scripted:
             self.asked.append(asked)
             said = answer(asked) if callable(answer) else answer
             for piece in [said] if isinstance(said, bytes) else said:
+                if piece == LINGER:
+                    await asyncio.sleep(1.1)
+                    continue
                 writer.write(piece)
                 await writer.drain()
                 await asyncio.sleep(0)

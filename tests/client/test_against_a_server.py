@@ -18,7 +18,8 @@ Wish = Callable[[Any], Awaitable[object]]
 
 def shown(session: Session) -> dict[str, object]:
     """Without what is not sent."""
-    return {name: getattr(session, name) for name in session.__struct_fields__ if name not in BOOKKEEPING - {"at"}}
+    sent = {name: getattr(session, name) for name in session.__struct_fields__ if name not in BOOKKEEPING}
+    return sent | {name: getattr(session, name) for name in ("at", "seen", "said", "amendable", "goal", "running")}
 
 
 async def test_a_session_is_started_watched_paused_redirected_and_resumed(tmp_path: Path) -> None:
@@ -35,8 +36,10 @@ async def test_a_session_is_started_watched_paused_redirected_and_resumed(tmp_pa
                 assert shown(await session.state()) == shown(await local.state())
                 told = await session.redirect("slower")
                 assert told.message is not None
+                assert shown(await session.state()) == shown(await local.state())
                 assert (await session.edit(told.message, "even slower")).level == "decided"
                 assert (await session.withdraw(told.message)).level == "decided"
+                assert shown(await session.state()) == shown(await local.state())
                 await session.resume(reply.pause)
         assert await session.result() == {"ticks": 60}
         local = await here.get("sess_ticks")

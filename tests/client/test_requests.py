@@ -1,5 +1,6 @@
 """A request reaches its server once, whatever the connection does; and every way it can fail is a sentence."""
 
+import asyncio
 import logging
 import sys
 import time
@@ -59,6 +60,17 @@ async def test_a_server_that_stays_away_is_given_up_and_the_sentence_says_how_to
         handle = await remote.get(SESSION)
         with pytest.raises(midcourse.ServerUnreachable, match="command_id='again'"):
             await handle.cancel(command_id="again")
+
+
+async def test_a_stop_that_finds_its_server_being_restarted_waits_for_it() -> None:
+    async with scripted(session()) as server:
+        client = midcourse.connect(server.url)
+        handle = await (await client.__aenter__()).get(SESSION)
+    stopping = asyncio.ensure_future(handle.pause())
+    await asyncio.sleep(0.4)
+    async with scripted(reply(), port=server.port):
+        assert (await stopping).level == "stopping"
+    await client.__aexit__(None, None, None)
 
 
 async def test_a_session_under_a_name_of_ones_own_is_not_started_twice() -> None:

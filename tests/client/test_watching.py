@@ -12,7 +12,7 @@ from midcourse.core import events as ev
 from midcourse.core.events import Recorded
 from midcourse.core.ids import Position, StepId
 from midcourse.core.session import Status
-from tests.client.scripted import SESSION, Answer, Scripted, frame, problem, said, scripted, session, stream
+from tests.client.scripted import LINGER, SESSION, Answer, Scripted, frame, problem, said, scripted, session, stream
 
 TEXTS = ("plain", "täglich 日本 🚲", "two\nlines\r\nand\u2028more", 'quoted "x" \\ :id: 7', "")
 
@@ -135,6 +135,20 @@ async def test_a_server_that_stays_away_ends_it_with_a_sentence() -> None:
         watching = (await remote.get(SESSION)).watch()
         assert await anext(watching) == ALL[0]
         with pytest.raises(midcourse.StoreError):
+            await anext(watching)
+
+
+async def test_a_stream_on_which_nothing_happens_may_break_as_often_as_it_likes() -> None:
+    idle = [*stream(cut=True), LINGER]
+    answers = (session(), idle, idle, idle, stream(*map(frame, ALL)), over(7))
+    async with scripted(*answers) as server, midcourse.connect(server.url, patience=0.8) as remote:
+        assert [event async for event in (await remote.get(SESSION)).watch()] == list(ALL)
+
+
+async def test_a_server_that_closes_every_stream_at_once_is_given_up() -> None:
+    async with scripted(session(), stream()) as server, midcourse.connect(server.url, patience=0.3) as remote:
+        watching = (await remote.get(SESSION)).watch(follow=True)
+        with pytest.raises(midcourse.ServerUnreachable, match="again and again"):
             await anext(watching)
 
 

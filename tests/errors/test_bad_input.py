@@ -74,8 +74,8 @@ async def test_what_is_not_allowed_now_says_what_is(place: Place) -> None:
         with pytest.raises(midcourse.Refused) as refused:
             await session.resume()
         assert refused.value.code == "already_resumed"
-        assert refused.value.allowed == ("pause", "redirect", "cancel", "answer")
-        assert "Allowed now: pause, redirect, cancel, answer." in str(refused.value)
+        assert refused.value.allowed == ("pause", "redirect", "cancel", "answer", "message")
+        assert "Allowed now: pause, redirect, cancel, answer, message." in str(refused.value)
         assert refused.value.fields["status"] == "waiting"
 
 
@@ -85,10 +85,11 @@ async def test_what_is_not_allowed_after_the_end_says_what_is(place: Place) -> N
     async with place.open(agent) as mc:
         session = await mc.start(agent, "one")
         await session.result()
-        for attempt in (session.pause(), session.resume(), session.answer("x")):
+        for attempt in (session.pause, session.resume, lambda: session.answer("x"), lambda: session.event("x")):
             with pytest.raises(midcourse.Refused) as refused:
-                await attempt
-            assert (refused.value.code, refused.value.allowed) == ("session_ended", ("redirect", "cancel", "undo"))
+                await attempt()
+            allowed = ("redirect", "cancel", "undo", "message")
+            assert (refused.value.code, refused.value.allowed) == ("session_ended", allowed)
         await session.redirect("two")
         assert await session.result() == "two"
 
@@ -98,6 +99,9 @@ NEVER_WAS: list[tuple[Callable[[Session], Awaitable[object]], str, str]] = [
     (lambda s: s.answer("x", ask=""), "ask_not_found", "never an ask ''"),
     (lambda s: s.answer("x", ask="somebody/ask_1"), "invalid_input", "is not a child of session 's'"),
     (lambda s: s.resume("pause_7"), "checkpoint_not_found", "never a pause 'pause_7'"),
+    (lambda s: s.edit("msg_7", "x"), "message_not_found", "never a message 'msg_7'"),
+    (lambda s: s.withdraw("queued_1"), "message_not_found", "never a message 'queued_1'"),
+    (lambda s: s.withdraw("msg_1"), "message_seen", "the model has seen it"),
     (lambda s: s.inspect(0), "invalid_input", "positions 1 to"),
     (lambda s: s.inspect(10_000), "invalid_input", "positions 1 to"),
     (lambda s: s.fork(10_000), "invalid_input", "position"),
@@ -123,7 +127,7 @@ USELESS: list[tuple[Callable[[Session], Awaitable[object]], str]] = [
     (lambda s: s.redirect(" \n"), "say in words"),
     (lambda s: s.redirect(LONG), "at most 100,000"),
     (lambda s: s.redirect(HALF), "could not be read back"),
-    (lambda s: s.redirect("x", level=cast("Any", "whim")), "could not be read back"),
+    (lambda s: s.redirect("x", level=cast("Any", "whim")), "it is one of step, goal, clarify"),
     (lambda s: s.redirect("x", grace=-1), "0 or more"),
     (lambda s: s.pause(LONG), "at most 100,000"),
     (lambda s: s.pause(by=HALF), "could not be read back"),
@@ -133,6 +137,20 @@ USELESS: list[tuple[Callable[[Session], Awaitable[object]], str]] = [
     (lambda s: s.cancel(LONG), "at most 100,000"),
     (lambda s: s.cancel(grace=-1), "0 or more"),
     (lambda s: s.cancel(grace=math.nan), "0 or more"),
+    (lambda s: s.message(" "), "say it in words"),
+    (lambda s: s.message(LONG), "at most 100,000"),
+    (lambda s: s.message(HALF), "could not be read back"),
+    (lambda s: s.message("x", behaviour=cast("Any", "auto")), "it is one of enqueue, redirect, reject"),
+    (lambda s: s.edit("msg_2", ""), "say it in words"),
+    (lambda s: s.edit("m" * 201, "x"), "at most 200"),
+    (lambda s: s.edit(cast("Any", None), "x"), "it is a text"),
+    (lambda s: s.withdraw(HALF), "could not be read back"),
+    (lambda s: s.event(""), "say it in words"),
+    (lambda s: s.event("x", source="s" * 201), "at most 200"),
+    (lambda s: s.event("x", source=cast("Any", 7)), "it is a text"),
+    (lambda s: s.raise_budget(0), "above 0"),
+    (lambda s: s.raise_budget(math.inf), "above 0"),
+    (lambda s: s.raise_budget(cast("Any", "ten")), "above 0"),
     (lambda s: s.pause(command_id=""), "1 to 200 characters"),
     (lambda s: s.pause(command_id="x" * 201), "1 to 200 characters"),
     (lambda s: s.pause(command_id=HALF), "could not be read back"),

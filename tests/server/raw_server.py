@@ -36,6 +36,27 @@ def connected(address: tuple[str, int]) -> Generator[socket.socket]:
         yield talking
 
 
+@contextmanager
+def trickling(talking: socket.socket, piece: bytes) -> Generator[None]:
+    """Say ``piece`` again and again while the block runs, a little at a time."""
+    over = threading.Event()
+
+    def trickle() -> None:
+        try:
+            while not over.wait(0.05):
+                talking.sendall(piece)
+        except OSError:
+            pass
+
+    thread = threading.Thread(target=trickle)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
 def told(talking: socket.socket) -> bytes:
     """Everything the server says until it closes; what came, if it breaks the connection."""
     heard = b""

@@ -9,7 +9,7 @@ from starlette.types import Receive, Scope, Send
 
 from midcourse.server.limits import BodyLimit
 from midcourse.server.protocol import HEAD_BYTES, HEAD_LINES, PatientProtocol
-from tests.server.raw_server import connected, poured, served, told
+from tests.server.raw_server import connected, poured, served, told, trickling
 
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
 
@@ -53,43 +53,15 @@ def test_headers_that_do_not_come_to_an_end_are_given_up() -> None:
 def test_a_trickle_of_headers_does_not_hold_the_connection() -> None:
     with served(hello, HastyProtocol) as address, connected(address) as talking:
         talking.sendall(GET)
-        over = threading.Event()
-
-        def trickle() -> None:
-            try:
-                while not over.wait(0.05):
-                    talking.sendall(b"X")
-            except OSError:
-                pass
-
-        trickling = threading.Thread(target=trickle)
-        trickling.start()
-        try:
+        with trickling(talking, b"X"):
             assert b"200 OK" not in told(talking)  # it ends at all
-        finally:
-            over.set()
-            trickling.join()
 
 
 def test_empty_lines_between_requests_do_not_hold_the_connection() -> None:
     with served(hello, HastyProtocol) as address, connected(address) as talking:
         talking.sendall(GET + b"\r\n")
-        over = threading.Event()
-
-        def trickle() -> None:
-            try:
-                while not over.wait(0.05):
-                    talking.sendall(b"\r\n")
-            except OSError:
-                pass
-
-        trickling = threading.Thread(target=trickle)
-        trickling.start()
-        try:
+        with trickling(talking, b"\r\n"):
             assert told(talking).count(b"HTTP/1.1") == 1
-        finally:
-            over.set()
-            trickling.join()
 
 
 def test_a_stream_may_be_as_slow_as_it_likes() -> None:
@@ -167,8 +139,17 @@ def test_an_endless_trailer_is_cut_off() -> None:
 
 def test_the_rest_of_a_body_nobody_reads_does_not_hold_the_connection() -> None:
     with served(hello, HastyProtocol) as address, connected(address) as talking:
-        talking.sendall(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nabc")
-        assert told(talking).startswith(b"HTTP/1.1 200 ")  # and closes
+        talking.sendall(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\nabc")
+        with trickling(talking, b"x"):
+            assert told(talking).startswith(b"HTTP/1.1 200 ")  # and closes
+
+
+def test_a_body_that_is_read_may_take_longer_than_a_head() -> None:
+    with served(reads_all, HastyProtocol) as address, connected(address) as talking:
+        talking.sendall(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nConnection: close\r\n\r\nab")
+        threading.Event().wait(1.0)  # three times what a head may take
+        talking.sendall(b"cd")
+        assert told(talking).endswith(b"got 4")
 
 
 def test_nonsense_is_refused() -> None:
@@ -187,8 +168,8 @@ def test_a_body_that_trickles_is_given_up() -> None:
 
 def test_a_declared_body_that_is_too_large_is_refused_unread_and_the_answer_arrives() -> None:
     with served(BodyLimit(reads_all, limit=1000)) as address, connected(address) as talking:
-        talking.sendall(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2000000\r\n\r\n")
-        poured(talking, b"x" * 100_000, 20)
+        talking.sendall(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8000000\r\n\r\n")
+        talking.sendall(b"x" * 8_000_000)  # nobody hangs up in between
         heard = told(talking)
         assert heard.startswith(b"HTTP/1.1 413 ")
         assert b"body_too_large" in heard

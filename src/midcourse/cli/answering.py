@@ -30,7 +30,7 @@ def add_to(app: typer.Typer) -> None:
 
 def answer(
     session: SessionArgument,
-    value: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="The answer.", show_default=False)] = None,
+    value: Annotated[str | None, typer.Argument(metavar="TEXT", help="The answer.", show_default=False)] = None,
     json_value: Annotated[
         str | None, typer.Option("--json-value", metavar="JSON", help="The answer as JSON, in place of TEXT.")
     ] = None,

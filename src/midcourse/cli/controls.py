@@ -111,7 +111,7 @@ def resume(
 
 def redirect(
     session: SessionArgument,
-    text: Annotated[str, typer.Argument(help="What should change, in words.", show_default=False)],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What should change, in words.", show_default=False)],
     level: Annotated[
         Literal["step", "goal", "clarify"],
         typer.Option("--level", help="Add to the next step, replace the goal, or only explain."),

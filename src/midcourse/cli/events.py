@@ -1,7 +1,5 @@
 """``midcourse events``: what happened in a session, and what happens."""
 
-import asyncio
-import contextlib
 from contextlib import aclosing
 from typing import Annotated, Any, cast
 
@@ -18,7 +16,7 @@ from midcourse.cli.opening import (
     find,
     opened,
 )
-from midcourse.cli.printing import carry_out, plain, print_json, say
+from midcourse.cli.printing import INTERRUPTED, carry_out, plain, print_json, say
 from midcourse.cli.words import clock_time
 from midcourse.core.events import Recorded
 from midcourse.ports.bus import Delta
@@ -70,15 +68,8 @@ def events(
             if last is None or last > after:
                 await _print(handle, after, last, deltas=deltas, as_json=as_json)
 
-    if follow:
-        # Ctrl-C is how it is meant to end.
-        with contextlib.suppress(asyncio.CancelledError):
-            try:
-                carry_out(work(), as_json=as_json)
-            except typer.Exit as left:
-                raise typer.Exit(0 if left.exit_code == 130 else left.exit_code) from None
-    else:
-        carry_out(work(), as_json=as_json)
+    # Ctrl-C is how it is meant to end.
+    carry_out(work(), as_json=as_json, interrupted=0 if follow else INTERRUPTED)
 
 
 async def _print(handle: Handle[Any], after: int, last: int | None, *, deltas: bool, as_json: bool) -> None:

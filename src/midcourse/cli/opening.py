@@ -37,7 +37,9 @@ TokenOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
-SessionArgument = Annotated[str, typer.Argument(help="A session's id, or enough of its beginning.", show_default=False)]
+SessionArgument = Annotated[
+    str, typer.Argument(metavar="SESSION", help="A session's id, or enough of its beginning.", show_default=False)
+]
 
 
 @dataclass(frozen=True)

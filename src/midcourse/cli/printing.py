@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from enum import Enum
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import msgspec
 import typer
@@ -17,9 +17,11 @@ from midcourse.errors import MidcourseError
 
 _PIPE_WIDTH = 200
 """Columns where there is no terminal: nothing needs to be cut for a file or a filter."""
+INTERRUPTED: Final = 130
+"""The exit status of a command that Ctrl-C ended, as shells have it."""
 
 
-def carry_out(work: Coroutine[Any, Any, None], *, as_json: bool) -> None:
+def carry_out(work: Coroutine[Any, Any, None], *, as_json: bool, interrupted: int = INTERRUPTED) -> None:
     """Run a command. What it cannot do is said in a sentence on stderr, and exits with 1."""
     try:
         asyncio.run(work)
@@ -31,7 +33,7 @@ def carry_out(work: Coroutine[Any, Any, None], *, as_json: bool) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(0) from None
     except KeyboardInterrupt:
-        raise typer.Exit(130) from None
+        raise typer.Exit(interrupted) from None
 
 
 def complain(error: MidcourseError, *, as_json: bool) -> None:

@@ -20,12 +20,13 @@ from midcourse.cli.printing import carry_out, console, plain, print_json, say, s
 from midcourse.cli.receipts import show_receipt
 from midcourse.cli.words import ago, clock_time, situation, span, status_text
 from midcourse.core.inspection import Inspection
-from midcourse.core.session import ENDED, LIVE, Session, Status
+from midcourse.core.session import LIVE, Session, Status
 from midcourse.ports.handle import Handle
 from midcourse.ports.store import Head
 from midcourse.runtime.clock import SystemClock
 
-_NARROW = 90
+_GOAL = 30
+"""Columns that are left for the goal, or a session takes two lines."""
 _MOST = 1000
 
 
@@ -97,13 +98,8 @@ def _head(head: Head) -> dict[str, Any]:
 
 def _list(heads: Sequence[Head]) -> None:
     now = SystemClock().now()
-    if console().width < _NARROW:
-        for head in heads:
-            asks = f", {head.asks} asked" if head.asks else ""
-            say(f"{status_text(head.status).plain}  {head.id}")
-            say(f"   {head.agent}, {ago(head.created_at, now)}{asks}: {plain(head.goal, lines=False)}".rstrip(": "))
-        return
-    rows = (
+    header = ("session", "status", "agent", "steps", "cost", "asks", "begun")
+    rows = [
         (
             head.id,
             status_text(head.status),
@@ -112,12 +108,18 @@ def _list(heads: Sequence[Head]) -> None:
             f"${head.cost:.2f}" if head.cost else "",
             str(head.asks or ""),
             ago(head.created_at, now),
-            _short(head.goal),
         )
         for head in heads
-    )
-    header = ("session", "status", "agent", "steps", "cost", "asks", "begun", "goal")
-    show_table(header, rows, whole=header[:-1])
+    ]
+    taken = sum(2 + max(len(cells[column]) for cells in (header, *rows)) for column in range(len(header)))
+    if console().width - taken >= _GOAL:
+        goals = (_short(head.goal) for head in heads)
+        show_table((*header, "goal"), [(*row, goal) for row, goal in zip(rows, goals, strict=True)], whole=header)
+        return
+    for head, row in zip(heads, rows, strict=True):
+        asks = f", {head.asks} asked" if head.asks else ""
+        say(f"{row[1]}  {head.id}")
+        say(f"   {head.agent}, {row[-1]}{asks}: {plain(_short(head.goal), lines=False)}".rstrip(": "))
 
 
 def _result(result: object) -> str:
@@ -208,8 +210,9 @@ def _describe(state: Session) -> None:
     if state.pause is not None:
         why = f": {state.pause.reason}" if state.pause.reason else ""
         facts.append(("pause", f"{state.pause.id} by {state.pause.by}, {ago(state.pause.since, now)}{why}"))
-    if state.cancel is not None and state.status not in ENDED:
-        facts.append(("cancel", f"by {state.cancel.by}, {ago(state.cancel.since, now)}; undo {state.cancel.undo}"))
+    if state.cancel is not None:
+        why = f": {state.cancel.reason}" if state.cancel.reason else ""
+        facts.append(("cancel", f"by {state.cancel.by}, {ago(state.cancel.since, now)}, undo {state.cancel.undo}{why}"))
     width = max(len(name) for name, _ in facts)
     say(*(f"{name:<{width}}  {plain(value, lines=False)}" for name, value in facts if value))
     _describe_asks(state, now)

@@ -7,6 +7,7 @@ from typing import Final
 
 from rich.text import Text
 
+from midcourse.core.endings import without_result
 from midcourse.core.receipt import Receipt
 from midcourse.core.replies import Reply, RunningCall
 from midcourse.core.session import Session, Status
@@ -114,7 +115,7 @@ def situation(session: Session, now: float) -> str:
             return "Nothing runs: it waits for an answer."
         case Status.HALTED:
             return f"Halted by {session.halted_by}. Only an operator lifts this."
-        case Status.FAILED if session.failure is not None:
-            return f"{session.failure.code}: {session.failure.message}"
+        case Status.FAILED:
+            return str(without_result(session))
         case _:
             return f"It has ended. A new turn: midcourse redirect {session.id} TEXT"

@@ -65,10 +65,18 @@ class WireInspection(msgspec.Struct):
     history: tuple[Any, ...] = ()
 
 
-class WireMoved(msgspec.Struct):
-    """When a session's last event was."""
+class WireMessage(msgspec.Struct):
+    """Of a message, what a session counts."""
+
+    is_seen: bool = True
+    withdrawn: bool = False
+
+
+class WireCounts(msgspec.Struct):
+    """Of a session, what is sent in other words than it is kept."""
 
     updated_at: float = 0.0
+    messages: list[WireMessage] = []
 
 
 class WireId(msgspec.Struct):
@@ -112,8 +120,13 @@ def inspection_of(content: bytes) -> Inspection:
 
 def session_of(content: bytes) -> Session:
     """A session, without the bookkeeping that only its journal needs."""
-    moved = msgspec.json.decode(content, type=WireMoved)
-    return msgspec.structs.replace(msgspec.json.decode(content, type=Session), at=moved.updated_at)
+    sent = msgspec.json.decode(content, type=WireCounts)
+    return msgspec.structs.replace(
+        msgspec.json.decode(content, type=Session),
+        at=sent.updated_at,
+        seen=sum(one.is_seen for one in sent.messages),
+        withdrawn=sum(one.withdrawn for one in sent.messages),
+    )
 
 
 def previews_of(sent: Mapping[UndoChoice, Receipt]) -> Mapping[UndoChoice, Receipt]:

@@ -8,6 +8,7 @@ from midcourse.client.wire import Lost, Wire
 from midcourse.core.events import Recorded
 from midcourse.core.ids import Position, SessionId
 from midcourse.core.session import ENDED
+from midcourse.errors import MidcourseError, ServerUnreachable
 from midcourse.ports.bus import Delta
 
 _A_WHILE = 1.0
@@ -25,15 +26,16 @@ async def watch(
     """
     seen = Position(after)
     backoff = wire.backoff()
-    was_reached = False
     while True:
-        opened = wire.clock.monotonic()
+        opened: float | None = None
         pause = 0.0
-        why: Exception | None = None
+        why: MidcourseError = ServerUnreachable(
+            f"The server at {wire.url} closes the stream again and again. Its log may say why.", url=wire.url
+        )
         try:
             parameters = {"after": seen, "deltas": deltas, "follow": follow}
             async with wire.stream(f"{path}/events", parameters, last=seen) as events:
-                was_reached = True
+                opened = wire.clock.monotonic()
                 async for sent in events:
                     backoff.reset()
                     if sent.event == "delta":
@@ -47,7 +49,7 @@ async def watch(
                             seen = event.position
                             yield event
         except Lost as lost:
-            if not (was_reached or lost.reached):
+            if not wire.was_reached:
                 raise lost.why from lost
             why, pause = lost.why, lost.retry_after
         else:
@@ -56,7 +58,7 @@ async def watch(
                 session = wire.reading(session_of, await wire.send("GET", path))
                 if session.status in ENDED and session.position <= seen:
                     return
-        if wire.clock.monotonic() - opened >= _A_WHILE and why is None:
+        if opened is not None and wire.clock.monotonic() - opened >= _A_WHILE:
             backoff.reset()
-        if not await backoff.again(pause) and why is not None:
+        if not await backoff.again(pause):
             raise why

@@ -35,12 +35,11 @@ _EVENT_BYTES: Final = 64 * 1024 * 1024
 
 
 class Lost(Exception):
-    """A stream that ended before its time. ``reached``: the server had answered."""
+    """A stream that ended before its time, and may be opened again."""
 
-    def __init__(self, why: MidcourseError, *, reached: bool, retry_after: float = 0.0) -> None:
+    def __init__(self, why: MidcourseError, *, retry_after: float = 0.0) -> None:
         super().__init__(str(why))
         self.why = why
-        self.reached = reached
         self.retry_after = retry_after
 
 
@@ -65,7 +64,7 @@ class Backoff:
         left = self._since + self._patience - now
         if left <= 0:
             return False
-        pause = max(at_least, min(2.0, 0.05 * 2**self._tries)) * (0.5 + self._clock.random() / 2)
+        pause = max(at_least, min(2.0, 0.05 * 2**self._tries) * (0.5 + self._clock.random() / 2))
         self._tries = min(self._tries + 1, 20)
         await asyncio.sleep(min(pause, left))
         return True
@@ -77,6 +76,8 @@ class Wire:
     def __init__(self, address: Address, token: str | None, clock: Clock, patience: float) -> None:
         self.url = address.url
         self.clock = clock
+        self.was_reached = False
+        """Whether the server has ever answered. One that has and is gone is being restarted, and is waited for."""
         self._patience = patience
         self._httpx2 = httpx = _httpx2()
         headers = {"User-Agent": f"midcourse/{__version__}", "Accept": "application/json"}
@@ -145,22 +146,21 @@ class Wire:
         content = None if body is None else msgspec.json.encode(body)
         timeout = self._httpx2.Timeout(ANSWER_SECONDS + wait, connect=CONNECT_SECONDS)
         backoff = self.backoff()
-        was_lost = False
         while True:
             try:
                 response = await self._client.request(
                     method, path, content=content, params=_spelled(parameters), headers=headers, timeout=timeout
                 )
             except self._httpx2.TransportError as error:
-                if not was_lost and self._is_refused(error):
-                    raise self._nobody(error) from error
-                was_lost = True
-                is_safe = method == "GET" or key is not None
-                if not is_safe or not await backoff.again():
-                    raise self._gone(error, key) from error
+                # What was never connected was never sent.
+                is_unsent = isinstance(error, self._httpx2.ConnectError | self._httpx2.ConnectTimeout)
+                may_again = self.was_reached if is_unsent else method == "GET" or key is not None
+                if not may_again or not await backoff.again():
+                    raise (self._nobody(error) if is_unsent else self._gone(error, key)) from error
                 continue
             except self._httpx2.HTTPError as error:
                 raise not_midcourse(self.url, type(error).__name__) from error
+            self.was_reached = True
             if response.is_success:
                 return response.content
             raise error_of(response.status_code, response.content, self.url)
@@ -175,7 +175,6 @@ class Wire:
             Lost: there was no connection, or it broke; it can be tried again.
             MidcourseError: the server said no.
         """
-        reached = False
         timeout = self._httpx2.Timeout(SILENT_SECONDS, connect=CONNECT_SECONDS)
         headers = {"Last-Event-ID": str(last)} if last else {}
         try:
@@ -183,20 +182,16 @@ class Wire:
                 path, params=_spelled(parameters), headers=headers, timeout=timeout, max_event_size=_EVENT_BYTES
             ) as source:
                 response = source.response
+                self.was_reached = True
                 if not response.is_success:
                     content = await response.aread()
                     why = error_of(response.status_code, content, self.url)
                     if response.status_code in _BUSY:
-                        raise Lost(why, reached=True, retry_after=_seconds(response.headers.get("Retry-After", "")))
+                        raise Lost(why, retry_after=_seconds(response.headers.get("Retry-After", "")))
                     raise why
-                reached = True
                 yield source.__aiter__()
         except self._httpx2.TransportError as error:
-            why = self._gone(error, None) if reached else self._nobody(error)
-            raise Lost(why, reached=reached) from error
-
-    def _is_refused(self, error: Exception) -> bool:
-        return isinstance(error, self._httpx2.ConnectError | self._httpx2.ConnectTimeout)
+            raise Lost(self._gone(error, None) if self.was_reached else self._nobody(error)) from error
 
     def _nobody(self, error: Exception) -> ServerUnreachable:
         return ServerUnreachable(

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, cast
 import msgspec
 
 from midcourse.core import events as ev
+from midcourse.core.asks import is_yes
 from midcourse.core.codec import NOTHING, Value, decode, without_secrets
 from midcourse.core.evolution import created, evolve
 from midcourse.core.ids import AskId, Position, SessionId, StepId, checkpoint_id
@@ -44,11 +45,11 @@ class Called(msgspec.Struct, omit_defaults=True):
 
     step: StepId
     name: str
-    arguments: str
-    effect: str
     state: str
-    attempt: int
     began_at: str
+    arguments: str = ""
+    effect: str = ""
+    attempt: int = 0
     ended_at: str = ""
     result: Any = None
     detail: str = ""
@@ -99,6 +100,7 @@ class Document:
         self._speaking: dict[StepId, Said] = {}
         self._asking: dict[AskId, Said] = {}
         self._asked_at: dict[AskId, Position] = {}
+        self._approving: dict[AskId, StepId] = {}
         self._calls: dict[StepId, Called] = {}
         self._history: deque[Any] = deque(maxlen=KEPT)
         self._left_out = {"conversation_history": 0, "tool_call_stack": 0, "history": 0}
@@ -151,6 +153,8 @@ class Document:
                 asking = Said("assistant", event.prompt, _time(at), session.turn, ask=event.ask, state="asking")
                 self._asking[event.ask] = self._say(asking, at)
                 self._asked_at[event.ask] = recorded.position
+                if event.covers:
+                    self._wait_for_approval(event, at)
             case ev.AskAnswered() | ev.AskClosed():
                 self._answered(event, at, session.turn)
             case ev.TurnOpened():
@@ -190,6 +194,10 @@ class Document:
     def _answered(self, event: ev.AskAnswered | ev.AskClosed, at: float, turn: int) -> None:
         asking = self._asking.pop(event.ask, None)
         self._asked_at.pop(event.ask, None)
+        call = self._calls.get(self._approving.pop(event.ask, StepId("")))
+        if call is not None:
+            answers = {True: "approved", False: "refused"}
+            call.state = event.end if isinstance(event, ev.AskClosed) else answers[is_yes(event.value)]
         if isinstance(event, ev.AskClosed):
             if asking is not None:
                 asking.state = event.end
@@ -200,22 +208,34 @@ class Document:
         text = value if isinstance(value, str) else _spelled(value)
         self._say(Said("user", text, _time(at), turn, by=event.by, ask=event.ask), at)
 
+    def _wait_for_approval(self, event: ev.AskOpened, at: float) -> None:
+        """A call that has not begun: its arguments stand in the question."""
+        step = StepId(event.step.rpartition("~")[0])
+        name = step.partition("/")[2].rpartition(">")[2].partition("#")[0]
+        self._approving[event.ask] = step
+        self._push(Called(step=step, name=name, state="waits for approval", began_at=_time(at), detail=event.ask))
+
     def _call(self, event: ev.StepBegun, at: float) -> None:
-        self._calls.pop(event.step, None)  # tried again it is the newest
+        self._push(
+            Called(
+                step=event.step,
+                name=event.name,
+                arguments=event.arguments,
+                effect=event.effect,
+                state="running",
+                attempt=event.attempt,
+                began_at=_time(at),
+            )
+        )
+
+    def _push(self, call: Called) -> None:
+        self._calls.pop(call.step, None)  # tried again it is the newest
         if len(self._calls) >= KEPT:
-            oldest = next((step for step, call in self._calls.items() if call.ended_at), None)
+            oldest = next((step for step, one in self._calls.items() if one.ended_at), None)
             if oldest is not None:
                 del self._calls[oldest]
                 self._left_out["tool_call_stack"] += 1
-        self._calls[event.step] = Called(
-            step=event.step,
-            name=event.name,
-            arguments=event.arguments,
-            effect=event.effect,
-            state="running",
-            attempt=event.attempt,
-            began_at=_time(at),
-        )
+        self._calls[call.step] = call
 
     def _called(self, event: "_End", at: float) -> None:
         call = self._calls.get(event.step)

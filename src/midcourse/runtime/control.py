@@ -1,7 +1,7 @@
 """Commands from anybody to any session: put into its inbox, decided by whoever owns it, answered with what is known."""
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import get_args
 
 from midcourse.core import commands as cmd
@@ -24,6 +24,9 @@ from midcourse.runtime.loading import load, read_events
 from midcourse.runtime.outcomes import Outcome, decode_outcome, raise_if_refused
 from midcourse.runtime.worker import Worker
 
+_LEAST_PATIENCE = 0.25
+_MOST_PATIENCE = 2.0
+"""Seconds between two looks of a watcher for what nobody told it: longer the longer nothing happens."""
 STOPPING = frozenset({Status.PAUSING, Status.CANCELLING, Status.HALTED})
 STOPPED = frozenset({Status.PAUSED}) | ENDED
 
@@ -326,19 +329,38 @@ class Control:
 
         Ends with the session, unless it is to ``follow`` into later turns.
         """
+        async with contextlib.aclosing(self.batches(session_id, after=after, deltas=deltas, follow=follow)) as batches:
+            async for batch in batches:
+                for one in batch:
+                    yield one
+
+    async def batches(
+        self,
+        session_id: SessionId,
+        *,
+        after: Position,
+        deltas: bool,
+        follow: bool,
+        limit: int = 1000,
+    ) -> AsyncGenerator[Sequence[Recorded | Delta]]:
+        """The same, whatever is there at once together: at most ``limit`` events, which is what a slow reader holds."""
         worker = self.worker
         await worker.must_exist(session_id)
         told = worker.clock.monotonic()
         promised = Position(0)
+        patience = _LEAST_PATIENCE
         await self._listen_to_owner(session_id, deltas=deltas)
         with worker.fanout.watching(session_id, deltas=deltas) as watcher:
             while True:
+                previews: list[Recorded | Delta] = []
                 while watcher.deltas:
-                    yield watcher.deltas.popleft()
-                events = await read_events(worker.store, session_id, after)
-                for event in events:
-                    after = event.position
-                    yield event
+                    previews.append(watcher.deltas.popleft())
+                if previews:
+                    yield previews
+                events = await read_events(worker.store, session_id, after, limit)
+                if events:
+                    after, patience = events[-1].position, _LEAST_PATIENCE
+                    yield events
                 if any(isinstance(event.event, SessionTaken) for event in events):
                     await self._listen_to_owner(session_id, deltas=deltas)  # a new owner does not know its audience
                 if events or watcher.deltas:
@@ -354,7 +376,10 @@ class Control:
                 if worker.clock.monotonic() - told > REMOTE_SECONDS / 3:
                     told = worker.clock.monotonic()
                     await self._listen_to_owner(session_id, deltas=deltas)
-                await watcher.wait(0.25)
+                # Here it is told of everything; what other processes do, it may have to find out for itself.
+                is_here = worker.driver(session_id) is not None
+                await watcher.wait(_MOST_PATIENCE if is_here else patience)
+                patience = min(_MOST_PATIENCE, 1.5 * patience)
 
     async def _listen_to_owner(self, session_id: SessionId, *, deltas: bool) -> None:
         """Have a session's owner in another process tell this one when it moves."""

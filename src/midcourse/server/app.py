@@ -115,6 +115,7 @@ class Server:
             docs_url=None,
             redoc_url=None,
             lifespan=self.lifespan,
+            generate_unique_id_function=lambda route: route.name,
         )
         app.openapi = lambda: describe(app)
         app.state.streams = Streams(each=self.limits.streams_each, total=self.limits.streams)

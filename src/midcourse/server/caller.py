@@ -19,8 +19,12 @@ from midcourse.server.tokens import Principal
 
 log = logging.getLogger("midcourse.server")
 C = TypeVar("C", bound=Command)
+NEEDED: Final[dict[object, Role]] = {}
+"""The role that each dependency of a route wants: what the OpenAPI document tells of it."""
 KEY_LIMIT: Final = 128
 """The longest Idempotency-Key that is taken."""
+TAG_LIMIT: Final = 1000
+"""The longest If-Match."""
 
 
 class Caller:
@@ -106,6 +110,7 @@ def caller_with(needed: Role) -> Callable[..., Awaitable[Caller]]:
     async def allowed(request: Request) -> Caller:
         return Caller(request, await _principal(request, needed))
 
+    NEEDED[allowed] = needed
     return allowed
 
 
@@ -122,25 +127,34 @@ async def _commander(
     request: Request,
     idempotency_key: Annotated[
         str | None,
-        Header(description="Makes a retry the same command. Any text of 1 to 128 printable ASCII characters."),
+        Header(
+            alias="Idempotency-Key",
+            description="Makes a retry the same command. Any text of 1 to 128 printable ASCII characters.",
+            json_schema_extra={"minLength": 1, "maxLength": KEY_LIMIT, "pattern": "^[ -~]+$"},
+        ),
     ] = None,
     if_match: Annotated[
         str | None,
-        Header(description="The session's ETag: the command is refused once the session has moved on from it."),
+        Header(
+            alias="If-Match",
+            description="The session's ETag: the command is refused once the session has moved on from it.",
+            json_schema_extra={"maxLength": TAG_LIMIT},
+        ),
     ] = None,
 ) -> Caller:
-    principal = await _principal(request, "steer")
+    principal = await _principal(request, NEEDED[_commander])
     if idempotency_key is not None and not (
         0 < len(idempotency_key) <= KEY_LIMIT and idempotency_key.isascii() and idempotency_key.isprintable()
     ):
         raise InvalidInput(
             f"An Idempotency-Key has 1 to {KEY_LIMIT} printable ASCII characters.", field="Idempotency-Key"
         )
-    if if_match is not None and len(if_match) > 1000:
+    if if_match is not None and len(if_match) > TAG_LIMIT:
         raise InvalidInput("If-Match is the ETag of the session.", field="If-Match")
     return Caller(request, principal, idempotency_key, if_match)
 
 
+NEEDED[_commander] = "steer"
 Watcher = Annotated[Caller, Depends(caller_with("watch"))]
 Steerer = Annotated[Caller, Depends(_commander)]
 Operator = Annotated[Caller, Depends(caller_with("operate"))]

@@ -1,18 +1,23 @@
 """The chat contract's frames: a session's events as a chat client sees them."""
 
+import contextlib
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from midcourse.core import events as ev
 from midcourse.core.ids import Position, SessionId
+from midcourse.core.session import Session
+from midcourse.errors import MidcourseError
 from midcourse.ports.bus import Delta
 from midcourse.runtime.control import Control
+from midcourse.runtime.fanout import PREVIEWS_KEPT
 from midcourse.runtime.loading import content_of
-from midcourse.server.delivered import Delivered
-from midcourse.server.stream import frame
+from midcourse.server.delivered import Delivered, open_asks
+from midcourse.server.stream import PIECE, frame
 from midcourse.server.views import spelled
 
 log = logging.getLogger("midcourse.server")
@@ -23,25 +28,41 @@ ENDS: Final = (ev.SessionCompleted, ev.SessionFailed, ev.SessionCancelled)
 class Chat:
     """What one chat stream has shown, and what it waits for.
 
-    ``queued``: the message whose turn it waits for; until that begins, what happens is another stream's. ``joins``: it
-    begins in the middle, and the client has what came before.
+    ``queued``: the message whose turn it waits for; until that begins, what happens is another stream's. ``joins``: the
+    session where a stream begins in its middle, whose client has what came before and what comes until ``shown_until``.
     """
 
-    def __init__(self, session_id: SessionId, *, queued: str | None = None, joins: bool = False) -> None:
+    def __init__(
+        self,
+        session_id: SessionId,
+        *,
+        queued: str | None = None,
+        joins: Session | None = None,
+        shown_until: int = 0,
+    ) -> None:
         self.session_id = session_id
         self._queued = queued
-        self._joins = joins
+        self._shown_until = shown_until
+        self._begun: set[tuple[str, int]] = set()
         self._shown: dict[tuple[str, int], int] = {}
+        self._written: dict[str, int] = {}
+        self._early: dict[tuple[str, int], deque[Delta]] = {}
         self._names: dict[str, tuple[str, str]] = {}
         self.asked: set[str] = set()
         self.is_over = False
+        if joins is not None:
+            self._names |= {step: (call.name, call.effect) for step, call in joins.calls.items() if call.kind == "tool"}
+            self.asked |= open_asks(joins).keys()
 
     def frames(self, one: ev.Recorded | Delta) -> Iterator[Frame]:
         """What the client is shown of an event or a preview."""
-        if self._queued is not None:
+        if isinstance(one, ev.Recorded) and one.position <= self._shown_until:
+            list(self._event(one.event, one.position))
+            self.is_over = False
+        elif self._queued is not None:
             yield from self._until_its_turn(one)
         elif isinstance(one, Delta):
-            yield from self._text(one.step, one.attempt, one.offset, one.text)
+            yield from self._preview(one)
         else:
             yield from self._event(one.event, one.position)
 
@@ -51,15 +72,21 @@ class Chat:
             self._queued = None
         elif isinstance(event, ev.MessageWithdrawn) and event.message == self._queued:
             yield self._ended("error", code="message_withdrawn", message="The message was withdrawn before its turn.")
+        elif isinstance(event, ev.SessionFailed):
+            sentence = f"The turn before this message failed: {event.message} The message waits; another one wakes it."
+            yield self._ended("error", code=event.code, message=sentence)
 
     def _event(self, event: ev.AnyEvent, position: Position) -> Iterator[Frame]:
         match event:
             case ev.StepBegun(kind="model"):
-                self._shown[event.step, event.attempt] = 0
+                self._begun.add((event.step, event.attempt))
+                yield from self._early_text(event.step, event.attempt)
             case ev.SegmentWritten():
-                if self._joins:
-                    self._shown.setdefault((event.step, event.attempt), event.offset)
+                # The first of an attempt says where that begins: at 0, or where the one before it was cut.
+                self._shown.setdefault((event.step, event.attempt), event.offset)
+                self._written[event.step] = event.offset + len(event.text)
                 yield from self._text(event.step, event.attempt, event.offset, event.text)
+                yield from self._early_text(event.step, event.attempt)
             case ev.StepBegun(kind="tool"):
                 self._names[event.step] = (event.name, event.effect)
                 yield self._tool(event.step, "begun", attempt=event.attempt, arguments=event.arguments)
@@ -94,10 +121,24 @@ class Chat:
         """The agent returned."""
         return self._ended("done", status="completed", result=result)
 
+    def _preview(self, delta: Delta) -> Iterator[Frame]:
+        """Previews run ahead of the journal; shown are those of a step whose beginning was, so that all is in order."""
+        key = (delta.step, delta.attempt)
+        if key in self._begun or key in self._shown:
+            yield from self._text(delta.step, delta.attempt, delta.offset, delta.text)
+        else:
+            self._early.setdefault(key, deque(maxlen=PREVIEWS_KEPT)).append(delta)
+
+    def _early_text(self, step: str, attempt: int) -> Iterator[Frame]:
+        for one in self._early.pop((step, attempt), ()):
+            yield from self._text(step, attempt, one.offset, one.text)
+
     def _text(self, step: str, attempt: int, offset: int, text: str) -> Iterator[Frame]:
         """Text from where the client has it. Previews may be lost on the way; the durable segment fills the gap."""
-        shown = self._shown.get((step, attempt), 0)
-        if offset <= shown < offset + len(text):
+        shown = self._shown.get((step, attempt))
+        if shown is None and offset in (0, self._written.get(step)):
+            shown = offset
+        if shown is not None and offset <= shown < offset + len(text):
             self._shown[step, attempt] = offset + len(text)
             yield {"type": "delta", "text": text[shown - offset :], "step": step, "attempt": attempt, "offset": shown}
 
@@ -129,15 +170,31 @@ async def chat_frames(
     control: Control, chat: Chat, *, after: Position, delivered: Delivered, caller: str
 ) -> AsyncIterator[bytes]:
     """The stream of a chat from ``after`` on, until it is over. An ask is noted as delivered before it is sent."""
-    async for one in control.watch(chat.session_id, after=after, deltas=True, follow=True):
-        position = None if isinstance(one, Delta) else one.position
-        for shown in chat.frames(one):
-            if shown["type"] == "interrupt":
-                await delivered.note(chat.session_id, shown["ask_id"], caller)
-                log.info("session %s waits at checkpoint %s", chat.session_id, shown["checkpoint_id"])
-            yield frame(shown, position=position)
-        if not isinstance(one, Delta) and isinstance(one.event, ev.SessionCompleted) and not chat.waits:
-            content = await content_of(control.worker.store, one.event.result)
-            yield frame(chat.completed(msgspec.Raw(content)), position=position)
-        if chat.is_over:
-            return
+    batches = control.batches(chat.session_id, after=after, deltas=True, follow=True, limit=PIECE)
+    try:
+        async for one in _each(batches):
+            position = None if isinstance(one, Delta) else one.position
+            for shown in chat.frames(one):
+                if shown["type"] == "interrupt":
+                    await delivered.note(chat.session_id, shown["ask_id"], caller)
+                    log.info("session %s waits at checkpoint %s", chat.session_id, shown["checkpoint_id"])
+                yield frame(shown, position=position)
+            if not isinstance(one, Delta) and isinstance(one.event, ev.SessionCompleted) and not chat.waits:
+                content = await content_of(control.worker.store, one.event.result)
+                yield frame(chat.completed(msgspec.Raw(content)), position=position)
+            if chat.is_over:
+                return
+    except MidcourseError as error:
+        yield error_frame(chat.session_id, error)
+
+
+async def _each(batches: AsyncGenerator[Sequence[ev.Recorded | Delta]]) -> AsyncIterator[ev.Recorded | Delta]:
+    async with contextlib.aclosing(batches):
+        async for batch in batches:
+            for one in batch:
+                yield one
+
+
+def error_frame(session_id: SessionId, error: MidcourseError) -> bytes:
+    """An error once the answer has begun, when there is no other way left to say it."""
+    return frame({"type": "error", "session_id": session_id, "code": error.code, "message": error.message})

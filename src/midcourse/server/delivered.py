@@ -42,19 +42,13 @@ class Answering:
         worker = caller.control.worker
         self._delivered = Delivered(worker.store, worker.clock)
 
-    @property
-    def _open(self) -> dict[str, tuple[str, str]]:
-        """The open asks, those of children too: id to reason and prompt."""
-        own = {str(ask.id): (ask.reason, ask.prompt) for ask in self._session.asks}
-        return own | {f"{one.child}/{one.ask}": (one.reason, one.prompt) for one in self._session.child_asks}
-
     async def named(self, ask: str) -> str:
         """The ask of that id.
 
         Raises:
             Refused: ``already_resumed``: it was answered before; ``checkpoint_not_found``: it cannot be answered.
         """
-        if ask in self._open or await self._was_given(ask):
+        if ask in open_asks(self._session) or await self._was_given(ask):
             return ask
         raise await self._too_late(ask)
 
@@ -66,7 +60,12 @@ class Answering:
                 ``already_resumed``, ``checkpoint_not_found``: none is open.
         """
         shown = await self._delivered.to(self._session.id, self._caller.principal.name)
-        standing = self._open
+        standing = open_asks(self._session)
+        # A key is of one command for ever: sent again, it means the ask that it meant then.
+        if self._caller.key is not None:
+            for ask in shown:
+                if await self._was_given(ask):
+                    return ask
         if len(standing) == 1 and (only := next(iter(standing))) in shown:
             return only
         if standing:
@@ -111,14 +110,20 @@ class Answering:
 
     async def _was_given(self, ask: str) -> bool:
         """Whether this caller has given this very answer to it before."""
-        child = SessionId(ask.rpartition("/")[0] or self._session.id)
-        row = await self._caller.control.worker.store.row(child, self._command_id(ask))
-        return row is not None
+        child, _, name = ask.rpartition("/")
+        if child and not child.startswith(f"{self._session.id}."):
+            return False
+        row = await self._caller.control.worker.store.row(SessionId(child or self._session.id), self._command_id(ask))
+        if row is None:
+            return False
+        sent = cmd.decode_command(row.content) if row.content else None
+        return sent is None or (isinstance(sent, cmd.Answer) and sent.ask == name)
 
     async def _too_late(self, ask: str) -> Refused:
         child, _, name = ask.rpartition("/")
-        holder = SessionId(child) if child.startswith(f"{self._session.id}.") else self._session.id
-        end = await self._caller.control.end_of_ask(holder, AskId(name))
+        holder = SessionId(child or self._session.id)
+        is_here = not child or child.startswith(f"{self._session.id}.")
+        end = await self._caller.control.end_of_ask(holder, AskId(name)) if is_here else ""
         if end == "answered":
             return Refused(
                 f"Cannot resume session '{self._session.id}': '{ask}' was answered before (already_resumed).",
@@ -132,6 +137,37 @@ class Answering:
             "withdrawn": f"'{ask}' ended with the session",
         }.get(end, f"'{ask}' is {end}")
         return checkpoint_gone(f"Cannot resume session '{self._session.id}': {why}.", self._session.id)
+
+
+def open_asks(session: Session) -> dict[str, tuple[str, str]]:
+    """The open asks of a session, those of its children too: id to reason and prompt."""
+    own = {str(ask.id): (ask.reason, ask.prompt) for ask in session.asks}
+    return own | {f"{one.child}/{one.ask}": (one.reason, one.prompt) for one in session.child_asks}
+
+
+class Begun:
+    """Which Idempotency-Key began a session whose id its client chose: sent again, it is no second message."""
+
+    def __init__(self, caller: Caller, session_id: SessionId) -> None:
+        self._store = caller.control.worker.store
+        self._shelf = f"chat:{session_id}:begun"
+        self._key = None if caller.key is None else caller.command_id
+
+    async def note(self) -> None:
+        """The session is about to be created with this key."""
+        if self._key is not None:
+            await self._store.shelve(self._shelf, {self._key: b"1"})
+
+    async def forget(self) -> None:
+        """Somebody else has created it meanwhile."""
+        if self._key is not None:
+            await self._store.shelve(self._shelf, {self._key: None})
+
+    async def was_by_this(self) -> bool:
+        """Whether this key began it."""
+        if self._key is None:
+            return False
+        return bool(await self._store.shelf_keys(self._shelf, first=self._key, last=self._key))
 
 
 def checkpoint_gone(sentence: str, session_id: SessionId) -> Refused:

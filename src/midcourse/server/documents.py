@@ -1,108 +1,157 @@
-"""The OpenAPI document: the values of the core as schemas, and which answers each address gives."""
+"""The OpenAPI document: which answers, headers and problems each address has, and what its values look like."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-import msgspec
 from fastapi import Body, FastAPI
+from fastapi.dependencies.models import Dependant
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute, iter_route_contexts
+from pydantic.json_schema import models_json_schema
 
 from midcourse._version import __version__
-from midcourse.core.audit import AuditEntry
-from midcourse.core.inspection import StepView
-from midcourse.core.receipt import Receipt
-from midcourse.core.replies import Reply
-from midcourse.core.session import Message, Session
-from midcourse.core.terms import Terms
-from midcourse.ports.store import Head
-from midcourse.server.tokens import KeptToken, Principal
-from midcourse.server.views import BOOKKEEPING
+from midcourse.core.commands import Role
+from midcourse.server import schemas
+from midcourse.server.caller import NEEDED
+from midcourse.server.codes import CODES
+from midcourse.server.examples import REQUESTS, answer_examples
+from midcourse.server.shapes import COUNT, TEXT, Schema, ref, value_schemas
 
-Schema = dict[str, Any]
 Responses = dict[int | str, dict[str, Any]]
 
 BODY: Final = Body()
 """A body that may be left out: every field of it has a default."""
+LAST_EVENT_ID: Final[Schema] = {
+    "parameters": [
+        {
+            "name": "Last-Event-ID",
+            "in": "header",
+            "required": False,
+            "description": "The id of the last event seen: the stream goes on after it. It wins over `after`.",
+            "schema": {"type": "string", "pattern": "^[0-9]{1,15}$"},
+        }
+    ]
+}
 PROBLEM: Final = "application/problem+json"
+STREAM: Final = "text/event-stream"
 _MEANS: Final[Mapping[int, str]] = {
     200: "As it is now.",
     201: "Made; Location says where.",
     202: "Durable, and not decided yet: the session's owner is silent, or the wait was too short.",
     204: "Gone.",
-    401: "No token, or none that is known.",
-    403: "The token's role is too low, the request is another site's, or the ask is not the caller's to answer.",
-    404: "There is none.",
-    408: "The body took too long to arrive.",
-    409: "Not allowed now; `allowed` lists what is.",
-    412: "The session has moved on from the ETag in If-Match.",
-    413: "The body is too large.",
-    415: "The body is not JSON.",
-    421: "The server does not go by that name.",
-    422: "The request cannot be understood; `field` says where.",
-    429: "Too many requests, or too many open streams; Retry-After says when to come back.",
-    503: "The store cannot be used now.",
-    507: "No space is left where the store lives.",
 }
-_EVERYWHERE: Final = (401, 403, 421, 429, 503)
-_WITH_A_BODY: Final = (408, 413, 415, 507)
+_OF_ALL: Final = ("host_not_allowed", "too_many_requests", "internal_error")
+_WITH_A_TOKEN: Final = ("unauthorized", "forbidden", "store_unavailable")
+_OF_CHANGES: Final = ("origin_not_allowed", "store_full")
+_WITH_A_BODY: Final = ("request_timeout", "body_too_large", "invalid_input")
+_ANY_CODE: Final = frozenset({500, 503})
+"""Statuses with codes beyond those named here: a store has many ways to fail."""
 DESCRIPTION: Final = """Pause, resume, redirect, cancel, answer and watch agents while they run.
 
-Errors are problem documents (RFC 9457) with a stable `code`. Every control takes `Idempotency-Key`, which makes a retry
-the same command, and `If-Match` with the session's `ETag`. What a control answers is what is known, and never more:
-`accepted` (durable), `decided`, `stopping` (the gate is shut; `running` lists what lives), `stopped` (nothing runs).
+**Errors** are problem documents (RFC 9457) with a stable `code`; the answers below list the codes of each address.
+
+**Roles** are a ladder: `watch`, `steer`, `approve`, `operate`; each may do what the ones before it may. `x-role` of an
+address is the least that it takes. A token that belongs to a session reaches that session and its children alone.
+
+**Retries.** Every control takes `Idempotency-Key`, which makes a retry the same command, and `If-Match` with the
+session's `ETag`, which refuses it (412) once the session has moved on.
+
+**What a control answers** is what is known, and never more: `accepted` (durable), `decided`, `stopping` (the gate is
+shut; `running` lists what lives), `stopped` (nothing runs).
+
+**Streams** are server-sent events (`text/event-stream`). Each is `data:` with one line of JSON and a blank line behind
+it; those of the journal also have `id:`, their position. A client that was cut off sends the last `id` as
+`Last-Event-ID` and misses nothing, also after a restart of the server. Lines that begin with `:` keep the stream alive,
+every 15 seconds. At /sessions/{session_id}/events `event:` is the event's type and `data:` an `Event`; with
+`deltas=true` there are also `event: delta`, previews of text without an `id`. At /chat each `data:` is a `Frame`, told
+apart by its `type`; `done`, `error` and `resumed` are the last of a stream, and after `interrupt` it stays open until
+the ask is answered.
 """
-EXAMPLES: Final[Mapping[str, Schema]] = {
-    "NewSession": {"agent": "churn-memo", "goal": "Write the churn memo for Q3"},
-    "Pause": {"reason": "let me read the draft", "grace": 5},
-    "Resume": {"pause": "pause_1"},
-    "Redirect": {"text": "Keep it to one page", "level": "step"},
-    "Cancel": {"reason": "wrong customer", "undo": "all"},
-    "Undo": {"reason": "wrong folder"},
-    "Answer": {"value": "yes", "ask": "ask_1"},
-    "Message": {"text": "Then send it to the team", "behaviour": "enqueue"},
-    "Edit": {"text": "Keep it to two pages"},
-    "OutsideEvent": {"text": "The price list was replaced", "source": "erp"},
-    "Budget": {"budget": 25},
-    "Fork": {"at": 12, "paused": True},
-    "NewToken": {"name": "nightly-report", "role": "watch"},
-    "Chat": {"agent": "records-cleaner", "message": "Delete the duplicates"},
-    "ChatResume": {"session_id": "sess_42", "answer": "yes"},
+TAGS: Final = (
+    ("chat", "A message in, a stream of frames out, and answers to what the agent asks."),
+    ("sessions", "Sessions: create, list, look at, inspect, fork; their events, receipts and results."),
+    ("controls", "One verb per control. What each answers is what is known, and never more."),
+    ("server", "The server itself: its agents, its tokens, its audit log, who the caller is, whether it lives."),
+)
+_HEADERS: Final[Mapping[str, Schema]] = {
+    "ETag": {"description": "How the session stands, for If-Match.", "schema": TEXT},
+    "Location": {"description": "Where the new session is.", "schema": TEXT},
+    "X-Session-Id": {"description": "The session whose stream this is.", "schema": TEXT},
+    "Retry-After": {"description": "Seconds to wait before the next try.", "schema": COUNT},
+    "WWW-Authenticate": {"description": "Bearer.", "schema": TEXT},
+}
+_OF_STATUS: Final[Mapping[int, tuple[str, ...]]] = {
+    401: ("WWW-Authenticate",),
+    429: ("Retry-After",),
+    503: ("Retry-After",),
 }
 
 
-def _ref(name: str) -> Schema:
-    return {"$ref": f"#/components/schemas/{name}"}
+# ---- the answers of one address
 
 
-def answers(name: str, *statuses: int, created: bool = False, body: bool | None = None) -> Responses:
-    """The answers of an address: its value under ``name``, and problems."""
-    good = {status: _good(name, status) for status in statuses if status < 300}
-    if created:
-        good[201]["headers"] = {"Location": {"schema": {"type": "string"}}, "ETag": {"schema": {"type": "string"}}}
-    # What changes something has a body, unless it is said otherwise.
-    with_body = body if body is not None else any(status in statuses for status in (201, 202))
-    others = {*_EVERYWHERE, *(status for status in statuses if status >= 300), *(_WITH_A_BODY if with_body else ())}
-    return {**good, **{status: _bad(status) for status in sorted(others)}}
+def answers(
+    name: str, *outcomes: int | str, headers: Iterable[str] = (), changes: bool = False, body: bool = False
+) -> Responses:
+    """The answers of an address: its value ``name`` with each status, and problems by their codes.
+
+    ``changes``: it changes something. ``body``: it reads one, and changes something.
+    """
+    codes = {code for code in outcomes if isinstance(code, str)} | {*_OF_ALL, *_WITH_A_TOKEN}
+    codes |= {*_OF_CHANGES} if changes or body else set()
+    codes |= {*_WITH_A_BODY} if body else set()
+    codes |= {"unsupported_media_type"} if body and name != "Frame" else set()  # the chat takes any Content-Type
+    return _answers({status: _good(name, status, headers) for status in outcomes if isinstance(status, int)}, codes)
 
 
-def streams(name: str, *statuses: int, body: bool = False) -> Responses:
-    """The same for an address that may answer with a stream; without a ``name`` it always does."""
-    found = answers(name or "Frame", *statuses, body=body)
-    content = {"text/event-stream": {"schema": {"type": "string"}}}
+def open_answers(name: str) -> Responses:
+    """The answers of an address that takes everybody."""
+    return _answers({200: _good(name, 200, ())}, set(_OF_ALL))
+
+
+def streams(name: str, *codes: str, body: bool = False) -> Responses:
+    """The answers of an address that may answer with a stream; without a ``name`` it always does."""
+    found = answers(name or "Frame", 200, *codes, "too_many_streams", body=body)
+    content = {STREAM: {"schema": TEXT, "x-event-schema": ref("Event" if name else "Frame")}}
     if name:
-        content = {**found[200]["content"], **content}
-    found[200] = {"description": "The stream.", "content": content}
+        found[200]["content"] |= content
+    else:
+        found[200] = {"description": "The stream.", "headers": _headers(["X-Session-Id"]), "content": content}
     return found
 
 
-def _good(name: str, status: int) -> Schema:
-    if status == 204:
-        return {"description": _MEANS[status]}
-    return {"description": _MEANS[status], "content": {"application/json": {"schema": _ref(name)}}}
+def _answers(good: Responses, codes: set[str]) -> Responses:
+    by_status: dict[int, list[str]] = {}
+    for code in sorted(codes):
+        by_status.setdefault(CODES[code].status, []).append(code)
+    return {**good, **{status: _bad(status, by_status[status]) for status in sorted(by_status)}}
 
 
-def _bad(status: int) -> Schema:
-    return {"description": _MEANS[status], "content": {PROBLEM: {"schema": _ref("Problem")}}}
+def _good(name: str, status: int, headers: Iterable[str]) -> Schema:
+    shown: Schema = {"description": _MEANS[status]}
+    if found := _headers([one for one in headers if one != "Location" or status == 201]):
+        shown["headers"] = found
+    if status != 204:
+        shown["content"] = {"application/json": {"schema": ref(name)}}
+    return shown
+
+
+def _bad(status: int, codes: list[str]) -> Schema:
+    lines = [f"* `{code}`: {CODES[code].means}" for code in codes]
+    schema = ref("Problem")
+    if status not in _ANY_CODE:
+        schema = {"allOf": [schema, {"properties": {"code": {"enum": codes}}}]}
+    shown: Schema = {"description": "\n".join(lines), "x-codes": codes, "content": {PROBLEM: {"schema": schema}}}
+    if found := _headers(_OF_STATUS.get(status, ())):
+        shown["headers"] = found
+    return shown
+
+
+def _headers(names: Iterable[str]) -> Schema:
+    return {name: dict(_HEADERS[name]) for name in names}
+
+
+# ---- the document
 
 
 def describe(app: FastAPI) -> Schema:
@@ -111,126 +160,134 @@ def describe(app: FastAPI) -> Schema:
         document = get_openapi(
             title="Midcourse", version=__version__, summary="The interrupt handle for AI agents",
             description=DESCRIPTION, routes=app.routes,
+            tags=[{"name": name, "description": words} for name, words in TAGS],
         )  # fmt: skip
-        components = document.setdefault("components", {})
-        schemas = components.setdefault("schemas", {})
-        for gone in ("HTTPValidationError", "ValidationError"):
-            schemas.pop(gone, None)
-        for name, example in EXAMPLES.items():
-            if name in schemas:
-                schemas[name]["examples"] = [example]
-        schemas.update(_values())
-        components["securitySchemes"] = {
-            "token": {"type": "http", "scheme": "bearer", "description": "A token of `midcourse token add`."},
-            "cookie": {"type": "apiKey", "in": "cookie", "name": "midcourse_token"},
-        }
-        for path, methods in document["paths"].items():
+        examples = answer_examples()
+        document["components"] = {"schemas": _schemas(document, examples), "securitySchemes": _SECURITY}
+        routes = {route.name: route for route in _routes(app)}
+        for methods in document["paths"].values():
             for operation in methods.values():
-                operation["security"] = [] if path.endswith("/healthz") else [{"token": []}, {"cookie": []}]
+                _finish(operation, routes[operation["operationId"]], examples)
+        _link(document["paths"])
         app.openapi_schema = document
     return app.openapi_schema
 
 
-def _values() -> dict[str, Schema]:
-    """The core's own values, as JSON schema makes them of their types."""
-    kinds = (Session, Message, Reply, Receipt, Head, StepView, Terms, AuditEntry, KeptToken, Principal)
-    _, found = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
-    named: dict[str, Schema] = {name: _shown(schema) for name, schema in found.items()}
-    session = named["Session"]["properties"]
-    for name in BOOKKEEPING:
-        session.pop(name, None)
-    session["messages"] = {"type": "array", "items": _ref("MessageView")}
-    session |= {
-        "goal": {"type": "string", "description": "The goal as it stands."},
-        "updated_at": {"type": "number"},
-        "allowed": {"type": "array", "items": {"type": "string"}, "description": "Verbs the caller may use now."},
-        "etag": {"type": "string", "description": "For If-Match."},
-    }
-    message = named.pop("Message")
-    message["properties"] |= {"id": {"type": "string"}, "is_seen": {"type": "boolean"}}
-    named["MessageView"] = message
-    named["Reply"]["properties"]["sentence"] = {"type": "string", "description": "The same for people."}
-    named["Receipt"]["properties"]["table"] = {"type": "string", "description": "The same for people."}
-    head = named["Head"]["properties"]
-    head.pop("digest", None)
-    head.pop("wake_at", None)
-    kept = named["KeptToken"]["properties"]
-    kept.pop("digest", None)
-    for schema in named.values():
-        if "properties" in schema:
-            schema["required"] = sorted(schema["properties"])
-    named["Value"] = {
-        "type": "object",
-        "description": "A value: `raw` is it, or `blob` names where it lies (above 32 KB; see /blobs).",
-        "properties": {"raw": {}, "blob": {"type": "string"}, "size": {"type": "integer"}},
-    }
-    return {**named, **_PLAIN}
+_SECURITY: Final[Schema] = {
+    "token": {"type": "http", "scheme": "bearer", "description": "A token of `midcourse token add`."},
+    "cookie": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": "midcourse_token",
+        "description": "For browsers: `midcourse link` prints the address that sets it.",
+    },
+}
 
 
-def _shown(schema: Schema) -> Schema:
+def _routes(app: FastAPI) -> list[APIRoute]:
+    found = (context.original_route for context in iter_route_contexts(app.routes))
+    return [route for route in found if isinstance(route, APIRoute) and route.include_in_schema]
+
+
+def role_of(route: APIRoute) -> Role | None:
+    """The role that an address takes, as its dependency says; None: it takes everybody."""
+    waiting: list[Dependant] = [route.dependant]
+    while waiting:
+        one = waiting.pop()
+        if one.call in NEEDED:
+            return NEEDED[one.call]
+        waiting += one.dependencies
+    return None
+
+
+def _finish(operation: Schema, route: APIRoute, examples: Mapping[str, Any]) -> None:
+    """What FastAPI leaves to us: the words, the role, the answers as they are declared, their examples."""
+    role = role_of(route)
+    words = operation.get("description", "")
+    operation["summary"] = words.partition("\n")[0].partition(". ")[0].partition(": ")[0].rstrip(".:")
+    operation["description"] = f"{words}\n\nNeeds the role `{role}`." if role else f"{words}\n\nNeeds no token."
+    operation["x-role"] = role
+    operation["security"] = [{"token": []}, {"cookie": []}] if role else []
+    responses = {str(status): dict(answer) for status, answer in route.responses.items()}
+    if operation.get("parameters") and "422" not in responses:
+        responses["422"] = _bad(422, ["invalid_input"])
+    for status, answer in responses.items():
+        answer["content"] = {
+            media: _with_example(media, content, route.name, examples)
+            for media, content in answer.get("content", {}).items()
+        }
+        if not answer["content"]:
+            del answer["content"]
+    operation["responses"] = dict(sorted(responses.items()))
+    for parameter in operation.get("parameters", ()):
+        parameter["schema"] = _without_null(parameter["schema"])
+    for content in operation.get("requestBody", {}).get("content", {}).values():
+        content["schema"] = _without_null(content["schema"])
+
+
+def _without_null(schema: Schema) -> Schema:
+    """What may be left out, without the null that pydantic sees then; its words are told beside it."""
+    kept = {name: value for name, value in schema.items() if name not in ("title", "description")}
+    several = kept.pop("anyOf", ())
+    return {**kept, **(several[0] if several else {})}
+
+
+def _with_example(media: str, content: Schema, route: str, examples: Mapping[str, Any]) -> Schema:
+    name = str(content["schema"].get("$ref", "")).rpartition("/")[2]
+    example = examples.get(f"{media} {route}" if media == STREAM else name)
+    return content if example is None else {**content, "example": example}
+
+
+def _link(paths: Schema) -> None:
+    """From what an answer names to the addresses that take it."""
+    operations = {one["operationId"]: (path, one) for path, methods in paths.items() for one in methods.values()}
+    of_session = sorted(name for name, (path, _) in operations.items() if _placeholders(path) == ["session_id"])
+    for maker in ("create_session", "fork_session"):
+        operations[maker][1]["responses"]["201"]["links"] = {
+            name: {"operationId": name, "parameters": {"session_id": "$response.body#/id"}} for name in of_session
+        }
+    for maker in ("redirect", "message"):
+        operations[maker][1]["responses"]["200"]["links"] = {
+            name: {
+                "operationId": name,
+                "parameters": {"session_id": "$response.body#/session", "message": "$response.body#/message"},
+            }
+            for name in ("edit", "withdraw")
+        }
+    operations["add_token"][1]["responses"]["201"]["links"] = {
+        "revoke_token": {"operationId": "revoke_token", "parameters": {"name": "$response.body#/name"}}
+    }
+
+
+def _placeholders(path: str) -> list[str]:
+    return [part[1:-1] for part in path.split("/") if part.startswith("{")]
+
+
+def _schemas(document: Schema, examples: Mapping[str, Any]) -> dict[str, Schema]:
+    """The values of the core, and the bodies of requests with an example each."""
+    found: dict[str, Schema] = dict(document.get("components", {}).get("schemas", {}))
+    for gone in ("HTTPValidationError", "ValidationError"):
+        found.pop(gone, None)
+    # The chat reads its bodies by itself.
+    by_itself = models_json_schema(
+        [(schemas.Chat, "validation"), (schemas.ChatResume, "validation")],
+        ref_template="#/components/schemas/{model}",
+    )[1]["$defs"]
+    found |= by_itself
+    for name, example in REQUESTS.items():
+        found[name]["examples"] = [example]
+    for schema in found.values():
+        _tidy(schema)
+    shown = value_schemas()
+    assert not found.keys() & shown.keys(), found.keys() & shown.keys()
+    shown["Problem"]["examples"] = [examples["Problem"]]
+    return dict(sorted({**found, **shown}.items()))
+
+
+def _tidy(schema: Schema) -> None:
+    """Without the titles that pydantic makes of names, and with descriptions as Markdown."""
     schema.pop("title", None)
     if "description" in schema:
-        schema["description"] = " ".join(schema["description"].split())
-    return schema
-
-
-def _object(properties: Schema) -> Schema:
-    return {"type": "object", "properties": properties, "required": sorted(properties)}
-
-
-def _list(name: str) -> Schema:
-    return {"type": "array", "items": _ref(name)}
-
-
-_TEXT: Final = {"type": "string"}
-_NUMBER: Final = {"type": "integer"}
-_PLAIN: Final[Mapping[str, Schema]] = {
-    "Problem": {
-        "type": "object",
-        "description": "What happened and what to do (`detail`), and a stable `code` for programs.",
-        "properties": {
-            "type": _TEXT,
-            "title": _TEXT,
-            "status": _NUMBER,
-            "detail": _TEXT,
-            "code": _TEXT,
-            "field": _TEXT,
-            "session_id": _TEXT,
-            "status_now": _TEXT,
-            "allowed": {"type": "array", "items": _TEXT},
-        },
-        "required": ["type", "title", "status", "detail", "code"],
-    },
-    "Event": _object({"position": _NUMBER, "at": {"type": "number"}, "type": _TEXT, "version": _NUMBER, "data": {}}),
-    "EventList": _object({"events": _list("Event"), "next": {"type": ["integer", "null"]}}),
-    "SessionList": _object({"sessions": _list("Head"), "next": {"type": ["string", "null"]}}),
-    "Inspection": _object(
-        {"session": _ref("Session"), "steps": _list("StepView"), "state": {}, "history": {"type": "array", "items": {}}}
-    ),
-    "CancelPreview": _object({choice: _ref("Receipt") for choice in ("none", "in-flight", "all")}),
-    "Result": _object(
-        {
-            "status": _TEXT,
-            "ended": {"type": "boolean"},
-            "result": {},
-            "failure": {"anyOf": [{"type": "null"}, {"type": "object"}]},
-        }
-    ),
-    "Blob": {"description": "Any JSON value."},
-    "Frame": {"type": "string"},
-    "Agent": _object(
-        {
-            **dict.fromkeys(("name", "version", "mode", "origin"), _TEXT),
-            "resumable": {"type": "boolean"},
-            "asks": {"type": "boolean"},
-            "terms": _ref("Terms"),
-        }
-    ),
-    "AgentList": _object({"agents": _list("Agent")}),
-    "AuditList": _object(
-        {"entries": {"type": "array", "items": {"type": "object"}}, "next": {"type": ["integer", "null"]}}
-    ),
-    "TokenList": _object({"tokens": _list("KeptToken")}),
-    "NewlyMadeToken": _object({"name": _TEXT, "role": _TEXT, "session": {"type": ["string", "null"]}, "token": _TEXT}),
-    "Health": _object({"status": _TEXT}),
-}
+        schema["description"] = " ".join(schema["description"].replace("``", "`").split())
+    for field in schema.get("properties", {}).values():
+        field.pop("title", None)

@@ -22,31 +22,9 @@ from midcourse.errors import (
     StoreError,
     Unencodable,
 )
+from midcourse.server.codes import CODES
 
 log = logging.getLogger("midcourse.server")
-
-BY_CODE: Final[Mapping[str, int]] = {
-    "unauthorized": 401,
-    "forbidden": 403,
-    "origin_not_allowed": 403,
-    "too_many_streams": 429,
-    "approver_only": 403,
-    "operator_only": 403,
-    "own_ask": 403,
-    "ask_not_found": 404,
-    "checkpoint_not_found": 404,
-    "message_not_found": 404,
-    "token_not_found": 404,
-    "blob_not_found": 404,
-    "session_exists": 409,
-    "token_exists": 409,
-    "precondition_failed": 412,
-    "unsupported_media_type": 415,
-    "command_id_taken": 422,
-    "idempotency_key_reused": 422,
-    "store_full": 507,
-}
-"""The statuses of codes that differ from their class's."""
 
 BY_CLASS: Final[tuple[tuple[type[MidcourseError], int], ...]] = (
     (AccessDenied, 403),
@@ -62,14 +40,15 @@ _PLAIN: Final[Mapping[int, tuple[str, str]]] = {
     404: ("not_found", "There is nothing at this address. The addresses are listed in /api/v1/openapi.json."),
     405: ("method_not_allowed", "This address does not take that method; the header Allow lists those it takes."),
 }
+_UNREADABLE: Final = "The body cannot be read. Send JSON in UTF-8, nested no deeper than it must be."
 _CHALLENGE: Final = {"WWW-Authenticate": "Bearer"}
 _SHOWN: Final = 5
 
 
 def status_of(error: MidcourseError) -> int:
     """The HTTP status of an error."""
-    if error.code in BY_CODE:
-        return BY_CODE[error.code]
+    if error.code in CODES:
+        return CODES[error.code].status
     return next((status for kind, status in BY_CLASS if isinstance(error, kind)), 500)
 
 
@@ -109,12 +88,14 @@ def explain_errors(app: FastAPI) -> None:
         assert isinstance(error, MidcourseError)
         return problem_of(error)
 
-    async def invalid(_request: Request, error: Exception) -> Response:
+    async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return _invalid(error)
+        return _not_json(request) if _was_not_read(error) else _invalid(error)
 
     async def plain(_request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
+        if error.status_code == 400:  # neither JSON nor UTF-8, or nested too deeply to be read
+            return problem_response(422, "invalid_input", _UNREADABLE, field="body")
         code, sentence = _PLAIN.get(error.status_code, ("http_error", str(error.detail)))
         return problem_response(error.status_code, code, sentence, error.headers)
 
@@ -127,6 +108,18 @@ def explain_errors(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, plain)
     app.add_exception_handler(Exception, unexpected)
+
+
+def _was_not_read(error: RequestValidationError) -> bool:
+    """Whether there is a body that was left as bytes, because its Content-Type is another one."""
+    return any(tuple(one["loc"]) == ("body",) and isinstance(one.get("input"), bytes) for one in error.errors())
+
+
+def _not_json(request: Request) -> Response:
+    kind = request.headers.get("content-type")
+    said = f"Its Content-Type is '{kind[:100]}'" if kind else "It has no Content-Type"
+    sentence = f"The body must be JSON. {said}; send it with Content-Type: application/json."
+    return problem_response(415, "unsupported_media_type", sentence.encode("utf-8", "replace").decode())
 
 
 def _invalid(error: RequestValidationError) -> Response:

@@ -276,4 +276,3 @@ FRAMES: Final[Mapping[str, Schema]] = {
     ),
 }
 """The frames of a chat, by their ``type``."""
-

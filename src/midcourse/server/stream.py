@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from typing import Final
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
@@ -15,10 +15,13 @@ from midcourse.core.ids import Position
 from midcourse.errors import InvalidInput
 from midcourse.ports.bus import Delta
 from midcourse.server.caller import Caller
+from midcourse.server.limits import Slot
 from midcourse.server.views import delta_view, encoded, event_view
 
 KEEP_ALIVE: Final = 15.0
 """Seconds between two comment lines that keep proxies and readers from giving up."""
+PIECE: Final = 100
+"""Events that a stream reads at once, which is what a reader that has stopped reading may hold in memory."""
 STALLED_AFTER: Final = 60.0
 """Seconds after which a reader that takes nothing is let go. It comes back with its last event id."""
 
@@ -33,14 +36,20 @@ def frame(data: object, *, event: str = "", position: int | None = None) -> byte
 class Stream(EventSourceResponse):
     """An answer that goes on: it holds one of its caller's places, and ends when the caller's token does."""
 
-    def __init__(self, frames: AsyncIterator[bytes], caller: Caller, headers: Mapping[str, str] | None = None) -> None:
-        """Take the place.
+    def __init__(
+        self,
+        frames: AsyncIterator[bytes],
+        caller: Caller,
+        headers: Mapping[str, str] | None = None,
+        place: Slot | None = None,
+    ) -> None:
+        """Take the place, unless the caller has one.
 
         Raises:
             AccessDenied: ``too_many_streams``.
         """
         self._caller = caller
-        self._place = caller.streams.open(caller.principal)
+        self._place = place or caller.streams.open(caller.principal)
         super().__init__(  # pyright: ignore[reportUnknownMemberType]
             frames,
             headers=headers,
@@ -70,13 +79,17 @@ class Stream(EventSourceResponse):
                 return
 
 
-async def event_frames(events: AsyncIterator[Recorded | Delta]) -> AsyncIterator[bytes]:
-    """Journal events with their position as id, and previews without one."""
-    async for one in events:
-        if isinstance(one, Delta):
-            yield frame(delta_view(one), event="delta")
-        else:
-            yield frame(event_view(one), event=one.type, position=one.position)
+async def event_frames(batches: AsyncGenerator[Sequence[Recorded | Delta]]) -> AsyncIterator[bytes]:
+    """Journal events with their position as id, and previews without one; those that are there at once in one piece."""
+    async with contextlib.aclosing(batches):
+        async for batch in batches:
+            yield b"".join(map(_frame_of, batch))
+
+
+def _frame_of(one: Recorded | Delta) -> bytes:
+    if isinstance(one, Delta):
+        return frame(delta_view(one), event="delta")
+    return frame(event_view(one), event=one.type, position=one.position)
 
 
 def last_event_id(request: Request, after: int) -> Position:

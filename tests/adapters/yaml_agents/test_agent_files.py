@@ -97,7 +97,12 @@ def test_every_field_is_taken(write: Write) -> None:
     agent = one(write(EVERYTHING))
     assert (agent.name, agent.version, agent.asks) == ("clerk", "7", False)
     assert agent.terms == midcourse.Terms(
-        task_class="long", policy="careful", budget=5.0, backend="redis", ttl_seconds=60.0, on_expiry=midcourse.DefaultAnswer("no")
+        task_class="long",
+        policy="careful",
+        budget=5.0,
+        backend="redis",
+        ttl_seconds=60.0,
+        on_expiry=midcourse.DefaultAnswer("no"),
     )
 
 

@@ -16,8 +16,8 @@ from tests.adapters.yaml_agents import shop
 
 FIELDS = """kind apiVersion metadata spec name description version labels type model instructions tools interrupt policy
 task_class budget settings limits retries use with requires_approval effect undo probe settle local if_silent on_change
-resources environment cost timeout run_in enabled checkpoint backend ttl_seconds usd temperature max_tokens base_url
-api_key api_key_env script requests tool_calls"""
+resources environment cost timeout run_in enabled checkpoint backend ttl_seconds on_expiry answer usd temperature
+max_tokens base_url api_key api_key_env script requests tool_calls"""
 _NAMES = ("look", "send_mail", "unsend", "talk", "NUMBER", "Desk.ring", "nowhere")
 WORDS = [
     *("Agent", "midcourse/v1", "chat_model_agent", "test", "local", "read", "write", "idempotent", "redis", "store"),

@@ -176,6 +176,18 @@ MISTAKES = {
         "spec.interrupt.checkpoint.ttl_seconds",
         "greater than 0",
     ),
+    "an expiry that is none": (
+        HEAD + "  interrupt:\n    checkpoint:\n      ttl_seconds: 5\n      on_expiry: cancell\n",
+        7,
+        "spec.interrupt.checkpoint.on_expiry",
+        "Did you mean 'cancel'?",
+    ),
+    "an expiry that never comes": (
+        HEAD + "  interrupt:\n    checkpoint:\n      on_expiry: {answer: no way}\n",
+        6,
+        "spec.interrupt.checkpoint.on_expiry",
+        "Give ttl_seconds, too",
+    ),
     "a name nobody can use": ("metadata: {name: 'a b'}\n" + HEAD, 1, "metadata.name", "'a b'"),
     "a list in place of an agent": ("- a\n- b\n", 1, "", "an agent is a mapping with 'spec'"),
     "a word in place of an agent": ("agent\n", 1, "", "an agent is a mapping with 'spec'"),

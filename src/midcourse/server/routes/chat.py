@@ -1,6 +1,8 @@
 """The chat contract: a message in, a stream of frames out, and answers to what the agent asks."""
 
 import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from contextlib import contextmanager
 from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Query, Request
@@ -9,21 +11,25 @@ from starlette.responses import Response
 
 from midcourse.api import Midcourse
 from midcourse.core import commands as cmd
+from midcourse.core.events import ChildAskClosed
 from midcourse.core.ids import Position, SessionId
+from midcourse.core.replies import Reply
 from midcourse.core.session import Session
-from midcourse.errors import InvalidInput, Refused, SessionNotFound, StoreError
+from midcourse.errors import InvalidInput, MidcourseError, Refused, SessionNotFound, StoreError
+from midcourse.runtime.loading import read_events
 from midcourse.server import schemas
 from midcourse.server.caller import Caller, Steerer, Watcher, check_reach
-from midcourse.server.chatting import Chat, chat_frames
-from midcourse.server.delivered import Answering, Delivered, checkpoint_gone
-from midcourse.server.documents import streams
+from midcourse.server.chatting import Chat, chat_frames, error_frame
+from midcourse.server.delivered import Answering, Begun, Delivered, checkpoint_gone, open_asks
+from midcourse.server.documents import LAST_EVENT_ID, streams
+from midcourse.server.limits import Slot
 from midcourse.server.routes.places import SessionPath
 from midcourse.server.stream import Stream, last_event_id
 
 log = logging.getLogger("midcourse.server")
 router = APIRouter(tags=["chat"])
 T = TypeVar("T", bound=BaseModel)
-_STREAMS = streams("", 200, 404, 409, 422, 429, body=True)
+Frames = AsyncIterator[bytes]
 _WAIT = 10.0
 
 
@@ -48,7 +54,23 @@ async def _read(request: Request, kind: type[T]) -> T:
         raise InvalidInput(f"{field}: {said}.", field=field) from error
 
 
-@router.post("/chat", responses=_STREAMS, openapi_extra=_documented(schemas.Chat))
+@router.post(
+    "/chat",
+    responses=streams(
+        "",
+        "agent_mismatch",
+        "agent_unavailable",
+        "busy",
+        "command_id_taken",
+        "damaged",
+        "idempotency_key_reused",
+        "not_allowed",
+        "precondition_failed",
+        "session_damaged",
+        body=True,
+    ),
+    openapi_extra=_documented(schemas.Chat),
+)
 async def chat(request: Request, caller: Steerer) -> Response:
     """Start a session with a message, or go on with one: `delta`, `tool`, `interrupt`, `resumed`, `done`, `error`.
 
@@ -58,24 +80,43 @@ async def chat(request: Request, caller: Steerer) -> Response:
     if caller.principal.session is not None:
         check_reach(caller.principal, wish.session_id)
     session_id = SessionId(wish.session_id or caller.derived_session_id())
-    try:
-        session = await caller.session(session_id)
-    except SessionNotFound:
-        return await _first_message(caller, session_id, wish)
-    return await _next_message(caller, session, wish)
+    with _reserved(caller) as place:
+        try:
+            session = await caller.session(session_id)
+        except SessionNotFound:
+            frames = await _first_message(caller, session_id, wish)
+        else:
+            frames = await _next_message(caller, session, wish)
+        return Stream(frames, caller, {"X-Session-Id": session_id}, place)
 
 
-async def _first_message(caller: Caller, session_id: SessionId, wish: schemas.Chat) -> Response:
+@contextmanager
+def _reserved(caller: Caller) -> Generator[Slot]:
+    """A place for the stream, taken before anything is done: who can have no stream has changed nothing."""
+    place = caller.streams.open(caller.principal)
     try:
+        yield place
+    except BaseException:
+        place.close()
+        raise
+
+
+async def _first_message(caller: Caller, session_id: SessionId, wish: schemas.Chat) -> Frames:
+    begun = Begun(caller, session_id)
+    try:
+        await begun.note()
         await Midcourse(caller.control).start(wish.agent, wish.message, session_id=session_id, by=caller.principal.by)
     except StoreError as error:
         if error.code != "session_exists":
             raise
-        return await _next_message(caller, await caller.session(session_id), wish)
-    return _stream(caller, Chat(session_id), after=0)
+        session = await caller.session(session_id)
+        if (session.messages[0].text, session.messages[0].by) != (wish.message, caller.principal.by):
+            await begun.forget()
+        return await _next_message(caller, session, wish)
+    return _frames(caller, Chat(session_id), after=0)
 
 
-async def _next_message(caller: Caller, session: Session, wish: schemas.Chat) -> Response:
+async def _next_message(caller: Caller, session: Session, wish: schemas.Chat) -> Frames:
     if session.agent != wish.agent:
         raise Refused(
             f"Session '{session.id}' is of the agent '{session.agent}', not of '{wish.agent}'. "
@@ -83,22 +124,62 @@ async def _next_message(caller: Caller, session: Session, wish: schemas.Chat) ->
             code="agent_mismatch",
             session_id=session.id,
         )
-    if wish.session_id is None:  # found by its Idempotency-Key: the first message was sent before
+    # Found by its Idempotency-Key: the first message was sent before.
+    if wish.session_id is None or await Begun(caller, session.id).was_by_this():
         if session.messages[0].text != wish.message:
             raise Refused(
                 "This Idempotency-Key was used before, for another message. Use a fresh one for each.",
                 code="idempotency_key_reused",
                 session_id=session.id,
             )
-        return _stream(caller, Chat(session.id), after=0)
-    reply = await caller.send(
-        session.id, caller.wish(cmd.Message, text=wish.message, behaviour=wish.behaviour), wait=_WAIT
-    )
-    queued = reply.message if reply.message and reply.message.startswith("queued_") else None
-    return _stream(caller, Chat(session.id, queued=queued), after=reply.position)
+        return _frames(caller, Chat(session.id), after=0)
+    command = caller.wish(cmd.Message, text=wish.message, behaviour=wish.behaviour)
+
+    async def send() -> Reply:
+        return await caller.send(session.id, command, wait=_WAIT)
+
+    async def begin(reply: Reply) -> Frames:
+        queued = reply.message if reply.message and reply.message.startswith("queued_") else None
+        return _frames(caller, Chat(session.id, queued=queued), after=reply.position)
+
+    return _once_decided(session.id, await send(), send, begin)
 
 
-@router.post("/chat/resume", responses=_STREAMS, openapi_extra=_documented(schemas.ChatResume))
+async def _once_decided(
+    session_id: SessionId,
+    reply: Reply,
+    send: Callable[[], Awaitable[Reply]],
+    begin: Callable[[Reply], Awaitable[Frames]],
+) -> Frames:
+    """What follows a command, once it is decided. If the session's owner is silent for now, the stream waits for it."""
+    try:
+        while reply.level == "accepted":
+            reply = await send()
+        frames = await begin(reply)
+    except MidcourseError as error:
+        yield error_frame(session_id, error)
+        return
+    async for one in frames:
+        yield one
+
+
+@router.post(
+    "/chat/resume",
+    responses=streams(
+        "",
+        "already_resumed",
+        "approver_only",
+        "ask_id_required",
+        "checkpoint_not_found",
+        "command_id_taken",
+        "damaged",
+        "own_ask",
+        "precondition_failed",
+        "unencodable",
+        body=True,
+    ),
+    openapi_extra=_documented(schemas.ChatResume),
+)
 async def resume_chat(request: Request, caller: Steerer) -> Response:
     """Answer what the agent asked, and go on with the same kind of stream. The stream that waited gets `resumed`.
 
@@ -114,30 +195,62 @@ async def resume_chat(request: Request, caller: Steerer) -> Response:
         raise checkpoint_gone(f"There is no session '{session_id}' to resume.", session_id) from error
     answering = Answering(caller, session, wish.answer)
     ask = await answering.named(wish.ask_id) if wish.ask_id is not None else await answering.meant()
-    reply = await answering.give(ask)
-    log.info("session %s: checkpoint resumed with an answer to %s by %s", session_id, ask, caller.principal.by)
-    # A child's answer is at a position of the child; the session itself goes on from where it stands.
-    after = reply.position if reply.session == session_id else session.position
-    return _stream(caller, Chat(session_id, joins=True), after=after)
+
+    async def send() -> Reply:
+        return await answering.give(ask)
+
+    async def begin(reply: Reply) -> Frames:
+        return await _after_answer(caller, session, ask, reply)
+
+    with _reserved(caller) as place:
+        reply = await send()
+        log.info("session %s: checkpoint resumed with an answer to %s by %s", session_id, ask, caller.principal.by)
+        frames = _once_decided(session_id, reply, send, begin)
+        return Stream(frames, caller, {"X-Session-Id": session_id}, place)
 
 
-@router.get("/chat/{session_id}", responses=streams("", 200, 404, 422, 429))
+async def _after_answer(caller: Caller, session: Session, ask: str, reply: Reply) -> Frames:
+    """From the answer on. ``session`` is as it was before, unless the answer was given before that, and is sent again.
+
+    A child's answer is at a position of the child; the session itself goes on from where it stands.
+    """
+    answered = reply.position if reply.session == session.id else session.position
+    if reply.session != session.id and ask not in open_asks(session):
+        answered = await _where_closed(caller, session.id, ask)
+    if answered < session.position:
+        session = (await caller.control.inspect(session.id, answered)).session
+    shown = Chat(session.id, joins=session, shown_until=answered)
+    shown.asked.discard(ask)
+    return _frames(caller, shown, after=session.position)
+
+
+async def _where_closed(caller: Caller, session_id: SessionId, ask: str) -> Position:
+    """Where a session was told that a child's ask was closed."""
+    after = Position(0)
+    while page := await read_events(caller.control.worker.store, session_id, after):
+        for record in page:
+            after = record.position
+            if isinstance(record.event, ChildAskClosed) and f"{record.event.child}/{record.event.ask}" == ask:
+                return after
+    return after
+
+
+@router.get("/chat/{session_id}", responses=streams("", "session_not_found", "damaged"), openapi_extra=LAST_EVENT_ID)
 async def follow_chat(
     session_id: SessionPath,
     request: Request,
     caller: Watcher,
-    after: Annotated[int, Query(ge=0, le=2**53)] = 0,
+    after: Annotated[int, Query(ge=0, le=2**53, description="The id of the last frame seen; 0: all.")] = 0,
 ) -> Response:
     """The frames of a chat again, from a position on: for a client that lost its stream (`Last-Event-ID`)."""
-    await caller.control.worker.must_exist(SessionId(session_id))
-    start = last_event_id(request, after)
-    return _stream(caller, Chat(SessionId(session_id), joins=start > 0), after=start)
+    session = await caller.session(session_id)
+    start = min(last_event_id(request, after), session.position)
+    before = (await caller.control.inspect(session.id, start)).session if start else None
+    frames = _frames(caller, Chat(session.id, joins=before), after=start)
+    return Stream(frames, caller, {"X-Session-Id": session_id})
 
 
-def _stream(caller: Caller, shown: Chat, *, after: int) -> Response:
+def _frames(caller: Caller, shown: Chat, *, after: int) -> Frames:
     worker = caller.control.worker
     delivered = Delivered(worker.store, worker.clock)
-    frames = chat_frames(
-        caller.control, shown, after=Position(after), delivered=delivered, caller=caller.principal.name
-    )
-    return Stream(frames, caller, {"X-Session-Id": shown.session_id})
+    return chat_frames(caller.control, shown, after=Position(after), delivered=delivered, caller=caller.principal.name)

@@ -14,19 +14,23 @@ from midcourse.core.replies import Reply
 from midcourse.errors import InvalidInput
 from midcourse.server import schemas
 from midcourse.server.caller import Steerer
-from midcourse.server.documents import BODY, answers
+from midcourse.server.documents import BODY, Responses, answers
 from midcourse.server.routes.places import MessagePath, SessionPath
 from midcourse.server.views import answer, reply_view
 
 router = APIRouter(tags=["controls"])
-ANSWERS = answers("Reply", 200, 202, 404, 409, 412, 422)
+
+
+def _answers(*codes: str, body: bool = True) -> Responses:
+    known = ("session_not_found", "precondition_failed", "command_id_taken", "invalid_input", "damaged")
+    return answers("Reply", 200, 202, *known, *codes, changes=True, body=body)
 
 
 def _told(reply: Reply) -> Response:
     return answer(reply_view(reply), 202 if reply.level == "accepted" else 200)
 
 
-@router.post("/sessions/{session_id}/pause", responses=ANSWERS)
+@router.post("/sessions/{session_id}/pause", responses=_answers("not_allowed", "session_ended"))
 async def pause(
     session_id: SessionPath, caller: Steerer, body: Annotated[schemas.Pause | None, BODY] = None
 ) -> Response:
@@ -40,7 +44,12 @@ async def pause(
     return _told(await caller.send(session_id, command, until=wish.until, wait=wish.wait))
 
 
-@router.post("/sessions/{session_id}/resume", responses=ANSWERS)
+@router.post(
+    "/sessions/{session_id}/resume",
+    responses=_answers(
+        "already_resumed", "checkpoint_not_found", "not_allowed", "operator_only", "session_ended", "session_damaged"
+    ),
+)
 async def resume(
     session_id: SessionPath, caller: Steerer, body: Annotated[schemas.Resume | None, BODY] = None
 ) -> Response:
@@ -56,7 +65,7 @@ async def resume(
     return _told(await caller.send(session_id, command, wait=wish.wait))
 
 
-@router.post("/sessions/{session_id}/redirect", responses=ANSWERS)
+@router.post("/sessions/{session_id}/redirect", responses=_answers("not_allowed", "session_damaged"))
 async def redirect(session_id: SessionPath, caller: Steerer, body: schemas.Redirect) -> Response:
     """Change the course. The instruction is durable at once and is what the agent's model sees next.
 
@@ -72,7 +81,7 @@ async def redirect(session_id: SessionPath, caller: Steerer, body: schemas.Redir
     return _told(await caller.send(session_id, command, wait=body.wait))
 
 
-@router.patch("/sessions/{session_id}/messages/{message}", responses=ANSWERS)
+@router.patch("/sessions/{session_id}/messages/{message}", responses=_answers("message_not_found", "message_seen"))
 async def edit(session_id: SessionPath, message: MessagePath, caller: Steerer, body: schemas.Edit) -> Response:
     """Say a redirect or a queued message in other words, as long as the model has not seen it."""
     command = caller.wish(
@@ -83,7 +92,9 @@ async def edit(session_id: SessionPath, message: MessagePath, caller: Steerer, b
     return _told(await caller.send(session_id, command, wait=body.wait))
 
 
-@router.delete("/sessions/{session_id}/messages/{message}", responses=ANSWERS)
+@router.delete(
+    "/sessions/{session_id}/messages/{message}", responses=_answers("message_not_found", "message_seen", body=False)
+)
 async def withdraw(session_id: SessionPath, message: MessagePath, caller: Steerer) -> Response:
     """Take a redirect or a queued message back, as long as the model has not seen it."""
     command = caller.wish(
@@ -93,7 +104,7 @@ async def withdraw(session_id: SessionPath, message: MessagePath, caller: Steere
     return _told(await caller.send(session_id, command, wait=10.0))
 
 
-@router.post("/sessions/{session_id}/cancel", responses=ANSWERS)
+@router.post("/sessions/{session_id}/cancel", responses=_answers("operator_only"))
 async def cancel(
     session_id: SessionPath, caller: Steerer, body: Annotated[schemas.Cancel | None, BODY] = None
 ) -> Response:
@@ -108,7 +119,7 @@ async def cancel(
     return _told(await caller.send(session_id, command, until=wish.until, wait=wish.wait))
 
 
-@router.post("/sessions/{session_id}/undo", responses=ANSWERS)
+@router.post("/sessions/{session_id}/undo", responses=_answers("not_allowed"))
 async def undo(session_id: SessionPath, caller: Steerer, body: Annotated[schemas.Undo | None, BODY] = None) -> Response:
     """Roll back every effect of a session that has ended, newest first, as far as it can be."""
     wish = body or schemas.Undo()
@@ -122,7 +133,19 @@ async def undo(session_id: SessionPath, caller: Steerer, body: Annotated[schemas
     return _told(replace(reply, receipt=receipt.lines))
 
 
-@router.post("/sessions/{session_id}/answer", responses=ANSWERS)
+@router.post(
+    "/sessions/{session_id}/answer",
+    responses=_answers(
+        "already_answered",
+        "approver_only",
+        "ask_id_required",
+        "ask_not_found",
+        "not_allowed",
+        "own_ask",
+        "session_ended",
+        "unencodable",
+    ),
+)
 async def answer_ask(session_id: SessionPath, caller: Steerer, body: schemas.Answer) -> Response:
     """Answer an ask, once. Asks with the reason `need_approval` want the role `approve`."""
     child, _, name = (body.ask or "").rpartition("/")
@@ -133,7 +156,7 @@ async def answer_ask(session_id: SessionPath, caller: Steerer, body: schemas.Ans
     return _told(await caller.send(child or session_id, command, wait=body.wait))
 
 
-@router.post("/sessions/{session_id}/message", responses=ANSWERS)
+@router.post("/sessions/{session_id}/message", responses=_answers("busy", "not_allowed", "session_damaged"))
 async def message(session_id: SessionPath, caller: Steerer, body: schemas.Message) -> Response:
     """Say something. It opens a new turn of an ended session; while one works, `behaviour` says what it does."""
     command = caller.wish(
@@ -144,7 +167,7 @@ async def message(session_id: SessionPath, caller: Steerer, body: schemas.Messag
     return _told(await caller.send(session_id, command, wait=body.wait))
 
 
-@router.post("/sessions/{session_id}/event", responses=ANSWERS)
+@router.post("/sessions/{session_id}/event", responses=_answers("not_allowed", "session_ended"))
 async def tell_event(session_id: SessionPath, caller: Steerer, body: schemas.OutsideEvent) -> Response:
     """Something happened outside: what the agent assumes may no longer hold. Its model sees this next."""
     command = caller.wish(
@@ -155,7 +178,7 @@ async def tell_event(session_id: SessionPath, caller: Steerer, body: schemas.Out
     return _told(await caller.send(session_id, command, wait=body.wait))
 
 
-@router.post("/sessions/{session_id}/budget", responses=ANSWERS)
+@router.post("/sessions/{session_id}/budget", responses=_answers("not_allowed", "not_raised", "session_ended"))
 async def raise_budget(session_id: SessionPath, caller: Steerer, body: schemas.Budget) -> Response:
     """Let it cost more, and go on with it if it is paused."""
     command = caller.wish(

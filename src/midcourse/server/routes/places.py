@@ -5,4 +5,5 @@ from typing import Annotated
 from fastapi import Path
 
 SessionPath = Annotated[str, Path(min_length=1, max_length=300, description="The session's id.")]
+DigestPath = Annotated[str, Path(min_length=1, max_length=100, description="The digest that an event names.")]
 MessagePath = Annotated[str, Path(min_length=1, max_length=100, description="msg_… or queued_….")]

@@ -10,7 +10,7 @@ from midcourse.core.ids import SessionId
 from midcourse.errors import InvalidInput
 from midcourse.server.auth import Access
 from midcourse.server.caller import Operator, Watcher
-from midcourse.server.documents import answers
+from midcourse.server.documents import answers, open_answers
 from midcourse.server.schemas import NewToken
 from midcourse.server.tokens import Tokens
 from midcourse.server.views import agent_view, answer, audit_view, principal_view, token_view
@@ -18,7 +18,7 @@ from midcourse.server.views import agent_view, answer, audit_view, principal_vie
 router = APIRouter(tags=["server"])
 
 
-@router.get("/healthz", responses=answers("Health", 200))
+@router.get("/healthz", responses=open_answers("Health"))
 async def health() -> Response:
     """Whether it answers. Needs no token."""
     return answer({"status": "ok"})
@@ -37,11 +37,11 @@ async def agents(caller: Watcher) -> Response:
     return answer({"agents": [agent_view(known[name]) for name in sorted(known)]})
 
 
-@router.get("/audit", responses=answers("AuditList", 200, 422))
+@router.get("/audit", responses=answers("AuditList", 200, "damaged"))
 async def audit(
     caller: Operator,
-    after: Annotated[int, Query(ge=0, le=2**53)] = 0,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    after: Annotated[int, Query(ge=0, le=2**53, description="`seq` of the last entry seen; 0: all.")] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 100,
 ) -> Response:
     """Who wished or did what to which session, over all sessions, oldest first."""
     entries = await Midcourse(caller.control).audit(after, limit)
@@ -59,7 +59,7 @@ async def list_tokens(request: Request, _caller: Operator) -> Response:
     return answer({"tokens": [token_view(one) for one in await _tokens(request).list()]})
 
 
-@router.post("/tokens", status_code=201, responses=answers("NewlyMadeToken", 201, 409, 422))
+@router.post("/tokens", status_code=201, responses=answers("NewlyMadeToken", 201, "token_exists", body=True))
 async def add_token(body: NewToken, request: Request, _caller: Operator) -> Response:
     """Make a token. It is shown this once: only its hash is kept."""
     session = None if body.session is None else SessionId(body.session)
@@ -67,9 +67,9 @@ async def add_token(body: NewToken, request: Request, _caller: Operator) -> Resp
     return answer({"name": body.name, "role": body.role, "session": session, "token": token}, 201)
 
 
-@router.delete("/tokens/{name}", status_code=204, responses=answers("", 204, 404))
+@router.delete("/tokens/{name}", status_code=204, responses=answers("", 204, "token_not_found", changes=True))
 async def revoke_token(
-    name: Annotated[str, Path(min_length=1, max_length=64)], request: Request, _caller: Operator
+    name: Annotated[str, Path(min_length=1, max_length=64, description="The token's name.")], request: Request, _caller: Operator
 ) -> Response:
     """Take a token away: here at once, in other processes within a second. Its open streams end soon."""
     if not await _tokens(request).revoke(name):

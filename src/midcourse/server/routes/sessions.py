@@ -16,10 +16,10 @@ from midcourse.core.terms import Terms
 from midcourse.errors import InvalidInput, MidcourseError, Refused, StoreError
 from midcourse.runtime.loading import content_of, read_events
 from midcourse.server.caller import Caller, Steerer, Watcher
-from midcourse.server.documents import BODY, answers, streams
-from midcourse.server.routes.places import SessionPath
+from midcourse.server.documents import BODY, LAST_EVENT_ID, answers, streams
+from midcourse.server.routes.places import DigestPath, SessionPath
 from midcourse.server.schemas import LONGEST_WAIT, Fork, NewSession
-from midcourse.server.stream import Stream, event_frames, last_event_id
+from midcourse.server.stream import PIECE, Stream, event_frames, last_event_id
 from midcourse.server.views import (
     answer,
     etag_of,
@@ -32,10 +32,23 @@ from midcourse.server.views import (
 )
 
 router = APIRouter(tags=["sessions"])
-EventPosition = Annotated[int, Query(ge=0, le=2**53)]
+EventPosition = Annotated[int, Query(ge=0, le=2**53, description="The position of the last event seen; 0: all.")]
 
 
-@router.post("/sessions", status_code=201, responses=answers("Session", 200, 201, 409, 422, created=True))
+@router.post(
+    "/sessions",
+    status_code=201,
+    responses=answers(
+        "Session",
+        200,
+        201,
+        "agent_unavailable",
+        "session_exists",
+        "idempotency_key_reused",
+        headers=("ETag", "Location"),
+        body=True,
+    ),
+)
 async def create_session(body: NewSession, caller: Steerer) -> Response:
     """Give an agent a goal. With an Idempotency-Key a retry finds the session that the first try made."""
     midcourse = Midcourse(caller.control)
@@ -71,13 +84,13 @@ def _shown(session: Session, caller: Caller, status: int = 200) -> Response:
     return answer(session_view(session, caller.role), status, headers)
 
 
-@router.get("/sessions", responses=answers("SessionList", 200, 422))
+@router.get("/sessions", responses=answers("SessionList", 200))
 async def list_sessions(
     caller: Watcher,
     status: Annotated[list[Status] | None, Query(description="Any of these; may be repeated.")] = None,
-    agent: Annotated[str | None, Query(max_length=200)] = None,
+    agent: Annotated[str | None, Query(max_length=200, description="Those of one agent.")] = None,
     search: Annotated[str, Query(max_length=1000, description="Words of the id, agent or goal, in any case.")] = "",
-    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    limit: Annotated[int, Query(ge=1, le=200, description="How many at most.")] = 50,
     cursor: Annotated[str | None, Query(max_length=200, description="`next` of the page before.")] = None,
 ) -> Response:
     """Sessions, newest first."""
@@ -88,13 +101,15 @@ async def list_sessions(
     return answer({"sessions": [head_view(head) for head in page], "next": more})
 
 
-@router.get("/sessions/{session_id}", responses=answers("Session", 200, 404))
+@router.get(
+    "/sessions/{session_id}", responses=answers("Session", 200, "session_not_found", "damaged", headers=("ETag",))
+)
 async def get_session(session_id: SessionPath, caller: Watcher) -> Response:
     """A session as its journal tells it, and what the caller may do with it now."""
     return _shown(await caller.session(session_id), caller)
 
 
-@router.get("/sessions/{session_id}/inspect", responses=answers("Inspection", 200, 404, 422))
+@router.get("/sessions/{session_id}/inspect", responses=answers("Inspection", 200, "session_not_found", "damaged"))
 async def inspect_session(
     session_id: SessionPath,
     caller: Watcher,
@@ -108,7 +123,17 @@ async def inspect_session(
 @router.post(
     "/sessions/{session_id}/fork",
     status_code=201,
-    responses=answers("Session", 200, 201, 404, 409, 422, created=True),
+    responses=answers(
+        "Session",
+        200,
+        201,
+        "session_not_found",
+        "session_exists",
+        "idempotency_key_reused",
+        "damaged",
+        headers=("ETag", "Location"),
+        body=True,
+    ),
 )
 async def fork_session(session_id: SessionPath, caller: Steerer, body: Annotated[Fork | None, BODY] = None) -> Response:
     """A new session that goes on from a point of this one. What had finished by then is not done again."""
@@ -134,7 +159,11 @@ async def _handle(caller: Caller, session_id: str) -> SessionHandle[object]:
     return await Midcourse(caller.control).get(session_id)
 
 
-@router.get("/sessions/{session_id}/events", responses=streams("EventList", 200, 404, 422, 429))
+@router.get(
+    "/sessions/{session_id}/events",
+    responses=streams("EventList", "session_not_found", "damaged"),
+    openapi_extra=LAST_EVENT_ID,
+)
 async def get_events(
     session_id: SessionPath,
     request: Request,
@@ -152,31 +181,35 @@ async def get_events(
     await caller.control.worker.must_exist(identity)
     start = last_event_id(request, after)
     if "text/event-stream" in request.headers.get("accept", ""):
-        watching = caller.control.watch(identity, after=start, deltas=deltas, follow=follow)
-        return Stream(event_frames(watching), caller)
+        batches = caller.control.batches(identity, after=start, deltas=deltas, follow=follow, limit=PIECE)
+        return Stream(event_frames(batches), caller)
     events = await read_events(caller.control.worker.store, identity, start, limit)
     more = events[-1].position if len(events) == limit else None
     return answer({"events": [event_view(one) for one in events], "next": more})
 
 
-@router.get("/sessions/{session_id}/receipt", responses=answers("Receipt", 200, 404))
+@router.get("/sessions/{session_id}/receipt", responses=answers("Receipt", 200, "session_not_found", "damaged"))
 async def get_receipt(session_id: SessionPath, caller: Watcher) -> Response:
     """What became of each effect: undone, kept, cannot be undone, …, unknown. Provisional until `final`."""
     return answer(receipt_view(await (await _handle(caller, session_id)).receipt()))
 
 
-@router.get("/sessions/{session_id}/cancel/preview", responses=answers("CancelPreview", 200, 404))
+@router.get(
+    "/sessions/{session_id}/cancel/preview", responses=answers("CancelPreview", 200, "session_not_found", "damaged")
+)
 async def preview_cancel(session_id: SessionPath, caller: Watcher) -> Response:
     """What a cancel would make of each effect, for each choice of `undo`. Nothing is changed."""
     preview = await (await _handle(caller, session_id)).preview()
     return answer({choice: receipt_view(receipt) for choice, receipt in preview.items()})
 
 
-@router.get("/sessions/{session_id}/result", responses=answers("Result", 200, 404, 422))
+@router.get("/sessions/{session_id}/result", responses=answers("Result", 200, "session_not_found", "damaged"))
 async def get_result(
     session_id: SessionPath,
     caller: Watcher,
-    wait: Annotated[float, Query(ge=0, le=LONGEST_WAIT, allow_inf_nan=False)] = 0.0,
+    wait: Annotated[
+        float, Query(ge=0, le=LONGEST_WAIT, allow_inf_nan=False, description="Seconds to wait for the end.")
+    ] = 0.0,
 ) -> Response:
     """What the agent returned, or why it did not; waits up to `wait` seconds for that."""
     handle = await _handle(caller, session_id)
@@ -190,8 +223,11 @@ async def get_result(
     return answer(shown)
 
 
-@router.get("/sessions/{session_id}/blobs/{digest}", responses=answers("Blob", 200, 404))
-async def get_blob(session_id: SessionPath, digest: str, caller: Watcher) -> Response:
+@router.get(
+    "/sessions/{session_id}/blobs/{digest}",
+    responses=answers("Blob", 200, "session_not_found", "blob_not_found", "damaged"),
+)
+async def get_blob(session_id: SessionPath, digest: DigestPath, caller: Watcher) -> Response:
     """A value above 32 KB, which events name by its digest."""
     await caller.control.worker.must_exist(SessionId(session_id))
     [content] = await caller.control.worker.store.blobs([digest[:100]])

@@ -1,0 +1,61 @@
+"""Every code that the server answers with: its HTTP status, what it means, and what to do about it."""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+
+class Code(NamedTuple):
+    """One kind of problem."""
+
+    status: int
+    means: str
+
+
+CODES: Final[Mapping[str, Code]] = {
+    "unauthorized": Code(401, "No token, or none that is known. Send one in the header Authorization: Bearer."),
+    "forbidden": Code(403, "The token's role is too low, or it belongs to another session. Use another token."),
+    "origin_not_allowed": Code(403, "A page of another site sent it. Allow that site when the server starts."),
+    "approver_only": Code(403, "The ask wants an approval. Somebody with the role `approve` answers it."),
+    "operator_only": Code(403, "The kill switch holds the session. Somebody with the role `operate` lifts it."),
+    "own_ask": Code(403, "The session's own token cannot answer what the session asks. A person does."),
+    "not_found": Code(404, "There is nothing at this address. The document lists the addresses."),
+    "session_not_found": Code(404, "There is no such session. List the sessions, or look at the id again."),
+    "checkpoint_not_found": Code(404, "There is no such pause or ask to go on from. Look at the session again."),
+    "ask_not_found": Code(404, "There is no such ask. The session lists those that are open."),
+    "message_not_found": Code(404, "There is no such message. The session lists its messages."),
+    "token_not_found": Code(404, "There is no token of that name. List the tokens."),
+    "blob_not_found": Code(404, "There is no such value. Events name values by their digest."),
+    "method_not_allowed": Code(405, "The address takes other methods; the header Allow lists them."),
+    "request_timeout": Code(408, "The body took too long to arrive. Send it again."),
+    "session_ended": Code(409, "The session has ended. A message or redirect opens a new turn of it."),
+    "already_resumed": Code(409, "It goes on already, or was answered before. There is nothing to do."),
+    "already_answered": Code(409, "The ask was answered or closed before. There is nothing to do."),
+    "ask_id_required": Code(409, "It is not clear which ask is meant. Name one; the problem lists them."),
+    "not_allowed": Code(409, "Not as the session stands; `allowed` lists what is."),
+    "busy": Code(409, "The agent works, and the message was only for one that does not. Wait, or let it queue."),
+    "message_seen": Code(409, "The agent's model has seen the message. Redirect it instead."),
+    "not_raised": Code(409, "A budget can only be raised. Give a larger one."),
+    "session_damaged": Code(409, "The session's journal is damaged. Restore the store, or start anew."),
+    "session_exists": Code(409, "There is a session with that id. Leave the id out, or use another."),
+    "agent_mismatch": Code(409, "The session is another agent's. Leave session_id out to start a new one."),
+    "token_exists": Code(409, "There is a token of that name. Revoke it first, or use another name."),
+    "precondition_failed": Code(412, "The session has moved on from the ETag in If-Match. Look again, then decide."),
+    "body_too_large": Code(413, "The body is too large. Put the long part where the agent can read it."),
+    "unsupported_media_type": Code(415, "The body is not JSON. Send it with Content-Type: application/json."),
+    "host_not_allowed": Code(421, "The server does not go by that name. Use the address it printed."),
+    "invalid_input": Code(422, "A part of the request cannot be used; `field` names it."),
+    "unencodable": Code(422, "The value cannot be journaled. The sentence names what is wrong with it."),
+    "agent_unavailable": Code(422, "This server does not know the agent. /agents lists those it knows."),
+    "command_id_taken": Code(422, "The Idempotency-Key was used for another command. Use a fresh one."),
+    "idempotency_key_reused": Code(422, "The Idempotency-Key was used for something else. Use a fresh one."),
+    "too_many_requests": Code(429, "Too many requests from this caller. Wait as long as Retry-After says."),
+    "too_many_streams": Code(429, "Too many streams are open. Close some, or wait for some to end."),
+    "damaged": Code(500, "What is stored does not match its checksum. Restore the store from a backup."),
+    "internal_error": Code(500, "Nobody foresaw this; the server's log says more. Nothing is lost."),
+    "not_started": Code(
+        503, "The server is mounted, and its store was never opened. Give its lifespan to the application."
+    ),
+    "store_unavailable": Code(503, "The store cannot be used now. Try again; nothing was changed."),
+    "store_full": Code(507, "No space is left where the store lives. Make some; nothing was changed."),
+}
+"""Codes that are not here have the status of their error's class: other errors of a store are 503."""

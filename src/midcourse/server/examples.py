@@ -1,0 +1,213 @@
+"""Examples for the OpenAPI document. Those of answers are of one short session, decided, folded and shown by the code
+that does so in earnest: they cannot say what a server would not."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from midcourse.core import commands as cmd
+from midcourse.core import events as ev
+from midcourse.core.audit import Audited, decided
+from midcourse.core.codec import inline
+from midcourse.core.decisions import decide
+from midcourse.core.evolution import created, evolve
+from midcourse.core.ids import AskId, CommandId, Position, SessionId, StepId
+from midcourse.core.inspection import Inspection, StepView
+from midcourse.core.receipt import ledger_of
+from midcourse.core.replies import Reply, RunningCall
+from midcourse.core.session import ENDED, Session
+from midcourse.core.terms import Terms
+from midcourse.errors import Refused
+from midcourse.ports.store import Head
+from midcourse.server import views
+from midcourse.server.chatting import Chat
+from midcourse.server.problems import problem_of
+from midcourse.server.stream import frame
+from midcourse.server.tokens import KeptToken, Principal
+
+REQUESTS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "NewSession": {"agent": "churn-memo", "goal": "Write the churn memo for Q3"},
+    "Pause": {"reason": "let me read the draft", "grace": 5},
+    "Resume": {"pause": "pause_1"},
+    "Redirect": {"text": "Keep it to one page", "level": "step"},
+    "Cancel": {"reason": "wrong customer", "undo": "all"},
+    "Undo": {"reason": "wrong folder"},
+    "Answer": {"value": "yes", "ask": "ask_1"},
+    "Message": {"text": "Then send it to the team", "behaviour": "enqueue"},
+    "Edit": {"text": "Keep it to two pages"},
+    "OutsideEvent": {"text": "The price list was replaced", "source": "erp"},
+    "Budget": {"budget": 25},
+    "Fork": {"at": 12, "paused": True},
+    "NewToken": {"name": "nightly-report", "role": "watch"},
+    "Chat": {"agent": "records-cleaner", "message": "Delete the duplicates"},
+    "ChatResume": {"session_id": "sess_42", "answer": "yes"},
+}
+"""A body of each request."""
+_NAME: Final = SessionId("sess_42")
+_BEGAN: Final = 1763200000.0
+_DELETE: Final = StepId("1/delete_records#0")
+_SAYS: Final = StepId("1/model#0")
+_ACT: Final = ev.StepBegun(
+    step=_DELETE,
+    name="delete_records",
+    kind="tool",
+    attempt=1,
+    digest="9f2c",
+    arguments="ids=[7, 12]",
+    effect="reversible",
+    key="sess_42/1/delete_records#0",
+    tool="crm.tools:delete_records",
+    can_undo=True,
+)
+
+
+class _Journal:
+    """A journal that grows in memory, as a driver and people would have it grow."""
+
+    def __init__(self, first: ev.SessionCreated) -> None:
+        self.records = [ev.Recorded(Position(1), _BEGAN, first)]
+        self.session: Session = created(_NAME, self.records[0])
+
+    def happens(self, *events: ev.AnyEvent) -> Session:
+        for event in events:
+            record = ev.Recorded(Position(self.session.position + 1), self.session.at + 0.25, event)
+            self.session = evolve(self.session, record)
+            self.records.append(record)
+        return self.session
+
+    def wished(self, command: cmd.AnyCommand) -> Session:
+        return self.happens(*decide(self.session, command))
+
+
+def _command(name: str) -> dict[str, Any]:
+    return {"id": CommandId(f"ada:{name}"), "by": "ada", "role": "approve"}
+
+
+def answer_examples() -> dict[str, Any]:
+    """An answer of each kind by the name of its schema; a stream by ``text/event-stream`` and the name of its route."""
+    first = ev.SessionCreated(
+        agent="records-cleaner",
+        agent_version="3",
+        mode="replay",
+        origin="crm.agents:cleaner",
+        resumable=True,
+        goal="Delete the duplicates",
+        terms=Terms(task_class="short", budget=5.0),
+        by="ada",
+    )
+    journal = _Journal(first)
+    journal.happens(
+        ev.SessionStarted(),
+        ev.StepBegun(step=_SAYS, name="model", kind="model", attempt=1, digest="51aa"),
+        ev.SegmentWritten(step=_SAYS, attempt=1, offset=0, text="Two records are duplicates."),
+        ev.StepFinished(step=_SAYS, attempt=1, value=inline(b'"Two records are duplicates."')),
+        ev.AskOpened(ask=AskId("ask_1"), step=_DELETE, reason="need_approval", prompt="Confirm delete?"),
+    )
+    waiting = journal.happens(ev.SessionWaiting())
+    asked = list(journal.records)
+    refusal = _refusal_of(waiting, cmd.Resume(**_command("too-early")))
+    journal.wished(cmd.Answer(**_command("answer"), ask=AskId("ask_1"), value=inline(b'"yes"')))
+    journal.happens(_ACT)
+    pause = cmd.Pause(**_command("pause"), reason="let me read the draft")
+    pausing = journal.wished(pause)
+    preview = ledger_of(journal.records)
+    reply = _reply(pausing)
+    audited = Audited(7, decided(_NAME, pause, "ok", ()))
+    journal.happens(ev.StepFinished(step=_DELETE, attempt=1, value=inline(b"2")), ev.SessionPaused())
+    journal.wished(cmd.Resume(**_command("resume")))
+    ended = journal.happens(ev.SessionCompleted(result=inline(b'"2 records were deleted."')))
+    return {
+        "Session": views.session_view(waiting, "approve"),
+        "Reply": views.reply_view(reply),
+        "SessionList": {"sessions": [views.head_view(_head(waiting))], "next": None},
+        "EventList": {"events": [views.event_view(one) for one in asked[-2:]], "next": None},
+        "Inspection": views.inspection_view(_inspection(waiting), "approve"),
+        "Receipt": views.receipt_view(ledger_of(journal.records).receipt),
+        "CancelPreview": {
+            choice: views.receipt_view(preview.preview(choice)) for choice in ("none", "in-flight", "all")
+        },
+        "Result": {
+            "status": ended.status,
+            "ended": ended.status in ENDED,
+            "result": "2 records were deleted.",
+            "failure": None,
+        },
+        "Blob": "a long text",
+        "AgentList": {"agents": [_agent(first)]},
+        "AuditList": {"entries": views.audit_view([audited]), "next": None},
+        "TokenList": {
+            "tokens": [views.token_view(KeptToken(name="nightly-report", role="watch", created_at=_BEGAN, digest=""))]
+        },
+        "NewlyMadeToken": {"name": "nightly-report", "role": "watch", "session": None, "token": "mct_…"},
+        "Principal": views.principal_view(Principal("ada", "approve")),
+        "Health": {"status": "ok"},
+        "Problem": msgspec.json.decode(problem_of(refusal).body),
+        "text/event-stream chat": _chat(asked),
+        "text/event-stream resume_chat": _chat(journal.records[len(asked) :]),
+    }
+
+
+def _refusal_of(session: Session, command: cmd.AnyCommand) -> Refused:
+    try:
+        decide(session, command)
+    except Refused as error:
+        return error
+    raise AssertionError("the example of a refusal was granted")
+
+
+def _reply(session: Session) -> Reply:
+    call = session.calls[_DELETE]
+    return Reply(
+        level="stopping",
+        status=session.status.value,
+        session=session.id,
+        durability="power",
+        position=session.position,
+        pause=session.pause.id if session.pause else None,
+        running=(RunningCall(call.step, call.name, call.kind, call.attempt, 0.25, call.effect),),
+    )
+
+
+def _head(session: Session) -> Head:
+    return Head(
+        id=session.id,
+        agent=session.agent,
+        goal=session.goal,
+        status=session.status.value,
+        turn=session.turn,
+        position=session.position,
+        digest=b"",
+        created_at=session.created_at,
+        updated_at=session.at,
+        asks=len(session.asks),
+        finished_steps=session.finished_steps,
+    )
+
+
+def _inspection(session: Session) -> Inspection:
+    said = "Two records are duplicates."
+    return Inspection(session, (StepView(_SAYS, "model", "", 1, "finished", said, said),), None)
+
+
+def _chat(records: Iterable[ev.Recorded]) -> str:
+    """A stream of the chat contract, as its bytes."""
+    chat = Chat(_NAME)
+    lines: list[bytes] = []
+    for one in records:
+        lines += [frame(shown, position=one.position) for shown in chat.frames(one)]
+        if isinstance(one.event, ev.SessionCompleted):
+            lines.append(frame(chat.completed(one.event.result.raw), position=one.position))
+    return b"".join(lines).decode()
+
+
+def _agent(first: ev.SessionCreated) -> dict[str, Any]:
+    return {
+        "name": first.agent,
+        "version": first.agent_version,
+        "mode": first.mode,
+        "resumable": first.resumable,
+        "origin": first.origin,
+        "asks": True,
+        "terms": views.spelled(first.terms),
+    }

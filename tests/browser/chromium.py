@@ -1,0 +1,44 @@
+"""A real Chromium for tests. scripts/tools.sh makes sure that one is there, and looks in the same places."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from playwright.sync_api import Browser, sync_playwright
+
+NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+APPLICATIONS: Final = ("Chromium", "Google Chrome")
+FLAGS: Final = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+def program() -> str:
+    """The browser's program: what CHROMIUM names, one on the path, or a Mac's application."""
+    given = os.environ.get("CHROMIUM")
+    if given:
+        return given
+    bundles = (Path(f"/Applications/{name}.app/Contents/MacOS/{name}") for name in APPLICATIONS)
+    found = [path for name in NAMES if (path := shutil.which(name))] + [str(path) for path in bundles if path.exists()]
+    assert found, "no Chromium or Google Chrome is here: run scripts/tools.sh"
+    return found[0]
+
+
+@contextmanager
+def browsing() -> Iterator[Browser]:
+    """A browser while the block lasts."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program(), args=list(FLAGS))
+        try:
+            yield browser
+        finally:
+            browser.close()

@@ -1,0 +1,70 @@
+"""A folder with a store of stories, and the command as a function of its arguments."""
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from midcourse.cli.main import build
+from tests.cli.stories import tell
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    def json(self) -> Any:
+        """What it printed, which is JSON and nothing else."""
+        return json.loads(self.out)
+
+
+Command = Callable[..., Ended]
+
+
+@pytest.fixture(scope="session")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    store = tmp_path_factory.mktemp("stories") / "midcourse.db"
+    asyncio.run(tell(store))
+    return store
+
+
+@pytest.fixture(autouse=True)
+def folder(told: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Each test has the stories to itself, in the default place."""
+    for name in ("MIDCOURSE_URL", "MIDCOURSE_TOKEN", "MIDCOURSE_REDIS_URL"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / ".midcourse").mkdir(mode=0o700)
+    shutil.copy(told, tmp_path / ".midcourse" / "midcourse.db")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def midcourse() -> Command:
+    def run(*arguments: str, env: Mapping[str, str] | None = None) -> Ended:
+        done = CliRunner().invoke(build(), list(arguments), env=env)
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        return Ended(done.exit_code, done.stdout, done.stderr)
+
+    return run
+
+
+def in_a_process(*arguments: str, **env: str) -> subprocess.Popen[str]:
+    """The command as a program of its own."""
+    command = [sys.executable, "-W", "error", "-m", "midcourse", *arguments]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, encoding="utf-8", env={**os.environ, **env})

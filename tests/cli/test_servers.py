@@ -1,0 +1,99 @@
+"""The same commands over a server, and the token that is found without being asked for."""
+
+import asyncio
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command
+from tests.client.serving import TOKEN, serving
+
+
+@pytest.fixture
+def server(folder: Path) -> Iterator[str]:
+    shutil.copy(folder / ".midcourse" / "midcourse.db", folder / "served.db")
+    over = threading.Event()
+    ready = threading.Event()
+    found: list[str] = []
+
+    async def serve() -> None:
+        async with serving(folder / "served.db") as url:
+            found.append(url)
+            ready.set()
+            while not over.is_set():
+                await asyncio.sleep(0.02)
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    assert ready.wait(30)
+    (folder / ".midcourse" / "midcourse.db").unlink()
+    yield found[0]
+    over.set()
+    thread.join(30)
+
+
+def keep_token(folder: Path) -> None:
+    kept = folder / ".midcourse" / "token"
+    kept.write_text(f"{TOKEN}\n")
+    kept.chmod(0o600)
+
+
+def test_every_command_works_over_a_server(midcourse: Command, server: str, folder: Path) -> None:
+    keep_token(folder)
+    there = ("--url", server)
+    assert "sess_paused" in midcourse("ps", *there).out
+    assert [one["id"] for one in midcourse("ps", "--search", "MÄRZ", "--json", *there).json()["sessions"]] == [
+        "sess_waiting"
+    ]
+    assert midcourse("show", "sess_don", "--json", *there).json()["result"] == {"goal": "do it", "rows": [1, None]}
+    assert "Receipt:" in midcourse("show", "sess_cancelled", *there).out
+    assert "ask.opened" in midcourse("events", "sess_waiting", *there).out
+    assert "ask_1" in midcourse("answer", "sess_two", "x", *there).err
+    assert midcourse("answer", "sess_two", "--ask", "ask_1", "x", *there).code == 0
+    assert "nothing runs" in midcourse("pause", "sess_waiting", *there).out
+    assert midcourse("redirect", "sess_waiting", "only March", *there).code == 0
+    assert "What it would come to" in midcourse("cancel", "sess_written", "--preview", *there).out
+    assert "the session is cancelled" in midcourse("cancel", "sess_written", *there).out
+    refused = midcourse("pause", "sess_done", *there)
+    assert (refused.code, refused.out) == (1, "")
+    assert "Allowed now" in refused.err
+    assert midcourse("show", "sess_paused", "--at", "2", *there).code == 0
+
+
+def test_where_the_token_comes_from(midcourse: Command, server: str, folder: Path) -> None:
+    refused = midcourse("ps", "--url", server)
+    assert refused.code == 1
+    assert "token" in refused.err.lower()
+    assert midcourse("ps", "--url", server, "--token", TOKEN).code == 0
+    assert midcourse("ps", "--url", server, env={"MIDCOURSE_TOKEN": TOKEN}).code == 0
+    assert midcourse("ps", env={"MIDCOURSE_URL": server, "MIDCOURSE_TOKEN": TOKEN}).code == 0
+    keep_token(folder)
+    assert midcourse("ps", "--url", server).code == 0
+    wrong = midcourse("ps", "--url", server, "--token", "mct_wrong-0123456789")
+    assert wrong.code == 1
+    assert "mct_wrong" not in wrong.err
+    assert midcourse("ps", "--store", "sqlite:///served.db", env={"MIDCOURSE_URL": "http://127.0.0.1:9"}).code == 0
+
+
+def test_the_kept_token_is_sent_to_no_other_machine(folder: Path) -> None:
+    from midcourse.cli.opening import Target, token_for
+
+    keep_token(folder)
+    assert token_for(Target(), "http://127.0.0.1:8420") == TOKEN
+    assert token_for(Target(), "http://localhost:8420") == TOKEN
+    assert token_for(Target(), "http://[::1]:8420") == TOKEN
+    assert token_for(Target(), "https://agents.example.org") is None
+    assert token_for(Target(), "http://127.0.0.1.example.org") is None
+    assert TOKEN not in repr(Target(token=TOKEN))
+
+
+def test_doctor_finds_the_server(midcourse: Command, server: str, folder: Path) -> None:
+    denied = midcourse("doctor", "--url", server, "--json")
+    assert denied.code == 1
+    keep_token(folder)
+    found = {one["name"]: one for one in midcourse("doctor", "--url", server, "--json").json()["checks"]}
+    assert found["server"]["status"] == "ok"
+    assert found["token"]["status"] == "ok"
