@@ -17,7 +17,7 @@ $(error Midcourse runs on Linux and macOS; on Windows, clone it inside WSL (`wsl
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format crash model bench docs lock clean
+.PHONY: help demo tools test check format crash model bench docs lock clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,8 +25,11 @@ help: ## list the verbs
 demo: $(READY) ## watch an agent being paused, killed and brought back
 	@$(BIN)/python -m midcourse.samples.demo
 
-test: check ## check, then run all tests (two at a time)
+test: tools check ## check, then run all tests (two at a time)
 	$(BIN)/pytest -n 2 -m "not crash_full" $(PYTEST) $(TESTS)
+
+tools:
+	@scripts/tools.sh
 
 check: $(READY) ## format, lint, types, layers
 	$(BIN)/ruff format --check .

@@ -1,4 +1,4 @@
-"""Writes the generated pages of the reference: states, events, errors, agent files and their schema, the commands.
+"""Writes the generated pages of the reference: states, events, errors, the HTTP API, agent files, the commands.
 
 python docs/generate.py            writes them
 python docs/generate.py --check    writes nothing; fails and names what is stale
@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, NewType, Union, get_args, get_origin
 
+import access
+import http_api
 import msgspec
 import typer.main
 
@@ -27,6 +29,7 @@ from midcourse.core.evolution import created, evolve
 from midcourse.core.ids import CommandId, Position, SessionId, StepId, ask_id, message_id
 from midcourse.core.session import ALLOWED_IN, BACK, ENDED, LIVE, TRANSITIONS, Session, Status
 from midcourse.errors import Refused
+from midcourse.server.codes import CODES
 
 DOCS: Final = Path(__file__).parent
 SOURCE: Final = DOCS.parent / "src" / "midcourse"
@@ -324,6 +327,10 @@ def errors_page() -> str:
         "with the facts in `fields`.",
         f"```text\n{inspect.cleandoc(tree)}\n```",
         *parts,
+        "## What a server answers",
+        "The codes of the [HTTP API](http-api.md), with their status, what each means, and what to do then. Errors of "
+        "the store that are not here have the status 503, and keep their code.",
+        table(["code", "status", ""], ([f"`{code}`", str(one.status), one.means] for code, one in CODES.items())),
     )
 
 
@@ -458,10 +465,26 @@ def cli() -> str:
     )
 
 
+# ---- the HTTP API
+
+
+def http_page() -> str:
+    """The page of the HTTP API."""
+    return page("HTTP API", *http_api.Page(http_api.document(), table).parts())
+
+
+def access_page() -> str:
+    """The page of the roles."""
+    return page("Who may do what", *access.parts(http_api.document(), table))
+
+
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "reference/states.md": states,
     "reference/events.md": events,
     "reference/errors.md": errors_page,
+    "reference/http-api.md": http_page,
+    "reference/openapi.json": http_api.openapi,
+    "reference/access.md": access_page,
     "reference/agent-file.md": agent_file,
     "reference/agent.schema.json": schema_of_agents,
     "reference/cli.md": cli,

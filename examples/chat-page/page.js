@@ -27,9 +27,14 @@ function line(key, kind, who = "") {
     lines.set(key, found);
     log.append(found);
   }
-  const follows = log.scrollHeight - log.scrollTop - log.clientHeight < 80;
-  if (follows) requestAnimationFrame(() => (log.scrollTop = log.scrollHeight));
+  follow();
   return found.lastElementChild;
+}
+
+/** Keep the end in sight, unless somebody has scrolled up to read. */
+function follow() {
+  const isAtEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 80;
+  if (isAtEnd) requestAnimationFrame(() => (log.scrollTop = log.scrollHeight));
 }
 
 function remark(kind, who, text) {
@@ -44,7 +49,10 @@ const frames = {
   // A delta says where its text belongs. What had been shown from there on is replaced: it may come again.
   delta({ step, attempt, offset, text }) {
     const shown = line(`${step} ${attempt}`, "agent", "Agent");
-    shown.textContent = shown.textContent.slice(0, offset) + text;
+    const start = Math.min(offset, Number(shown.dataset.start ?? offset)); // an attempt begins where the last was cut
+    shown.dataset.start = start;
+    const letters = Array.from(shown.textContent); // offsets count whole characters, not halves of them
+    shown.textContent = letters.slice(0, offset - start).join("") + text;
     tell("Working.");
   },
   tool({ step, attempt, name, effect, state, detail }) {
@@ -58,6 +66,7 @@ const frames = {
     const offered = options.length ? options : reason === "need_approval" ? ["yes", "no"] : [];
     ask.querySelector("#options").replaceChildren(...offered.map(button));
     ask.reset();
+    follow();
     ask.hidden = false;
     tell(`It waits for you: ${prompt}`);
   },

@@ -10,7 +10,7 @@ from typing import Any, Generic, Literal, TypeVar, get_args, overload
 from midcourse.client import RemoteMidcourse
 from midcourse.core import commands as cmd
 from midcourse.core.audit import Audited
-from midcourse.core.codec import JSON, decode, encode, inline
+from midcourse.core.codec import JSON, decode
 from midcourse.core.commands import Behaviour
 from midcourse.core.effects import UndoChoice
 from midcourse.core.endings import asks_nothing, without_result
@@ -21,6 +21,7 @@ from midcourse.core.inspection import Inspection
 from midcourse.core.receipt import Ledger, Receipt
 from midcourse.core.replies import Durability, Level, Reply
 from midcourse.core.requests import (
+    answer_value,
     check_audit,
     check_command_id,
     check_goal,
@@ -44,7 +45,6 @@ from midcourse.wiring import open_control, open_remote
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
-ANSWER_LIMIT = 1_000_000
 _FOREVER = 1e9
 
 
@@ -61,6 +61,7 @@ class SessionHandle(Generic[T_co]):
         reason: str = "",
         *,
         grace: float | None = None,
+        lapses: float | None = None,
         until: Level = "stopping",
         wait: float = 10.0,
         by: str = "local",
@@ -68,11 +69,14 @@ class SessionHandle(Generic[T_co]):
     ) -> Reply:
         """Stop, keeping the context. Tool calls in flight may finish, for ``grace`` seconds if given; streams are cut.
 
+        With ``lapses`` it is a hold, which lifts itself after so many seconds; hold again to go on holding, or pause
+        without it to stay paused.
+
         The answer comes when the gate is shut (``until="stopped"``: when nothing runs), at the latest after ``wait``
         seconds, with what is known by then. ``command_id`` makes a retry the same command.
         """
         seconds = None if grace == math.inf else grace
-        command = cmd.Pause(id=self._command_id(command_id), by=by, reason=reason, grace=seconds)
+        command = cmd.Pause(id=self._command_id(command_id), by=by, reason=reason, grace=seconds, lapses=lapses)
         return await self._control.send(self.id, command, until=until, wait=wait)
 
     async def resume(
@@ -170,19 +174,13 @@ class SessionHandle(Generic[T_co]):
         command_id: str | None = None,
     ) -> Reply:
         """Answer an ask; without ``ask`` the only one that is open. A child's is named ``child/ask``."""
-        content = encode(value, what="The answer")
-        if len(content) > ANSWER_LIMIT:
-            raise InvalidInput(
-                f"The answer has {len(content):,} bytes; at most {ANSWER_LIMIT:,} are taken. "
-                "Put it where the agent can read it and answer with the place.",
-                field="value",
-            )
+        content = answer_value(value)
         child, _, name = (ask or "").rpartition("/")
         if child and not child.startswith(f"{self.id}."):
             raise InvalidInput(f"'{child}' is not a child of session '{self.id}'.", field="ask")
         named = AskId(name) if ask is not None else None
         # Whoever has the store open in a program of their own may approve.
-        command = cmd.Answer(id=self._command_id(command_id), by=by, role="approve", value=inline(content), ask=named)
+        command = cmd.Answer(id=self._command_id(command_id), by=by, role="approve", value=content, ask=named)
         return await self._control.send(SessionId(child) if child else self.id, command, until="decided", wait=wait)
 
     async def message(

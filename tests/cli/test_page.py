@@ -16,7 +16,9 @@ def shown(page: str) -> Iterator[tuple[list[str], list[str]]]:
     for block in re.findall(r"^```console\n(.*?)^```$", page, re.DOTALL | re.MULTILINE):
         for part in re.split(r"^\$ midcourse ", block, flags=re.MULTILINE)[1:]:
             command, *lines = part.splitlines()
-            yield shlex.split(command), [re.sub(r"\s+", " ", line) for line in lines if line.strip()]
+            # What has just begun began "now".
+            told = (re.sub(r"\s+", " ", line).replace("… ago", "…") for line in lines if line.strip())
+            yield shlex.split(command), list(told)
 
 
 def test_the_page_shows_what_the_commands_print(midcourse: Command) -> None:

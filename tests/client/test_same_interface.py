@@ -1,17 +1,21 @@
 """One interface, two implementations: an open store and a server have the same verbs with the same parameters."""
 
 import inspect
+import runpy
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from midcourse import errors
 from midcourse.api import Midcourse, SessionHandle
 from midcourse.client import RemoteHandle, RemoteMidcourse
 from midcourse.client.problems import error_of
 from midcourse.errors import AccessDenied, InvalidInput, MidcourseError, Refused, SessionNotFound, StoreError
 from midcourse.ports.handle import Handle, Sessions
 from midcourse.server.problems import problem_of
+from tests.examples.expected import ROOT
 
 HERE_ONLY = {"work", "durability"}
 """What only a process that drives sessions has."""
@@ -72,3 +76,23 @@ def test_an_error_survives_its_way_through_a_problem_document(error: MidcourseEr
     assert {name: value for name, value in come.fields.items() if value} == {
         name: value for name, value in error.fields.items() if value
     }
+
+
+CROSSING = (
+    *(errors.Refused, errors.InvalidInput, errors.AccessDenied, errors.SessionNotFound, errors.AgentUnavailable),
+    *(errors.ToolUnavailable, errors.Unencodable, errors.Damaged, errors.StoreError, errors.StoreUnavailable),
+    errors.StoreFull,
+)
+"""What a verb may raise on an open store, and so over HTTP."""
+
+
+def test_every_code_in_the_source_comes_back_as_the_class_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [str(ROOT / "docs"), *sys.path])
+    given = runpy.run_path(str(ROOT / "docs" / "generate.py"))["codes_in_source"]()
+    seen = 0
+    for kind in CROSSING:
+        for code in {kind.code, *given[kind.__name__]} - {"refused"}:
+            sent = problem_of(kind("No.", code=code))
+            assert type(error_of(sent.status_code, bytes(sent.body), "http://x")) is kind, code
+            seen += 1
+    assert seen > 40

@@ -425,6 +425,37 @@ async def play_failing(client: Client) -> None:
 
 
 @agent
+async def patient(run: Run) -> list[str]:
+    """In every turn: reads what it is to do, does it for as long as the client likes, and reads again."""
+    goal = run.goal
+    done = await run.step("do it", behind, goal)
+    return [goal, done, *(message.text for message in run.messages)]
+
+
+async def play_queued(client: Client) -> None:
+    """Queues, edits and withdraws, redirects and takes it back in the first turn; two more follow by themselves."""
+    handle = client.handle
+    await client.saw(began("do it"))
+    await client.send("c-one", handle.message, "then this")
+    await client.send("c-two", handle.message, "then that")
+    await client.send("c-three", handle.message, "never")
+    await client.send("c-hurry", handle.redirect, "hurry")
+    await client.send("c-nowhere", handle.redirect, "nowhere")
+    await client.send("c-edit", handle.edit, "queued_2", "then those")
+    await client.send("c-withdraw", handle.withdraw, "queued_3")
+    await client.send("c-slowly", handle.edit, "msg_2", "slowly")
+    await client.send("c-stay", handle.withdraw, "msg_3")
+    world.doors[GOAL].set()
+    await client.saw(is_a(ev.TurnOpened))
+    await client.send("c-late", handle.edit, "msg_2", "too late")
+    world.doors["then this"].set()
+    last = await client.saw(is_a(ev.TurnOpened), times=2)
+    world.doors["then those"].set()
+    await client.ended(after=last.position)
+    await client.expect(["then those", "through then those", GOAL, "slowly", "then this", "then those"])
+
+
+@agent
 async def kin(run: Run) -> list[str]:
     """A child: one step that ends at once, one that takes as long as the client likes."""
     goal = run.goal
@@ -483,6 +514,7 @@ SCENARIOS: Final = {
     "parking": Scenario(agent=parked, play=play_parked, settings=Settings(park_after=0.0)),
     "state": Scenario(agent=stateful, play=play_stateful, settings=Settings(poll=0.05), outside=True),
     "retry": Scenario(agent=failing, play=play_failing),
+    "queued": Scenario(agent=patient, play=play_queued),
     "children": Scenario(agent=family, play=play_family, settings=Settings(poll=0.05)),
     "orphans": Scenario(agent=orphans, play=play_orphans, settings=Settings(poll=0.05)),
     "undo": Scenario(

@@ -1,9 +1,10 @@
 """The pages that talk to a server are walked through: real bash, real curl, a real ``midcourse serve --demo``.
 
-A page with `bash` blocks is one walk. Its server is started first, and what a `console` block shows of that start must be
-what it says. Then each `bash` block is typed into one shell, each `python` block is run as a program of its own, and every
-`text` block that follows, and is announced with "prints:", must be printed, in its order, by what was typed before it
-(`…` stands for what differs from run to run). A block that ends with `&` goes on while the next ones are typed.
+A page with `bash` blocks is one walk. Blocks that are announced with the name of a file are written there. Then the server
+is started, and what the `console` block shows of that start must be what it says. Then each `bash` block is typed into one
+shell, each `python` block is run as a program of its own, and every `text` block that follows, and is announced with
+"prints:", must be printed, in its order, by what was typed before it (`…` stands for what differs from run to run). A block
+that ends with `&` goes on while the next ones are typed.
 """
 
 import os
@@ -25,6 +26,7 @@ from tests.examples.test_examples import PAGES, Block, blocks
 PORT = "8420"
 """The port that pages name; the test's server is at another."""
 WITHIN = 30.0
+FILE = re.compile(r"`([\w./-]+\.(?:py|yaml))`:$")
 
 
 def walks() -> list[Path]:
@@ -131,13 +133,18 @@ def options_of(found: list[Block]) -> tuple[list[str], list[str]]:
 def test_a_walk_prints_what_its_page_shows(page: Path, tmp_path: Path) -> None:
     assert shutil.which("curl"), "curl is missing: run scripts/tools.sh"
     found = list(blocks(page.read_text(encoding="utf-8")))
+    for block in found:
+        if name := FILE.search(block.announced):
+            file = tmp_path / name[1]
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(block.body, encoding="utf-8")
     options, shown = options_of(found)
     with served(tmp_path, *options) as server, typing(server) as shell:
         assert_prints(server.said, [line.replace(PORT, str(server.port)) for line in shown if line.strip()])
         for block in found:
             if block.kind == "bash":
                 shell.type(block.body)
-            elif block.kind == "python":
+            elif block.kind == "python" and not FILE.search(block.announced):
                 shell.run(block.body)
             elif block.kind == "text" and re.search(r"prints?:$", block.announced):
                 shell.must_print(block.body)

@@ -34,7 +34,9 @@ SHORTEST = 0.05
 
 DOCUMENT = Server(store="memory://", token=TOKEN, agents={}).app.openapi()
 SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)
-OPERATIONS = {one["operationId"]: (path, method) for path, methods in DOCUMENT["paths"].items() for method, one in methods.items()}
+OPERATIONS = {
+    one["operationId"]: (path, method) for path, methods in DOCUMENT["paths"].items() for method, one in methods.items()
+}
 CHECKS = [
     not_a_server_error,
     status_code_conformance,

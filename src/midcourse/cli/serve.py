@@ -35,20 +35,28 @@ def serve(
         ),
     ] = None,
     store: StoreOption = None,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="The port. Without it: 8420, or the next that is free.")
+        int | None,
+        typer.Option(metavar="N", min=1, max=65535, help="The port. Without it: 8420, or the next that is free."),
     ] = None,
     token: Annotated[
-        str | None, typer.Option(help="The operator's token, instead of the one that is made.", envvar=TOKEN_VARIABLE)
+        str | None,
+        typer.Option(
+            metavar="TOKEN", help="The operator's token, instead of the one that is made.", envvar=TOKEN_VARIABLE
+        ),
     ] = None,
     allow_host: Annotated[
-        list[str] | None, typer.Option(help="Another name this server goes by, behind a proxy, say. May be repeated.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Another name this server goes by, behind a proxy, say. May be repeated."),
     ] = None,
     allow_origin: Annotated[
-        list[str] | None, typer.Option(help="A site whose pages may use the API (CORS is off otherwise).")
+        list[str] | None,
+        typer.Option(
+            metavar="ORIGIN", help="A site whose pages may use the API. May be repeated; CORS is off otherwise."
+        ),
     ] = None,
-    redis: Annotated[str | None, typer.Option(help="Where readable checkpoints go: redis://….")] = None,
+    redis: Annotated[str | None, typer.Option(metavar="URL", help="Where readable checkpoints go: redis://….")] = None,
     reload: Annotated[bool, typer.Option("--reload", help="Start again when an agent's file changes.")] = False,
 ) -> None:
     """Serve the HTTP API over a store, and run its agents.
@@ -87,6 +95,7 @@ def serve(
 
 
 def _explained(act: "functools.partial[None]") -> None:
+    # SystemExit, not typer.Exit: with --reload this is all there is of a process.
     try:
         act()
     except ModuleNotFoundError as error:
@@ -96,10 +105,10 @@ def _explained(act: "functools.partial[None]") -> None:
             MidcourseError(f"'{error.name}' is missing. Install the server's parts: pip install 'midcourse[server]'."),
             as_json=False,
         )
-        raise typer.Exit(1) from None
+        raise SystemExit(1) from None
     except MidcourseError as error:
         complain(error, as_json=False)
-        raise typer.Exit(1) from None
+        raise SystemExit(1) from None
 
 
 def _serve(
@@ -128,7 +137,7 @@ def _serve(
     if not names:
         say("No agents are served: give --agents or --demo. Sessions can be looked at and steered all the same.")
     given = token_of(folder, token)
-    place = Place(folder=folder, host=host, port=port)
+    place = Place(folder=folder, host=host, port=port, is_token_given=token is not None)
     listening = listen(place, say)
     server = Server(
         store=store,
@@ -184,7 +193,7 @@ def _folder_of(store: str) -> Path:
     if path is None:
         return FOLDER
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidInput(
             f"The folder {path.parent} cannot be made ({error.strerror or error}). Name another store with --store.",
@@ -208,6 +217,12 @@ def link(store: StoreOption = None) -> None:
         if found is None:
             raise MidcourseError(
                 f"No server runs for {folder}. Start one with: midcourse serve", code="server_not_running"
+            )
+        if found.is_token_given:
+            raise MidcourseError(
+                f"The server at {found.url} was started with a token of yours, which is kept nowhere. "
+                f"Put it behind this: {link_to(found.url, '')}",
+                code="token_not_kept",
             )
         say(link_to(found.url, token_of(folder, None)))
     except MidcourseError as error:

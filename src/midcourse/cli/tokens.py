@@ -102,7 +102,7 @@ async def _tokens(store: str | None) -> "AsyncGenerator[Tokens]":
     url = store or DEFAULT_STORE
     path = store_path(url)
     if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     opened = await open_store(url)
     try:
         yield Tokens(opened, SystemClock())

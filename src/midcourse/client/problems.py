@@ -28,25 +28,37 @@ KINDS: Final[Mapping[str, type[MidcourseError]]] = {
             errors.InboxNotEmpty,
         )
     },
-    **dict.fromkeys(("session_exists", "not_enlisted"), errors.StoreError),
-    **dict.fromkeys(
-        ("body_too_large", "unsupported_media_type", "method_not_allowed", "not_found", "blob_not_found"),
-        errors.InvalidInput,
-    ),
+    "model_unavailable": errors.AgentUnavailable,
     **dict.fromkeys(
         ("unauthorized", "origin_not_allowed", "host_not_allowed", "too_many_requests", "too_many_streams"),
         errors.AccessDenied,
     ),
+    **dict.fromkeys(
+        (
+            *("body_too_large", "unsupported_media_type", "method_not_allowed", "not_found", "not_started"),
+            *("blob_not_found", "token_not_found", "token_exists"),
+        ),
+        errors.InvalidInput,
+    ),
+    **dict.fromkeys(
+        (
+            *("session_exists", "command_not_found", "already_decided", "already_enlisted", "worker_exists"),
+            *("not_enlisted", "out_of_order", "too_big"),
+        ),
+        errors.StoreError,
+    ),
+    **dict.fromkeys(("command_id_taken", "idempotency_key_reused"), Refused),
 }
-"""The class of an error by its code. A code that is not here is one a command is refused with."""
+"""The class of an error by its code, where its status does not tell."""
 
 _BY_STATUS: Final[Mapping[int, type[MidcourseError]]] = {
     401: errors.AccessDenied,
+    **dict.fromkeys((403, 404, 409, 412), Refused),
+    422: errors.InvalidInput,
     429: errors.AccessDenied,
     503: errors.StoreUnavailable,
     507: errors.StoreFull,
 }
-_REFUSALS: Final = (403, 404, 409, 412, 422)
 _ITS_OWN: Final = ("type", "title", "status", "detail", "code", "instance")
 
 
@@ -63,10 +75,11 @@ def error_of(status: int, content: bytes, url: str) -> MidcourseError:
     fields = {name: value for name, value in problem.items() if name not in _ITS_OWN}
     if "status_now" in fields:
         fields["status"] = fields.pop("status_now")
-    if code not in KINDS and status in _REFUSALS:
+    kind = KINDS.get(code) or _BY_STATUS.get(status, MidcourseError)
+    if kind is Refused:
         allowed = cast("list[str]", fields.pop("allowed", ()) or ())
         return Refused(sentence, code=code, allowed=allowed, **fields)
-    return KINDS.get(code, _BY_STATUS.get(status, MidcourseError))(sentence, code=code, **fields)
+    return kind(sentence, code=code, **fields)
 
 
 def not_midcourse(url: str, what: str) -> MidcourseError:

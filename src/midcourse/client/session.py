@@ -53,6 +53,7 @@ class RemoteHandle(Generic[T_co]):
         reason: str = "",
         *,
         grace: float | None = None,
+        lapses: float | None = None,
         until: Level = "stopping",
         wait: float = 10.0,
         by: str = "local",
@@ -60,11 +61,14 @@ class RemoteHandle(Generic[T_co]):
     ) -> Reply:
         """Stop, keeping the context. Tool calls in flight may finish, for ``grace`` seconds if given; streams are cut.
 
+        With ``lapses`` it is a hold, which lifts itself after so many seconds; hold again to go on holding, or pause
+        without it to stay paused.
+
         The answer comes when the gate is shut (``until="stopped"``: when nothing runs), at the latest after ``wait``
         seconds, with what is known by then. ``command_id`` makes a retry the same command.
         """
-        command = cmd.Pause(id=self._command_id(command_id), by=by, reason=reason, grace=_finite(grace))
-        body = {"reason": reason, "grace": command.grace, "until": until}
+        command = cmd.Pause(id=self._command_id(command_id), by=by, reason=reason, grace=_finite(grace), lapses=lapses)
+        body = {"reason": reason, "grace": command.grace, "lapses": lapses, "until": until}
         return await self._control(command, body, until=until, wait=wait)
 
     async def resume(

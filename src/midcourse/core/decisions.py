@@ -15,6 +15,8 @@ from midcourse.errors import Refused
 
 DEADLINE: Final = "deadline"
 """Who answers, or cancels, when nobody has answered in time."""
+LAPSE: Final = "lapse"
+"""Who resumes when a hold has lapsed."""
 Events = tuple[ev.AnyEvent, ...]
 Rule = Callable[[Session, cmd.AnyCommand], Events]
 
@@ -32,7 +34,7 @@ def decide(session: Session, command: cmd.AnyCommand) -> Events:
 
 
 def expire(session: Session, now: float) -> Events:
-    """The facts that asks past their deadline make: answered by their default, or closed, with what happens then."""
+    """The facts that deadlines make: asks are answered by their default, or closed; a hold lapses."""
     if session.status in ENDED or session.status is Status.CANCELLING:
         return ()
     events: list[ev.AnyEvent] = []
@@ -52,7 +54,11 @@ def expire(session: Session, now: float) -> Events:
     if unanswered:
         names = ", ".join(f"'{ask.id}'" for ask in unanswered)
         command = cmd.Cancel(id=CommandId(DEADLINE), by=DEADLINE, reason=f"nobody answered {names} in time")
-        events += _cancel(replace(session, asks=tuple(still_open)), command)
+        return (*events, *_cancel(replace(session, asks=tuple(still_open)), command))
+    pause = session.pause
+    has_lapsed = pause is not None and pause.lapses_at is not None and pause.lapses_at <= now
+    if pause is not None and has_lapsed and session.status in (Status.PAUSING, Status.PAUSED):
+        events.append(ev.SessionResumed(by=LAPSE, pause=pause.id))
     return tuple(events)
 
 
@@ -124,19 +130,27 @@ def _pause(session: Session, command: cmd.AnyCommand) -> Events:
         by=command.by,
         reason=command.reason,
         grace=command.grace,
+        lapses=command.lapses,
     )
     if session.status in (Status.QUEUED, Status.WAITING) and not session.running:  # the pause is complete at once
         return (event, ev.SessionPaused(unknown=session.lost))
     return (event,)
 
 
-def _firmer_pause(session: Session, command: cmd.AnyCommand) -> Events:
+def _pause_again(session: Session, command: cmd.AnyCommand) -> Events:
+    """A second pause may give less time, say why, hold on, or make a hold a pause: never the other way round."""
     assert isinstance(command, cmd.Pause)
     assert session.pause is not None
     standing = session.pause
-    if command.grace is None or (standing.grace is not None and standing.grace <= command.grace):
+    graces = [grace for grace in (standing.grace, command.grace) if grace is not None]
+    grace = min(graces) if graces else None
+    lapses = None if standing.lapses_at is None else command.lapses
+    is_said = command.reason in ("", standing.reason)
+    if grace == standing.grace and is_said and standing.lapses_at is None:
         return ()
-    return (ev.PauseRequested(pause=standing.id, by=command.by, reason=command.reason, grace=command.grace),)
+    return (
+        ev.PauseRequested(pause=standing.id, by=command.by, reason=command.reason, grace=grace, lapses=lapses),
+    )
 
 
 def _resume(session: Session, command: cmd.AnyCommand) -> Events:
@@ -413,8 +427,8 @@ TABLE: Final[Mapping[type[cmd.AnyCommand], Mapping[Status, Rule]]] = {
         S.QUEUED: _pause,
         S.RUNNING: _pause,
         S.WAITING: _pause,
-        S.PAUSING: _firmer_pause,
-        S.PAUSED: _changes_nothing,
+        S.PAUSING: _pause_again,
+        S.PAUSED: _pause_again,
         S.CANCELLING: _not_while,
         S.HALTED: _not_while,
         **dict.fromkeys(ENDED, _ended),

@@ -82,12 +82,16 @@ class SessionParked(Event, tag="session.parked@1"):
 
 
 class PauseRequested(Event, tag="session.pause_requested@1"):
-    """Somebody wants the session to stop and keep its context. ``grace`` None lets calls in flight finish."""
+    """Somebody wants the session to stop and keep its context. ``grace`` None lets calls in flight finish.
+
+    Said again of a pause that stands, it changes its grace, its reason, or when it lapses.
+    """
 
     pause: PauseId
     by: str
     reason: str = ""
     grace: float | None = None
+    lapses: float | None = None
 
 
 class SessionPaused(Event, tag="session.paused@1"):

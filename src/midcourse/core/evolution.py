@@ -488,6 +488,8 @@ def _firmer(standing: StandingCancel, event: ev.CancelRequested, at: float) -> S
 
 
 def _paused_by(session: Session, event: ev.PauseRequested, at: float) -> StandingPause:
-    if session.pause is not None:  # a second pause only shortens the grace of the one that stands
-        return replace(session.pause, grace=event.grace)
-    return StandingPause(event.pause, event.by, at, session.status, event.reason, event.grace)
+    lapses_at = None if event.lapses is None else at + event.lapses
+    if session.pause is not None:
+        reason = event.reason or session.pause.reason
+        return replace(session.pause, grace=event.grace, reason=reason, lapses_at=lapses_at)
+    return StandingPause(event.pause, event.by, at, session.status, event.reason, event.grace, lapses_at)

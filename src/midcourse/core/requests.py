@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from typing import Final
 
+from midcourse.core.codec import Value, encode, inline
 from midcourse.core.commands import ID_LIMIT, TEXT_LIMIT
 from midcourse.core.session import Status
 from midcourse.errors import InvalidInput
 
+ANSWER_LIMIT: Final = 1_000_000
+"""Bytes of the largest answer that is taken."""
 MOST: Final = 1000
 """The most sessions or audit entries that are given at once."""
 
@@ -97,3 +100,20 @@ def check_limit(limit: int) -> None:
     """
     if not 0 < limit <= MOST:
         raise InvalidInput(f"limit is {limit}; it is a number from 1 to {MOST}.", field="limit")
+
+
+def answer_value(answer: object) -> Value:
+    """An answer as it is journaled.
+
+    Raises:
+        InvalidInput: it is too large.
+        Unencodable: it cannot be journaled.
+    """
+    content = encode(answer, what="The answer")
+    if len(content) > ANSWER_LIMIT:
+        raise InvalidInput(
+            f"The answer has {len(content):,} bytes; at most {ANSWER_LIMIT:,} are taken. "
+            "Put it where the agent can read it and answer with the place.",
+            field="value",
+        )
+    return inline(content)

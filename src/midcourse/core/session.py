@@ -56,6 +56,7 @@ TRANSITIONS: Final[Mapping[tuple[Status, type[ev.Event]], Status | str]] = {
     (Status.RUNNING, ev.PauseRequested): Status.PAUSING,
     (Status.WAITING, ev.PauseRequested): Status.PAUSING,
     (Status.PAUSING, ev.PauseRequested): Status.PAUSING,
+    (Status.PAUSED, ev.PauseRequested): Status.PAUSED,
     (Status.PAUSING, ev.SessionPaused): Status.PAUSED,
     (Status.PAUSING, ev.SessionResumed): BACK,
     (Status.PAUSED, ev.SessionResumed): BACK,
@@ -233,7 +234,7 @@ class QueuedMessage(msgspec.Struct, gc=False, frozen=True):
 
 
 class StandingPause(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
-    """The pause that stands, and the status it came from."""
+    """The pause that stands, and the status it came from. ``lapses_at``: when it lifts itself, if it does."""
 
     id: PauseId
     by: str
@@ -241,6 +242,7 @@ class StandingPause(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     origin: Status
     reason: str = ""
     grace: float | None = None
+    lapses_at: float | None = None
 
 
 class StandingCancel(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
@@ -385,6 +387,13 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
         if self.cancel is not None:
             return self.cancel.undo
         return "none" if self.undo is None else "all"
+
+    @property
+    def deadlines(self) -> tuple[float, ...]:
+        """When something happens by itself: an ask expires, a pause lapses."""
+        asks = tuple(ask.expires_at for ask in self.asks if ask.expires_at is not None)
+        lapses = self.pause.lapses_at if self.pause is not None else None
+        return asks if lapses is None else (*asks, lapses)
 
     def ask(self, ask: AskId) -> OpenAsk | None:
         """The open ask of that id."""

@@ -37,6 +37,7 @@ class Handle(Protocol[T_co]):
         reason: str = "",
         *,
         grace: float | None = None,
+        lapses: float | None = None,
         until: Level = "stopping",
         wait: float = 10.0,
         by: str = "local",

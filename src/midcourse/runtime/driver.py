@@ -156,7 +156,7 @@ class Driver:
             return
         if self._heard is None and isinstance(self._task.ending, Returned):
             self._heard = len(self.journal.session.messages)
-        self._expire_asks()
+        self._meet_deadlines()
         self._settling.stir()
         self.gate.freshen()
         self._stop_calls()
@@ -295,15 +295,15 @@ class Driver:
             self._timers[why].cancel()
         self._timers[why] = self._around.loop.call_later(max(0.0, delay), self.react)
 
-    def _expire_asks(self) -> None:
-        if not self.journal.session.asks:
+    def _meet_deadlines(self) -> None:
+        if not self.journal.session.deadlines:
             return
         now = self._around.clock.now()
         with self.journal.lock:
             self._inbox.expire(now)
-            deadlines = [ask.expires_at for ask in self.journal.session.asks if ask.expires_at is not None]
+            deadlines = self.journal.session.deadlines
         if deadlines:
-            self._look_again("asks", min(deadlines) - now)
+            self._look_again("deadline", min(deadlines) - now)
 
     def _finish_pause(self) -> None:
         """Nothing runs, and the agent stands still: the pause is complete."""

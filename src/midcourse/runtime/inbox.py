@@ -61,8 +61,9 @@ class Inbox:
 
     def _decide(self, row: InboxRow) -> tuple[Outcome, Awaitable[None]]:
         """Decide one row and append what it makes. Under the lock, so that the calls it lists are all there are."""
-        self.expire(row.put_at)  # whatever was put after a deadline comes too late, whenever somebody reads it
-        session = self._journal.session
+        # Whatever was put after a deadline comes too late, whenever somebody reads it.
+        expired, entries = self._expired(row.put_at)
+        session = self._journal.after(*expired)
         events: tuple[ev.AnyEvent, ...] = ()
         try:
             command = cmd.decode_command(row.content)
@@ -74,7 +75,7 @@ class Inbox:
         else:
             if any(isinstance(event, CUTS_STREAMS) for event in events):
                 events = (*self._cut_streams(), *events)
-            ahead = self._journal.after(*events)
+            ahead = self._journal.after(*expired, *events)
             outcome = Outcome(
                 status=ahead.status.value,
                 position=ahead.position,
@@ -84,23 +85,26 @@ class Inbox:
                 unknown=ahead.lost,
             )
         return outcome, self._journal.append(
+            *expired,
             *events,
             deciding=Deciding(row.id, encode_outcome(outcome)),
-            audit=(entry_of(session.id, row, outcome, events),),
+            audit=(*entries, entry_of(session.id, row, outcome, events)),
         )
 
     def expire(self, now: float) -> None:
-        """Journal what asks past their deadline make of the session. Under the lock."""
-        events = expire(self._journal.session, now)
+        """Journal what deadlines make of the session. Under the lock."""
+        events, entries = self._expired(now)
+        if events:
+            self._journal.append(*events, audit=entries)
+
+    def _expired(self, now: float) -> tuple[tuple[ev.AnyEvent, ...], tuple[AuditEntry, ...]]:
+        session = self._journal.session
+        events = expire(session, now) if session.deadlines else ()
         requested = next((event for event in events if isinstance(event, ev.CancelRequested)), None)
-        if requested is not None:
-            entry = AuditEntry(
-                session=self._journal.session.id, by=DEADLINE, role="", action="cancel", detail=requested.reason
-            )
-            self._journal.append(*self._cut_streams(), *events, audit=(entry,))
-            return
-        for event in events:
-            self._journal.note(event)
+        if requested is None:
+            return events, ()
+        entry = AuditEntry(session=session.id, by=DEADLINE, role="", action="cancel", detail=requested.reason)
+        return (*self._cut_streams(), *events), (entry,)
 
     def _cut_streams(self) -> tuple[ev.AnyEvent, ...]:
         """No token after this: each stream's tail becomes a segment, in the append that answers the stop."""

@@ -234,7 +234,7 @@ class Journal:
 
 def head_of(session: Session, digest: bytes) -> Head:
     """What lists and sweeps see of a session."""
-    deadlines = [ask.expires_at for ask in session.asks if ask.expires_at is not None and session.status not in ENDED]
+    deadlines = [] if session.status in ENDED else list(session.deadlines)
     if session.undo is not None and not session.undo.done:
         deadlines.append(session.undo.since)  # ended, but somebody must go on undoing
     return Head(

@@ -10,13 +10,12 @@ from starlette.responses import HTMLResponse, Response
 
 from midcourse._version import __version__
 from midcourse.core.replies import Durability
-from midcourse.errors import InvalidInput
 from midcourse.ports.store import Store
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.clock import SystemClock
 from midcourse.runtime.control import Control
 from midcourse.runtime.settings import Settings
-from midcourse.server.auth import Access, login
+from midcourse.server.auth import Access, access_of, login
 from midcourse.server.documents import describe
 from midcourse.server.hosting import hosted
 from midcourse.server.limits import BODY_LIMIT, BodyLimit, Buckets, RateLimit, SafeHeaders, Streams
@@ -124,14 +123,14 @@ class Server:
             app.include_router(one.router, prefix=API)
 
         async def entrance(request: Request) -> Response:
-            return await login(_access(app), request)
+            return await login(access_of(app), request)
 
         app.add_route("/login", entrance, methods=["GET"], include_in_schema=False)
         app.add_route("/", _welcome, methods=["GET"], include_in_schema=False)
         explain_errors(app)
         buckets = Buckets(SystemClock(), rate=self.limits.rate, burst=self.limits.burst)
         # The last one added sees a request first.
-        app.add_middleware(RateLimit, buckets=buckets, identify=lambda scope: _access(app).identify(scope))
+        app.add_middleware(RateLimit, buckets=buckets, identify=lambda scope: access_of(app).identify(scope))
         app.add_middleware(BodyLimit, limit=self.limits.body)
         app.add_middleware(OriginCheck, allowed=self.allowed_origins)
         app.add_middleware(Cors, origins=self.allowed_origins)
@@ -143,14 +142,3 @@ class Server:
 async def _welcome(_request: Request) -> Response:
     """What a browser sees until there is a console."""
     return HTMLResponse(_WELCOME)
-
-
-def _access(app: FastAPI) -> Access:
-    access = app.state.access
-    if not isinstance(access, Access):
-        raise InvalidInput(
-            "Midcourse is mounted, and its store was never opened: give its lifespan to your application, "
-            "as in FastAPI(lifespan=server.lifespan).",
-            code="not_started",
-        )
-    return access

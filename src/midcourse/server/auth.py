@@ -3,17 +3,18 @@
 import logging
 import re
 from collections.abc import Awaitable, Callable
-from typing import Final, cast
+from typing import Final
 from urllib.parse import quote, unquote
 
 from fastapi import Request
+from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import Scope
 
 from midcourse.core.commands import Role
-from midcourse.errors import AccessDenied
+from midcourse.errors import AccessDenied, InvalidInput
 from midcourse.server.origins import check_cookie_request
 from midcourse.server.roles import includes
 from midcourse.server.tokens import Principal, Tokens
@@ -66,6 +67,22 @@ class Access:
         return principal
 
 
+def access_of(app: Starlette) -> Access:
+    """Who finds out whom the requests to ``app`` come from.
+
+    Raises:
+        InvalidInput: ``not_started``: it is mounted, and nobody has entered its lifespan.
+    """
+    access = app.state.access
+    if not isinstance(access, Access):
+        raise InvalidInput(
+            "Midcourse is mounted, and its store was never opened: give its lifespan to your application, "
+            "as in FastAPI(lifespan=server.lifespan).",
+            code="not_started",
+        )
+    return access
+
+
 def require(needed: Role) -> Callable[[Request], Awaitable[Principal]]:
     """A dependency: the principal, if its role includes ``needed``. It finds the ``Access`` in ``app.state.access``.
 
@@ -73,8 +90,7 @@ def require(needed: Role) -> Callable[[Request], Awaitable[Principal]]:
     """
 
     async def allowed(request: Request) -> Principal:
-        access = cast("Access", request.app.state.access)
-        principal = await access.principal(request)
+        principal = await access_of(request.app).principal(request)
         check_role(principal, needed)
         return principal
 

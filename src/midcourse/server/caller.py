@@ -13,12 +13,13 @@ from midcourse.core.replies import Level, Reply
 from midcourse.core.session import Session
 from midcourse.errors import AccessDenied, InvalidInput
 from midcourse.runtime.control import Control
-from midcourse.server.auth import Access, check_role
+from midcourse.server.auth import access_of, check_role
 from midcourse.server.limits import Streams
 from midcourse.server.tokens import Principal
 
 log = logging.getLogger("midcourse.server")
 C = TypeVar("C", bound=Command)
+F = TypeVar("F", bound=Callable[..., object])
 NEEDED: Final[dict[object, Role]] = {}
 """The role that each dependency of a route wants: what the OpenAPI document tells of it."""
 KEY_LIMIT: Final = 128
@@ -55,8 +56,11 @@ class Caller:
 
     async def is_still_allowed(self) -> bool:
         """Whether the token it came with is still good: asked now and then while a stream is open."""
-        access = cast("Access", self._request.app.state.access)
-        return await access.identify(self._request.scope) == self.principal
+        return await access_of(self._request.app).identify(self._request.scope) == self.principal
+
+    def address(self, path: str) -> str:
+        """Where something is, also if the server is mounted somewhere."""
+        return f"{self._request.scope.get('root_path', '')}{path}"
 
     @property
     def command_id(self) -> CommandId:
@@ -115,12 +119,20 @@ def caller_with(needed: Role) -> Callable[..., Awaitable[Caller]]:
 
 
 async def _principal(request: Request, needed: Role) -> Principal:
-    access = cast("Access", request.app.state.access)
-    principal = await access.principal(request)
+    principal = await access_of(request.app).principal(request)
     check_role(principal, needed)
-    if principal.session is not None:
+    if principal.session is not None and request.scope.get("endpoint") not in _CHECKED_THERE:
         check_reach(principal, request.path_params.get("session_id"))
     return principal
+
+
+_CHECKED_THERE: Final[set[object]] = set()
+
+
+def checks_reach(endpoint: F) -> F:
+    """Marks an endpoint that checks itself what a session's own token reaches: its address names no session."""
+    _CHECKED_THERE.add(endpoint)
+    return endpoint
 
 
 async def _commander(

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from midcourse.core import events as ev
-from midcourse.core.ids import Position, SessionId
+from midcourse.core.ids import Position, SessionId, checkpoint_id
 from midcourse.core.session import Session
 from midcourse.errors import MidcourseError
 from midcourse.ports.bus import Delta
@@ -155,7 +155,7 @@ class Chat:
             "reason": reason,
             "prompt": prompt,
             "ask_id": ask,
-            "checkpoint_id": f"{self.session_id}@{position}",
+            "checkpoint_id": checkpoint_id(self.session_id, position),
             "options": options,
             "expires_at": expires_at,
             "session_id": self.session_id,

@@ -3,9 +3,10 @@
 import hashlib
 
 from midcourse.core import commands as cmd
-from midcourse.core.codec import canonical, encode, inline
+from midcourse.core.codec import canonical
 from midcourse.core.ids import AskId, CommandId, SessionId, ask_id
 from midcourse.core.replies import Reply
+from midcourse.core.requests import answer_value
 from midcourse.core.session import Session
 from midcourse.errors import Refused
 from midcourse.ports.clock import Clock
@@ -92,7 +93,7 @@ class Answering:
         command = self._caller.wish(
             cmd.Answer,
             id=self._command_id(ask),
-            value=inline(encode(self._answer, what="The answer")),
+            value=answer_value(self._answer),
             ask=AskId(name),
         )
         try:

@@ -169,6 +169,7 @@ def describe(app: FastAPI) -> Schema:
             for operation in methods.values():
                 _finish(operation, routes[operation["operationId"]], examples)
         _link(document["paths"])
+        document["components"]["responses"] = _shared(document["paths"])
         app.openapi_schema = document
     return app.openapi_schema
 
@@ -213,7 +214,7 @@ def _finish(operation: Schema, route: APIRoute, examples: Mapping[str, Any]) -> 
         responses["422"] = _bad(422, ["invalid_input"])
     for status, answer in responses.items():
         answer["content"] = {
-            media: _with_example(media, content, route.name, examples)
+            media: _with_example(media, content, route.name, status, examples)
             for media, content in answer.get("content", {}).items()
         }
         if not answer["content"]:
@@ -232,10 +233,29 @@ def _without_null(schema: Schema) -> Schema:
     return {**kept, **(several[0] if several else {})}
 
 
-def _with_example(media: str, content: Schema, route: str, examples: Mapping[str, Any]) -> Schema:
+def _with_example(media: str, content: Schema, route: str, status: str, examples: Mapping[str, Any]) -> Schema:
     name = str(content["schema"].get("$ref", "")).rpartition("/")[2]
+    if status == "202":
+        name = f"{name} 202"
     example = examples.get(f"{media} {route}" if media == STREAM else name)
     return content if example is None else {**content, "example": example}
+
+
+def _shared(paths: Schema) -> dict[str, Schema]:
+    """The problems of several addresses, put in one place by the codes they have; the addresses refer to them."""
+    found: dict[str, list[tuple[Schema, str]]] = {}
+    for methods in paths.values():
+        for operation in methods.values():
+            for status, answer in operation["responses"].items():
+                if "x-codes" in answer:
+                    found.setdefault("-or-".join(answer["x-codes"]), []).append((operation["responses"], status))
+    shared: dict[str, Schema] = {}
+    for name, places in sorted(found.items()):
+        if len(places) > 1:
+            shared[name] = places[0][0][places[0][1]]
+            for responses, status in places:
+                responses[status] = {"$ref": f"#/components/responses/{name}"}
+    return shared
 
 
 def _link(paths: Schema) -> None:

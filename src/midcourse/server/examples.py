@@ -120,6 +120,7 @@ def answer_examples() -> dict[str, Any]:
     return {
         "Session": views.session_view(waiting, "approve"),
         "Reply": views.reply_view(reply),
+        "Reply 202": views.reply_view(_accepted(waiting)),
         "SessionList": {"sessions": [views.head_view(_head(waiting))], "next": None},
         "EventList": {"events": [views.event_view(one) for one in asked[-2:]], "next": None},
         "Inspection": views.inspection_view(_inspection(waiting), "approve"),
@@ -166,6 +167,17 @@ def _reply(session: Session) -> Reply:
         position=session.position,
         pause=session.pause.id if session.pause else None,
         running=(RunningCall(call.step, call.name, call.kind, call.attempt, 0.25, call.effect),),
+    )
+
+
+def _accepted(session: Session) -> Reply:
+    return Reply(
+        level="accepted",
+        status=session.status.value,
+        session=session.id,
+        durability="power",
+        position=session.position,
+        unreachable_since=session.at,
     )
 
 

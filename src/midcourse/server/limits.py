@@ -282,7 +282,7 @@ class SafeHeaders:
                 headers.setdefault("Referrer-Policy", "no-referrer")
                 headers.setdefault("X-Frame-Options", "DENY")
                 headers.setdefault("Content-Security-Policy", POLICY)
-                if str(scope["path"]).startswith("/api"):
+                if str(scope["path"]).removeprefix(scope.get("root_path", "")).startswith("/api"):
                     headers.setdefault("Cache-Control", "no-store")
                     headers.setdefault("Cross-Origin-Resource-Policy", "same-origin")
             await send(message)

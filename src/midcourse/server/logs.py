@@ -23,9 +23,10 @@ def configure_logs(file: Path = FILE, *, level: int = logging.INFO) -> None:
         InvalidInput: the file cannot be written.
     """
     before: list[structlog.typing.Processor] = [
+        # First: whatever else a record brings, its level and its logger are its own.
+        structlog.stdlib.ExtraAdder(),
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
-        structlog.stdlib.ExtraAdder(),
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     terminal = logging.StreamHandler(sys.stderr)

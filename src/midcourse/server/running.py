@@ -29,6 +29,8 @@ class Whereabouts(msgspec.Struct, frozen=True):
 
     url: str
     pid: int
+    is_token_given: bool = False
+    """Whether its token came with ``--token``: then no file has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,7 @@ class Place:
     folder: Path
     host: str = "127.0.0.1"
     port: int | None = None
+    is_token_given: bool = False
 
 
 def token_of(folder: Path, given: str | None) -> str:
@@ -124,7 +127,8 @@ def run(server: Server, place: Place, listening: socket.socket, *, ready: Callab
         timeout_graceful_shutdown=5,
         timeout_keep_alive=75,
     )
-    serving = _Uvicorn(config, lambda: (_write(record, url), ready(url)))
+    here = Whereabouts(url, os.getpid(), place.is_token_given)
+    serving = _Uvicorn(config, lambda: (_write(record, here), ready(url)))
     _collect_less()
     try:
         # Uvicorn raises the signal again when it is done; by then all is said.
@@ -175,10 +179,10 @@ def whereabouts(folder: Path) -> Whereabouts | None:
     return found
 
 
-def _write(record: Path, url: str) -> None:
+def _write(record: Path, whereabouts: Whereabouts) -> None:
     record.parent.mkdir(parents=True, exist_ok=True)
     beside = record.with_suffix(".new")
-    beside.write_bytes(msgspec.json.encode(Whereabouts(url, os.getpid())))
+    beside.write_bytes(msgspec.json.encode(whereabouts))
     beside.replace(record)
 
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from midcourse.core.commands import ID_LIMIT, TEXT_LIMIT, Behaviour, Role
+from midcourse.core.commands import ID_LIMIT, LONGEST_HOLD, TEXT_LIMIT, Behaviour, Role
 from midcourse.core.effects import UndoChoice
 from midcourse.core.events import Level as RedirectLevel
 from midcourse.core.terms import TaskClass
@@ -31,32 +31,44 @@ Until = Annotated[
 class Body(BaseModel):
     """A request's body. Unknown fields are refused: a misspelt one would be a wish that nobody hears."""
 
-    model_config = ConfigDict(extra="forbid", strict=False, str_strip_whitespace=False)
+    model_config = ConfigDict(extra="forbid", strict=False, str_strip_whitespace=False, use_attribute_docstrings=True)
 
 
 class NewSession(Body):
     """Give an agent a goal."""
 
     agent: Name
+    """One of /agents."""
     goal: Reason = ""
+    """What it is to do."""
     session_id: SessionName | None = None
+    """An id of your own; left out, one is made."""
     task_class: TaskClass | None = None
+    """How long such a task takes; left out, the agent's own."""
     budget: Money | None = None
+    """Dollars the session may cost; left out, the agent's own."""
 
 
 class Fork(Body):
     """A new session that goes on from a point of this one."""
 
     at: Annotated[int, Field(ge=1, le=2**53)] | None = None
+    """A journal position; left out, the last checkpoint."""
     session_id: SessionName | None = None
+    """An id of your own; left out, one is made."""
     paused: bool = False
+    """Whether it is paused before it begins."""
 
 
 class Pause(Body):
     """Stop, keep the context. Without ``grace`` tool calls in flight may finish."""
 
     reason: Reason = ""
+    """For whoever looks at it later."""
     grace: Grace | None = None
+    """Seconds that calls in flight have to finish; left out, as long as they need."""
+    lapses: Annotated[float, Field(gt=0, le=LONGEST_HOLD, allow_inf_nan=False)] | None = None
+    """Seconds after which it lifts itself, unless it is sent again: a hold. Left out, it stays."""
     until: Until = "stopping"
     wait: Wait = 10.0
 
@@ -65,6 +77,7 @@ class Resume(Body):
     """Go on after a pause, or try a failed session again."""
 
     pause: Name | None = None
+    """The pause to lift; left out, the one that stands."""
     wait: Wait = 10.0
 
 
@@ -72,9 +85,13 @@ class Redirect(Body):
     """Change the course: one more instruction, another goal, an explanation."""
 
     text: Text
+    """What the agent's model sees next."""
     level: RedirectLevel = "step"
+    """`step`: one more instruction; `goal`: another goal; `clarify`: an explanation."""
     grace: Grace | None = None
+    """Seconds that calls in flight have to finish; left out, as long as they need."""
     resume: bool = False
+    """Whether a paused session goes on."""
     wait: Wait = 10.0
 
 
@@ -82,8 +99,11 @@ class Cancel(Body):
     """End the session, and roll back what is in flight, everything, or nothing."""
 
     reason: Reason = ""
+    """For whoever looks at it later."""
     grace: Grace = 2.0
+    """Seconds that calls in flight have to finish."""
     undo: UndoChoice | None = None
+    """What is rolled back; left out, what is in flight."""
     until: Until = "stopping"
     wait: Wait = 10.0
 
@@ -92,6 +112,7 @@ class Undo(Body):
     """Roll back every effect of a session that has ended."""
 
     reason: Reason = ""
+    """For whoever looks at it later."""
     wait: Wait = 60.0
 
 
@@ -99,7 +120,9 @@ class Answer(Body):
     """Answer an ask; without ``ask`` the only one that is open. A child's is named ``child/ask``."""
 
     value: JsonValue
+    """The answer: any JSON value."""
     ask: Annotated[str, Field(min_length=1, max_length=2 * ID_LIMIT)] | None = None
+    """Which ask; left out, the only one that is open."""
     wait: Wait = 10.0
 
 
@@ -107,7 +130,9 @@ class Message(Body):
     """Say something; ``behaviour`` is what it does while the agent works."""
 
     text: Text
+    """What to say."""
     behaviour: Behaviour = "enqueue"
+    """While the agent works: wait for its turn, change the course, or be refused."""
     wait: Wait = 10.0
 
 
@@ -115,6 +140,7 @@ class Edit(Body):
     """Other words for a message that the model has not seen."""
 
     text: Text
+    """The other words."""
     wait: Wait = 10.0
 
 
@@ -122,7 +148,9 @@ class OutsideEvent(Body):
     """Something happened outside, so that what the agent assumes may no longer hold."""
 
     text: Text
+    """What happened."""
     source: Annotated[str, Field(max_length=ID_LIMIT)] = ""
+    """Who or what tells of it."""
     wait: Wait = 10.0
 
 
@@ -130,7 +158,9 @@ class Budget(Body):
     """What the session may cost from now on, in dollars; a paused one goes on."""
 
     budget: Money
+    """Dollars; only ever more than before."""
     resume: bool = True
+    """Whether a paused session goes on."""
     wait: Wait = 10.0
 
 
@@ -138,22 +168,32 @@ class NewToken(Body):
     """A token for a program or a person, or (with ``session``) for a session itself."""
 
     name: Annotated[str, Field(min_length=1, max_length=64)]
+    """Who comes with it: letters, digits and . _ @ + -, beginning with a letter or digit."""
     role: Role = "watch"
+    """What it may do."""
     session: SessionName | None = None
+    """The session that it belongs to, and reaches alone."""
 
 
 class Chat(Body):
     """A message to an agent, in a new session or one that goes on."""
 
     agent: Name
+    """One of /agents."""
     message: Text
+    """What to say."""
     session_id: SessionName | None = None
+    """The session to go on with; left out, a new one."""
     behaviour: Behaviour = "enqueue"
+    """While the agent works: wait for its turn, change the course, or be refused."""
 
 
 class ChatResume(Body):
     """The answer to what the agent asked."""
 
     session_id: Name
+    """The session that asked."""
     answer: JsonValue
+    """The answer: any JSON value. An approval is `yes`, `approve` or `true`."""
     ask_id: Annotated[str, Field(min_length=1, max_length=2 * ID_LIMIT)] | None = None
+    """Which ask; left out, the only one that is open, if this caller was shown it."""

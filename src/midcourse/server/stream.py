@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
@@ -12,16 +12,19 @@ from starlette.types import Receive, Scope, Send
 
 from midcourse.core.events import Recorded
 from midcourse.core.ids import Position
-from midcourse.errors import InvalidInput
+from midcourse.errors import InvalidInput, StoreError
 from midcourse.ports.bus import Delta
+from midcourse.ports.store import Head
 from midcourse.server.caller import Caller
 from midcourse.server.limits import Slot
-from midcourse.server.views import delta_view, encoded, event_view
+from midcourse.server.views import delta_view, encoded, event_view, head_view
 
 KEEP_ALIVE: Final = 15.0
 """Seconds between two comment lines that keep proxies and readers from giving up."""
 PIECE: Final = 100
 """Events that a stream reads at once, which is what a reader that has stopped reading may hold in memory."""
+LIST_EVERY: Final = 0.5
+"""Seconds between two looks at a list that is followed."""
 STALLED_AFTER: Final = 60.0
 """Seconds after which a reader that takes nothing is let go. It comes back with its last event id."""
 
@@ -75,8 +78,9 @@ class Stream(EventSourceResponse):
     async def _until_revoked(self) -> None:
         while True:
             await asyncio.sleep(KEEP_ALIVE)
-            if not await self._caller.is_still_allowed():
-                return
+            with contextlib.suppress(StoreError):  # the tokens cannot be read now: it was allowed
+                if not await self._caller.is_still_allowed():
+                    return
 
 
 async def event_frames(batches: AsyncGenerator[Sequence[Recorded | Delta]]) -> AsyncIterator[bytes]:
@@ -107,3 +111,22 @@ def last_event_id(request: Request, after: int) -> Position:
             field="Last-Event-ID",
         )
     return Position(int(given))
+
+
+def wants_stream(request: Request) -> bool:
+    """Whether the caller wants to follow rather than look once."""
+    return "text/event-stream" in request.headers.get("accept", "")
+
+
+async def list_frames(read: Callable[[], Awaitable[Sequence[Head]]]) -> AsyncIterator[bytes]:
+    """A list of sessions as it is, then each time what has changed of it, and which are in it no more."""
+    known: dict[str, Head] | None = None
+    while True:
+        page = {str(head.id): head for head in await read()}
+        before = known or {}
+        changed = [head_view(head) for name, head in page.items() if before.get(name) != head]
+        gone = [name for name in before if name not in page]
+        if known is None or changed or gone:
+            yield frame({"sessions": changed, "gone": gone}, event="sessions")
+        known = page
+        await asyncio.sleep(LIST_EVERY)

@@ -1,7 +1,8 @@
 """What is taken back never reaches a model, what is edited arrives as it is then, and what is queued is a turn."""
 
-import midcourse
-from midcourse.models.script import Call, Said, Text, replies
+from collections.abc import Sequence
+
+from midcourse.models.script import Call, Conversation, Piece, Said, Text, replies
 from tests.adapters.matrix import courses
 from tests.adapters.matrix.conftest import Stage
 from tests.adapters.matrix.test_stops import PATIENCE, TALKING, TOOLS, WORKING, noted_once, until_all_run, until_words
@@ -114,7 +115,11 @@ async def test_what_is_said_after_withdrawals_is_heard_once_and_in_its_order(sta
 
 async def test_a_queued_message_is_the_next_turn_with_the_whole_conversation(stage: Stage) -> None:
     """The turn before is not disturbed, and what it said comes before the message."""
-    async with stage.started(WORKING) as session:
+
+    def script(heard: Conversation) -> Sequence[Piece]:
+        return [*WORKING(heard)] if heard.user == courses.GOAL else [OSLO]
+
+    async with stage.started(script) as session:
         courses.hold(*TOOLS)
         await until_all_run()
         await session.message("And then Turku")
@@ -184,6 +189,5 @@ async def test_what_is_queued_and_what_is_taken_back_survives_a_killed_process(s
         await until_true(lambda: courses.counted()["room 1 unbooked"] == 1)
         await session.result(PATIENCE)
         assert (await session.state()).turn == 2
-        assert isinstance(session, midcourse.SessionHandle)
         assert told(stage) == [courses.GOAL, courses.INSTEAD, "And then Turku"]
         assert noted_once()

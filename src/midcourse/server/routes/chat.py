@@ -18,7 +18,7 @@ from midcourse.core.session import Session
 from midcourse.errors import InvalidInput, MidcourseError, Refused, SessionNotFound, StoreError
 from midcourse.runtime.loading import read_events
 from midcourse.server import schemas
-from midcourse.server.caller import Caller, Steerer, Watcher, check_reach
+from midcourse.server.caller import Caller, Steerer, Watcher, check_reach, checks_reach
 from midcourse.server.chatting import Chat, chat_frames, error_frame
 from midcourse.server.delivered import Answering, Begun, Delivered, checkpoint_gone, open_asks
 from midcourse.server.documents import LAST_EVENT_ID, streams
@@ -71,6 +71,7 @@ async def _read(request: Request, kind: type[T]) -> T:
     ),
     openapi_extra=_documented(schemas.Chat),
 )
+@checks_reach
 async def chat(request: Request, caller: Steerer) -> Response:
     """Start a session with a message, or go on with one: `delta`, `tool`, `interrupt`, `resumed`, `done`, `error`.
 
@@ -180,6 +181,7 @@ async def _once_decided(
     ),
     openapi_extra=_documented(schemas.ChatResume),
 )
+@checks_reach
 async def resume_chat(request: Request, caller: Steerer) -> Response:
     """Answer what the agent asked, and go on with the same kind of stream. The stream that waited gets `resumed`.
 

@@ -8,9 +8,9 @@ from starlette.responses import Response
 
 from midcourse.api import Midcourse
 from midcourse.core import commands as cmd
-from midcourse.core.codec import encode, inline
 from midcourse.core.ids import AskId, MessageId, PauseId, SessionId
 from midcourse.core.replies import Reply
+from midcourse.core.requests import answer_value
 from midcourse.errors import InvalidInput
 from midcourse.server import schemas
 from midcourse.server.caller import Steerer
@@ -40,6 +40,7 @@ async def pause(
         cmd.Pause,
         reason=wish.reason,
         grace=wish.grace,
+        lapses=wish.lapses,
     )
     return _told(await caller.send(session_id, command, until=wish.until, wait=wish.wait))
 
@@ -151,7 +152,7 @@ async def answer_ask(session_id: SessionPath, caller: Steerer, body: schemas.Ans
     child, _, name = (body.ask or "").rpartition("/")
     if child and not child.startswith(f"{session_id}."):
         raise InvalidInput(f"'{child}' is not a child of session '{session_id}'.", field="ask")
-    value = inline(encode(body.value, what="The answer"))
+    value = answer_value(body.value)
     command = caller.wish(cmd.Answer, value=value, ask=None if body.ask is None else AskId(name))
     return _told(await caller.send(child or session_id, command, wait=body.wait))
 

@@ -9,7 +9,7 @@ from midcourse.api import Midcourse
 from midcourse.core.ids import SessionId
 from midcourse.errors import InvalidInput
 from midcourse.server.auth import Access
-from midcourse.server.caller import Operator, Watcher
+from midcourse.server.caller import Operator, Watcher, checks_reach
 from midcourse.server.documents import answers, open_answers
 from midcourse.server.schemas import NewToken
 from midcourse.server.tokens import Tokens
@@ -25,6 +25,7 @@ async def health() -> Response:
 
 
 @router.get("/me", responses=answers("Principal", 200))
+@checks_reach
 async def me(caller: Watcher) -> Response:
     """Who the caller is, and its role."""
     return answer(principal_view(caller.principal))
@@ -69,7 +70,9 @@ async def add_token(body: NewToken, request: Request, _caller: Operator) -> Resp
 
 @router.delete("/tokens/{name}", status_code=204, responses=answers("", 204, "token_not_found", changes=True))
 async def revoke_token(
-    name: Annotated[str, Path(min_length=1, max_length=64, description="The token's name.")], request: Request, _caller: Operator
+    name: Annotated[str, Path(min_length=1, max_length=64, description="The token's name.")],
+    request: Request,
+    _caller: Operator,
 ) -> Response:
     """Take a token away: here at once, in other processes within a second. Its open streams end soon."""
     if not await _tokens(request).revoke(name):

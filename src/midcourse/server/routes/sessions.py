@@ -1,6 +1,7 @@
 """Sessions: create, list, look at, inspect, fork; their events, receipts and results."""
 
 import contextlib
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -14,12 +15,13 @@ from midcourse.core.ids import SessionId
 from midcourse.core.session import ENDED, Session, Status
 from midcourse.core.terms import Terms
 from midcourse.errors import InvalidInput, MidcourseError, Refused, StoreError
+from midcourse.ports.store import Head
 from midcourse.runtime.loading import content_of, read_events
 from midcourse.server.caller import Caller, Steerer, Watcher
 from midcourse.server.documents import BODY, LAST_EVENT_ID, answers, streams
 from midcourse.server.routes.places import DigestPath, SessionPath
 from midcourse.server.schemas import LONGEST_WAIT, Fork, NewSession
-from midcourse.server.stream import PIECE, Stream, event_frames, last_event_id
+from midcourse.server.stream import PIECE, Stream, event_frames, last_event_id, list_frames, wants_stream
 from midcourse.server.views import (
     answer,
     etag_of,
@@ -61,7 +63,10 @@ async def create_session(body: NewSession, caller: Steerer) -> Response:
         if error.code != "session_exists" or caller.key is None:
             raise
         session = await caller.session(session_id)
-        if (session.agent, session.messages[0].text) != (body.agent, body.goal):
+        # As it was created: its budget may have been raised since.
+        first = (await caller.control.inspect(session_id, 1)).session
+        wanted = terms or (agent.terms if agent else Terms())
+        if (first.agent, first.messages[0].text, first.terms) != (body.agent, body.goal, wanted):
             raise Refused(
                 "This Idempotency-Key was used before, for another session. Use a fresh one for each.",
                 code="idempotency_key_reused",
@@ -80,12 +85,13 @@ def _terms(body: NewSession, own: Terms) -> Terms | None:
 def _shown(session: Session, caller: Caller, status: int = 200) -> Response:
     headers = {"ETag": etag_of(session)}
     if status == 201:
-        headers["Location"] = f"/api/v1/sessions/{session.id}"
+        headers["Location"] = caller.address(f"/api/v1/sessions/{session.id}")
     return answer(session_view(session, caller.role), status, headers)
 
 
-@router.get("/sessions", responses=answers("SessionList", 200))
+@router.get("/sessions", responses=streams("SessionList"))
 async def list_sessions(
+    request: Request,
     caller: Watcher,
     status: Annotated[list[Status] | None, Query(description="Any of these; may be repeated.")] = None,
     agent: Annotated[str | None, Query(max_length=200, description="Those of one agent.")] = None,
@@ -93,10 +99,16 @@ async def list_sessions(
     limit: Annotated[int, Query(ge=1, le=200, description="How many at most.")] = 50,
     cursor: Annotated[str | None, Query(max_length=200, description="`next` of the page before.")] = None,
 ) -> Response:
-    """Sessions, newest first."""
-    page = await Midcourse(caller.control).list(
-        status=[one.value for one in status or ()], agent=agent, search=search, limit=limit, before=cursor
-    )
+    """Sessions, newest first: a page, or (`Accept: text/event-stream`) the page and then what changes of it."""
+
+    async def read() -> Sequence[Head]:
+        return await Midcourse(caller.control).list(
+            status=[one.value for one in status or ()], agent=agent, search=search, limit=limit, before=cursor
+        )
+
+    page = await read()
+    if wants_stream(request):
+        return Stream(list_frames(read), caller)
     more = page[-1].id if len(page) == limit else None
     return answer({"sessions": [head_view(head) for head in page], "next": more})
 
@@ -145,7 +157,8 @@ async def fork_session(session_id: SessionPath, caller: Steerer, body: Annotated
         if error.code != "session_exists" or caller.key is None:
             raise
         session = await caller.session(new)
-        if not session.forked_from.startswith(session_id):
+        source, _, position = session.forked_from.rpartition("@")
+        if source != session_id or wish.at not in (None, int(position)):
             raise Refused(
                 "This Idempotency-Key was used before, for something else. Use a fresh one for each.",
                 code="idempotency_key_reused",
@@ -180,7 +193,7 @@ async def get_events(
     identity = SessionId(session_id)
     await caller.control.worker.must_exist(identity)
     start = last_event_id(request, after)
-    if "text/event-stream" in request.headers.get("accept", ""):
+    if wants_stream(request):
         batches = caller.control.batches(identity, after=start, deltas=deltas, follow=follow, limit=PIECE)
         return Stream(event_frames(batches), caller)
     events = await read_events(caller.control.worker.store, identity, start, limit)

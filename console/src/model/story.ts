@@ -1,0 +1,41 @@
+/** What happened, as a person reads it: one entry per step, word, question, stop and end, in the order they began. */
+
+import type { Change, Effect, MessageLevel, ReceiptLine, UndoChoice, Value } from "./events";
+import type { Text } from "./text";
+
+export type CallState = "running" | "finished" | "failed" | "aborted" | "closed" | "lost" | "not begun" | "asking";
+
+interface Common {
+  /** Where it began in the journal, when, and how long the run had run by then. */
+  position: number; at: number; clock: number;
+  /** The plan item that was running. */
+  item: string;
+  /** Grows with each change, so that only what changed is drawn again. */
+  rev: number;
+}
+
+export interface StepEntry extends Common {
+  kind: "step"; step: string; name: string; of: "tool" | "model" | "child"; number: number;
+  arguments: string; effect: Effect; attempt: number; state: CallState; begun_at: number; ended_at: number | null;
+  value: Value | null; detail: string; told_by: string; child: string; text: Text; tokens: number; cost: number;
+  undo: "" | "running" | "done" | "failed" | "lost"; can_undo: boolean; key: string;
+}
+export interface SaidEntry extends Common {
+  kind: "said"; id: string; text: string; level: MessageLevel; by: string; turn: number; opens: boolean; queued: boolean;
+  withdrawn: boolean; edited: string; seen_at: number | null;
+}
+export interface AskEntry extends Common {
+  kind: "ask"; ask: string; step: string; reason: string; prompt: string; end: string; by: string; value: Value | null; ended_at: number | null;
+}
+export interface StopEntry extends Common {
+  kind: "stop"; what: "pause" | "cancel" | "halt" | "undo"; by: string; reason: string; stopped_at: number | null; lifted_at: number | null;
+  lifted_by: string; lapses: number | null; undo: UndoChoice | null; unknown: string[]; unreached: string[];
+}
+export interface EndEntry extends Common {
+  kind: "end"; how: "completed" | "failed" | "cancelled" | "undone"; value: Value | null; code: string; message: string; receipt: ReceiptLine[];
+}
+export interface NoteEntry extends Common { kind: "note"; words: string; detail: string; amber: boolean; changes: Change[] }
+
+export type Entry = StepEntry | SaidEntry | AskEntry | StopEntry | EndEntry | NoteEntry;
+type Own<T extends Entry> = Omit<T, "position" | "at" | "clock" | "item" | "rev">;
+export type Begin = { [K in Entry["kind"]]: Own<Extract<Entry, { kind: K }>> }[Entry["kind"]];

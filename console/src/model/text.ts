@@ -1,0 +1,82 @@
+/** Streamed text of one step: durable segments, what superseded them, and previews that are not durable yet. */
+
+/** Offsets count characters as Python does, not UTF-16 units. */
+function length(text: string): number {
+  let count = 0;
+  for (const _ of text) count++;
+  return count;
+}
+
+function upTo(text: string, count: number): string {
+  return [...text].slice(0, count).join("");
+}
+
+export interface Part {
+  attempt: number; start: number; length: number; text: string;
+  superseded: boolean;
+  /** Set when a stop or a redirect cut it: when, by what, and how many tokens were kept. */
+  cut: { at: number; why: string; tokens: number } | null;
+}
+
+export class Text {
+  parts: Part[] = [];
+  preview: { attempt: number; start: number; length: number; text: string }[] = [];
+  /** Characters that stand, as the journal knows. */
+  length = 0;
+  private writer = 0;
+
+  get current(): string {
+    return this.parts.filter((part) => !part.superseded).map((part) => part.text).join("");
+  }
+
+  write(attempt: number, offset: number, text: string): void {
+    if (offset < this.length) this.supersede(attempt, offset);
+    const count = length(text);
+    const last = this.parts[this.parts.length - 1];
+    if (last && last.attempt === attempt && !last.superseded && !last.cut) {
+      last.text += text;
+      last.length += count;
+    } else {
+      this.parts.push({ attempt, start: offset, length: count, text, superseded: false, cut: null });
+    }
+    this.length = offset + count;
+    this.writer = attempt;
+    this.settle(attempt, this.length);
+  }
+
+  /** A preview. False: the journal has it already. */
+  show(attempt: number, offset: number, text: string): boolean {
+    const last = this.preview[this.preview.length - 1];
+    if (last && last.attempt > attempt) return false;
+    if (last && last.attempt < attempt) this.preview = [];
+    const shown = last && last.attempt === attempt ? last.start + last.length : attempt === this.writer ? this.length : -1;
+    if (offset < shown || attempt < this.writer) return false;
+    this.preview.push({ attempt, start: offset, length: length(text), text });
+    return true;
+  }
+
+  cutAt(attempt: number, at: number, why: string, tokens: number): void {
+    const part = this.parts.findLast((one) => one.attempt === attempt);
+    if (part) part.cut = { at, why, tokens };
+    this.preview = [];
+  }
+
+  private settle(attempt: number, until: number): void {
+    this.preview = this.preview.filter((one) => one.attempt > attempt || (one.attempt === attempt && one.start >= until));
+  }
+
+  private supersede(attempt: number, offset: number): void {
+    const parts: Part[] = [];
+    for (const part of this.parts) {
+      const isPast = part.start + part.length > offset;
+      if (part.superseded || !isPast) { parts.push(part); continue; }
+      const keep = Math.max(0, offset - part.start);
+      const head = upTo(part.text, keep);
+      if (keep > 0) parts.push({ ...part, length: keep, text: head, cut: null });
+      if (part.attempt !== attempt) {
+        parts.push({ ...part, start: part.start + keep, length: part.length - keep, text: part.text.slice(head.length), superseded: true });
+      }
+    }
+    this.parts = parts;
+  }
+}
