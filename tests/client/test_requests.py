@@ -35,7 +35,8 @@ async def test_a_stop_whose_connection_is_lost_is_sent_again_as_the_same_command
     tries = server.asked[1:]
     assert len(tries) == 3
     assert {one.headers["idempotency-key"] for one in tries} == {tries[0].headers["idempotency-key"]}
-    assert tries[-1].json() == {"reason": "look", "grace": 3, "until": "stopping", "wait": pytest.approx(10.0, abs=1)}
+    wait = pytest.approx(10.0, abs=1)
+    assert tries[-1].json() == {"reason": "look", "grace": 3, "lapses": None, "until": "stopping", "wait": wait}
 
 
 async def test_a_command_id_is_what_is_sent_as_the_key() -> None:

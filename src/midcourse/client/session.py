@@ -61,7 +61,7 @@ class RemoteHandle(Generic[T_co]):
     ) -> Reply:
         """Stop, keeping the context. Tool calls in flight may finish, for ``grace`` seconds if given; streams are cut.
 
-        With ``lapses`` it is a hold, which lifts itself after so many seconds; hold again to go on holding, or pause
+        With ``lapses`` it lifts itself after so many seconds; send it again to have it last longer, or once more
         without it to stay paused.
 
         The answer comes when the gate is shut (``until="stopped"``: when nothing runs), at the latest after ``wait``

@@ -20,7 +20,7 @@ BY_SESSION: Final = "session:"
 """How ``by`` begins for somebody who acts with a session's own credentials; its id follows."""
 TEXT_LIMIT: Final = 100_000
 """The longest instruction, reason or prompt that is taken."""
-LONGEST_HOLD: Final = 3600.0
+LONGEST_LAPSE: Final = 3600.0
 """Seconds after which a pause that lapses has lapsed, at the latest."""
 ID_LIMIT: Final = 200
 """The longest command id that is taken."""
@@ -42,7 +42,7 @@ class Command(msgspec.Struct, gc=False, frozen=True, kw_only=True, tag_field="co
 class Pause(Command, tag="pause"):
     """Stop, keep the context. ``grace``: seconds that tool calls in flight may go on; None for as long as they take.
 
-    With ``lapses`` it is a hold: it lifts itself after so many seconds, unless somebody holds on or pauses for good.
+    With ``lapses`` it lifts itself after so many seconds, unless it is sent again, or somebody pauses for good.
     """
 
     reason: str = ""
@@ -199,9 +199,9 @@ def check_command(command: AnyCommand) -> None:
     if isinstance(command, Pause | Redirect) and command.grace is not None:
         _check_grace(command.grace, " None lets calls in flight finish.")
     match command:
-        case Pause(lapses=lapses) if lapses is not None and not (_is_number(lapses) and 0 < lapses <= LONGEST_HOLD):
+        case Pause(lapses=lapses) if lapses is not None and not (_is_number(lapses) and 0 < lapses <= LONGEST_LAPSE):
             raise InvalidInput(
-                f"lapses is {lapses}; it is a number of seconds above 0, at most {LONGEST_HOLD:g}.", field="lapses"
+                f"lapses is {lapses}; it is a number of seconds above 0, at most {LONGEST_LAPSE:g}.", field="lapses"
             )
         case Redirect(level=level) if level not in get_args(Level):
             raise InvalidInput(f"level is {level!r}; it is one of {', '.join(get_args(Level))}.", field="level")

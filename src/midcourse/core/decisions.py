@@ -16,7 +16,7 @@ from midcourse.errors import Refused
 DEADLINE: Final = "deadline"
 """Who answers, or cancels, when nobody has answered in time."""
 LAPSE: Final = "lapse"
-"""Who resumes when a hold has lapsed."""
+"""Who resumes when a pause has lapsed."""
 Events = tuple[ev.AnyEvent, ...]
 Rule = Callable[[Session, cmd.AnyCommand], Events]
 
@@ -34,7 +34,7 @@ def decide(session: Session, command: cmd.AnyCommand) -> Events:
 
 
 def expire(session: Session, now: float) -> Events:
-    """The facts that deadlines make: asks are answered by their default, or closed; a hold lapses."""
+    """The facts that deadlines make: asks are answered by their default, or closed; a pause lapses."""
     if session.status in ENDED or session.status is Status.CANCELLING:
         return ()
     events: list[ev.AnyEvent] = []
@@ -138,7 +138,7 @@ def _pause(session: Session, command: cmd.AnyCommand) -> Events:
 
 
 def _pause_again(session: Session, command: cmd.AnyCommand) -> Events:
-    """A second pause may give less time, say why, hold on, or make a hold a pause: never the other way round."""
+    """A second pause may give less time, say why, lapse later or never: not the other way round."""
     assert isinstance(command, cmd.Pause)
     assert session.pause is not None
     standing = session.pause

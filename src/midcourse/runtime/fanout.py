@@ -29,9 +29,13 @@ class Watcher:
         self.deltas: deque[Delta] = deque(maxlen=PREVIEWS_KEPT)
         self._loop = asyncio.get_running_loop()
         self._moved = asyncio.Event()
+        self._is_told = False
 
     def poke(self) -> None:
         """Tell the reader that there is more. From any thread."""
+        if self._is_told:  # it has not looked since: one that is stalled costs nothing
+            return
+        self._is_told = True
         if asyncio._get_running_loop() is self._loop:  # noqa: SLF001 - the documented get_running_loop raises where there is none
             self._moved.set()
             return
@@ -48,6 +52,7 @@ class Watcher:
         finally:
             timer.cancel()
         self._moved.clear()
+        self._is_told = False  # before it reads: what comes from here on is told anew
 
 
 class Fanout:

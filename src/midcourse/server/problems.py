@@ -119,22 +119,27 @@ def _not_json(request: Request) -> Response:
     kind = request.headers.get("content-type")
     said = f"Its Content-Type is '{kind[:100]}'" if kind else "It has no Content-Type"
     sentence = f"The body must be JSON. {said}; send it with Content-Type: application/json."
-    return problem_response(415, "unsupported_media_type", sentence.encode("utf-8", "replace").decode())
+    return problem_response(415, "unsupported_media_type", shortened(sentence, 300))
 
 
 def _invalid(error: RequestValidationError) -> Response:
     """What pydantic found, in a sentence per field."""
     found = error.errors()
-    lines = [f"{_place(one['loc'])}: {one['msg']}" for one in found[:_SHOWN]]
+    lines = [f"{_place(one['loc'])}: {shortened(str(one['msg']))}" for one in found[:_SHOWN]]
     if found and found[0].get("type") == "json_invalid":
         lines = [f"The body is not JSON: {found[0].get('ctx', {}).get('error', 'it cannot be read')}"]
     more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    sentence = "; ".join(lines).encode("utf-8", "replace").decode()
     field = _place(found[0]["loc"]) if found else ""
-    return problem_response(422, "invalid_input", f"{sentence}{more}.", field=field.encode("utf-8", "replace").decode())
+    return problem_response(422, "invalid_input", shortened(f"{'; '.join(lines)}{more}.", 2000), field=field)
 
 
 def _place(location: tuple[object, ...]) -> str:
     """``body.text`` as people say it: the field, or the part of the request."""
     parts = [str(part) for part in location]
-    return ".".join(parts[1:]) or (parts[0] if parts else "request")
+    return shortened(".".join(parts[1:]) or (parts[0] if parts else "request"))
+
+
+def shortened(text: str, most: int = 200) -> str:
+    """``text`` as an answer may repeat it: not all of it if it is long, and without what UTF-8 cannot write."""
+    shown = text if len(text) <= most else f"{text[: most - 1]}…"
+    return shown.encode("utf-8", "replace").decode()

@@ -14,6 +14,8 @@ from uvicorn.server import ServerState
 HEAD_SECONDS: Final = 10.0
 HEAD_BYTES: Final = 64 * 1024
 HEAD_LINES: Final = 100
+STALLED_SECONDS: Final = 90.0
+"""How long a client may take nothing of what it is sent."""
 
 _TOO_LARGE: Final = "HTTP/1.1 431 Request Header Fields Too Large"
 _TOO_SLOW: Final = "HTTP/1.1 408 Request Timeout"
@@ -27,6 +29,7 @@ class PatientProtocol(HttpToolsProtocol):
     """Patient with slow clients, but not for ever. ``uvicorn.Config(http=PatientProtocol)`` uses it."""
 
     head_seconds: float = HEAD_SECONDS
+    stalled_seconds: float = STALLED_SECONDS
 
     def __init__(
         self,
@@ -37,6 +40,7 @@ class PatientProtocol(HttpToolsProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._timer: asyncio.TimerHandle | None = None
+        self._stalled: asyncio.TimerHandle | None = None
         self._in_body = False
         self._has_begun = False
         self._is_too_large = False
@@ -52,7 +56,24 @@ class PatientProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The client has gone."""
         self._expect_nothing()
+        self._takes_something()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """The client takes nothing for now. What closes such a connection politely would wait for it for ever."""
+        super().pause_writing()
+        if self._stalled is None:
+            self._stalled = self.loop.call_later(self.stalled_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """The client has taken what was written."""
+        self._takes_something()
+        super().resume_writing()
+
+    def _takes_something(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
 
     def data_received(self, data: bytes) -> None:
         """Bytes came: of a head, of a body, or of neither."""

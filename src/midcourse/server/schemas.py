@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from midcourse.core.commands import ID_LIMIT, LONGEST_HOLD, TEXT_LIMIT, Behaviour, Role
+from midcourse.core.commands import ID_LIMIT, LONGEST_LAPSE, TEXT_LIMIT, Behaviour, Role
 from midcourse.core.effects import UndoChoice
 from midcourse.core.events import Level as RedirectLevel
 from midcourse.core.terms import TaskClass
@@ -67,8 +67,8 @@ class Pause(Body):
     """For whoever looks at it later."""
     grace: Grace | None = None
     """Seconds that calls in flight have to finish; left out, as long as they need."""
-    lapses: Annotated[float, Field(gt=0, le=LONGEST_HOLD, allow_inf_nan=False)] | None = None
-    """Seconds after which it lifts itself, unless it is sent again: a hold. Left out, it stays."""
+    lapses: Annotated[float, Field(gt=0, le=LONGEST_LAPSE, allow_inf_nan=False)] | None = None
+    """Seconds after which it lifts itself, unless it is sent again. Left out, it stays."""
     until: Until = "stopping"
     wait: Wait = 10.0
 

@@ -8,7 +8,7 @@ from typing import Final
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from sse_starlette.sse import SendTimeoutError
 from starlette.requests import Request
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from midcourse.core.events import Recorded
 from midcourse.core.ids import Position
@@ -25,6 +25,8 @@ PIECE: Final = 100
 """Events that a stream reads at once, which is what a reader that has stopped reading may hold in memory."""
 LIST_EVERY: Final = 0.5
 """Seconds between two looks at a list that is followed."""
+END_SECONDS: Final = 1.0
+"""Seconds a reader has to take the end of its stream."""
 STALLED_AFTER: Final = 60.0
 """Seconds after which a reader that takes nothing is let go. It comes back with its last event id."""
 
@@ -63,7 +65,14 @@ class Stream(EventSourceResponse):
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        serving = asyncio.create_task(super().__call__(scope, receive, send))
+        is_open = False
+
+        async def sending(message: Message) -> None:
+            nonlocal is_open
+            await send(message)
+            is_open = message["type"] == "http.response.start" or message.get("more_body", False)
+
+        serving = asyncio.create_task(super().__call__(scope, receive, sending))
         revoked = asyncio.create_task(self._until_revoked())
         try:
             await asyncio.wait({serving, revoked}, return_when=asyncio.FIRST_COMPLETED)
@@ -74,6 +83,10 @@ class Stream(EventSourceResponse):
         # Who reads too slowly, or has gone, comes back with the last id it saw.
         with contextlib.suppress(asyncio.CancelledError, SendTimeoutError, OSError):
             await serving
+        if is_open:  # the server ends it, or the token was revoked: that is an end, not a broken connection
+            with contextlib.suppress(TimeoutError, OSError):
+                async with asyncio.timeout(END_SECONDS):
+                    await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _until_revoked(self) -> None:
         while True:

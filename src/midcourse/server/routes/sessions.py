@@ -152,7 +152,11 @@ async def fork_session(session_id: SessionPath, caller: Steerer, body: Annotated
     wish = body or Fork()
     new = wish.session_id or caller.derived_session_id()
     try:
-        handle = await (await _handle(caller, session_id)).fork(wish.at, session_id=new, paused=wish.paused)
+        await (await _handle(caller, session_id)).fork(wish.at, session_id=new, paused=wish.paused)
+    except Refused as error:
+        if error.code != "session_ended":
+            raise
+        # Forked where it had ended: the fork is there, and nothing of it is left to be paused.
     except StoreError as error:
         if error.code != "session_exists" or caller.key is None:
             raise
@@ -165,7 +169,7 @@ async def fork_session(session_id: SessionPath, caller: Steerer, body: Annotated
                 session_id=new,
             ) from None
         return _shown(session, caller)
-    return _shown(await handle.state(), caller, status=201)
+    return _shown(await caller.session(new), caller, status=201)
 
 
 async def _handle(caller: Caller, session_id: str) -> SessionHandle[object]:
