@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -34,7 +34,7 @@ def program() -> str:
 
 
 @contextmanager
-def browsing() -> Iterator[Browser]:
+def browsing() -> Generator[Browser]:
     """A browser while the block lasts."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program(), args=list(FLAGS))

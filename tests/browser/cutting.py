@@ -3,7 +3,7 @@
 import contextlib
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 
@@ -61,7 +61,7 @@ class Relay:
 
 
 @contextmanager
-def cutting(port: int, *, cuts: int, after: int) -> Iterator[Relay]:
+def cutting(port: int, *, cuts: int, after: int) -> Generator[Relay]:
     """A relay while the block lasts."""
     relay = Relay(port, cuts=cuts, after=after)
     try:

@@ -2,7 +2,7 @@
 
 import functools
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -11,12 +11,12 @@ from playwright.sync_api import Locator, Page
 
 
 class _Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base class's
+    def log_message(self, format: str, *args: object) -> None:
         """Say nothing."""
 
 
 @contextmanager
-def static_files(folder: Path) -> Iterator[str]:
+def static_files(folder: Path) -> Generator[str]:
     """Any static file server will do for the page. Gives its origin."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(folder)))
     thread = threading.Thread(target=server.serve_forever, daemon=True)

@@ -1,4 +1,4 @@
-"""examples/chat-page in a real Chromium, against a real ``midcourse serve --demo``: the chat contract with fetch alone."""
+"""examples/chat-page in a real Chromium, against a real ``midcourse serve``: the chat contract with fetch alone."""
 
 import signal
 from collections.abc import Iterator
@@ -108,9 +108,7 @@ def test_a_second_message_goes_on_with_the_same_session(chat: ChatPage, server: 
     assert len(heads) == 1
 
 
-def test_the_page_comes_back_after_kill_9_of_the_server(
-    chat: ChatPage, origin: str, tmp_path: Path
-) -> None:
+def test_the_page_comes_back_after_kill_9_of_the_server(chat: ChatPage, origin: str, tmp_path: Path) -> None:
     port = free_port()
     with served(tmp_path, "--demo", "--allow-origin", origin, port=port) as first:
         chat.connect(first.url, first.token)

@@ -20,7 +20,9 @@ def test_the_javascript_of_follow_events_follows_events(tmp_path: Path) -> None:
         api = httpx2.Client(
             base_url=f"{server.url}/api/v1", headers={"Authorization": f"Bearer {server.token}"}, timeout=30
         )
-        api.post("/sessions", json={"agent": "order-desk", "goal": "Order 3 bolts for acme", "session_id": "sess_clean"})
+        api.post(
+            "/sessions", json={"agent": "order-desk", "goal": "Order 3 bolts for acme", "session_id": "sess_clean"}
+        )
         page = browser.new_page()
         page.goto(f"{server.url}/login?token={server.token}")
         assert page.url == f"{server.url}/", "the token is not left in the address"

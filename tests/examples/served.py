@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,7 +51,7 @@ def surroundings(folder: Path, **more: str) -> Mapping[str, str]:
 
 
 @contextmanager
-def served(folder: Path, *options: str, port: int | None = None, **environment: str) -> Iterator[Served]:
+def served(folder: Path, *options: str, port: int | None = None, **environment: str) -> Generator[Served]:
     """``midcourse serve`` with ``options`` while the block lasts; Ctrl-C ends it, and it must end well."""
     chosen = port or free_port()
     screen, log = folder / "serve.txt", folder / "serve.log"

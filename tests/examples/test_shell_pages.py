@@ -1,10 +1,10 @@
 """The pages that talk to a server are walked through: real bash, real curl, a real ``midcourse serve --demo``.
 
-A page with `bash` blocks is one walk. Blocks that are announced with the name of a file are written there. Then the server
-is started, and what the `console` block shows of that start must be what it says. Then each `bash` block is typed into one
-shell, each `python` block is run as a program of its own, and every `text` block that follows, and is announced with
-"prints:", must be printed, in its order, by what was typed before it (`…` stands for what differs from run to run). A block
-that ends with `&` goes on while the next ones are typed.
+A page with `bash` blocks is one walk. Blocks that are announced with the name of a file are written there. Then the
+server is started, and what the `console` block shows of that start must be what it says. Then each `bash` block is
+typed into one shell, each `python` block is run as a program of its own, and every `text` block that follows, and is
+announced with "prints:", must be printed, in its order, by what was typed before it (`…` stands for what differs from
+run to run). A block that ends with `&` goes on while the next ones are typed.
 """
 
 import os
@@ -13,7 +13,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -110,7 +110,7 @@ class Shell:
 
 
 @contextmanager
-def typing(server: Served) -> Iterator[Shell]:
+def typing(server: Served) -> Generator[Shell]:
     """A shell in the server's folder."""
     shell = Shell(server)
     try:

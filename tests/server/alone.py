@@ -118,7 +118,7 @@ def main(store: str, port: int) -> None:
         grace=1.0,
     )
     listening = socket.create_server(("127.0.0.1", port))
-    config = uvicorn.Config(server.app, http=PatientProtocol, log_level="warning", timeout_graceful_shutdown=5)
+    config = uvicorn.Config(server.app, http=PatientProtocol, log_level="warning", timeout_graceful_shutdown=None)
     running = uvicorn.Server(config)
 
     async def serve() -> None:

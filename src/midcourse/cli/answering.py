@@ -16,9 +16,10 @@ from midcourse.cli.opening import (
     opened,
 )
 from midcourse.cli.people import me
-from midcourse.cli.printing import carry_out, print_json, say, spelled
+from midcourse.cli.printing import carry_out, print_json, say
 from midcourse.cli.words import reply_words
 from midcourse.core.session import Session
+from midcourse.core.spelling import spelled
 from midcourse.errors import MidcourseError, Refused
 from midcourse.runtime.clock import SystemClock
 

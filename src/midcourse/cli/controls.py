@@ -16,12 +16,13 @@ from midcourse.cli.opening import (
     opened,
 )
 from midcourse.cli.people import me
-from midcourse.cli.printing import carry_out, print_json, say, spelled
+from midcourse.cli.printing import carry_out, print_json, say
 from midcourse.cli.receipts import show_receipt
 from midcourse.cli.words import reply_words
 from midcourse.core.receipt import Receipt
 from midcourse.core.replies import Reply
 from midcourse.core.session import Status
+from midcourse.core.spelling import spelled
 from midcourse.ports.handle import Handle
 from midcourse.runtime.clock import SystemClock
 

@@ -3,9 +3,8 @@
 import asyncio
 import os
 import sys
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from enum import Enum
-from typing import Any, Final, cast
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import Any, Final
 
 import msgspec
 import typer
@@ -13,8 +12,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from midcourse.core.spelling import spelled
 from midcourse.errors import MidcourseError
 
+_encoder = msgspec.json.Encoder(enc_hook=str)
 _PIPE_WIDTH = 200
 """Columns where there is no terminal: nothing needs to be cut for a file or a filter."""
 INTERRUPTED: Final = 130
@@ -40,31 +41,15 @@ def complain(error: MidcourseError, *, as_json: bool) -> None:
     """Say on stderr what went wrong: the sentence, or with --json its code and facts as well."""
     if as_json:
         told = {"code": error.code, "detail": str(error), **spelled(error.fields)}
-        print(msgspec.json.encode(told).decode(), file=sys.stderr)
+        print(_encoder.encode(told).decode(), file=sys.stderr)
     else:
         print(plain(str(error)), file=sys.stderr)
 
 
 def print_json(value: object) -> None:
     """One JSON value on one line, whatever the terminal's encoding."""
-    sys.stdout.buffer.write(msgspec.json.encode(spelled(value)) + b"\n")
+    sys.stdout.buffer.write(_encoder.encode(spelled(value)) + b"\n")
     sys.stdout.flush()
-
-
-def spelled(value: object) -> Any:
-    """A value as JSON shows it, with every field, also those that have their default."""
-    if isinstance(value, msgspec.Raw):
-        return msgspec.json.decode(value)
-    if isinstance(value, msgspec.Struct):
-        names = (field.name for field in msgspec.structs.fields(value))
-        return {name: spelled(getattr(value, name)) for name in names}
-    if isinstance(value, Mapping):
-        return {str(key): spelled(one) for key, one in cast("Mapping[object, object]", value).items()}
-    if isinstance(value, list | tuple):
-        return [spelled(one) for one in cast("Sequence[object]", value)]
-    if isinstance(value, Enum):
-        return value.value
-    return value if isinstance(value, str | int | float | bool | None) else str(value)
 
 
 def plain(text: str, *, lines: bool = True) -> str:

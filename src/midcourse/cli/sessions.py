@@ -16,11 +16,12 @@ from midcourse.cli.opening import (
     find,
     opened,
 )
-from midcourse.cli.printing import carry_out, console, plain, print_json, say, show_table, spelled
+from midcourse.cli.printing import carry_out, console, plain, print_json, say, show_table
 from midcourse.cli.receipts import show_receipt
 from midcourse.cli.words import ago, clock_time, situation, span, status_text
 from midcourse.core.inspection import Inspection
 from midcourse.core.session import LIVE, Session, Status
+from midcourse.core.spelling import spelled
 from midcourse.ports.handle import Handle
 from midcourse.ports.store import Head
 from midcourse.runtime.clock import SystemClock

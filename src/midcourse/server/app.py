@@ -115,6 +115,8 @@ class Server:
             redoc_url=None,
             lifespan=self.lifespan,
             generate_unique_id_function=lambda route: route.name,
+            # An address with a slash too many is none: a redirect would name the Host that the client named.
+            redirect_slashes=False,
         )
         app.openapi = lambda: describe(app)
         app.state.streams = Streams(each=self.limits.streams_each, total=self.limits.streams)

@@ -11,6 +11,7 @@ import msgspec
 from midcourse.core import events as ev
 from midcourse.core.ids import Position, SessionId, checkpoint_id
 from midcourse.core.session import Session
+from midcourse.core.spelling import spelled
 from midcourse.errors import MidcourseError
 from midcourse.ports.bus import Delta
 from midcourse.runtime.control import Control
@@ -18,7 +19,6 @@ from midcourse.runtime.fanout import PREVIEWS_KEPT
 from midcourse.runtime.loading import content_of
 from midcourse.server.delivered import Delivered, open_asks
 from midcourse.server.stream import PIECE, frame
-from midcourse.server.views import spelled
 
 log = logging.getLogger("midcourse.server")
 Frame = dict[str, Any]

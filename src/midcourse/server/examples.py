@@ -17,6 +17,7 @@ from midcourse.core.inspection import Inspection, StepView
 from midcourse.core.receipt import ledger_of
 from midcourse.core.replies import Reply, RunningCall
 from midcourse.core.session import ENDED, Session
+from midcourse.core.spelling import spelled
 from midcourse.core.terms import Terms
 from midcourse.errors import Refused
 from midcourse.ports.store import Head
@@ -221,5 +222,5 @@ def _agent(first: ev.SessionCreated) -> dict[str, Any]:
         "resumable": first.resumable,
         "origin": first.origin,
         "asks": True,
-        "terms": views.spelled(first.terms),
+        "terms": spelled(first.terms),
     }

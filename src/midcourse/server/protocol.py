@@ -1,7 +1,8 @@
 """HTTP for clients that may be slow, broken or hostile: uvicorn's own protocol, with limits for a request's head.
 
 A head has 10 seconds to arrive (408, or nothing if nothing came), 64 KiB and 100 lines (431). The same time is given
-to what is left of a body once the request was answered. Bodies that are read have their limits in ``limits``.
+to what is left of a body once the request was answered. Bodies that are read have their limits in ``limits``. A client
+that takes nothing of its answer for 90 seconds is cut off.
 """
 
 import asyncio

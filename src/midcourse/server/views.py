@@ -15,6 +15,7 @@ from midcourse.core.inspection import Inspection
 from midcourse.core.receipt import Receipt
 from midcourse.core.replies import Reply
 from midcourse.core.session import Message, Session
+from midcourse.core.spelling import spelled
 from midcourse.ports.bus import Delta
 from midcourse.ports.store import Head
 from midcourse.runtime.agents import Agent
@@ -37,19 +38,6 @@ def answer(content: object, status: int = 200, headers: Mapping[str, str] | None
 def encoded(content: object) -> bytes:
     """``content`` as JSON."""
     return _encoder.encode(content)
-
-
-def spelled(value: Any) -> Any:
-    """A value of the core with every field, those that have their default included."""
-    if isinstance(value, msgspec.Raw):
-        return value
-    if isinstance(value, msgspec.Struct):
-        return {name: spelled(getattr(value, name)) for name in value.__struct_fields__}
-    if isinstance(value, Mapping):
-        return {name: spelled(one) for name, one in value.items()}  # pyright: ignore[reportUnknownVariableType]
-    if isinstance(value, list | tuple):
-        return [spelled(one) for one in value]  # pyright: ignore[reportUnknownVariableType]
-    return value
 
 
 def head_view(head: Head) -> dict[str, Any]:

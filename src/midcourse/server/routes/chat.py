@@ -23,6 +23,7 @@ from midcourse.server.chatting import Chat, chat_frames, error_frame
 from midcourse.server.delivered import Answering, Begun, Delivered, checkpoint_gone, open_asks
 from midcourse.server.documents import LAST_EVENT_ID, streams
 from midcourse.server.limits import Slot
+from midcourse.server.problems import shortened
 from midcourse.server.routes.places import SessionPath
 from midcourse.server.stream import Stream, last_event_id
 
@@ -49,9 +50,8 @@ async def _read(request: Request, kind: type[T]) -> T:
         return kind.model_validate_json(body)
     except ValidationError as error:
         first = error.errors()[0]
-        field = ".".join(map(str, first["loc"])).encode("utf-8", "replace").decode() or "body"
-        said = str(first["msg"]).encode("utf-8", "replace").decode()
-        raise InvalidInput(f"{field}: {said}.", field=field) from error
+        field = shortened(".".join(map(str, first["loc"])) or "body")
+        raise InvalidInput(f"{field}: {shortened(str(first['msg']))}.", field=field) from error
 
 
 @router.post(

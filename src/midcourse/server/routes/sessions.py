@@ -13,6 +13,7 @@ from midcourse.api import Midcourse, SessionHandle
 from midcourse.core.codec import digest_of
 from midcourse.core.ids import SessionId
 from midcourse.core.session import ENDED, Session, Status
+from midcourse.core.spelling import spelled
 from midcourse.core.terms import Terms
 from midcourse.errors import InvalidInput, MidcourseError, Refused, StoreError
 from midcourse.ports.store import Head
@@ -30,7 +31,6 @@ from midcourse.server.views import (
     inspection_view,
     receipt_view,
     session_view,
-    spelled,
 )
 
 router = APIRouter(tags=["sessions"])

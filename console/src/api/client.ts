@@ -1,0 +1,73 @@
+/** One request to the server: JSON in and out, problems as errors that can be shown, every change with its key. */
+
+import type { Problem } from "./types";
+
+/** The server answered, and said no. `message` is its sentence for people. */
+export class Refusal extends Error {
+  constructor(readonly problem: Problem) { super(problem.detail); }
+  get code(): string { return this.problem.code; }
+}
+/** Nobody answered: the request may or may not have arrived, and is safe to send again with the same key. */
+export class Unreachable extends Error {}
+
+export interface Options { key?: string; etag?: string; signal?: AbortSignal }
+
+export function freshKey(): string {
+  // randomUUID is only there on https and localhost.
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+export class Client {
+  /** Seconds that the server's clock is ahead of ours. */
+  ahead = 0;
+
+  constructor(readonly base: string, private readonly token = "") {}
+
+  url(path: string): string { return `${this.base}${path}`; }
+
+  headers(more: Record<string, string> = {}): Record<string, string> {
+    return this.token ? { ...more, Authorization: `Bearer ${this.token}` } : more;
+  }
+
+  now(): number { return Date.now() / 1000 + this.ahead; }
+
+  get<T>(path: string, options: Options = {}): Promise<T> { return this.send("GET", path, undefined, options); }
+
+  post<T>(path: string, body: unknown, options: Options = {}): Promise<T> {
+    return this.send("POST", path, body, { key: freshKey(), ...options });
+  }
+
+  async send<T>(method: string, path: string, body: unknown, options: Options): Promise<T> {
+    const headers = this.headers({ Accept: "application/json" });
+    if (body !== undefined) headers["Content-Type"] = "application/json";
+    if (options.key) headers["Idempotency-Key"] = options.key;
+    if (options.etag) headers["If-Match"] = options.etag;
+    const init: RequestInit = { method, headers, credentials: "same-origin", cache: "no-store" };
+    if (body !== undefined) init.body = JSON.stringify(body);
+    if (options.signal) init.signal = options.signal;
+    let answer: Response;
+    try {
+      answer = await fetch(this.url(path), init);
+    } catch (error) {
+      throw new Unreachable("No connection to the server.", { cause: error });
+    }
+    this.compareClocks(answer);
+    if (answer.ok) return (answer.status === 204 ? undefined : await answer.json()) as T;
+    // A proxy whose server is away answers without a problem document.
+    const problem = (await answer.json().catch(() => null)) as Problem | null;
+    if (!problem?.code) throw new Unreachable(`The server answered ${answer.status}.`);
+    if (answer.status === 503 || answer.status === 429) throw new Unreachable(problem.detail);
+    throw new Refusal(problem);
+  }
+
+  private compareClocks(answer: Response): void {
+    const said = Date.parse(answer.headers.get("date") ?? "");
+    if (Number.isNaN(said)) return;
+    const ahead = (said - Date.now()) / 1000;
+    // The header has whole seconds: less than that is no difference.
+    this.ahead = Math.abs(ahead) > 2 ? ahead : 0;
+  }
+}
+
+/** The API beside this page, wherever the server is mounted. */
+export function ownClient(): Client { return new Client(new URL("api/v1", document.baseURI).href); }

@@ -1,0 +1,134 @@
+/** A session as it happens: its journal folded as it grows, what may be done with it now, and what was pressed. */
+
+import { batch, computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
+import type { Delta, Recorded } from "../model/events";
+import { Run } from "../model/run";
+import type { Session } from "../model/session";
+import type { Client } from "./client";
+import { Outbox } from "./outbox";
+import { type Connection, type Frame, listen } from "./stream";
+import type { Preview, Receipt, Reply, SessionView, UndoChoice } from "./types";
+import type { Level } from "../model/events";
+
+export class Live {
+  readonly run: Run;
+  readonly records: Recorded[] = [];
+  /** Grows with every batch of events: read it to be drawn again. */
+  readonly rev: Signal<number> = signal(0);
+  readonly connection: Signal<Connection> = signal({ state: "connecting", since: Date.now(), problem: null });
+  readonly allowed: Signal<{ position: number; verbs: readonly string[] } | null> = signal(null);
+  /** Everything that was there when we came has been read. */
+  readonly isCaughtUp: Signal<boolean> = signal(false);
+  readonly durability: Signal<Reply["durability"] | null> = signal(null);
+  readonly receipt: Signal<Receipt | null> = signal(null);
+  readonly session: ReadonlySignal<{ now: Session | null; rev: number }>;
+  readonly outbox: Outbox;
+  private stopListening: () => void = () => {};
+  private refreshing = 0;
+  private mark = "";
+  private frame = 0;
+  private queue: Frame[] = [];
+
+  constructor(readonly client: Client, readonly id: string) {
+    this.run = new Run(id);
+    this.outbox = new Outbox(client);
+    this.session = computed(() => ({ now: this.run.session, rev: this.rev.value }));
+  }
+
+  get path(): string { return `/sessions/${encodeURIComponent(this.id)}`; }
+  now(): number { return this.client.now(); }
+
+  start(): this {
+    this.stopListening = listen(this.client, {
+      path: () => `${this.path}/events?deltas=true`,
+      last: () => (this.run.position ? String(this.run.position) : ""),
+      hear: (frames) => this.hear(frames),
+      connection: (now) => {
+        this.connection.value = now;
+        if (now.state === "live") { this.outbox.hurry(); this.refresh(); }
+      },
+    });
+    this.refresh();
+    return this;
+  }
+
+  stop(): void {
+    this.stopListening();
+    clearTimeout(this.refreshing);
+    if (this.frame) cancelAnimationFrame(this.frame);
+  }
+
+  /** Fold what has come once per frame; a hidden page gets no frames, and folds at once. */
+  private hear(frames: Frame[]): void {
+    this.queue.push(...frames);
+    if (this.frame) return;
+    if (document.hidden || this.run.position === 0) this.fold();
+    else this.frame = requestAnimationFrame(() => this.fold());
+  }
+
+  private fold(): void {
+    this.frame = 0;
+    const frames = this.queue;
+    this.queue = [];
+    for (const frame of frames) {
+      if (frame.event === "delta") {
+        this.run.preview(JSON.parse(frame.data) as Delta);
+        continue;
+      }
+      const record = JSON.parse(frame.data) as Recorded;
+      if (record.position <= this.run.position) continue;
+      this.records.push(record);
+      this.run.apply(record);
+    }
+    const session = this.run.session;
+    const mark = session ? `${session.status} ${session.turn} ${session.asks.length} ${session.messages.length} ${session.seen} ${session.queue.length} ${session.undo?.done ?? ""} ${session.calls.size && session.status === "cancelling" ? session.position : ""}` : "";
+    batch(() => {
+      this.rev.value += 1;
+      if (mark !== this.mark) { this.mark = mark; this.refresh(); }
+    });
+  }
+
+  /** Ask the server what may be done now, soon. */
+  private refresh(): void {
+    clearTimeout(this.refreshing);
+    this.refreshing = window.setTimeout(() => void this.look(), 20);
+  }
+
+  private async look(): Promise<void> {
+    try {
+      const view = await this.client.get<SessionView>(this.path);
+      batch(() => {
+        this.allowed.value = { position: view.position, verbs: view.allowed };
+        this.isCaughtUp.value = this.isCaughtUp.value || this.run.position >= view.position;
+      });
+      const wantsReceipt = ["cancelling", "cancelled", "completed", "failed"].includes(view.status);
+      this.receipt.value = wantsReceipt ? await this.client.get<Receipt>(`${this.path}/receipt`) : null;
+      if (!this.isCaughtUp.value) this.refresh();
+    } catch {
+      // The stream says that there is no connection, or that there is no such session.
+    }
+  }
+
+  private async control(verb: string, body: object, method = "POST", path = `${this.path}/${verb}`): Promise<Reply> {
+    const reply = await this.outbox.send<Reply>(verb, method, path, method === "DELETE" ? undefined : body);
+    this.durability.value = reply.durability;
+    return reply;
+  }
+
+  pause(wish: { reason?: string; grace?: number; lapses?: number } = {}): Promise<Reply> { return this.control("pause", wish); }
+  resume(pause?: string | null): Promise<Reply> { return this.control("resume", pause ? { pause } : {}); }
+  redirect(text: string, level: Level, resume = false): Promise<Reply> { return this.control("redirect", { text, level, resume }); }
+  cancel(undo: UndoChoice, grace?: number): Promise<Reply> { return this.control("cancel", grace === undefined ? { undo } : { undo, grace }); }
+  force(): Promise<Reply> { return this.control("cancel", { grace: 0 }); }
+  undo(): Promise<Reply> { return this.control("undo", { wait: 0 }); }
+  answer(value: unknown, ask: string): Promise<Reply> { return this.control("answer", { value, ask }); }
+  message(text: string): Promise<Reply> { return this.control("message", { text }); }
+  raise(budget: number): Promise<Reply> { return this.control("budget", { budget, resume: true }); }
+  edit(message: string, text: string): Promise<Reply> { return this.control("edit", { text }, "PATCH", `${this.path}/messages/${message}`); }
+  withdraw(message: string): Promise<Reply> { return this.control("withdraw", {}, "DELETE", `${this.path}/messages/${message}`); }
+  preview(): Promise<Preview> { return this.client.get<Preview>(`${this.path}/cancel/preview`); }
+  blob(digest: string): Promise<unknown> { return this.client.get(`${this.path}/blobs/${digest}`); }
+  fork(at: number | null, paused: boolean): Promise<SessionView> {
+    return this.outbox.send<SessionView>("fork", "POST", `${this.path}/fork`, at === null ? { paused } : { at, paused });
+  }
+}

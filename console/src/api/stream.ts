@@ -1,0 +1,117 @@
+/** Server-sent events over fetch: goes on where it was after a loss, and says while it is lost. */
+
+import { type Client, Refusal } from "./client";
+import type { Problem } from "./types";
+
+export type Connection = { state: "connecting" | "live" | "lost" | "refused"; since: number; problem: Problem | null };
+
+export interface Frame { id: string; event: string; data: string }
+
+/** Cuts a stream into frames; what is left of the last one waits for the next piece. */
+export class Frames {
+  private rest = "";
+
+  take(piece: string): Frame[] {
+    const blocks = (this.rest + piece).replaceAll("\r\n", "\n").split("\n\n");
+    this.rest = blocks.pop() ?? "";
+    return blocks.map(parse).filter((frame) => frame.data !== "");
+  }
+}
+
+function parse(block: string): Frame {
+  const frame: Frame = { id: "", event: "", data: "" };
+  const data: string[] = [];
+  for (const line of block.split("\n")) {
+    const colon = line.indexOf(":");
+    const name = colon < 0 ? line : line.slice(0, colon);
+    const value = colon < 0 ? "" : line.slice(colon + 1).replace(/^ /, "");
+    if (name === "data") data.push(value);
+    else if (name === "id") frame.id = value;
+    else if (name === "event") frame.event = value;
+  }
+  frame.data = data.join("\n");
+  return frame;
+}
+
+const FIRST_WAIT = 250;
+const LONGEST_WAIT = 8_000;
+/** The server says something at least every 15 s; after twice that the line is dead although nobody told us. */
+const SILENT = 35_000;
+
+export interface Listening {
+  path: () => string;
+  /** The id of the last event seen, to go on from. */
+  last: () => string;
+  hear: (frames: Frame[]) => void;
+  connection: (now: Connection) => void;
+}
+
+/** Listen until stopped. Returns what stops it. */
+export function listen(client: Client, to: Listening): () => void {
+  let stopped = false;
+  let wait = FIRST_WAIT;
+  let current = new AbortController();
+  let wake: () => void = () => {};
+  let state: Connection = { state: "connecting", since: Date.now(), problem: null };
+  const tell = (next: Connection["state"], problem: Problem | null = null): void => {
+    if (next === state.state) return;
+    state = { state: next, since: Date.now(), problem };
+    to.connection(state);
+  };
+  const hurry = (): void => { wait = FIRST_WAIT; wake(); };
+  addEventListener("online", hurry);
+  document.addEventListener("visibilitychange", hurry);
+
+  const once = async (): Promise<void> => {
+    current = new AbortController();
+    const headers = client.headers({ Accept: "text/event-stream" });
+    const last = to.last();
+    if (last) headers["Last-Event-ID"] = last;
+    const answer = await fetch(client.url(to.path()), { headers, credentials: "same-origin", cache: "no-store", signal: current.signal });
+    if (!answer.ok || !answer.body) {
+      const problem = (await answer.json().catch(() => null)) as Problem | null;
+      if (problem?.code && answer.status < 500 && answer.status !== 429) throw new Refusal(problem);
+      throw new Error(`answered ${answer.status}`);
+    }
+    tell("live");
+    wait = FIRST_WAIT;
+    const frames = new Frames();
+    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+    let silence = setTimeout(() => current.abort(), SILENT);
+    try {
+      for (;;) {
+        const { done, value } = await reader.read();
+        if (done) return;
+        clearTimeout(silence);
+        silence = setTimeout(() => current.abort(), SILENT);
+        const heard = frames.take(value);
+        if (heard.length) to.hear(heard);
+      }
+    } finally {
+      clearTimeout(silence);
+    }
+  };
+
+  const forever = async (): Promise<void> => {
+    while (!stopped) {
+      try {
+        await once();
+      } catch (error) {
+        if (error instanceof Refusal) { tell("refused", error.problem); return; }
+      }
+      if (stopped) return;
+      tell("lost");
+      const waited = wait;
+      wait = Math.min(LONGEST_WAIT, wait * 2);
+      await new Promise<void>((resolve) => { wake = resolve; setTimeout(resolve, waited * (0.8 + 0.4 * Math.random())); });
+    }
+  };
+  void forever();
+  return () => {
+    stopped = true;
+    current.abort();
+    wake();
+    removeEventListener("online", hurry);
+    document.removeEventListener("visibilitychange", hurry);
+  };
+}

@@ -1,0 +1,381 @@
+"""Every code that an address tells of is provoked there, over HTTP: its status, its words, and what to do then."""
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+import midcourse
+from midcourse.core import commands as cmd
+from midcourse.core.ids import CommandId, SessionId
+from midcourse.server import Limits, Server
+from midcourse.server.codes import CODES
+from tests.server.serving import TOKEN, Running, serving
+from tests.server.standing import Standing, standing
+from tests.server.test_document import DOCUMENT, OPERATIONS, resolved
+
+ADDRESS = {
+    one["operationId"]: (method, path) for path, methods in DOCUMENT["paths"].items() for method, one in methods.items()
+}
+ELSEWHERE = {
+    "unauthorized": "test_auth.py",
+    "forbidden": "test_document.py, test_isolation.py",
+    "origin_not_allowed": "test_origins.py",
+    "host_not_allowed": "test_origins.py",
+    "request_timeout": "test_limits.py",
+    "body_too_large": "test_limits.py",
+    "too_many_requests": "test_limits.py",
+    "too_many_streams": "test_limits.py, test_event_streams.py",
+    "internal_error": "test_problems_of_the_store below",
+    "store_unavailable": "below",
+    "store_full": "below",
+    "damaged": "below",
+}
+"""Codes of every address, which are not tried at each."""
+
+
+@midcourse.tool(effect="write")
+async def stubborn(text: str) -> str:
+    """Cannot be stopped, and does not end by itself."""
+    await asyncio.Event().wait()
+    return text
+
+
+@midcourse.agent(name="stubborn", version="1")
+async def stubborn_agent(run: midcourse.Run) -> str:
+    """Stays cancelling."""
+    return await run.step("stubborn", stubborn, run.goal)
+
+
+class World:
+    """A server with sessions in every status, and tokens of every kind."""
+
+    def __init__(self, running: Running, client: httpx2.Client, store: str) -> None:
+        self.running = running
+        self.client = client
+        self.people = Standing(client)
+        self._store = store
+        self._tokens: dict[str, str] = {}
+
+    def token(self, role: str, session: str | None = None) -> dict[str, str]:
+        """The header of a token with that role."""
+        name = f"{role}-{len(self._tokens)}"
+        made = self.client.post("/tokens", json={"name": name, "role": role, "session": session})
+        assert made.status_code == 201, made.text
+        self._tokens[name] = made.json()["token"]
+        return {"Authorization": f"Bearer {self._tokens[name]}"}
+
+    def halted(self) -> str:
+        """A session that the kill switch holds."""
+        name = self.people.make("waiting")
+        asyncio.run(self._halt(name))
+        return name
+
+    async def _halt(self, name: str) -> None:
+        async with midcourse.open(self._store, drive=False) as mc:
+            halt = cmd.Halt(id=CommandId("halt"), by="op", role="operate")
+            await mc._control.send(SessionId(name), halt, until="decided", wait=20)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+
+    def cancelling(self) -> str:
+        """A session that is being cancelled and does not end."""
+        made = self.client.post("/sessions", json={"agent": "stubborn", "goal": "x"}).json()["id"]
+        while not self.people.look(made)["calls"]:
+            pass
+        self.people.post(made, "cancel", grace=60)
+        return made
+
+    def ask(
+        self, operation: str, body: object = None, headers: Mapping[str, str] | None = None, **places: str
+    ) -> httpx2.Response:
+        """Ask at an address of the document."""
+        method, path = ADDRESS[operation]
+        given: dict[str, Any] = {} if body is None else {"json": body}
+        where = self.running.url + path.format(**{"message": "msg_1", "name": "none", "digest": "0" * 32, **places})
+        return self.client.request(method.upper(), where, headers=headers, **given)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    store = f"sqlite:///{tmp_path_factory.mktemp('codes')}/runs.db"
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    limits = Limits(rate=1e6, burst=1_000_000)
+    with (
+        serving(store, standing, stubborn_agent, limits=limits, durability="process") as running,
+        httpx2.Client(base_url=running.api, headers=headers, timeout=30) as client,
+    ):
+        yield World(running, client, store)
+
+
+Provoked = Callable[[World], httpx2.Response]
+BODY: Mapping[str, object] = {
+    "redirect": {"text": "x"},
+    "edit": {"text": "x"},
+    "answer_ask": {"value": 1},
+    "message": {"text": "x"},
+    "tell_event": {"text": "x"},
+    "raise_budget": {"budget": 5},
+    "chat": {"agent": "standing", "message": "x"},
+    "resume_chat": {"answer": "yes"},
+}
+
+
+def at(operation: str, status: str, **body: object) -> Provoked:
+    """Ask for it of a session in that status."""
+
+    def provoke(world: World) -> httpx2.Response:
+        made = {"halted": world.halted, "cancelling": world.cancelling}
+        name = made[status]() if status in made else world.people.make(status)
+        return world.ask(operation, {**_body(operation, name), **body} or None, session_id=name)
+
+    return provoke
+
+
+def _body(operation: str, name: str) -> dict[str, object]:
+    given: Any = BODY.get(operation, {})
+    return {**given, "session_id": name} if operation in ("chat", "resume_chat") else dict(given)
+
+
+def by(role: str, operation: str, status: str, *, own: bool = False, **body: object) -> Provoked:
+    """The same by somebody with that role, or (``own``) by the session itself."""
+
+    def provoke(world: World) -> httpx2.Response:
+        name = world.halted() if status == "halted" else world.people.make(status)
+        headers = world.token(role, name if own else None)
+        return world.ask(operation, {**_body(operation, name), **body} or None, headers, session_id=name)
+
+    return provoke
+
+
+def twice(operation: str, first: object, second: object, status: str = "paused") -> Provoked:
+    """Two different things with one Idempotency-Key."""
+
+    def provoke(world: World) -> httpx2.Response:
+        name = world.people.make(status)
+        headers = {"Idempotency-Key": f"key-{name}"}
+        world.ask(operation, first, headers, session_id=name)
+        return world.ask(operation, second, headers, session_id=name)
+
+    return provoke
+
+
+def _stale(operation: str) -> Provoked:
+    def provoke(world: World) -> httpx2.Response:
+        name = world.people.make("waiting")
+        body = _body(operation, name) or None
+        return world.ask(operation, body, {"If-Match": '"running.1.1.9.9.9.9"'}, session_id=name)
+
+    return provoke
+
+
+def _nowhere(operation: str) -> Provoked:
+    return lambda world: world.ask(operation, BODY.get(operation), session_id="none")
+
+
+def _plain(operation: str) -> Provoked:
+    def provoke(world: World) -> httpx2.Response:
+        method, path = ADDRESS[operation]
+        where = world.running.url + path.format(session_id=world.people.make("paused"), message="msg_1")
+        return world.client.request(method.upper(), where, content=b"text", headers={"Content-Type": "text/plain"})
+
+    return provoke
+
+
+def _nonsense(operation: str) -> Provoked:
+    def provoke(world: World) -> httpx2.Response:
+        if "requestBody" in OPERATIONS[operation]:
+            return world.ask(operation, {"nonsense": 1}, session_id=world.people.make("paused"))
+        given = [one["name"] for one in OPERATIONS[operation]["parameters"]]
+        method, path = ADDRESS[operation]
+        where = world.running.url + path
+        if "session_id" in given:
+            name = world.people.make("completed") if set(given) & {"after", "at", "wait"} else "x" * 301
+            where = where.format(session_id=name, message="msg_1", digest="0")
+        return world.client.request(
+            method.upper(), where.format(name="x" * 65), params={"after": "x", "at": "x", "wait": "x", "limit": "x"}
+        )
+
+    return provoke
+
+
+def _with_id(operation: str, first: object, second: object) -> Provoked:
+    """The second of two, with the id that the first one made."""
+
+    def provoke(world: World) -> httpx2.Response:
+        name = world.people.make("paused")
+        world.ask(operation, first, session_id=name)
+        return world.ask(operation, second, session_id=name)
+
+    return provoke
+
+
+def _answered(operation: str, **body: object) -> Provoked:
+    def provoke(world: World) -> httpx2.Response:
+        name = world.people.make("twice")
+        world.people.post(name, "answer", value=1, ask="ask_1")
+        return world.ask(operation, {**_body(operation, name), **body}, session_id=name)
+
+    return provoke
+
+
+def _keyed_chat(*messages: Mapping[str, object]) -> Provoked:
+    def provoke(world: World) -> httpx2.Response:
+        name = world.people.make("completed")
+        headers = {"Idempotency-Key": f"chat-{name}"}
+        found = [world.ask("chat", _of(one, name), headers) for one in messages]
+        return found[-1]
+
+    return provoke
+
+
+def _of(body: Mapping[str, object], name: str) -> dict[str, object]:
+    return {"agent": "standing", **{key: name if value == "its id" else value for key, value in body.items()}}
+
+
+def _keyed_answer(world: World) -> httpx2.Response:
+    name = world.people.make("waiting")
+    headers = {"Idempotency-Key": f"answer-{name}"}
+    world.ask("resume_chat", {"session_id": name, "answer": "yes", "ask_id": "ask_1"}, headers)
+    return world.ask("resume_chat", {"session_id": name, "answer": "no", "ask_id": "ask_1"}, headers)
+
+
+def _lowered(world: World) -> httpx2.Response:
+    name = world.people.make("paused")
+    world.people.post(name, "budget", budget=5, resume=False)
+    return world.ask("raise_budget", {"budget": 4}, session_id=name)
+
+
+def _deep(levels: int) -> object:
+    value: object = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+PROVOKED: Mapping[tuple[str, str], Provoked] = {
+    ("create_session", "agent_unavailable"): lambda world: world.ask("create_session", {"agent": "nobody"}),
+    ("create_session", "session_exists"): _with_id(
+        "create_session", {"agent": "standing", "session_id": "taken"}, {"agent": "standing", "session_id": "taken"}
+    ),
+    ("create_session", "idempotency_key_reused"): twice(
+        "create_session", {"agent": "standing", "goal": "completed"}, {"agent": "standing", "goal": "failed"}
+    ),
+    ("fork_session", "session_exists"): _with_id("fork_session", {"session_id": "forked"}, {"session_id": "forked"}),
+    ("fork_session", "idempotency_key_reused"): twice("fork_session", {"at": 2}, {"at": 3}),
+    ("get_blob", "blob_not_found"): at("get_blob", "completed"),
+    ("pause", "not_allowed"): at("pause", "cancelling"),
+    ("pause", "session_ended"): at("pause", "completed"),
+    ("resume", "already_resumed"): at("resume", "running"),
+    ("resume", "checkpoint_not_found"): at("resume", "paused", pause="pause_99"),
+    ("resume", "not_allowed"): at("resume", "cancelling"),
+    ("resume", "operator_only"): by("approve", "resume", "halted"),
+    ("resume", "session_ended"): at("resume", "cancelled"),
+    ("redirect", "not_allowed"): at("redirect", "halted"),
+    ("edit", "message_not_found"): lambda world: world.ask(
+        "edit", {"text": "x"}, session_id=world.people.make("paused"), message="msg_99"
+    ),
+    ("edit", "message_seen"): at("edit", "paused"),
+    ("withdraw", "message_not_found"): lambda world: world.ask(
+        "withdraw", session_id=world.people.make("paused"), message="nonsense"
+    ),
+    ("withdraw", "message_seen"): at("withdraw", "paused"),
+    ("cancel", "operator_only"): by("steer", "cancel", "halted"),
+    ("undo", "not_allowed"): at("undo", "running"),
+    ("answer_ask", "already_answered"): _answered("answer_ask", ask="ask_1"),
+    ("answer_ask", "approver_only"): by("steer", "answer_ask", "waiting"),
+    ("answer_ask", "ask_id_required"): at("answer_ask", "twice"),
+    ("answer_ask", "ask_not_found"): at("answer_ask", "waiting", ask="ask_9"),
+    ("answer_ask", "not_allowed"): at("answer_ask", "cancelling"),
+    ("answer_ask", "own_ask"): by("approve", "answer_ask", "waiting", own=True),
+    ("answer_ask", "session_ended"): at("answer_ask", "failed"),
+    ("answer_ask", "unencodable"): at("answer_ask", "waiting", value=_deep(150)),
+    ("message", "busy"): at("message", "running", behaviour="reject"),
+    ("message", "not_allowed"): at("message", "cancelling"),
+    ("tell_event", "not_allowed"): at("tell_event", "halted"),
+    ("tell_event", "session_ended"): at("tell_event", "completed"),
+    ("raise_budget", "not_allowed"): at("raise_budget", "halted"),
+    ("raise_budget", "not_raised"): _lowered,
+    ("raise_budget", "session_ended"): at("raise_budget", "completed"),
+    ("chat", "agent_mismatch"): at("chat", "completed", agent="stubborn"),
+    ("chat", "agent_unavailable"): lambda world: world.ask("chat", {"agent": "nobody", "message": "x"}),
+    ("chat", "busy"): at("chat", "running", behaviour="reject"),
+    ("chat", "not_allowed"): at("chat", "halted"),
+    ("chat", "command_id_taken"): _keyed_chat(
+        {"message": "completed", "session_id": "its id"}, {"message": "completed again", "session_id": "its id"}
+    ),
+    ("chat", "idempotency_key_reused"): _keyed_chat({"message": "completed"}, {"message": "completed again"}),
+    ("resume_chat", "already_resumed"): _answered("resume_chat", ask_id="ask_1"),
+    ("resume_chat", "approver_only"): by("steer", "resume_chat", "waiting", ask_id="ask_1"),
+    ("resume_chat", "ask_id_required"): at("resume_chat", "twice"),
+    ("resume_chat", "checkpoint_not_found"): at("resume_chat", "completed"),
+    ("resume_chat", "command_id_taken"): _keyed_answer,
+    ("resume_chat", "own_ask"): by("approve", "resume_chat", "waiting", own=True, ask_id="ask_1"),
+    ("resume_chat", "precondition_failed"): lambda world: world.ask(
+        "resume_chat",
+        {"session_id": world.people.make("waiting"), "answer": "yes", "ask_id": "ask_1"},
+        {"If-Match": '"running.1.1.9.9.9.9"'},
+    ),
+    ("resume_chat", "unencodable"): at("resume_chat", "waiting", answer=_deep(150), ask_id="ask_1"),
+    ("add_token", "token_exists"): _with_id("add_token", {"name": "twin"}, {"name": "twin"}),
+    ("revoke_token", "token_not_found"): lambda world: world.ask("revoke_token"),
+}
+GENERAL: Mapping[str, Callable[[str], Provoked]] = {
+    "session_not_found": _nowhere,
+    "precondition_failed": _stale,
+    "unsupported_media_type": _plain,
+    "invalid_input": _nonsense,
+    "command_id_taken": lambda operation: twice(
+        operation, _first_of(operation), _second_of(operation), _GRANTS.get(operation, "paused")
+    ),
+}
+_GRANTS = {"answer_ask": "waiting", "undo": "completed", "pause": "running", "tell_event": "paused"}
+
+
+def _first_of(operation: str) -> object:
+    return BODY.get(operation, {})
+
+
+def _second_of(operation: str) -> object:
+    given: Any = BODY.get(operation, {})
+    changes: Mapping[str, object] = {
+        "pause": {"reason": "other"},
+        "cancel": {"reason": "other"},
+        "undo": {"reason": "other"},
+        "resume": {"pause": "pause_9"},
+        "answer_ask": {"value": 2},
+        "raise_budget": {"budget": 6},
+    }
+    more: Any = changes.get(operation, {"text": "other"})
+    return {**given, **more}
+
+
+def _told() -> Iterator[tuple[str, str]]:
+    for name, operation in OPERATIONS.items():
+        for answer in operation["responses"].values():
+            for code in resolved(answer).get("x-codes", ()):
+                if code not in ELSEWHERE:
+                    yield name, code
+
+
+@pytest.mark.parametrize(("operation", "code"), list(_told()))
+def test_a_code_that_is_told_of_is_given(world: World, operation: str, code: str) -> None:
+    provoke = PROVOKED.get((operation, code)) or GENERAL[code](operation)
+
+    response = provoke(world)
+
+    assert (response.status_code, response.json()["code"]) == (CODES[code].status, code), response.text
+    assert_says_what_happened(response)
+
+
+def assert_says_what_happened(response: httpx2.Response) -> None:
+    problem: dict[str, Any] = response.json()
+    assert response.headers["content-type"] == "application/problem+json"
+    assert re.match(r"[A-Z'\w]", problem["detail"])
+    assert problem["detail"].endswith("."), problem["detail"]
+    assert len(problem["detail"].split()) >= 3
+    if problem["code"] == "invalid_input":
+        assert problem["field"], problem

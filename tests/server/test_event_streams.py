@@ -1,0 +1,376 @@
+"""Streams of events: each event once and in order, whatever happens to the connection, the reader or the server."""
+
+import asyncio
+import json
+import signal
+import socket
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Any, Self
+
+import httpx2
+import pytest
+
+import midcourse
+from midcourse.server import Limits, stream
+from midcourse.server.protocol import PatientProtocol
+from tests.promises.harness import Place, resumable
+from tests.server.alone import Alone, alone
+from tests.server.reading import Frame, Latch, events_of, eventually, opened, served, until_status
+from tests.server.serving import TOKEN, Running
+
+SSE = {"Accept": "text/event-stream"}
+STALLED = 500
+WORDS = 300
+
+
+def watching(client: httpx2.AsyncClient, session: str, last: str | None = None, **query: Any) -> Any:
+    """A stream of a session's events, from the start or from the last id seen."""
+    headers = SSE if last is None else {**SSE, "Last-Event-ID": last}
+    return opened(client, "GET", f"/sessions/{session}/events", headers=headers, params=query)
+
+
+@midcourse.tool(effect="read")
+async def look(number: int) -> int:
+    """A look at a number."""
+    return number
+
+
+async def say(count: int) -> AsyncIterator[str]:
+    """So many words."""
+    for number in range(count):
+        yield f"{number} "
+        if number % 20 == 0:
+            await asyncio.sleep(0)
+
+
+async def worker(run: midcourse.Run) -> str:
+    """Looks and talks."""
+    text = ""
+    for number in range(12):
+        await run.step("look", look, number)
+        text += await run.stream("say", say, 3)
+    return text
+
+
+WORKER = resumable(worker)
+
+
+async def started(client: httpx2.AsyncClient, agent: str = "agent", goal: str = "") -> str:
+    """A new session."""
+    response = await client.post("/sessions", json={"agent": agent, "goal": goal})
+    assert response.status_code == 201, response.text
+    return response.json()["id"]
+
+
+def in_order(frames: list[Frame]) -> bool:
+    """Whether each event is there once, in order, from the first on."""
+    return [frame.id for frame in frames] == [str(number + 1) for number in range(len(frames))]
+
+
+# ---- lost connections
+
+
+async def test_a_client_that_drops_its_connection_at_every_event_sees_each_once(place: Place) -> None:
+    """One event for each connection, then gone; the last id seen is all it brings back. Also to another server."""
+    seen: list[Frame] = []
+    session = ""
+    while not seen or seen[-1].event != "session.completed":
+        with served(place, WORKER) as server:
+            async with server.client() as client:
+                session = session or await started(client)
+                for _ in range(20):
+                    async with watching(client, session, seen[-1].id if seen else None) as events:
+                        seen.append(await events.next())
+                    if seen[-1].event == "session.completed":
+                        whole = await events_of(client, session)
+                        break
+    assert in_order(seen)
+    assert [frame.data for frame in seen] == whole
+    assert all(frame.event == frame.data["type"] for frame in seen)
+    assert all(frame.id == str(frame.data["position"]) for frame in seen)
+
+
+async def test_each_event_comes_once_although_the_server_is_killed_again_and_again(memory: Place) -> None:
+    """kill -9 while the client reads; the next server goes on with the session, the client with its last id."""
+    seen: list[Frame] = []
+    session, port, kills = "", 0, 0
+    while not seen or seen[-1].event != "session.completed":
+        with alone(memory.path, port) as server:
+            port = server.port
+            async with server.client() as client:
+                session = session or await started(
+                    client, "counter", json.dumps({"steps": 40, "pace": 0.003, "words": 5})
+                )
+                while seen[-1:] == [] or seen[-1].event != "session.completed":
+                    async with watching(client, session, seen[-1].id if seen else None) as events:
+                        seen.append(await events.next())
+                        seen.append(await events.next())
+                        if kills < 3 and len(seen) > 30 * (kills + 1):
+                            kills += 1
+                            server.kill()
+                            with pytest.raises((httpx2.TransportError, StopAsyncIteration)):
+                                while True:  # what was under way still counts
+                                    seen.append(await events.next())
+                            break
+                else:
+                    whole = await events_of(client, session)
+    assert kills == 3
+    assert in_order(seen)
+    assert [frame.data for frame in seen] == whole
+    assert sum(frame.event == "session.taken" for frame in seen) >= kills
+
+
+async def test_after_in_the_query_is_what_a_header_overrides(memory: Place) -> None:
+    """A browser that comes back keeps the address it was opened with."""
+    with served(memory, WORKER) as server:
+        async with server.client() as client:
+            session = await started(client)
+            await until_status(client, session, "completed")
+            async with watching(client, session, after=3) as events:
+                assert (await events.next()).id == "4"
+            async with watching(client, session, "7", after=3) as events:
+                assert (await events.next()).id == "8"
+            for nonsense in ("x", "-1", "1e3", "9" * 30):
+                response = await client.get(f"/sessions/{session}/events", headers={**SSE, "Last-Event-ID": nonsense})
+                assert (response.status_code, response.json()["field"]) == (422, "Last-Event-ID")
+
+
+async def test_a_stream_goes_on_into_later_turns_unless_it_is_told_not_to(memory: Place) -> None:
+    """``follow=false`` ends with the session; the default is there for the next turn."""
+    with served(memory, WORKER) as server:
+        async with server.client() as client:
+            session = await started(client)
+            async with watching(client, session) as following, watching(client, session, follow=False) as ending:
+                assert (await ending.rest())[-1].event == "session.completed"
+                while (await following.next()).event != "session.completed":
+                    pass
+                await client.post(f"/sessions/{session}/message", json={"text": "again"})
+                assert [(await following.next()).event for _ in range(2)][-1] in (
+                    "session.taken",
+                    "session.turn_opened",
+                )
+
+
+async def test_deltas_are_previews_without_an_id(place: Place) -> None:
+    """They come only if they are wanted, carry their place, and are all in the durable segments."""
+    latch = Latch()
+
+    async def speak() -> AsyncIterator[str]:
+        await latch.wait()
+        for word in ("a ", "b ", "c"):
+            yield word
+
+    async def agent(run: midcourse.Run) -> str:
+        return await run.stream("speak", speak)
+
+    with served(place, resumable(agent)) as server:
+        async with server.client() as client:
+            session = await started(client)
+            async with (
+                watching(client, session, deltas=True, follow=False) as previews,
+                watching(client, session, follow=False) as plain,
+            ):
+                await previews.next()
+                await plain.next()
+                latch.set()
+                await previews.rest()
+                await plain.rest()
+    deltas = [frame for frame in previews.seen if frame.event == "delta"]
+    assert "".join(frame.data["text"] for frame in deltas) == "a b c"
+    assert all(frame.id == "" for frame in deltas)
+    assert {frozenset(frame.data) for frame in deltas} == {frozenset({"step", "attempt", "offset", "text"})}
+    assert [frame for frame in previews.seen if frame.event != "delta"] == plain.seen
+    assert "".join(frame.data["data"]["text"] for frame in plain.seen if frame.event == "segment.written") == "a b c"
+
+
+# ---- slow readers
+
+
+async def test_a_slow_reader_misses_nothing(place: Place) -> None:
+    """It reads when the agent has long ended, far behind, and finds every event."""
+
+    async def agent(run: midcourse.Run) -> int:
+        for number in range(1500):
+            await run.step("look", look, number)
+        return 1500
+
+    with served(place, resumable(agent)) as server:
+        async with server.client() as client:
+            session = await started(client)
+            async with watching(client, session, follow=False) as slow:
+                await slow.next()
+                await until_status(client, session, "completed")
+                seen = await slow.rest()
+    assert len(seen) > 3000
+    assert in_order(seen)
+    assert seen[-1].event == "session.completed"
+
+
+class Readers(list[socket.socket]):
+    """Open connections, closed at the end."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for one in self:
+            one.close()
+
+
+def stalled(port: int, session: str) -> socket.socket:
+    """A reader that asks for everything and reads nothing, with as little room in between as there can be."""
+    reader = socket.socket()
+    reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    reader.connect(("127.0.0.1", port))
+    lines = (
+        f"GET /api/v1/sessions/{session}/events?deltas=true HTTP/1.1",
+        f"Host: 127.0.0.1:{port}",
+        f"Authorization: Bearer {TOKEN}",
+        "Accept: text/event-stream",
+    )
+    reader.sendall("".join(f"{line}\r\n" for line in (*lines, "")).encode())
+    return reader
+
+
+def memory_of(server: Alone) -> int:
+    """Bytes of the process that are in memory."""
+    with open(f"/proc/{server.process.pid}/statm", encoding="ascii") as numbers:
+        return int(numbers.read().split()[1]) * 4096
+
+
+async def test_500_stalled_readers_hurt_nobody(memory: Place) -> None:
+    """Agents at full speed end, controls are answered, and what a stalled reader costs has a bound."""
+    with alone(memory.path) as server, Readers() as readers:
+        async with server.client() as client:
+            goal = json.dumps({"steps": 20, "words": WORDS})
+            warm = await started(client, "counter", goal)
+            await until_status(client, warm, "completed")
+            before = memory_of(server)
+            sessions = [await started(client, "counter", goal) for _ in range(4)]
+            paused = await started(client, "counter", json.dumps({"steps": 100_000, "pace": 0.001}))
+            watched = [*sessions, paused]
+            for number in range(STALLED):
+                readers.append(stalled(server.port, watched[number % len(watched)]))
+            reply = await client.post(f"/sessions/{paused}/pause", json={"until": "stopped", "wait": 30})
+            assert reply.json()["level"] == "stopped"
+            for session in sessions:
+                found = (await client.get(f"/sessions/{session}/result", params={"wait": 25})).json()
+                while not found["ended"]:
+                    found = (await client.get(f"/sessions/{session}/result", params={"wait": 25})).json()
+                assert found["result"] == 20
+            assert (await client.post(f"/sessions/{paused}/cancel", json={"grace": 0})).status_code == 200
+            each = (memory_of(server) - before) / STALLED
+            assert each < 600_000, f"{each:,.0f} bytes for each stalled reader"
+            # And somebody who does read sees all of it.
+            async with watching(client, sessions[0], follow=False) as reading:
+                assert in_order(await reading.rest())
+
+
+async def test_a_reader_that_takes_nothing_for_long_is_let_go(memory: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its place, its connection and its buffers are free again; it may come back with its last id."""
+    monkeypatch.setattr(PatientProtocol, "stalled_seconds", 0.3)
+
+    async def agent(run: midcourse.Run) -> int:
+        for number in range(4000):
+            await run.step("look", look, number)
+        return 0
+
+    with served(memory, resumable(agent)) as server, Readers() as readers:
+        async with server.client() as client:
+            session = await started(client)
+            await until_status(client, session, "completed")
+            readers.append(stalled(int(server.url.rpartition(":")[2]), session))
+            await eventually(lambda: _open_streams(server), lambda count: count == 1)
+            await eventually(lambda: _open_streams(server), lambda count: count == 0)
+
+            def drained() -> bytes:
+                heard = b""
+                try:
+                    while piece := readers[0].recv(65536):
+                        heard += piece
+                except ConnectionResetError:
+                    pass
+                return heard
+
+            heard = await asyncio.to_thread(drained)
+            assert b"session.completed" not in heard
+
+
+async def _open_streams(server: Running) -> int:
+    return len(server.server.app.state.streams)
+
+
+# ---- ends
+
+
+async def test_a_revoked_token_ends_its_streams(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an end, not as a broken connection; another's stream goes on."""
+    monkeypatch.setattr(stream, "KEEP_ALIVE", 0.1)
+    latch = Latch()
+
+    async def agent(run: midcourse.Run) -> None:
+        await run.step("wait", latch.wait)
+
+    with served(place, resumable(agent)) as server:
+        async with server.client() as client, AsyncExitStack() as stack:
+            made = await client.post("/tokens", json={"name": "ann", "role": "watch"})
+            ann = await stack.enter_async_context(server.client(made.json()["token"]))
+            session = await started(client)
+            hers = await stack.enter_async_context(watching(ann, session))
+            ours = await stack.enter_async_context(watching(client, session))
+            await hers.next()
+            assert (await client.delete("/tokens/ann")).status_code == 204
+            await hers.rest()
+            assert (await ann.get(f"/sessions/{session}")).status_code == 401
+            latch.set()
+            while (await ours.next()).event != "session.completed":
+                pass
+
+
+async def test_streams_have_places_and_give_them_back(memory: Place) -> None:
+    """Of each token and in all; a place is free when its stream ended or its client has gone."""
+    with served(memory, WORKER, limits=Limits(streams_each=2, streams=3)) as server:
+        async with server.client() as client, AsyncExitStack() as stack:
+            made = await client.post("/tokens", json={"name": "ann", "role": "watch"})
+            ann = await stack.enter_async_context(server.client(made.json()["token"]))
+            session = await started(client)
+            path = f"/sessions/{session}/events"
+            async with watching(client, session), watching(client, session):
+                response = await client.get(path, headers=SSE)
+                assert (response.status_code, response.json()["code"]) == (429, "too_many_streams")
+                assert response.headers["retry-after"]
+                async with watching(ann, session):
+                    response = await ann.get(path, headers=SSE)
+                    assert response.json()["code"] == "too_many_streams"
+                    assert (await client.get(path)).status_code == 200, "a page is no stream"
+            await eventually(lambda: _open_streams(server), lambda count: count == 0)
+            for _ in range(5):
+                async with watching(client, session, follow=False) as ending:
+                    await ending.rest()
+
+
+async def test_a_server_that_stops_ends_its_streams(memory: Place) -> None:
+    """SIGTERM: each stream has an end, the process ends by itself, and another goes on with everything."""
+    with alone(memory.path) as server:
+        async with server.client() as client:
+            session = await started(client, "asker", "Well?")
+            await until_status(client, session, "waiting")
+            async with (
+                watching(client, session) as events,
+                opened(client, "GET", f"/chat/{session}") as chat,
+            ):
+                await events.next()
+                await chat.next()
+                server.send(signal.SIGTERM)
+                await events.rest()
+                await chat.rest()
+            assert await asyncio.to_thread(server.process.wait) in (0, -signal.SIGTERM)
+            last = events.seen[-1].id
+    with alone(memory.path) as server:
+        async with server.client() as client:
+            async with watching(client, session, last, follow=False) as events:
+                await client.post(f"/sessions/{session}/answer", json={"value": "fine"})
+                seen = await events.rest()
+            assert [frame.id for frame in seen] == [str(int(last) + n + 1) for n in range(len(seen))]
+            assert seen[-1].event == "session.completed"
