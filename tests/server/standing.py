@@ -30,7 +30,9 @@ async def act(text: str) -> str:
     return text
 
 
-async def _standing(run: midcourse.Run) -> object:
+@midcourse.agent(name="standing", version="1")
+async def standing(run: midcourse.Run) -> object:
+    """Comes to the status that its goal names, and stays there."""
     goal = run.goal
     await run.step("act", act, goal[:100])
     if goal.startswith(("running", "paused", "cancelled")):
@@ -42,9 +44,6 @@ async def _standing(run: midcourse.Run) -> object:
     elif goal.startswith("failed"):
         raise RuntimeError("as it was told to")
     return {"goal": goal}
-
-
-standing = midcourse.agent(_standing, name="standing", version="1")
 
 
 class Standing:

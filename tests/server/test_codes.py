@@ -1,6 +1,7 @@
 """Every code that an address tells of is provoked there, over HTTP: its status, its words, and what to do then."""
 
 import asyncio
+import inspect
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -13,8 +14,13 @@ import pytest
 import midcourse
 from midcourse.core import commands as cmd
 from midcourse.core.ids import CommandId, SessionId
+from midcourse.errors import StoreFull, StoreUnavailable
+from midcourse.ports.store import Store
 from midcourse.server import Limits, Server
 from midcourse.server.codes import CODES
+from midcourse.stores.memory import MemoryStore
+from tests.promises import damage
+from tests.promises.harness import Place
 from tests.server.serving import TOKEN, Running, serving
 from tests.server.standing import Standing, standing
 from tests.server.test_document import DOCUMENT, OPERATIONS, resolved
@@ -31,7 +37,8 @@ ELSEWHERE = {
     "body_too_large": "test_limits.py",
     "too_many_requests": "test_limits.py",
     "too_many_streams": "test_limits.py, test_event_streams.py",
-    "internal_error": "test_problems_of_the_store below",
+    "session_damaged": "below",
+    "internal_error": "below",
     "store_unavailable": "below",
     "store_full": "below",
     "damaged": "below",
@@ -99,14 +106,18 @@ class World:
         return self.client.request(method.upper(), where, headers=headers, **given)
 
 
+def talking(running: Running) -> httpx2.Client:
+    """A client of the operator's."""
+    return httpx2.Client(base_url=running.api, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=30)
+
+
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     store = f"sqlite:///{tmp_path_factory.mktemp('codes')}/runs.db"
-    headers = {"Authorization": f"Bearer {TOKEN}"}
     limits = Limits(rate=1e6, burst=1_000_000)
     with (
         serving(store, standing, stubborn_agent, limits=limits, durability="process") as running,
-        httpx2.Client(base_url=running.api, headers=headers, timeout=30) as client,
+        talking(running) as client,
     ):
         yield World(running, client, store)
 
@@ -249,11 +260,26 @@ def _lowered(world: World) -> httpx2.Response:
     return world.ask("raise_budget", {"budget": 4}, session_id=name)
 
 
-def _deep(levels: int) -> object:
-    value: object = 1
-    for _ in range(levels):
-        value = [value]
-    return value
+def _infinite(operation: str, field: str) -> Provoked:
+    """An answer that is JSON for some, and a number for nobody."""
+
+    def provoke(world: World) -> httpx2.Response:
+        name = world.people.make("waiting")
+        body = json.dumps({**_body(operation, name), "ask_id": "ask_1", field: "X"}).replace('"X"', "1e999")
+        if operation == "answer_ask":
+            body = '{"value": 1e999}'
+        _, path = ADDRESS[operation]
+        headers = {"Content-Type": "application/json"}
+        return world.client.post(world.running.url + path.format(session_id=name), content=body, headers=headers)
+
+    return provoke
+
+
+def _withdrawn_twice(world: World) -> httpx2.Response:
+    name = world.people.make("paused")
+    headers = {"Idempotency-Key": f"key-{name}"}
+    world.ask("withdraw", None, headers, session_id=name)
+    return world.ask("withdraw", None, headers, session_id=name, message="msg_2")
 
 
 PROVOKED: Mapping[tuple[str, str], Provoked] = {
@@ -283,6 +309,7 @@ PROVOKED: Mapping[tuple[str, str], Provoked] = {
         "withdraw", session_id=world.people.make("paused"), message="nonsense"
     ),
     ("withdraw", "message_seen"): at("withdraw", "paused"),
+    ("withdraw", "command_id_taken"): _withdrawn_twice,
     ("cancel", "operator_only"): by("steer", "cancel", "halted"),
     ("undo", "not_allowed"): at("undo", "running"),
     ("answer_ask", "already_answered"): _answered("answer_ask", ask="ask_1"),
@@ -292,7 +319,7 @@ PROVOKED: Mapping[tuple[str, str], Provoked] = {
     ("answer_ask", "not_allowed"): at("answer_ask", "cancelling"),
     ("answer_ask", "own_ask"): by("approve", "answer_ask", "waiting", own=True),
     ("answer_ask", "session_ended"): at("answer_ask", "failed"),
-    ("answer_ask", "unencodable"): at("answer_ask", "waiting", value=_deep(150)),
+    ("answer_ask", "unencodable"): _infinite("answer_ask", "value"),
     ("message", "busy"): at("message", "running", behaviour="reject"),
     ("message", "not_allowed"): at("message", "cancelling"),
     ("tell_event", "not_allowed"): at("tell_event", "halted"),
@@ -319,7 +346,7 @@ PROVOKED: Mapping[tuple[str, str], Provoked] = {
         {"session_id": world.people.make("waiting"), "answer": "yes", "ask_id": "ask_1"},
         {"If-Match": '"running.1.1.9.9.9.9"'},
     ),
-    ("resume_chat", "unencodable"): at("resume_chat", "waiting", answer=_deep(150), ask_id="ask_1"),
+    ("resume_chat", "unencodable"): _infinite("resume_chat", "answer"),
     ("add_token", "token_exists"): _with_id("add_token", {"name": "twin"}, {"name": "twin"}),
     ("revoke_token", "token_not_found"): lambda world: world.ask("revoke_token"),
 }
@@ -379,3 +406,145 @@ def assert_says_what_happened(response: httpx2.Response) -> None:
     assert len(problem["detail"].split()) >= 3
     if problem["code"] == "invalid_input":
         assert problem["field"], problem
+
+
+# ---- what goes wrong in the store
+
+
+@midcourse.tool(effect="read")
+async def fetch(size: int) -> str:
+    """More than an event holds itself."""
+    return "x" * size
+
+
+@midcourse.agent(name="large", version="1")
+async def large(run: midcourse.Run) -> int:
+    """Has a large value when it asks."""
+    text = await run.step("fetch", fetch, 40_000)
+    await run.ask("Go on?")
+    return len(text)
+
+
+def _status(client: httpx2.Client, name: str) -> str:
+    found = client.get("/sessions", params={"search": name}).json()["sessions"]
+    return found[0]["status"] if found else ""
+
+
+def test_a_damaged_session_is_neither_tried_again_nor_given_a_new_turn(tmp_path: Path) -> None:
+    place = Place("sqlite", tmp_path)
+    with serving(f"sqlite:///{place.path}", large) as running, talking(running) as client:
+        client.post("/sessions", json={"agent": "large", "session_id": "s"})
+        while _status(client, "s") != "waiting":
+            pass
+    assert damage.damage_blobs(place, damage.flipped)
+    with serving(f"sqlite:///{place.path}", large) as running, talking(running) as client:
+        client.post("/sessions/s/answer", json={"value": 1})
+        while _status(client, "s") != "failed":
+            pass
+        chat = {"agent": "large", "message": "x", "session_id": "s"}
+        for path, body in (
+            ("resume", {}),
+            ("redirect", {"text": "x"}),
+            ("message", {"text": "x"}),
+            ("../../chat", chat),
+        ):
+            response = client.post(f"{running.api}/sessions/s/{path}".replace("sessions/s/../../", ""), json=body)
+            assert (response.status_code, response.json()["code"]) == (409, "session_damaged"), response.text
+            assert_says_what_happened(response)
+
+
+def test_a_damaged_journal_is_not_followed_and_everybody_is_told(tmp_path: Path) -> None:
+    place = Place("sqlite", tmp_path)
+    with serving(f"sqlite:///{place.path}", standing) as running, talking(running) as client:
+        name = Standing(client).make("waiting")
+    damage.damage_journal(place, name, "flip", 2)
+    damage.damage_snapshots(place, name, damage.emptied)
+    with serving(f"sqlite:///{place.path}", standing, drive=False) as running, talking(running) as client:
+        for path in ("", "/inspect", "/events", "/receipt", "/result", "/cancel/preview"):
+            response = client.get(f"/sessions/{name}{path}")
+            assert (response.status_code, response.json()["code"]) == (500, "damaged"), (path, response.text)
+            assert_says_what_happened(response)
+
+
+class Failing:
+    """A store that fails from now on, with whatever error is set."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.error: Exception | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._store, name)
+        if not inspect.iscoroutinefunction(found):
+            return found
+
+        async def asked(*arguments: Any, **more: Any) -> Any:
+            if self.error is not None and name not in ("close", "beat", "leave", "dismiss"):
+                raise self.error
+            return await found(*arguments, **more)
+
+        return asked
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (StoreUnavailable("The disk is gone. Bring it back."), 503),
+        (StoreUnavailable("Another program holds it. Wait.", code="store_busy"), 503),
+        (StoreFull("No space is left. Make some."), 507),
+        (RuntimeError("a bug, with the password hunter2"), 500),
+    ],
+    ids=lambda one: type(one).__name__ if isinstance(one, Exception) else "",
+)
+def test_a_store_that_fails_is_told_of_at_every_address(error: Exception, status: int) -> None:
+    store = Failing(MemoryStore())
+    with serving(store, standing) as running, talking(running) as client:  # pyright: ignore[reportArgumentType]
+        name = Standing(client).make("completed")
+        store.error = error
+        try:
+            for path in (
+                f"/sessions/{name}",
+                "/sessions",
+                f"/sessions/{name}/events",
+                f"/sessions/{name}/receipt",
+                "/audit",
+                "/tokens",
+            ):
+                response = client.get(path)
+                assert response.status_code == status, (path, response.text)
+                assert_says_what_happened(response)
+                assert "hunter2" not in response.text
+                assert status != 503 or int(response.headers["retry-after"]) > 0
+            for path, body in (
+                (f"/sessions/{name}/message", {"text": "x"}),
+                ("/sessions", {"agent": "standing"}),
+                ("/chat", {"agent": "standing", "message": "x"}),
+                ("/tokens", {"name": "x"}),
+            ):
+                response = client.post(path, json=body)
+                assert response.status_code == status, (path, response.text)
+                assert response.json()["code"] == getattr(error, "code", "internal_error")
+            assert client.get("/healthz").status_code == 200
+        finally:
+            store.error = None
+        assert client.get(f"/sessions/{name}").json()["status"] == "completed"
+
+
+def test_a_server_that_was_mounted_without_its_lifespan_says_what_is_missing() -> None:
+    server = Server(store="memory://", token=TOKEN, agents={})
+
+    async def ask() -> list[httpx2.Response]:
+        transport = httpx2.ASGITransport(server.app)
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        async with httpx2.AsyncClient(
+            transport=transport, base_url="http://localhost/api/v1", headers=headers
+        ) as client:
+            return [await client.get("/sessions"), await client.post("/sessions", json={"agent": "x"})]
+
+    for response in asyncio.run(ask()):
+        assert (response.status_code, response.json()["code"]) == (503, "not_started"), response.text
+        assert "lifespan" in response.json()["detail"]
+
+
+def test_what_is_tried_elsewhere_is_a_code() -> None:
+    assert ELSEWHERE.keys() <= CODES.keys()

@@ -5,7 +5,7 @@ A longer search: ``MIDCOURSE_SCHEMA_EXAMPLES=1000 pytest tests/server/test_schem
 
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 import pytest
@@ -13,18 +13,11 @@ import requests
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
-from schemathesis.checks import (
-    allow_header_conformance,
-    content_type_conformance,
-    not_a_server_error,
-    response_headers_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-)
+from schemathesis import GenerationMode, checks
 
 from midcourse.server import Limits, Server
 from tests.server.serving import TOKEN, Running, serving
-from tests.server.standing import STATUSES, Standing, standing
+from tests.server.standing import Standing, standing
 
 EXAMPLES = int(os.environ.get("MIDCOURSE_SCHEMA_EXAMPLES", "10"))
 STREAMS = ("chat", "resume_chat", "follow_chat")
@@ -33,17 +26,20 @@ SHORTEST = 0.05
 """Seconds that a request may want to wait here."""
 
 DOCUMENT = Server(store="memory://", token=TOKEN, agents={}).app.openapi()
-SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)
+SCHEMA: Any = schemathesis.openapi.from_dict(DOCUMENT)
 OPERATIONS = {
     one["operationId"]: (path, method) for path, methods in DOCUMENT["paths"].items() for method, one in methods.items()
 }
-CHECKS = [
-    not_a_server_error,
-    status_code_conformance,
-    content_type_conformance,
-    response_headers_conformance,
-    response_schema_conformance,
-    allow_header_conformance,
+CHECKS: list[Any] = [
+    getattr(checks, name)
+    for name in (
+        "not_a_server_error",
+        "status_code_conformance",
+        "content_type_conformance",
+        "response_headers_conformance",
+        "response_schema_conformance",
+        "allow_header_conformance",
+    )
 ]
 
 
@@ -60,26 +56,36 @@ def people(running: Running) -> Iterator[Standing]:
         yield Standing(client)
 
 
-def _hurried(values: Any) -> None:
+def _hurry(case: Any) -> None:
     """Nobody waits here: what is waited for is another test's."""
-    if isinstance(values, dict):
-        wait = values.get("wait")
-        if isinstance(wait, int | float) and not isinstance(wait, bool) and wait > SHORTEST:
-            values["wait"] = SHORTEST if wait <= 60 else wait
+    for values in (case.body, case.query):
+        if isinstance(values, dict) and isinstance(wait := cast("dict[str, Any]", values).get("wait"), int | float):
+            cast("dict[str, Any]", values)["wait"] = min(wait, SHORTEST) if wait <= 60 else wait
 
 
-def _modes() -> Iterator[tuple[str, schemathesis.GenerationMode]]:
+def _bounded(examples: int, **more: Any) -> settings:
+    return settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        phases=[Phase.explicit, Phase.generate, Phase.shrink],
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
+        **more,
+    )
+
+
+def _modes() -> Iterator[tuple[str, GenerationMode]]:
     for name, (path, method) in OPERATIONS.items():
         takes_something = DOCUMENT["paths"][path][method].keys() & {"parameters", "requestBody"}
         if name not in STREAMS:
-            yield name, schemathesis.GenerationMode.POSITIVE
+            yield name, GenerationMode.POSITIVE
             if takes_something:
-                yield name, schemathesis.GenerationMode.NEGATIVE
+                yield name, GenerationMode.NEGATIVE
 
 
 @pytest.mark.parametrize(("name", "mode"), list(_modes()), ids=lambda one: getattr(one, "value", one))
 def test_every_answer_is_one_that_the_document_tells_of(
-    running: Running, people: Standing, name: str, mode: schemathesis.GenerationMode
+    running: Running, people: Standing, name: str, mode: GenerationMode
 ) -> None:
     path, method = OPERATIONS[name]
     operation = SCHEMA[path][method]
@@ -96,20 +102,31 @@ def test_every_answer_is_one_that_the_document_tells_of(
     http.headers["Authorization"] = f"Bearer {TOKEN}"
 
     @seed(1)
-    @settings(
-        max_examples=EXAMPLES,
-        deadline=None,
-        database=None,
-        phases=[Phase.explicit, Phase.generate, Phase.shrink],
-        suppress_health_check=list(HealthCheck),
-    )
+    @_bounded(EXAMPLES)
     @given(case=operation.as_strategy(mode), found=known, real=st.integers(0, 4))
-    def ask(case: schemathesis.Case, found: dict[str, str], real: int) -> None:
+    def ask(case: Any, found: dict[str, str], real: int) -> None:
         if real:
-            for part in case.path_parameters or {}:
+            for part in cast("dict[str, str]", case.path_parameters or {}):
                 case.path_parameters[part] = found[part]
-        _hurried(case.body)
-        _hurried(case.query)
+        _hurry(case)
         case.call_and_validate(base_url=running.url, session=http, checks=CHECKS)
 
-    ask()
+    with http:
+        ask()
+
+
+def test_what_an_answer_names_can_be_used_at_the_addresses_it_links_to(running: Running) -> None:
+    """A session that was created is paused, redirected, its message edited; a token that was made is revoked."""
+    linked = SCHEMA.exclude(operation_id=list(STREAMS))
+
+    class Workflow(linked.as_state_machine()):
+        def before_call(self, case: Any) -> None:
+            _hurry(case)
+
+        def get_call_kwargs(self, case: Any) -> dict[str, Any]:
+            return {"base_url": running.url, "headers": {"Authorization": f"Bearer {TOKEN}"}}
+
+        def validate_response(self, response: Any, case: Any, **more: Any) -> None:
+            case.validate_response(response, checks=CHECKS)
+
+    seed(1)(Workflow).run(settings=_bounded(max(3, EXAMPLES // 3), stateful_step_count=8))

@@ -143,8 +143,11 @@ export class Run {
   private tellOfStops(record: Recorded, session: Session): void {
     switch (record.type) {
       case "session.pause_requested": {
-        if (this.stop?.what === "pause") { this.stop.rev++; break; }
         const { by, reason, lapses } = record.data;
+        if (this.stop?.what === "pause") {
+          this.halting((one) => { one.reason = reason || one.reason; one.lapses = lapses ?? null; });
+          break;
+        }
         this.stop = this.begin(record, { ...stopped("pause", by, reason), lapses: lapses ?? null });
         this.mark(record, "pause", by);
         break;

@@ -16,7 +16,7 @@ export interface OpenAsk {
 }
 export interface ChildAsk { child: string; ask: string; reason: string; prompt: string; since: number }
 export interface StandingPause {
-  id: string; by: string; since: number; origin: Status; reason: string; grace: number | null; lapses: number | null;
+  id: string; by: string; since: number; origin: Status; reason: string; grace: number | null; lapses_at: number | null;
 }
 export interface StandingCancel { by: string; since: number; grace: number; reason: string; undo: UndoChoice }
 export interface StandingUndo { by: string; since: number; done: boolean }
@@ -168,8 +168,9 @@ function change(session: Session, record: Recorded, before: Status): void {
       break;
     case "session.pause_requested": {
       const { pause: id, by, reason, grace, lapses } = record.data;
-      if (session.pause) session.pause = { ...session.pause, grace };
-      else session.pause = { id, by, since: at, origin: before, reason, grace, lapses: lapses ?? null };
+      const lapses_at = lapses == null ? null : at + lapses;
+      if (session.pause) session.pause = { ...session.pause, grace, reason: reason || session.pause.reason, lapses_at };
+      else session.pause = { id, by, since: at, origin: before, reason, grace, lapses_at };
       break;
     }
     case "session.resumed": session.pause = null; session.failure = null; session.unreached = []; break;

@@ -67,7 +67,7 @@ class Inbox:
         events: tuple[ev.AnyEvent, ...] = ()
         try:
             command = cmd.decode_command(row.content)
-            if self._unavailable is not None and isinstance(command, cmd.Resume):
+            if self._unavailable is not None and (isinstance(command, cmd.Resume) or getattr(command, "resume", False)):
                 raise self._unavailable
             events = decide(session, command)
         except (Refused, Damaged, AgentUnavailable) as error:

@@ -173,7 +173,8 @@ class Begun:
 
 def checkpoint_gone(sentence: str, session_id: SessionId) -> Refused:
     """The error of an answer that nothing waits for any more."""
-    return Refused(f"{sentence} (checkpoint_not_found)", code="checkpoint_not_found", session_id=session_id)
+    words = f"{sentence.rstrip('.')} (checkpoint_not_found)."
+    return Refused(words, code="checkpoint_not_found", session_id=session_id)
 
 
 def _shelf(session_id: SessionId) -> str:

@@ -167,7 +167,9 @@ class Budget(Body):
 class NewToken(Body):
     """A token for a program or a person, or (with ``session``) for a session itself."""
 
-    name: Annotated[str, Field(min_length=1, max_length=64)]
+    name: Annotated[
+        str, Field(min_length=1, max_length=64, json_schema_extra={"pattern": "^[A-Za-z0-9][A-Za-z0-9._@+-]*$"})
+    ]
     """Who comes with it: letters, digits and . _ @ + -, beginning with a letter or digit."""
     role: Role = "watch"
     """What it may do."""

@@ -1,0 +1,88 @@
+/** A question: what it wants, because of what, what changed since. The button that approves names the effect. */
+
+import type { JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Live } from "../../api/live";
+import type { ChildAsk, OpenAsk } from "../../model/session";
+import type { StepEntry } from "../../model/story";
+import { argumentsOf, shorten } from "../../ui/format";
+import { EffectChip, Left } from "../../ui/Parts";
+
+const NEED_APPROVAL = "need_approval";
+
+/** "Delete records: 59 ids", from the call that waits; else from the question itself. Never "Approve". */
+export function approving(prompt: string, call: StepEntry | undefined): string {
+  if (call) {
+    const name = call.name.replaceAll(/[_-]+/g, " ");
+    const given = argumentsOf(call.arguments, 48);
+    return `${name.charAt(0).toUpperCase()}${name.slice(1)}${given && given !== "{}" ? `: ${given}` : ""}`;
+  }
+  const wish = /^(?:please )?(?:confirm|approve|allow|may i|shall i|can i|ok to)[:\s]+(.+?)\??$/i.exec(prompt.trim())?.[1];
+  const said = wish ?? `Go ahead with “${shorten(prompt, 40)}”`;
+  return shorten(`${said.charAt(0).toUpperCase()}${said.slice(1)}`, 60);
+}
+
+interface Props { live: Live; ask: OpenAsk | ChildAsk; isOnly: boolean; mayAnswer: boolean; takesFocus: boolean; answer: (value: unknown, ask: string) => void }
+
+export function AskTray({ live, ask, isOnly, mayAnswer, takesFocus, answer }: Props): JSX.Element {
+  const [isTalking, talk] = useState(false);
+  const [text, write] = useState("");
+  const heading = useRef<HTMLParagraphElement>(null);
+  useEffect(() => { if (takesFocus) heading.current?.focus(); }, [takesFocus]);
+  const own = "id" in ask ? ask : null;
+  const name = own ? own.id : `${(ask as ChildAsk).child}/${(ask as ChildAsk).ask}`;
+  const call = own ? live.run.asked(own.step) : undefined;
+  const because = call && reasonBefore(live, call);
+  const isApproval = ask.reason === NEED_APPROVAL;
+  const options = own?.options ?? [];
+  const isChoice = options.length > 0 && !(options.length === 2 && options.includes("approve") && options.includes("refuse"));
+  const yes = options.includes("approve") ? "approve" : "yes";
+  const no = options.includes("refuse") ? "refuse" : "no";
+  const changes = live.run.session?.changes ?? [];
+  const wantsText = !isApproval && !isChoice && !options.length;
+  const key = (letter: string): JSX.Element | false => isOnly && <kbd aria-hidden="true">{letter}</kbd>;
+  const submit = (event: Event): void => { event.preventDefault(); if (text.trim()) answer(text.trim(), name); };
+  return (
+    <div class="ask" data-ask={name}>
+      <div class="row asktop">
+        <p class="lead" tabIndex={-1} ref={heading}>{ask.prompt || "It needs you."}</p>
+        {own?.expires_at != null && <span class="left">answer within <Left until={own.expires_at} ahead={live.client.ahead} /></span>}
+        {own?.expires_at != null && <span class="sub">then: {own.default ? `answered ${JSON.stringify(own.default.raw)}` : own.on_expiry === "cancel" ? "the run is cancelled" : "the agent is told that nobody answered"}</span>}
+        {!own && <span class="sub">asked by child <code>{(ask as ChildAsk).child}</code></span>}
+      </div>
+      {call && (
+        <dl>
+          <dt>Wants to</dt><dd><code>{call.name}</code> <EffectChip effect={call.effect} /> {argumentsOf(call.arguments, 240)}</dd>
+          {because && <><dt>Because</dt><dd>“{because}”</dd></>}
+          {changes.length > 0 && <><dt>Changed since</dt><dd class="changed">{changes.map((change) => `${change.resource}: ${change.why || `${change.before ?? "not there"} → ${change.now ?? "gone"}`}`).join("; ")}</dd></>}
+        </dl>
+      )}
+      {!mayAnswer ? <p class="sub">Your token may not answer this: it needs the role {isApproval ? "approve" : "steer"}.</p> : (
+        <div class="row answers">
+          {isChoice && options.map((option) => <button key={option} class="btn big" type="button" onClick={() => answer(option, name)}>{option}</button>)}
+          {!isChoice && !wantsText && (
+            <>
+              <button class="btn solid big" type="button" data-key="a" onClick={() => answer(yes, name)}>{approving(ask.prompt, call)} {key("a")}</button>
+              <button class="btn big" type="button" data-key="x" onClick={() => answer(no, name)}>Refuse {key("x")}</button>
+            </>
+          )}
+          {!wantsText && !isTalking && <button class="btn big" type="button" data-key="e" onClick={() => talk(true)}>{isApproval ? "Ask back…" : "In words…"} {key("e")}</button>}
+          {(wantsText || isTalking) && (
+            <form class="talk" aria-label="Answer in words" onSubmit={submit}>
+              <input class="field" value={text} onInput={(event) => write(event.currentTarget.value)} aria-label="Your answer" autocomplete="off"
+                ref={(field) => { if (isTalking && field && document.activeElement !== field && !text) field.focus(); }} />
+              <button class="btn big" type="submit">{isApproval ? "Refuse, and say this" : "Answer"}</button>
+            </form>
+          )}
+        </div>
+      )}
+      {isApproval && isTalking && <p class="dim">Words never approve: this goes to the agent as a refusal with your words.</p>}
+    </div>
+  );
+}
+
+/** The last words of the model before the call. */
+function reasonBefore(live: Live, call: StepEntry): string {
+  const before = live.run.entries.findLast((one) => one.kind === "step" && one.of === "model" && one.position < call.position);
+  return before?.kind === "step" ? shorten(before.text.current.trim(), 240) : "";
+}

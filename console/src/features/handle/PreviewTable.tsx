@@ -1,0 +1,99 @@
+/** The cancel's preview: each effect with its consequence under each choice, in flight first, reads in one line at the end. */
+
+import type { JSX } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import type { Live } from "../../api/live";
+import type { Preview } from "../../api/types";
+import type { ReceiptLine, UndoChoice } from "../../model/events";
+import { argumentsOf, count } from "../../ui/format";
+import { EffectChip, outcomeKey, outcomeShape, Ticking } from "../../ui/Parts";
+import { Shape } from "../../ui/Shape";
+
+const CHOICES: [UndoChoice, string, string][] = [
+  ["in-flight", "Undo what is in flight", "keeps finished work · the default"],
+  ["all", "Undo all that can be", "newest first"],
+  ["none", "Only stop", "leaves everything as it is"],
+];
+
+/** What the confirming slot says. */
+export function confirmWords(preview: Preview | null, choice: UndoChoice): string {
+  if (!preview) return "reading what was done";
+  const lines = preview[choice].lines;
+  const before = new Set(preview.none.lines.filter((line) => line.outcome === "undone").map((line) => line.step));
+  const undone = lines.filter((line) => line.outcome === "undone" && !before.has(line.step)).length;
+  if (choice === "none") return "undo nothing";
+  if (!lines.length) return "nothing was changed";
+  if (!undone) return "undo nothing, keep the rest";
+  return choice === "all" ? `undo ${undone}, newest first` : `undo ${undone}, keep the rest`;
+}
+
+function words(line: ReceiptLine, live: Live): string {
+  const isOpen = [...(live.run.session?.calls.values() ?? [])].some((call) => call.step === line.step && !call.end);
+  if (line.outcome === "cannot be undone") return isOpen ? "finishes; cannot be undone" : "stays; cannot be undone";
+  if (line.effect === "hold") return line.outcome === "undone" ? "released" : "stays held";
+  if (line.outcome === "undone") return "undone";
+  return line.detail ? `${line.outcome}: ${line.detail}` : line.outcome;
+}
+
+interface Props { live: Live; preview: Preview | null; choice: UndoChoice; choose: (choice: UndoChoice) => void }
+
+export function PreviewTable({ live, preview, choice, choose }: Props): JSX.Element {
+  const radio = useRef<HTMLInputElement>(null);
+  useEffect(() => radio.current?.focus(), []);
+  const calls = live.run.session?.calls;
+  const isOpen = (line: ReceiptLine): boolean => { const call = calls?.get(line.step); return call !== undefined && !call.end; };
+  const lines = preview ? [...preview["in-flight"].lines].sort((one, other) => Number(isOpen(other)) - Number(isOpen(one))) : [];
+  const under = (line: ReceiptLine, under: UndoChoice): ReceiptLine => preview![under].lines.find((one) => one.step === line.step && one.name === line.name) ?? line;
+  const reads = live.run.entries.filter((one) => one.kind === "step" && one.of === "tool" && one.effect === "read");
+  const names = [...new Set(reads.map((one) => (one.kind === "step" ? one.name : "")))];
+  return (
+    <>
+      <p class="lead">The gate is shut. Nothing new starts. Choose what happens to what was done.</p>
+      <table class="choices">
+        <thead>
+          <tr>
+            <th scope="col"><span class="sub">{preview ? (lines.length ? count(lines.length, "effect") : "no effects") : "Reading what was done…"}</span></th>
+            {CHOICES.map(([name, title, says]) => (
+              <th key={name} scope="col" class={choice === name ? "on" : ""}>
+                <label>
+                  <input ref={choice === name ? radio : undefined} type="radio" name="midcourse-undo" value={name} checked={choice === name} onChange={() => choose(name)} />
+                  {title}<span>{says}</span>
+                </label>
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {lines.map((line) => (
+            <tr key={`${line.step} ${line.name}`}>
+              <th scope="row">
+                <code>{line.name}</code> <EffectChip effect={line.effect} />
+                {(line.arguments || isOpen(line)) && <><br /><span class="sub">{argumentsOf(line.arguments, 70)}{isOpen(line) && <>{line.arguments && " · "}in flight <Ticking since={calls!.get(line.step)!.since} ahead={live.client.ahead} /></>}</span></>}
+              </th>
+              {CHOICES.map(([name]) => {
+                const then = under(line, name);
+                return (
+                  <td key={name} class={choice === name ? "on" : ""}>
+                    <span class="oc" data-outcome={outcomeKey(then.outcome)}><Shape name={outcomeShape(then.outcome)} /><span>{words(then, live)}</span></span>
+                  </td>
+                );
+              })}
+            </tr>
+          ))}
+          {reads.length > 0 && (
+            <tr>
+              <th scope="row">{names.slice(0, 2).map((name, index) => <>{index > 0 && ", "}<code>{name}</code></>)}{reads.length > Math.min(2, names.length) && ` and ${reads.length - Math.min(2, names.length)} more`} <EffectChip effect="read" /></th>
+              {CHOICES.map(([name]) => <td key={name} class={choice === name ? "on" : ""}><span class="oc" data-outcome="kept"><Shape name="kept" /><span>nothing to undo</span></span></td>)}
+            </tr>
+          )}
+          {preview && !lines.length && !reads.length && (
+            <tr>
+              <th scope="row">Nothing was changed</th>
+              {CHOICES.map(([name]) => <td key={name} class={choice === name ? "on" : ""}><span class="oc" data-outcome="kept"><Shape name="kept" /><span>nothing to undo</span></span></td>)}
+            </tr>
+          )}
+        </tbody>
+      </table>
+    </>
+  );
+}

@@ -1,0 +1,86 @@
+/** The receipt: verdict, who, when, which choice; then what became of each effect, worst first, as it was observed. */
+
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import type { Live } from "../../api/live";
+import type { ReceiptLine, UndoChoice } from "../../model/events";
+import { argumentsOf, clock, count, timeOfDay, who } from "../../ui/format";
+import { OUTCOME_ORDER, outcomeKey, outcomeShape, Ticking } from "../../ui/Parts";
+import { Shape } from "../../ui/Shape";
+import { save } from "../../ui/save";
+
+const CHOICE: Record<UndoChoice, string> = { "in-flight": "undo what is in flight", all: "undo all that can be", none: "only stop" };
+const DURABILITY: Record<string, string> = {
+  power: "Written to disk: survives power loss", process: "Written: survives the end of the process", nothing: "Kept in memory only: lost when the server ends",
+};
+
+/** "2 undone, 2 kept, 1 cannot be undone." */
+export function verdict(lines: readonly ReceiptLine[]): string {
+  if (!lines.length) return "Nothing was changed.";
+  const order = ["undone", "kept", "cannot be undone", "undo failed", "undo ran with unknown result", "unknown", "still running"] as const;
+  const counted = order.map((outcome) => [lines.filter((line) => line.outcome === outcome).length, outcome] as const);
+  return `${counted.filter(([number]) => number).map(([number, outcome]) => `${number} ${outcome}`).join(", ")}.`;
+}
+
+interface Props { live: Live; me: string; startUndo?: (() => void) | undefined }
+
+export function ReceiptTray({ live, me, startUndo }: Props): JSX.Element | null {
+  void live.rev.value;
+  const [isCopied, setCopied] = useState(false);
+  const receipt = live.receipt.value;
+  const session = live.run.session;
+  if (!receipt || !session) return null;
+  const lines = [...receipt.lines].sort((one, other) => OUTCOME_ORDER.indexOf(one.outcome) - OUTCOME_ORDER.indexOf(other.outcome));
+  const still = lines.filter((line) => line.outcome === "still running");
+  const { cancel, undo } = session;
+  const by = undo ?? cancel;
+  const title = session.status === "cancelling" ? "Cancelled except" : session.status === "cancelled" ? "Cancelled." : session.status === "failed" ? "Failed." : undo ? "Undone as far as it can be." : "Completed.";
+  const reads = live.run.entries.filter((one) => one.kind === "step" && one.of === "tool" && one.effect === "read").length;
+  const copy = (): void => { void navigator.clipboard.writeText(receipt.table).then(() => setCopied(true)); };
+  return (
+    <div class="receipt">
+      <header>
+        {still.length > 0 && session.status === "cancelling"
+          ? <p>{title} <code>{still[0]!.name}</code>, <span class="still">still running {live.run.step(still[0]!.step) && <Ticking since={live.run.step(still[0]!.step)!.begun_at} ahead={live.client.ahead} />}</span></p>
+          : session.status === "cancelling" ? <p>Cancelling. {verdict(lines)}</p> : <p>{title} {verdict(lines)}</p>}
+        <small>
+          {by && <>by {who(by.by, me)} at {timeOfDay(by.since)} · </>}
+          {undo ? "undo all that can be · " : cancel && `${CHOICE[cancel.undo]} · `}
+          {receipt.final ? "final" : "provisional: the final receipt follows when it ends"}
+        </small>
+      </header>
+      {lines.length > 0 && <ul>{lines.map((line) => <Line key={`${line.step} ${line.name} ${line.attempt}`} line={line} live={live} />)}</ul>}
+      <footer>
+        {live.durability.value && <span>{DURABILITY[live.durability.value]}</span>}
+        {reads > 0 && <span>{count(reads, "read")} had no effect</span>}
+        {session.unreached.length > 0 && <span class="still">not reached: {session.unreached.join(", ")}</span>}
+        <span class="end">
+          {startUndo && <button class="btn small" type="button" onClick={startUndo}>Undo…</button>}
+          <button class="plain" type="button" onClick={copy}>{isCopied ? "Copied" : "Copy"}</button>
+          <button class="plain" type="button" onClick={() => save(`receipt-${session.id}.json`, { session: session.id, status: session.status, cancel, undo, ...receipt })}>Download JSON</button>
+        </span>
+      </footer>
+    </div>
+  );
+}
+
+function observed(line: ReceiptLine): string {
+  const words: Partial<Record<ReceiptLine["outcome"], string>> = {
+    "still running": "it has begun and not ended", undone: line.effect === "hold" ? "released" : "its undo ran and succeeded", unknown: "nobody can tell whether it happened",
+    kept: line.effect === "hold" ? "still held" : "can still be undone", "cannot be undone": "it happened, and has no undo", "undo failed": "it may still be there", "undo ran with unknown result": "nobody can tell what the undo did",
+  };
+  return line.detail ? `${line.detail}${line.outcome === "kept" ? "; can still be undone" : ""}` : words[line.outcome] ?? "";
+}
+
+export function Line({ line, live }: { line: ReceiptLine; live: Live }): JSX.Element {
+  const step = live.run.step(line.step);
+  const when = step && step.clock + ((step.ended_at ?? step.begun_at) - step.begun_at);
+  return (
+    <li data-outcome={outcomeKey(line.outcome)}>
+      <b><Shape name={outcomeShape(line.outcome)} />{line.outcome}</b>
+      <span>{line.effect === "hold" && "hold "}<code>{line.name}</code> {argumentsOf(line.arguments, 80)}</span>
+      <span class="sub">{observed(line)}</span>
+      <time>{line.outcome === "still running" && step ? <Ticking since={step.begun_at} ahead={live.client.ahead} /> : when !== undefined ? clock(when) : ""}</time>
+    </li>
+  );
+}

@@ -1,0 +1,99 @@
+/** Lamp and sentence: it begins with what still runs, and never says more than was observed. */
+
+import type { JSX } from "preact";
+import type { Live } from "../../api/live";
+import { Lamp, Left, Ticking } from "../../ui/Parts";
+import { shorten, timeOfDay, who } from "../../ui/format";
+import { isEnded, type View } from "./view";
+
+interface Props { live: Live; view: View; me: string; heldSince: number | null; unreachable: number | null }
+
+export function Sentence(props: Props): JSX.Element {
+  const { live, view } = props;
+  const connection = live.connection.value;
+  if (connection.state === "lost") {
+    const since = connection.since / 1000;
+    const kept = live.outbox.pending.value.length;
+    return (
+      <>
+        <Lamp status={view.status} stale>Last seen {view.status}</Lamp>
+        <p class="doing">No connection for <Ticking since={since} />. {kept ? `${kept} pressed, kept, and sent when connected.` : "Presses are kept and sent."}</p>
+      </>
+    );
+  }
+  if (view.asking === "pause" && !["pausing", "paused"].includes(view.status)) {
+    return <><Lamp status="pausing">Asking to pause…</Lamp><p class="doing">Not stopped yet: the server has not answered.</p></>;
+  }
+  if (props.unreachable !== null && view.status === "pausing") {
+    return (
+      <>
+        <Lamp status="pausing">Pause accepted</Lamp>
+        <p class="doing">Written down. <strong>Its worker has not answered since {timeOfDay(props.unreachable)}</strong>; what is in flight is unknown.</p>
+      </>
+    );
+  }
+  const words: Partial<Record<View["asking"], string>> = { resume: "Asking to resume…", cancel: "Asking to cancel…", redirect: "Asking to redirect…", undo: "Asking to undo…" };
+  const isUnfinished = view.status === "halted" && view.still.length > 0;
+  return (
+    <>
+      <Lamp status={view.status} unfinished={isUnfinished}>{(!isEnded(view.status) && words[view.asking]) || view.status}</Lamp>
+      <p class="doing"><Doing {...props} /></p>
+    </>
+  );
+}
+
+function Still({ live, view }: Props): JSX.Element | null {
+  const call = view.still[0];
+  if (!call) return null;
+  const more = view.still.length - 1;
+  return (
+    <span class="still">Still running: {call.undo === "running" && "the undo of "}<code>{call.name}</code> <Ticking since={call.since} ahead={live.client.ahead} />{more > 0 && ` and ${more} more`}</span>
+  );
+}
+
+function Doing(props: Props): JSX.Element {
+  const { live, view, me, heldSince } = props;
+  const session = live.run.session!;
+  const ahead = live.client.ahead;
+  const held = heldSince !== null && <> · held for your choice <Ticking since={heldSince} /></>;
+  const next = view.isBetween ? view.step + 1 : view.step;
+  switch (view.status) {
+    case "queued": return <>In line. Nothing has run.</>;
+    case "running": {
+      const item = session.plan.find((one) => one.status === "running")?.title;
+      const call = view.still.find((one) => one.kind !== "model") ?? view.still[0];
+      const doing = call && (call.kind === "model" ? "writing" : <code>{call.name}</code>);
+      const asked = session.asks.length + session.child_asks.length;
+      const said = view.isProtected && <>{session.agent} is protected: a stop waits for the end of this step.</>;
+      return <>{item && <strong>{item}</strong>}{item && doing && " · "}{doing}{!item && !doing && !said && "Between steps."}{said && <> {said}</>}{asked > 0 && <span class="left"> · asks you something</span>}</>;
+    }
+    case "pausing": {
+      if (!view.still.length) return <>Nothing new starts.{held}</>;
+      const call = view.still[0]!;
+      const why = call.undo === "running" ? "" : call.effect === "irreversible" ? " · irreversible, so it finishes first. Nothing else starts." : call.kind === "model" ? " · it is being cut. Nothing else starts." : " · it may finish. Nothing else starts.";
+      return <><Still {...props} />{held || why}</>;
+    }
+    case "paused": {
+      const pause = session.pause;
+      if (held) return <>Nothing runs{held}</>;
+      const unknown = [...session.calls.values()].filter((call) => call.end === "lost" && call.effect !== "read").length;
+      return <>{view.isBetween ? "Before " : "In "}<strong>step {Math.max(1, next)}</strong>. Nothing runs. Paused {pause && <Ticking since={pause.since} ahead={ahead} />} by {pause ? who(pause.by, me) : "somebody"}{pause?.reason && <>: “{shorten(pause.reason, 60)}”</>}.{unknown > 0 && <span class="left"> {unknown} in flight unknown.</span>}</>;
+    }
+    case "waiting": {
+      const ask = session.asks[0];
+      if (!ask) return <>for a child's question. Nothing runs.</>;
+      return <>for you: <strong>{shorten(ask.prompt, 90)}</strong> Nothing runs.{ask.expires_at !== null && <span class="left"> <Left until={ask.expires_at} ahead={ahead} /> left</span>}</>;
+    }
+    case "cancelling": return view.still.length ? <>Everything else has stopped. <Still {...props} /></> : <>Nothing new starts. Settling what was in flight.</>;
+    case "cancelled": return view.isUndoing ? <>Undoing what was done, newest first.</> : <>Stopped at step {view.step}. Nothing runs.</>;
+    case "halted":
+      return <>{view.still.length > 0 && <><Still {...props} /> · </>}by {who(session.halted_by, me)}{session.halted_why && <>: <strong>{shorten(session.halted_why, 60)}</strong></>}. {view.still.length === 0 && "Nothing runs. "}Was {session.halted_from ?? "running"}.</>;
+    case "completed": return view.isUndoing ? <>Undoing what was done, newest first.</> : <>{shorten(resultLine(session.result?.raw), 120) || "It returned."} Nothing runs.</>;
+    case "failed": return <>{shorten(session.failure?.message ?? "", 160)} Kept at step {view.step}.</>;
+  }
+}
+
+function resultLine(value: unknown): string {
+  if (value === null || value === undefined) return "";
+  return (typeof value === "string" ? value : JSON.stringify(value)).split("\n").find((line) => line.trim()) ?? "";
+}

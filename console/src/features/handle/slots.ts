@@ -1,0 +1,121 @@
+/** The three slots: they never move. Left holds and releases, middle changes course, right ends. Pure. */
+
+import type { ShapeName } from "../../ui/Shape";
+import { count } from "../../ui/format";
+import type { View } from "./view";
+
+export type Act =
+  | "pause" | "abort" | "resume" | "retry" | "keep" | "lift"
+  | "redirect" | "turn" | "cancel" | "confirm" | "force" | "undo" | "none";
+
+export interface Slot {
+  /** What a press does now. A change of it starts the guard. */
+  act: Act;
+  label: string; long: string; short: string; shape: ShapeName; key: string; tone: "" | "main" | "go" | "redirect";
+  disabled: boolean;
+}
+
+const slot = (act: Act, label: string, long: string, short: string, shape: ShapeName, key: string, tone: Slot["tone"] = ""): Slot =>
+  ({ act, label, long, short, shape, key, tone, disabled: false });
+/** It stays where it is, dashed, and says why. */
+const idle = (label: string, long: string, short: string, shape: ShapeName): Slot =>
+  ({ act: "none", label, long, short, shape, key: "", tone: "", disabled: true });
+
+export function slotsFor(view: View): [Slot, Slot, Slot] {
+  return [left(view), middle(view), right(view)];
+}
+
+const WATCHING = "your token may only watch";
+
+function may(view: View, verb: string): boolean { return view.allowed === null || view.allowed.has(verb); }
+function onlyWatches(view: View): boolean { return view.allowed !== null && view.allowed.size === 0 && view.status !== "halted"; }
+
+function left(view: View): Slot {
+  if (view.tray === "preview" || view.isInstead) return slot("keep", "Keep going", "resumes where it stopped", "resumes", "running", "Escape", "go");
+  const at = view.isBetween ? view.step + 1 : view.step;
+  if (view.asking === "pause") return idle("Pausing", view.isLost ? "kept; sent when connected" : "asking the server", "asking", "pausing");
+  if (view.asking === "resume") return idle("Resuming", view.isLost ? "kept; sent when connected" : "asking the server", "asking", "queued");
+  switch (view.status) {
+    case "queued": case "running": case "waiting": {
+      if (onlyWatches(view)) return idle("Pause", WATCHING, "watch only", "paused");
+      const tone = view.status === "waiting" ? "" : "main";
+      if (view.isLost) return slot("pause", "Pause", "sent when connected", "sent later", "paused", "p", tone);
+      if (view.status === "queued") return slot("pause", "Pause", "does not start until you resume", "will not start", "paused", "p", tone);
+      if (view.status === "waiting") return slot("pause", "Pause", "the question stays open", "question stays", "paused", "p", tone);
+      if (view.isProtected) return slot("pause", "Pause", "after this step; a stop waits for its end", "after this step", "paused", "p", tone);
+      return slot("pause", "Pause", "resume keeps context", "keeps context", "paused", "p", tone);
+    }
+    case "pausing": {
+      const torn = view.still.find((call) => call.kind !== "model" && call.effect !== "irreversible" && !call.end);
+      const waits = view.still.find((call) => call.effect === "irreversible") ?? view.still[0];
+      if (torn && may(view, "pause") && !view.isProtected) {
+        const undone = torn.effect === "reversible" ? "aborts and undoes it now; done again on resume" : "aborts it now; done again on resume";
+        return slot("abort", "Don't wait", undone, "aborts it now", "pausing", "p");
+      }
+      return idle("Pausing", waits ? `waits for ${waits.name}` : "nothing new starts", waits ? `waits for ${waits.name}` : "nothing new starts", "pausing");
+    }
+    case "paused":
+      if (!may(view, "resume")) return idle("Resume", WATCHING, "watch only", "running");
+      if (view.isLost) return slot("resume", "Resume", "sent when connected", "sent later", "running", "p", "go");
+      return slot("resume", "Resume", `continues at step ${Math.max(1, at)}${view.hasChange ? " with your change" : ""}`, view.hasChange ? "goes on with your change" : "goes on", "running", "p", "go");
+    case "cancelling": return idle("Pause", "refused: it is being cancelled", "refused", "paused");
+    case "halted":
+      if (view.mayLift) return slot("lift", "Lift the halt", "goes back to where it was", "goes back", "running", "p");
+      return idle("Resume", "only an operator lifts this", "operator only", "running");
+    case "failed":
+      if (view.canRetry && may(view, "resume")) return slot("retry", "Try again", "tries the failed step again", "the failed step", "running", "p");
+      return idle("Pause", "it has ended", "it has ended", "paused");
+    default: return idle("Pause", "it has ended", "it has ended", "paused");
+  }
+}
+
+function middle(view: View): Slot {
+  const redirect = (long: string, short: string): Slot => slot("redirect", "Redirect", long, short, "redirect", "r", "redirect");
+  if (view.asking === "redirect") return idle("Redirect", view.isLost ? "kept; sent when connected" : "asking the server", "asking", "redirect");
+  if (view.tray === "preview" || view.isInstead) return redirect("instead of cancelling", "instead");
+  if (onlyWatches(view)) return idle("Redirect", WATCHING, "watch only", "redirect");
+  switch (view.status) {
+    case "cancelling": return idle("Redirect", "refused: it is being cancelled", "refused", "redirect");
+    case "halted": return idle("Redirect", "refused while halted", "refused", "redirect");
+    case "completed": case "cancelled": case "failed":
+      if (view.isUndoing) return idle("New turn", "when the undo is over", "after the undo", "redirect");
+      if (!may(view, "redirect")) return idle("New turn", "its journal is damaged", "damaged", "redirect");
+      return slot("turn", "New turn", view.status === "failed" ? `goes on from step ${view.step} with a new instruction` : "goes on from here with a new instruction", view.status === "failed" ? `from step ${view.step}` : "from here", "redirect", "r", "redirect");
+    default: break;
+  }
+  if (view.isLost) return redirect("sent when connected", "sent later");
+  switch (view.status) {
+    case "queued": return redirect("changes the goal before it starts", "changes the goal");
+    case "waiting": return redirect("withdraws the question", "drops the question");
+    case "pausing": return redirect("kept, seen at resume", "seen at resume");
+    case "paused": return redirect("kept until you resume", "seen at resume");
+    default: return view.isProtected ? redirect("at the next step", "next step") : redirect("changes the step or goal", "change course");
+  }
+}
+
+function right(view: View): Slot {
+  const cancel = (long: string, short: string): Slot => slot("cancel", "Cancel", long, short, "cancelled", "c");
+  if (view.tray === "preview") return slot("confirm", "Cancel run", view.confirm, view.confirm, "cancelled", "Enter", "main");
+  if (view.isInstead) return cancel("back to the preview", "back");
+  if (view.asking === "cancel") return idle("Cancelling", view.isLost ? "kept; sent when connected" : "asking the server", "asking", "cancelling");
+  if (view.asking === "undo") return idle("Undoing", "asking the server", "asking", "undone");
+  if (onlyWatches(view)) return idle("Cancel", WATCHING, "watch only", "cancelled");
+  switch (view.status) {
+    case "cancelling":
+      return view.still.length
+        ? slot("force", "Force", "no more time for it; its result may stay unknown", "result unknown", "cancelled", "c")
+        : idle("Cancelling", "settling what was in flight", "settling", "cancelling");
+    case "halted": return may(view, "cancel") && view.allowed?.size ? cancel("ends it while it is halted", "ends it") : idle("Cancel", "only an operator, while halted", "operator only", "cancelled");
+    case "completed": case "cancelled": case "failed":
+      if (view.isUndoing) return idle("Undoing", "newest first", "newest first", "undone");
+      if (!view.undoable) return idle("Undo…", view.undoable === null ? "reading what was done" : "nothing left to undo", "nothing left", "undone");
+      return slot("undo", "Undo…", `${count(view.undoable, view.status === "cancelled" ? "kept effect" : "effect")} can ${view.status === "cancelled" ? "still " : ""}be undone`, `${view.undoable} can be`, "undone", "u");
+    default: break;
+  }
+  if (view.isLost) return idle("Cancel", "needs its preview: when connected", "when connected", "cancelled");
+  switch (view.status) {
+    case "queued": return cancel("nothing has run; nothing to undo", "nothing to undo");
+    case "waiting": return cancel("withdraws the question, saves partial work", "drops the question");
+    default: return view.isProtected ? cancel("after this step", "after this step") : cancel("partial work is saved to the session", "partial work is saved");
+  }
+}

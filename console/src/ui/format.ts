@@ -1,0 +1,79 @@
+/** Numbers and times as they are read: tabular, in the reader's zone, never rounded into a promise. */
+
+const two = (number: number): string => String(Math.floor(number)).padStart(2, "0");
+
+/** 06:41, or 1:12:09. */
+export function clock(seconds: number): string {
+  const whole = Math.max(0, Math.floor(seconds));
+  const rest = `${two((whole / 60) % 60)}:${two(whole % 60)}`;
+  return whole >= 3600 ? `${Math.floor(whole / 3600)}:${rest}` : rest;
+}
+
+/** 0.2 s, 12.6 s, 04:12. */
+export function duration(seconds: number): string {
+  if (seconds < 0.05) return "< 0.1 s";
+  return seconds < 60 ? `${seconds.toFixed(1)} s` : clock(seconds);
+}
+
+/** 14:07:03 in the reader's zone; with the day if it was another one. */
+export function timeOfDay(at: number, now: number = Date.now() / 1000): string {
+  const date = new Date(at * 1000);
+  const time = `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
+  const isToday = date.toDateString() === new Date(now * 1000).toDateString();
+  return isToday ? time : `${date.toLocaleDateString(undefined, { day: "numeric", month: "short" })} ${time}`;
+}
+
+/** The whole of it, for a title. */
+export function fullTime(at: number): string {
+  return new Date(at * 1000).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "long" });
+}
+
+export function money(dollars: number): string {
+  if (dollars !== 0 && Math.abs(dollars) < 0.01) return `$${dollars.toFixed(4)}`;
+  return `$${dollars.toFixed(2)}`;
+}
+
+/** A cap: without cents if it has none. */
+export function cap(dollars: number): string { return Number.isInteger(dollars) ? `$${dollars}` : money(dollars); }
+
+export function count(number: number, one: string, many = `${one}s`): string {
+  return `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
+}
+
+/** "12 seconds", for those who listen. */
+export function spoken(seconds: number): string {
+  const whole = Math.max(0, Math.round(seconds));
+  if (whole < 60) return count(whole, "second");
+  return count(Math.round(whole / 60), "minute");
+}
+
+export function who(by: string, me: string): string {
+  if (by === "" || by === me) return "you";
+  if (by === "deadline") return "its deadline";
+  if (by.startsWith("session:")) return `session ${by.slice(8)}`;
+  return by;
+}
+
+/** A call's arguments on one line: to="finance", rows=[… 36]. They come redacted from the server. */
+export function argumentsOf(json: string, longest = 160): string {
+  let given: unknown;
+  try { given = JSON.parse(json); } catch { return shorten(json, longest); }
+  if (given === null || typeof given !== "object") return shorten(json, longest);
+  const parts = Array.isArray(given) ? given.map(brief) : Object.entries(given).map(([name, value]) => `${name}=${brief(value)}`);
+  return shorten(parts.join(", "), longest);
+}
+
+function brief(value: unknown): string {
+  if (Array.isArray(value) && value.length > 4) return `[${value.length} items]`;
+  if (value && typeof value === "object" && !Array.isArray(value) && Object.keys(value).length > 4) return `{${Object.keys(value).length} fields}`;
+  return JSON.stringify(value) ?? "";
+}
+
+export function shorten(text: string, longest: number): string {
+  return text.length <= longest ? text : `${text.slice(0, longest - 1)}…`;
+}
+
+/** A value as a person reads it: text as it is, the rest as JSON. */
+export function readable(value: unknown): string {
+  return typeof value === "string" ? value : JSON.stringify(value, null, 2) ?? "";
+}
