@@ -39,7 +39,7 @@ if [[ "$(uname -s)" == Darwin ]]; then
 fi
 
 root=()
-if [[ "$(id -u)" != 0 ]]; then root=(sudo -n); fi
+if [[ "$(id -u)" != 0 ]]; then root=(sudo -n env DEBIAN_FRONTEND=noninteractive); fi
 may_install() {
     command -v apt-get >/dev/null || return 1
     [[ ${#root[@]} -eq 0 ]] || "${root[@]}" true 2>/dev/null
@@ -51,7 +51,7 @@ echo "The tests need what is not here (${names/ / and }): installing it with apt
 export DEBIAN_FRONTEND=noninteractive
 install() {
     ${root[@]+"${root[@]}"} apt-get update -qq &&
-        ${root[@]+"${root[@]}"} apt-get install -y -qq --no-install-recommends "${missing[@]}"
+        ${root[@]+"${root[@]}"} apt-get -o DPkg::Lock::Timeout=300 install -y -qq --no-install-recommends "${missing[@]}"
 }
 said=$(install 2>&1) || fail "$said
 apt-get could not install what the tests need (${names/ / and }). $hint"

@@ -409,7 +409,8 @@ async def test_different_buttons_at_once_have_one_outcome_that_all_are_told(plac
                 assert granted.count("event") == kinds.count("session.redirected")
                 assert kinds.count("session.pause_requested") <= granted.count("pause")
                 assert kinds.count("session.cancel_requested") == kinds.count("session.cancelled") == 1
-                assert kinds[-1] == "session.cancelled"
+                # It may be taken once more, to refuse who came too late.
+                assert set(kinds[kinds.index("session.cancelled") + 1 :]) <= {"session.taken"}
                 for response in said:
                     if response.status_code == 409:
                         assert response.json()["code"] in ("already_resumed", "not_allowed", "session_ended")

@@ -110,9 +110,19 @@ export class Live {
   }
 
   private async control(verb: string, body: object, method = "POST", path = `${this.path}/${verb}`): Promise<Reply> {
-    const reply = await this.outbox.send<Reply>(verb, method, path, method === "DELETE" ? undefined : body);
+    const reply = await this.outbox.send<Reply>(verb, method, path, method === "DELETE" ? undefined : body, (told) => this.until(told));
     this.durability.value = reply.durability;
     return reply;
+  }
+
+  /** Until the journal has been read as far as an answer knows it, or two seconds. */
+  private until(reply: Reply): Promise<void> {
+    if (reply.session !== this.id) return Promise.resolve();
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => finish(), 2_000);
+      const stop = this.rev.subscribe(() => { if (this.run.position >= reply.position) queueMicrotask(() => finish()); });
+      const finish = (): void => { clearTimeout(timer); stop(); resolve(); };
+    });
   }
 
   pause(wish: { reason?: string; grace?: number; lapses?: number } = {}): Promise<Reply> { return this.control("pause", wish); }

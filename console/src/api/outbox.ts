@@ -14,13 +14,17 @@ export class Outbox {
   constructor(private readonly client: Client) {}
 
   /** Send, as often as it takes. Rejects only with what the server said. */
-  send<T>(verb: string, method: string, path: string, body?: unknown): Promise<T> {
+  send<T>(verb: string, method: string, path: string, body?: unknown, seen: (answer: T) => Promise<unknown> = async () => {}): Promise<T> {
     const press: Press = { verb, since: Date.now(), isKept: false };
     const key = freshKey();
     this.pending.value = [...this.pending.value, press];
     const sent = this.last.then(() => this.until<T>(press, () => this.client.send<T>(method, path, body, { key })));
+    // It counts as asked until the journal shows what was answered: the bar never falls back to what was before.
+    const shown = sent.then((answer) => seen(answer));
     this.last = sent.catch(() => undefined);
-    return sent.finally(() => { this.pending.value = this.pending.value.filter((one) => one.since !== press.since || one.verb !== press.verb); });
+    const forget = (): void => { this.pending.value = this.pending.value.filter((one) => one.since !== press.since || one.verb !== press.verb); };
+    shown.then(forget, forget);
+    return sent;
   }
 
   /** The connection is back: try at once. */

@@ -1,8 +1,8 @@
 """What requests may hold. Untrusted input becomes a value here, or a sentence that says why not."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from midcourse.core.commands import ID_LIMIT, LONGEST_LAPSE, TEXT_LIMIT, Behaviour, Role
 from midcourse.core.effects import UndoChoice
@@ -11,6 +11,8 @@ from midcourse.core.terms import TaskClass
 
 LONGEST_WAIT = 60.0
 """Seconds the longest request waits for an outcome."""
+MOST_FIELDS = 100
+"""Fields of a body that are looked at, known or not."""
 LONGEST_GRACE = 366 * 24 * 3600.0
 
 Text = Annotated[str, Field(min_length=1, max_length=TEXT_LIMIT)]
@@ -32,6 +34,14 @@ class Body(BaseModel):
     """A request's body. Unknown fields are refused: a misspelt one would be a wish that nobody hears."""
 
     model_config = ConfigDict(extra="forbid", strict=False, str_strip_whitespace=False, use_attribute_docstrings=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_number(cls, given: object) -> object:
+        # A sentence for each of a hundred thousand fields would keep everybody waiting.
+        if isinstance(given, dict) and (number := len(cast("dict[object, object]", given))) > MOST_FIELDS:
+            raise ValueError(f"it has {number:,} fields; there are {len(cls.model_fields)}")
+        return cast("object", given)
 
 
 class NewSession(Body):

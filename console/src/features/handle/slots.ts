@@ -31,7 +31,10 @@ function may(view: View, verb: string): boolean { return view.allowed === null |
 function onlyWatches(view: View): boolean { return view.allowed !== null && view.allowed.size === 0 && view.status !== "halted"; }
 
 function left(view: View): Slot {
-  if (view.tray === "preview" || view.isInstead) return slot("keep", "Keep going", "resumes where it stopped", "resumes", "running", "Escape", "go");
+  if (view.tray === "preview" || view.isInstead) {
+    if (!view.isOwnHold) return slot("keep", "Keep it", "stays paused, as it was", "stays paused", "paused", "Escape");
+    return slot("keep", "Keep going", "resumes where it stopped", "resumes", "running", "Escape", "go");
+  }
   const at = view.isBetween ? view.step + 1 : view.step;
   if (view.asking === "pause") return idle("Pausing", view.isLost ? "kept; sent when connected" : "asking the server", "asking", "pausing");
   if (view.asking === "resume") return idle("Resuming", view.isLost ? "kept; sent when connected" : "asking the server", "asking", "queued");

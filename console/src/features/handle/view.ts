@@ -30,6 +30,8 @@ export interface View {
   confirm: string;
   mayLift: boolean;
   canRetry: boolean;
+  /** The gate was shut for the preview: leaving it lets the run go on. */
+  isOwnHold: boolean;
   isUndoing: boolean;
 }
 

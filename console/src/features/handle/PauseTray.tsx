@@ -1,0 +1,90 @@
+/** While it is paused: the one-line difference, why it was paused, and a cap that can be raised. */
+
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import type { Live } from "../../api/live";
+import type { Message } from "../../model/session";
+import { cap } from "../../ui/format";
+
+export interface Changed { id: string; message: Message; before: string }
+
+/** What people said that the model has not seen, with what it takes the place of. */
+export function changesOf(live: Live): Changed[] {
+  const session = live.run.session;
+  if (!session) return [];
+  return session.messages.flatMap((message, place) => {
+    if (place < session.seen || message.withdrawn) return [];
+    const before = message.level === "goal" ? session.messages.slice(0, place).findLast((one) => one.level === "goal" && !one.withdrawn)?.text ?? "" : "";
+    return [{ id: `msg_${place + 1}`, message, before }];
+  });
+}
+
+const SAYS: Record<Message["level"], string> = { step: "changed the step", goal: "changed the goal", clarify: "explained", event: "told of an event" };
+
+export function Difference({ live, who, edit, withdraw }: { live: Live; who: (by: string) => string; edit: (id: string, text: string) => void; withdraw: (id: string) => void }): JSX.Element {
+  const [editing, setEditing] = useState("");
+  const [text, write] = useState("");
+  return (
+    <>
+      {changesOf(live).map(({ id, message, before }) => (
+        <div class="diff" key={id}>
+          <span class="who">{capitalise(who(message.by))} {SAYS[message.level]}</span>
+          {editing === id ? (
+            <form class="talk" aria-label="Say it otherwise" onSubmit={(event) => { event.preventDefault(); if (text.trim()) { edit(id, text.trim()); setEditing(""); } }}>
+              <input class="field" value={text} aria-label="Other words" maxLength={200} onInput={(event) => write(event.currentTarget.value)} />
+              <button class="btn small" type="submit">Change</button>
+              <button class="plain" type="button" onClick={() => setEditing("")}>leave it</button>
+            </form>
+          ) : (
+            <>
+              <span class="what">{before && <><del>{before}</del> </>}<ins>{message.text}</ins></span>
+              <span class="end row">
+                <button class="plain" type="button" onClick={() => { setEditing(id); write(message.text); }}>change</button>
+                <button class="plain" type="button" onClick={() => withdraw(id)}>take back</button>
+              </span>
+            </>
+          )}
+        </div>
+      ))}
+    </>
+  );
+}
+
+const capitalise = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+const REASONS = ["checking something", "looks wrong", "costs too much"];
+
+export function Reason({ give, skip }: { give: (reason: string) => void; skip: () => void }): JSX.Element {
+  const [isOther, setOther] = useState(false);
+  const [text, write] = useState("");
+  return (
+    <div class="row">
+      <span class="sub">Why did you pause?</span>
+      <span class="chips">
+        {REASONS.map((reason) => <button key={reason} class="btn small" type="button" onClick={() => give(reason)}>{reason}</button>)}
+        {isOther ? (
+          <form class="talk" aria-label="Why did you pause?" onSubmit={(event) => { event.preventDefault(); give(text.trim()); }}>
+            <input class="field small" aria-label="Reason" value={text} onInput={(event) => write(event.currentTarget.value)} ref={(field) => { if (field && !text) field.focus(); }} />
+            <button class="btn small" type="submit">Keep</button>
+          </form>
+        ) : <button class="btn small" type="button" onClick={() => setOther(true)}>other…</button>}
+        <button class="plain" type="button" onClick={skip}>skip</button>
+      </span>
+    </div>
+  );
+}
+
+/** The cap is reached: raise it and go on, in one press. */
+export function CapReached({ live, raise }: { live: Live; raise: (budget: number) => void }): JSX.Element | null {
+  const session = live.run.session;
+  const budget = session?.terms.budget ?? null;
+  if (!session || budget === null || session.cost < budget) return null;
+  const steps = [budget * 1.5, budget * 2, budget * 5].map((amount) => Math.max(budget + 1, Math.ceil(amount)));
+  return (
+    <div class="row">
+      <span class="lead">The cap of {cap(budget)} is reached.</span>
+      {[...new Set(steps)].map((amount, index) => (
+        <button key={amount} class={index === 0 ? "btn solid big" : "btn big"} type="button" onClick={() => raise(amount)}>Raise to {cap(amount)} and go on</button>
+      ))}
+    </div>
+  );
+}

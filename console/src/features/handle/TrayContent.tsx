@@ -1,0 +1,101 @@
+/** The one tray: everything that needs a decision opens here, above the bar, in place. */
+
+import type { JSX } from "preact";
+import type { Live } from "../../api/live";
+import { count, timeOfDay, who } from "../../ui/format";
+import type { Actions } from "./actions";
+import { AskTray } from "./AskTray";
+import { Composer } from "./Composer";
+import { CapReached, changesOf, Difference, Reason } from "./PauseTray";
+import { PreviewTable } from "./PreviewTable";
+import { ReceiptTray } from "./ReceiptTray";
+import { isEnded, type View } from "./view";
+
+interface Props { live: Live; actions: Actions; view: View; me: string; role: string; giveBack: (index: number) => void }
+
+export function TrayContent(props: Props): JSX.Element | null {
+  const { actions } = props;
+  const refusal = actions.refusal.value;
+  const parts = content(props);
+  if (!parts && !refusal) return null;
+  return (
+    <div class="tray" part="tray">
+      {refusal && (
+        <div class="row refusal" role="alert">
+          <span class={refusal.isCalm ? "sub" : "still"}>{refusal.words}</span>
+          <button class="plain" type="button" onClick={() => { actions.refusal.value = null; }}>close</button>
+        </div>
+      )}
+      {parts}
+    </div>
+  );
+}
+
+function content(props: Props): JSX.Element | null {
+  const { live, actions, view, me, role, giveBack } = props;
+  const session = live.run.session!;
+  const close = (): void => { actions.close(); giveBack(1); };
+  if (view.tray === "redirect") {
+    const isTurn = isEnded(view.status);
+    return <Composer view={view} isTurn={isTurn} close={close} send={(text, level) => { actions.send(text, level, isTurn); giveBack(1); }} />;
+  }
+  if (view.tray === "preview") {
+    return <PreviewTable live={live} preview={actions.preview.value} choice={actions.choice.value} choose={(choice) => { actions.choice.value = choice; }} />;
+  }
+  if (view.tray === "undo") return <UndoTray {...props} />;
+  switch (view.status) {
+    case "halted":
+      return (
+        <>
+          <p class="lead">Halted by {session.halted_by === me ? "you" : "an operator"} at {timeOfDay(session.halted_at)}{session.halted_why && <>: “{session.halted_why}”</>}</p>
+          <p class="sub">It was {session.halted_from ?? "running"}; it goes back to that when the halt is lifted. {view.still.length ? "Something of it still runs." : "Nothing of it runs now."}</p>
+          <Asks {...props} />
+        </>
+      );
+    case "cancelling": case "cancelled": return live.receipt.value && <ReceiptTray live={live} me={me} />;
+    case "pausing": case "paused": {
+      const reason = actions.wantsReason.value && session.pause !== null && !session.pause.reason && role !== "watch";
+      const hasAsks = session.asks.length + session.child_asks.length > 0;
+      const isCapped = session.terms.budget !== null && session.cost >= session.terms.budget;
+      if (!reason && !hasAsks && !changesOf(live).length && !isCapped) return null;
+      return (
+        <>
+          <CapReached live={live} raise={(budget) => actions.raise(budget)} />
+          <Difference live={live} who={(by) => who(by, me)} edit={(id, text) => actions.edit(id, text)} withdraw={(id) => actions.withdraw(id)} />
+          <Asks {...props} />
+          {reason && <Reason give={(words) => actions.reason(words)} skip={() => { actions.wantsReason.value = false; }} />}
+        </>
+      );
+    }
+    case "waiting": case "running": return session.asks.length + session.child_asks.length ? <Asks {...props} /> : null;
+    default: return null;
+  }
+}
+
+function Asks({ live, actions, view, role }: Props): JSX.Element {
+  const session = live.run.session!;
+  const asks = [...session.asks, ...session.child_asks];
+  return (
+    <>
+      {asks.map((ask) => (
+        <AskTray key={"id" in ask ? ask.id : `${ask.child}/${ask.ask}`} live={live} ask={ask} isOnly={asks.length === 1} takesFocus={false}
+          mayAnswer={role === "approve" || role === "operate" || (role === "steer" && ask.reason !== "need_approval")}
+          answer={(value, name) => actions.answer(value, name)} />
+      ))}
+      {view.status === "paused" && asks.length > 0 && <p class="dim">Answered now, it is used after the resume.</p>}
+    </>
+  );
+}
+
+function UndoTray({ live, actions, view, me, giveBack }: Props): JSX.Element {
+  return (
+    <>
+      <ReceiptTray live={live} me={me} />
+      <div class="row">
+        <button class="btn solid big" type="button" ref={(button) => { if (button && !button.dataset.seen) { button.dataset.seen = "1"; button.focus(); } }} onClick={() => actions.undo()}>Undo {count(view.undoable ?? 0, "effect")}, newest first</button>
+        <span class="sub">What cannot be undone stays. The receipt says what became of each.</span>
+        <span class="end"><button class="plain" type="button" onClick={() => { actions.close(); giveBack(2); }}>close <kbd aria-hidden="true">esc</kbd></button></span>
+      </div>
+    </>
+  );
+}

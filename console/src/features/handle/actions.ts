@@ -1,0 +1,192 @@
+/** What a press does: each verb sent once, each refusal kept as a sentence, the preview's hold renewed and lifted. */
+
+import { signal } from "@preact/signals";
+import { Refusal } from "../../api/client";
+import type { Live } from "../../api/live";
+import type { Preview, Reply, UndoChoice } from "../../api/types";
+import type { Level } from "../../model/events";
+import type { Tray } from "./view";
+
+/** Seconds after which the preview's hold lifts itself when its page is gone, and how often it is renewed until then. */
+const LAPSES = 30;
+const RENEW = 10_000;
+
+export class Actions {
+  readonly tray = signal<Tray>("");
+  readonly isInstead = signal(false);
+  readonly preview = signal<Preview | null>(null);
+  readonly choice = signal<UndoChoice>("in-flight");
+  /** When the gate was shut for the preview. */
+  readonly heldSince = signal<number | null>(null);
+  readonly refusal = signal<{ words: string; isCalm: boolean } | null>(null);
+  readonly wantsReason = signal(false);
+  readonly unreachable = signal<number | null>(null);
+  readonly isOwnHold = signal(true);
+  /** The pause that is the preview's own: only that one is lifted when it is left. */
+  private hold: string | null = null;
+  private renewing = 0;
+
+  constructor(readonly live: Live, private readonly told: (event: string, detail: unknown) => void) {}
+
+  private async press(verb: string, sent: Promise<Reply>): Promise<Reply | null> {
+    this.refusal.value = null;
+    try {
+      const reply = await sent;
+      this.unreachable.value = reply.unreachable_since;
+      if (!reply.durable) this.refusal.value = { words: "Stopped, not durable: the disk refused the write. It stays stopped; do not close the server.", isCalm: false };
+      this.told(verb, reply);
+      return reply;
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      const isElsewhere = ["already_resumed", "already_answered"].includes(error.code);
+      this.refusal.value = { words: isElsewhere ? `Already done elsewhere: ${error.message}` : error.message, isCalm: isElsewhere };
+      this.told("refused", error.problem);
+      return null;
+    }
+  }
+
+  pause(): void {
+    this.wantsReason.value = true;
+    void this.press("pause", this.live.pause());
+  }
+  abort(): void { void this.press("pause", this.live.pause({ grace: 0 })); }
+  reason(reason: string): void {
+    this.wantsReason.value = false;
+    if (reason) void this.press("pause", this.live.pause({ reason }));
+  }
+  resume(): void {
+    this.wantsReason.value = false;
+    void this.press("resumed", this.live.resume(this.live.run.session?.pause?.id));
+  }
+  answer(value: unknown, ask: string): void { void this.press("answer", this.live.answer(value, ask)); }
+  force(): void { void this.press("cancel", this.live.force()); }
+  raise(budget: number): void { void this.press("budget", this.live.raise(budget)); }
+  edit(message: string, text: string): void { void this.press("redirect", this.live.edit(message, text)); }
+  withdraw(message: string): void { void this.press("redirect", this.live.withdraw(message)); }
+  undo(): void { this.close(); void this.press("undo", this.live.undo()); }
+
+  open(tray: Tray): void {
+    this.refusal.value = null;
+    if (tray === "redirect" && this.tray.value === "preview") this.isInstead.value = true;
+    this.tray.value = tray;
+  }
+
+  send(text: string, level: Level, isTurn: boolean): void {
+    const isInstead = this.isInstead.value;
+    this.stopRenewing();
+    this.tray.value = "";
+    this.isInstead.value = false;
+    this.heldSince.value = null;
+    const resumes = isInstead && this.hold !== null;
+    this.hold = null;
+    void this.press("redirect", isTurn ? this.live.message(text) : this.live.redirect(text, level, resumes));
+  }
+
+  /** Shut the gate, then show what each choice would come to. A run that was paused before stays paused when this is left. */
+  async startCancel(): Promise<void> {
+    this.wantsReason.value = false;
+    this.preview.value = null;
+    this.choice.value = "in-flight";
+    this.tray.value = "preview";
+    this.heldSince.value = Date.now() / 1000;
+    const standing = this.live.run.session?.pause ?? null;
+    this.isOwnHold.value = standing === null;
+    if (standing === null && this.live.run.session?.status !== "halted") {
+      const reply = await this.press("pause", this.live.pause({ lapses: LAPSES, reason: "cancel preview" }));
+      if (reply === null) { this.close(); return; }
+      this.hold = reply.pause;
+      if (!this.isChoosing()) { this.lift(); return; }
+      this.renewing = window.setInterval(() => void this.renew(), RENEW);
+      addEventListener("pagehide", this.leave);
+    }
+    await this.look();
+  }
+
+  private isChoosing(): boolean { return this.tray.value === "preview" || this.isInstead.value; }
+
+  /** Read the preview again: what still ran when it was opened may have ended. */
+  async look(): Promise<void> {
+    try {
+      this.preview.value = await this.live.preview();
+    } catch {
+      this.refusal.value = { words: "The preview could not be read. Nothing was cancelled.", isCalm: false };
+    }
+  }
+
+  confirm(): void {
+    if (this.preview.value === null) return;
+    this.stopRenewing();
+    this.hold = null;
+    this.tray.value = "";
+    this.heldSince.value = null;
+    void this.press("cancel", this.live.cancel(this.choice.value));
+  }
+
+  /** Leave what is open. The preview's own hold is lifted; a pause that stood before stays. */
+  close(): void {
+    if (this.isInstead.value && this.tray.value === "redirect") {
+      this.isInstead.value = false;
+      this.tray.value = "preview";
+      return;
+    }
+    const wasPreview = this.tray.value === "preview";
+    this.tray.value = "";
+    this.isInstead.value = false;
+    this.refusal.value = null;
+    if (wasPreview) this.lift();
+  }
+
+  keepGoing(): void {
+    this.isInstead.value = false;
+    this.tray.value = "preview";
+    this.close();
+  }
+
+  dispose(): void {
+    if (this.hold !== null) this.lift();
+    this.stopRenewing();
+  }
+
+  private lift(): void {
+    this.stopRenewing();
+    this.heldSince.value = null;
+    const hold = this.hold;
+    this.hold = null;
+    if (hold !== null) void this.press("resumed", this.live.resume(hold));
+  }
+
+  private async renew(): Promise<void> {
+    try {
+      await this.live.client.post(`${this.live.path}/pause`, { lapses: LAPSES });
+    } catch {
+      // Without a connection it lapses, and the time line says so.
+    }
+  }
+
+  private stopRenewing(): void {
+    clearInterval(this.renewing);
+    removeEventListener("pagehide", this.leave);
+  }
+
+  /** The page goes away: lift the hold now, as well as that can be done; it lapses in any case. */
+  private readonly leave = (): void => {
+    if (this.hold === null) return;
+    const headers = this.live.client.headers({ "Content-Type": "application/json" });
+    void fetch(this.live.client.url(`${this.live.path}/resume`), { method: "POST", keepalive: true, headers, credentials: "same-origin", body: JSON.stringify({ pause: this.hold }) });
+  };
+
+  /** The hold was lifted by somebody else, or lapsed: there is nothing to choose any more. */
+  settle(): void {
+    const status = this.live.run.session?.status;
+    if (this.hold !== null && this.live.run.session?.pause?.id !== this.hold && status !== undefined && !["pausing", "paused"].includes(status)) {
+      this.stopRenewing();
+      this.hold = null;
+      this.heldSince.value = null;
+      if (this.tray.value === "preview" || this.isInstead.value) {
+        this.tray.value = "";
+        this.isInstead.value = false;
+        this.refusal.value = { words: `The hold was lifted: it is ${status} now. Nothing was cancelled.`, isCalm: true };
+      }
+    }
+  }
+}

@@ -1,0 +1,40 @@
+/** What is said to those who listen: only when something has changed, and how long a call still runs now and then. */
+
+import type { Live } from "../../api/live";
+import { spoken } from "../../ui/format";
+import { verdict } from "./ReceiptTray";
+import type { View } from "./view";
+
+/** Seconds after which a call that outlives a stop is named again. */
+const AGAIN = [10, 60, 300, 600, 900, 1200, 1500, 1800, 2100, 2400, 2700, 3000, 3300, 3600];
+
+/** What is said: it changes on a transition, and when a call has run on for a while. */
+export function polite(live: Live, view: View): string {
+  if (view.asking === "pause") return "Asking to pause.";
+  const call = view.still[0];
+  const ran = call ? live.now() - call.since : 0;
+  const mark = AGAIN.filter((seconds) => seconds <= ran).at(-1);
+  const still = call ? ` Still running: ${call.name}${mark ? `, ${spoken(mark)}` : ""}.` : "";
+  switch (view.status) {
+    case "queued": return "Queued.";
+    case "running": return "Running.";
+    case "pausing": return `Pausing.${still} Nothing else starts.`;
+    case "paused": return `Paused ${view.isBetween ? `before step ${view.step + 1}` : `in step ${view.step}`}. Nothing runs. Press p to resume.`;
+    case "cancelling": return `Cancelling.${still}`;
+    case "cancelled": return `Cancelled. ${live.receipt.value ? verdict(live.receipt.value.lines) : ""}`;
+    case "completed": return "Completed.";
+    case "failed": return `Failed at step ${view.step}.`;
+    default: return "";
+  }
+}
+
+/** What is said at once. */
+export function assertive(live: Live, view: View): string {
+  if (view.isLost) return `Connection lost. Last seen ${view.status}.`;
+  if (view.status === "halted") return "Halted by an operator.";
+  const ask = live.run.session?.asks[0];
+  if (view.status !== "waiting" || !ask) return "";
+  if (ask.expires_at === null) return `Waiting for you: ${ask.prompt}`;
+  const left = ask.expires_at - live.now();
+  return `Waiting for you: ${ask.prompt} ${left <= 60 ? "One minute left." : `${Math.round((ask.expires_at - ask.since) / 60)} minutes to answer.`}`;
+}

@@ -1,0 +1,196 @@
+"""``midcourse serve``, ``link`` and ``token`` as a user runs them: a process, a folder, a port."""
+
+import json
+import signal
+import socket
+import stat
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.examples.served import Served, free_port, served, surroundings
+
+pytestmark = pytest.mark.timeout(180)
+GIVEN = "a-token-that-somebody-gave"
+
+TICKER = """
+import asyncio
+import midcourse
+
+@midcourse.tool(effect="read")
+async def tick(number: int) -> int:
+    await asyncio.sleep(0.02)
+    return number
+
+@midcourse.agent
+async def ticker(run: midcourse.Run) -> str:
+    for number in range(100_000):
+        await run.step("tick", tick, number)
+    return "done"
+"""
+
+
+@pytest.fixture
+def agents(tmp_path: Path) -> Path:
+    folder = tmp_path / "agents"
+    folder.mkdir()
+    (folder / "tickers.py").write_text(TICKER, encoding="utf-8")
+    return folder
+
+
+def midcourse(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """A command, run to its end."""
+    return subprocess.run(
+        ["midcourse", *arguments],
+        cwd=folder,
+        env=surroundings(folder),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def client(server: Served, token: str | None = None) -> httpx2.Client:
+    headers = {"Authorization": f"Bearer {token or server.token}"}
+    return httpx2.Client(base_url=f"{server.url}/api/v1", headers=headers, timeout=30)
+
+
+def until(happened: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 60
+    while not happened():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+def test_ctrl_c_lets_sessions_go_says_how_to_come_back_and_they_go_on(tmp_path: Path, agents: Path) -> None:
+    port = free_port()
+    with served(tmp_path, "--agents", "agents", port=port) as server, client(server) as api:
+        api.post("/sessions", json={"agent": "ticker", "session_id": "sess_ticks"})
+        until(lambda: api.get("/sessions/sess_ticks").json()["finished_steps"] > 3, "it does not tick")
+    said = (tmp_path / "serve.txt").read_text(encoding="utf-8")
+    again = f"midcourse serve --agents agents --port {port}"
+    assert said.splitlines()[-1] == f"1 session was let go, none cancelled. To go on: {again}"
+    assert midcourse(tmp_path, "link").returncode == 1, "no server runs"
+
+    with served(tmp_path, "--agents", "agents", port=port) as server, client(server) as api:
+        before = api.get("/sessions/sess_ticks").json()["finished_steps"]
+        until(lambda: api.get("/sessions/sess_ticks").json()["finished_steps"] > before + 3, "it does not go on")
+
+
+def test_sigterm_is_an_end_as_good_as_ctrl_c(tmp_path: Path, agents: Path) -> None:
+    with served(tmp_path, "--agents", str(agents)) as server:
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(30) == 0
+    assert "Nothing was running. To go on:" in (tmp_path / "serve.txt").read_text(encoding="utf-8")
+
+
+def test_the_link_lets_a_browser_in_and_is_printed_again(tmp_path: Path) -> None:
+    with served(tmp_path) as server:
+        link = midcourse(tmp_path, "link").stdout.strip()
+        assert f"open   {link}\n" in server.said
+        with httpx2.Client() as browser:
+            assert browser.get(link, follow_redirects=False).status_code == 303
+            assert browser.get(f"{server.url}/api/v1/me").json() == {
+                "name": "local",
+                "role": "operate",
+                "session": None,
+            }
+    kept = tmp_path / ".midcourse" / "token"
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+
+
+def test_a_given_token_is_kept_nowhere_and_the_link_says_so(tmp_path: Path) -> None:
+    with served(tmp_path, MIDCOURSE_TOKEN=GIVEN) as server:
+        with client(server, GIVEN) as api:
+            assert api.get("/me").json()["role"] == "operate"
+        refused = midcourse(tmp_path, "link")
+    assert refused.returncode == 1
+    assert f"{server.url}/login?token=" in refused.stderr
+    assert not (tmp_path / ".midcourse" / "token").exists()
+    assert GIVEN not in (tmp_path / "logs" / "app.log").read_text(encoding="utf-8")
+
+
+def test_tokens_are_added_listed_and_revoked_while_it_runs(tmp_path: Path) -> None:
+    with served(tmp_path) as server:
+        token = midcourse(tmp_path, "token", "add", "ada", "--role", "steer").stdout.strip()
+        with client(server, token) as ada:
+            assert ada.get("/me").json() == {"name": "ada", "role": "steer", "session": None}
+            assert ada.get("/audit").status_code == 403
+            assert token not in midcourse(tmp_path, "token", "list").stdout
+            assert midcourse(tmp_path, "token", "revoke", "ada").returncode == 0
+            until(lambda: ada.get("/me").status_code == 401, "a revoked token is still let in")
+    assert midcourse(tmp_path, "token", "revoke", "ada").returncode == 1
+
+
+def test_a_busy_port_is_an_error_if_it_was_wished_for(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        refused = midcourse(tmp_path, "serve", "--demo", "--port", port)
+    assert refused.returncode == 1
+    assert refused.stderr.startswith(f"Port {port} on 127.0.0.1 cannot be used: another program listens there.")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("bad.py", "def f(:\n", "bad.py:1: invalid syntax."),
+        ("bad.py", "\n\nraise ValueError('no')\n", "bad.py:3: ValueError: no."),
+        ("bad.py", "x = 1\n", "bad.py defines no agent."),
+        (
+            "bad.yaml",
+            "spec:\n  type: chat_model_agent\n  modle: test\n",
+            "bad.yaml:3: spec.modle: there is no such field.",
+        ),
+        ("bad.txt", "", "bad.txt is neither a .py nor a .yaml file."),
+    ],
+)
+def test_a_mistake_in_an_agents_file_is_told_with_its_line(
+    tmp_path: Path, name: str, content: str, sentence: str
+) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    refused = midcourse(tmp_path, "serve", "--agents", name)
+    assert refused.returncode == 1
+    assert sentence in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
+
+
+def test_log_lines_go_to_the_file_as_json_with_their_level_and_without_tokens(tmp_path: Path) -> None:
+    with served(tmp_path, "--demo") as server, client(server) as api:
+        api.post("/sessions", json={"agent": "records-cleaner", "session_id": "sess_logged"})
+        api.post("/sessions/sess_logged/pause", json={"reason": "to be logged"})
+        httpx2.get(f"{server.url}/login", params={"token": server.token})
+        token = server.token
+    lines = (tmp_path / "logs" / "app.log").read_text(encoding="utf-8").splitlines()
+    paused = next(line for line in map(json.loads, lines) if line["event"].startswith("pause of session sess_logged"))
+    assert paused["level"] == "info"
+    assert paused["by"] == "local"
+    assert paused["timestamp"]
+    assert token not in "\n".join(lines)
+
+
+def test_reload_serves_changed_agents_and_survives_a_mistake(tmp_path: Path, agents: Path) -> None:
+    with served(tmp_path, "--agents", "agents", "--reload") as server, client(server) as api:
+
+        def names() -> list[str]:
+            try:
+                return [agent["name"] for agent in api.get("/agents").json()["agents"]]
+            except httpx2.TransportError:
+                return []
+
+        def says(words: str) -> bool:
+            return words in (tmp_path / "serve.log").read_text(encoding="utf-8")
+
+        until(lambda: names() == ["ticker"], "it does not serve")
+        (agents / "more.py").write_text(TICKER.replace("ticker", "another"), encoding="utf-8")
+        until(lambda: names() == ["another", "ticker"], "the new agent is not served")
+        (agents / "more.py").write_text("def f(:\n", encoding="utf-8")
+        until(lambda: says("more.py:1: invalid syntax."), "the mistake is not told")
+        (agents / "more.py").unlink()
+        until(lambda: names() == ["ticker"], "it has not come back")
+        assert not says("Traceback")
