@@ -4,7 +4,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -46,7 +46,7 @@ def serving(
     settings: midcourse.Settings | None = None,
     limits: Limits | None = None,
     **more: Any,
-) -> Iterator[Running]:
+) -> Generator[Running]:
     """Serve ``agents`` over ``store`` while the block lasts."""
     named: Mapping[str, midcourse.Agent[Any]] = {agent.name: agent for agent in agents}
     made = Server(

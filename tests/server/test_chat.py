@@ -10,6 +10,7 @@ import httpx2
 import pytest
 
 import midcourse
+from midcourse.runtime import fanout
 from midcourse.runtime.fanout import PREVIEWS_KEPT
 from midcourse.server import Limits, stream
 from tests.promises.harness import Place, resumable
@@ -519,16 +520,20 @@ async def test_another_agents_session_and_an_unknown_agent_are_refused(memory: P
 # ---- a stream that is whole
 
 
-async def test_the_text_is_whole_and_without_repeats_for_a_slow_reader(place: Place) -> None:
+@pytest.mark.parametrize("kept", [1, 7, PREVIEWS_KEPT])
+async def test_the_text_is_whole_and_without_repeats_for_a_slow_reader(
+    place: Place, monkeypatch: pytest.MonkeyPatch, kept: int
+) -> None:
     """Previews that were dropped meanwhile come as durable text; what was shown is not shown again."""
-    words = [f"{number} " for number in range(20 * PREVIEWS_KEPT)]
+    monkeypatch.setattr(fanout, "PREVIEWS_KEPT", kept)
+    words = [f"{number} " for number in range(2000)]
     spoken = Latch()
 
     async def speak() -> AsyncIterator[str]:
         for number, word in enumerate(words):
             yield word
-            if number % 50 == 0:
-                await asyncio.sleep(0)
+            if number % 70 == 0:
+                await asyncio.sleep(0.005)
 
     async def agent(run: midcourse.Run) -> int:
         text = await run.stream("speak", speak)
@@ -564,7 +569,9 @@ async def test_a_stream_that_was_cut_is_shown_on_in_its_next_attempt(memory: Pla
     async def agent(run: midcourse.Run) -> str:
         return await run.stream("speak", speak, on_cut=on_cut)
 
-    with served(memory, resumable(agent)) as server:
+    # No segment is written before the stream ends or is cut.
+    unhurried = midcourse.Settings(poll=0.05, segment_seconds=3600)
+    with served(memory, resumable(agent), settings=unhurried) as server:
         async with server.client() as client, chatting(client) as chat:
             await spoken.wait()
             await chat.until("delta")
@@ -681,6 +688,11 @@ async def test_the_key_of_a_first_message_starts_one_session(place: Place) -> No
                 other = await client.post("/chat", json={**body, "message": "bye"}, headers=header)
                 assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused")
             assert len((await client.get("/sessions")).json()["sessions"]) == 2
+            # A key that made a session elsewhere is used up, too.
+            keyed = {"Idempotency-Key": "made"}
+            await client.post("/sessions", json={"agent": "agent", "goal": "hello"}, headers=keyed)
+            response = await client.post("/chat", json={"agent": "agent", "message": "bye"}, headers=keyed)
+            assert (response.status_code, response.json()["code"]) == (422, "idempotency_key_reused")
             # Another key is another message.
             async with chatting(client, "hello", session_id="sess_mine", headers={"Idempotency-Key": "k9"}) as chat:
                 await chat.rest()

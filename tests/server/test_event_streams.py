@@ -13,9 +13,10 @@ import httpx2
 import pytest
 
 import midcourse
+from midcourse.runtime.fanout import Watcher
 from midcourse.server import Limits, stream
 from midcourse.server.protocol import PatientProtocol
-from tests.promises.harness import Place, resumable
+from tests.promises.harness import NEVER, Place, resumable
 from tests.server.alone import Alone, alone
 from tests.server.reading import Data, Frame, Latch, Stream, events_of, eventually, opened, served, until_status
 from tests.server.serving import TOKEN, Running
@@ -233,6 +234,19 @@ class Readers(list[socket.socket]):
     def __exit__(self, *_: object) -> None:
         for one in self:
             one.close()
+
+
+async def test_a_watcher_is_told_once_until_it_looks_and_then_again() -> None:
+    """What tells a stalled reader costs nothing, and one that reads is woken each time."""
+    watcher = Watcher(deltas=False, only_ends=False)
+    for _ in range(3):
+        for _ in range(5):
+            await asyncio.to_thread(watcher.poke)
+        async with asyncio.timeout(20):
+            await watcher.wait(NEVER)
+        watcher.poke()
+        async with asyncio.timeout(20):
+            await watcher.wait(NEVER)
 
 
 def stalled(port: int, session: str) -> socket.socket:

@@ -33,6 +33,8 @@ function parse(block: string): Frame {
   return frame;
 }
 
+/** The code of an answer that is no stream: an older server, which must be asked again and again. */
+export const NOT_A_STREAM = "not_a_stream";
 const FIRST_WAIT = 250;
 const LONGEST_WAIT = 8_000;
 /** The server says something at least every 15 s; after twice that the line is dead although nobody told us. */
@@ -72,6 +74,10 @@ export function listen(client: Client, to: Listening): () => void {
       const problem = (await answer.json().catch(() => null)) as Problem | null;
       if (problem?.code && answer.status < 500 && answer.status !== 429) throw new Refusal(problem);
       throw new Error(`answered ${answer.status}`);
+    }
+    if (!answer.headers.get("content-type")?.startsWith("text/event-stream")) {
+      void answer.body.cancel();
+      throw new Refusal({ status: 200, code: NOT_A_STREAM, title: "", detail: "This server does not stream that." });
     }
     tell("live");
     wait = FIRST_WAIT;

@@ -148,9 +148,7 @@ def _pause_again(session: Session, command: cmd.AnyCommand) -> Events:
     is_said = command.reason in ("", standing.reason)
     if grace == standing.grace and is_said and standing.lapses_at is None:
         return ()
-    return (
-        ev.PauseRequested(pause=standing.id, by=command.by, reason=command.reason, grace=grace, lapses=lapses),
-    )
+    return (ev.PauseRequested(pause=standing.id, by=command.by, reason=command.reason, grace=grace, lapses=lapses),)
 
 
 def _resume(session: Session, command: cmd.AnyCommand) -> Events:

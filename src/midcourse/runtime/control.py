@@ -299,7 +299,8 @@ class Control:
         if pause is not None:
             # Put before anybody takes it, and sent again to wait for it: the same id is the same command.
             await worker.store.put(new, pause.id, encode_command(pause), worker.clock.now())
-            await self.send(new, pause, until="stopped", wait=worker.settings.unreachable_after)
+            with contextlib.suppress(Refused):  # forked where it had ended: nothing of it is left to be paused
+                await self.send(new, pause, until="stopped", wait=worker.settings.unreachable_after)
         elif worker.drives:
             await worker.attend(new)
 

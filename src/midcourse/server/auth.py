@@ -119,9 +119,10 @@ async def login(access: Access, request: Request) -> Response:
     token = given[0] if len(given) == 1 else ""
     if await access.tokens.principal_of(token) is None:
         return HTMLResponse(_WRONG_LINK, 401, {**CHALLENGE, "Cache-Control": "no-store"})
-    answer = RedirectResponse(f"{request.scope.get('root_path', '')}/", 303, {"Cache-Control": "no-store"})
+    root = f"{request.scope.get('root_path', '')}/"
+    answer = RedirectResponse(root, 303, {"Cache-Control": "no-store"})
     secure = "; Secure" if request.scope["scheme"] == "https" else ""
-    cookie = f"{COOKIE}={quote(token, safe='')}; HttpOnly; SameSite=Strict; Path=/{secure}"
+    cookie = f"{COOKIE}={quote(token, safe='')}; HttpOnly; SameSite=Strict; Path={root}{secure}"
     answer.raw_headers.append((b"set-cookie", cookie.encode("ascii")))
     return answer
 

@@ -97,7 +97,7 @@ class Caller:
     async def send(self, session_id: str, command: AnyCommand, *, wait: float, until: Level = "decided") -> Reply:
         """Send a command and answer once ``until`` is reached, or after ``wait`` seconds with what is known by then."""
         reply = await self.control.send(SessionId(session_id), command, until=until, wait=wait)
-        facts = {"session": session_id, "by": self.principal.by, "level": reply.level, "status": reply.status}
+        facts = {"session": session_id, "by": self.principal.by, "reached": reply.level, "status": reply.status}
         log.info("%s of session %s", verb(command), session_id, extra=facts)
         return reply
 

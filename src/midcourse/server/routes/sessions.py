@@ -153,10 +153,6 @@ async def fork_session(session_id: SessionPath, caller: Steerer, body: Annotated
     new = wish.session_id or caller.derived_session_id()
     try:
         await (await _handle(caller, session_id)).fork(wish.at, session_id=new, paused=wish.paused)
-    except Refused as error:
-        if error.code != "session_ended":
-            raise
-        # Forked where it had ended: the fork is there, and nothing of it is left to be paused.
     except StoreError as error:
         if error.code != "session_exists" or caller.key is None:
             raise

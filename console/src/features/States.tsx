@@ -1,0 +1,31 @@
+/** A page that has nothing to show yet: loading, refused, not found. Never a spinner over old data. */
+
+import type { JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import type { Connection } from "../api/stream";
+import { href } from "../ui/router";
+
+export function Waiting({ connection, what, id }: { connection: Connection; what: string; id?: string }): JSX.Element {
+  const isLate = useLate();
+  if (connection.state === "refused") return <main class="page"><Refused code={connection.problem?.code ?? ""} detail={connection.problem?.detail ?? ""} {...(id ? { id } : {})} /></main>;
+  if (connection.state === "lost") return <main class="page"><div class="empty" role="alert"><b>No connection to the server.</b>It is tried again by itself.</div></main>;
+  return <main class="page" aria-busy="true">{isLate && <Rules words={`Reading ${what}…`} />}</main>;
+}
+
+export function Refused({ code, detail, id }: { code: string; detail: string; id?: string }): JSX.Element {
+  if (code === "session_not_found") return <div class="empty"><b>No session <code>{id}</code> here.</b><a href={href({})}>All sessions</a></div>;
+  if (code === "unauthorized") return <div class="empty"><b>This browser is not let in yet.</b>Run <code>midcourse link</code> in a terminal and open what it prints.</div>;
+  return <div class="empty" role="alert"><b>{code.replaceAll("_", " ") || "Refused"}</b>{detail}</div>;
+}
+
+/** Grey rules in place of rows. */
+export function Rules({ words, rows = 6 }: { words: string; rows?: number }): JSX.Element {
+  return <div class="rules" role="status">{Array.from({ length: rows }, (_, index) => <i key={index} />)}<span>{words}</span></div>;
+}
+
+/** Nothing for 200 ms: what comes at once needs no word. */
+export function useLate(): boolean {
+  const [isLate, set] = useState(false);
+  useEffect(() => { const timer = setTimeout(() => set(true), 200); return () => clearTimeout(timer); }, []);
+  return isLate;
+}

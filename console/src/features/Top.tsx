@@ -1,0 +1,39 @@
+/** The top bar: where one can go, whether the page is live, and the theme. */
+
+import type { JSX } from "preact";
+import type { Connection } from "../api/stream";
+import { second } from "../ui/clock";
+import { clock } from "../ui/format";
+import { href } from "../ui/router";
+import { isDark, theme } from "../ui/settings";
+import { waiting } from "./attention";
+
+export function Top({ page, connection }: { page: "fleet" | "waiting" | "run" | "new" | "settings"; connection: Connection | null }): JSX.Element {
+  const asks = waiting.value.length;
+  return (
+    <header class="top">
+      <a class="brand" href={href({})} aria-label="Midcourse">
+        <svg width="26" height="16" viewBox="0 0 26 16" aria-hidden="true"><path d="M1 13h8l8-10h8" class="m" /><path d="M1 13h8" class="i" /><circle cx="9" cy="13" r="2.6" class="c" /></svg>
+        <b>Midcourse</b>
+      </a>
+      <nav aria-label="Main">
+        <a href={href({})} aria-current={page === "fleet" || page === "run" ? "page" : undefined}>Fleet</a>
+        <a href={href({ status: "waiting" })} aria-current={page === "waiting" ? "page" : undefined}>Needs you {asks > 0 && <span class="count" aria-label={`${asks} open`}>{asks}</span>}</a>
+        <a href={href({ settings: "" })} class="hide-s" aria-current={page === "settings" ? "page" : undefined}>Keys</a>
+      </nav>
+      <div class="end">
+        {connection && <LiveWord connection={connection} />}
+        <a class="btn small" href={href({ new: "" })} aria-current={page === "new" ? "page" : undefined}>New run <kbd aria-hidden="true">n</kbd></a>
+        <button class="plain" type="button" onClick={() => { theme.value = isDark() ? "light" : "dark"; }}>{isDark() ? "Light" : "Dark"}</button>
+      </div>
+    </header>
+  );
+}
+
+function LiveWord({ connection }: { connection: Connection }): JSX.Element {
+  if (connection.state === "live") return <span class="live hide-s" data-live="live"><i aria-hidden="true" />Live</span>;
+  if (connection.state === "connecting") return <span class="live hide-s" data-live="lost"><i aria-hidden="true" />Connecting</span>;
+  if (connection.state === "refused") return <span class="live" data-live="lost"><i aria-hidden="true" />Not connected</span>;
+  void second.value;
+  return <span class="live" data-live="lost"><i aria-hidden="true" />Not connected <time>{clock((Date.now() - connection.since) / 1000)}</time></span>;
+}

@@ -1,0 +1,50 @@
+/** Open asks, where they are seen without looking: tab title, favicon, and notifications for those who want them. */
+
+import { effect, signal } from "@preact/signals";
+import type { Client } from "../api/client";
+import type { SessionPage } from "../api/types";
+import { notifies } from "../ui/settings";
+
+/** Sessions that wait for a person. */
+export const waiting = signal<{ id: string; agent: string; goal: string; asks: number }[]>([]);
+/** What the page is about. */
+export const title = signal("Midcourse");
+
+/** One stream per page is enough: browsers allow six to a server. So this asks now and then. */
+const OFTEN = 5_000;
+const SELDOM = 20_000;
+
+export function watchAsks(client: Client): void {
+  const known = new Set<string>();
+  let isFirst = true;
+  const look = async (): Promise<void> => {
+    try {
+      const page = await client.get<SessionPage>("/sessions?status=waiting&limit=200");
+      waiting.value = page.sessions;
+      for (const session of page.sessions) {
+        const name = `${session.id} ${session.turn} ${session.asks}`;
+        if (!known.has(name) && !isFirst) tell(session.id, session.agent, session.goal);
+        known.add(name);
+      }
+      isFirst = false;
+    } catch {
+      // The page itself says that there is no connection.
+    }
+    setTimeout(() => void look(), document.hidden ? SELDOM : OFTEN);
+  };
+  void look();
+}
+
+function tell(id: string, agent: string, goal: string): void {
+  if (notifies.value !== "on" || !document.hidden || !("Notification" in window) || Notification.permission !== "granted") return;
+  const note = new Notification(`${agent} waits for you`, { body: goal || id, tag: `midcourse-${id}` });
+  note.onclick = () => { window.focus(); location.search = `?run=${encodeURIComponent(id)}`; };
+}
+
+effect(() => {
+  const asks = waiting.value.reduce((sum, one) => sum + Math.max(1, one.asks), 0);
+  document.title = `${asks ? `(${asks}) ` : ""}${title.value} · Midcourse`.replace("Midcourse · Midcourse", "Midcourse");
+  const icon = document.querySelector<HTMLLinkElement>('link[rel="icon"]');
+  const wanted = asks ? "./favicon-asks.svg" : "./favicon.svg";
+  if (icon && icon.getAttribute("href") !== wanted) icon.setAttribute("href", wanted);
+});

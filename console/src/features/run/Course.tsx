@@ -1,0 +1,106 @@
+/** The course strip: time to the right, ticks for calls, discs for stops and redirects. Distance is not measured yet: the track is flat. */
+
+import type { JSX } from "preact";
+import { useRef } from "preact/hooks";
+import type { Live } from "../../api/live";
+import type { Mark, Run } from "../../model/run";
+import { elapsed } from "../../model/session";
+import { ENDED } from "../../model/status";
+import { second } from "../../ui/clock";
+import { clock, who } from "../../ui/format";
+import { Shape, type ShapeName } from "../../ui/Shape";
+
+const HORIZONS = [30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800, 86400];
+/** Room ahead: the scale changes only when the run has used it up, so that nothing moves while it counts. */
+const ROOM = 0.86;
+
+const DISCS: Partial<Record<Mark["what"], { shape: ShapeName; colour: string; word: string }>> = {
+  redirect: { shape: "redirect", colour: "magenta", word: "redirected" },
+  pause: { shape: "paused", colour: "ink", word: "paused" },
+  cancel: { shape: "cancelled", colour: "ink", word: "cancelled" },
+  halt: { shape: "halted", colour: "red", word: "halted" },
+  ask: { shape: "waiting", colour: "amber", word: "asks" },
+  fail: { shape: "failed", colour: "red", word: "failed" },
+};
+const UNFINISHED: Partial<Record<string, ShapeName>> = { pausing: "pausing", cancelling: "cancelling" };
+
+interface Props { live: Live; run: Run; me: string; at: number | null; inspect: (position: number | null) => void }
+
+export function Course({ live, run, me, at, inspect }: Props): JSX.Element | null {
+  void live.rev.value;
+  void second.value;
+  const strip = useRef<HTMLElement>(null);
+  const whole = live.run.session;
+  if (!whole) return null;
+  const now = elapsed(whole, live.now());
+  const hasEnded = ENDED.has(whole.status);
+  const horizon = hasEnded ? Math.max(1, now / 0.97) : HORIZONS.find((one) => one * ROOM > now) ?? now / ROOM;
+  const x = (seconds: number): number => Math.min(100, (100 * seconds) / horizon);
+  const end = x(now);
+  const marks = live.run.marks;
+  const ticks = thinned(marks.filter((mark) => mark.what === "read" || mark.what === "effect"), x);
+  const discs = marks.filter((mark) => DISCS[mark.what]).slice(-40);
+  const looked = at === null ? null : x(clockAt(live.run, run, at));
+  const seek = (event: MouseEvent): void => {
+    const box = strip.current!.getBoundingClientRect();
+    const seconds = ((event.clientX - box.left) / box.width) * horizon;
+    inspect(seconds >= now ? null : positionAt(live.run, seconds));
+  };
+  const steps: Record<string, number> = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10 };
+  const keys = (event: KeyboardEvent): void => {
+    const last = live.run.position;
+    const here = at ?? last;
+    const to = event.key === "Home" ? 1 : event.key === "End" ? last : here + (steps[event.key] ?? 0);
+    if (to === here && event.key !== "End") return;
+    event.preventDefault();
+    inspect(to >= last ? null : Math.max(1, to));
+  };
+  return (
+    <figure class="course" ref={strip} role="slider" tabIndex={0} aria-label="Course: inspect the journal" aria-valuemin={1} aria-valuemax={live.run.position}
+      aria-valuenow={at ?? live.run.position} aria-valuetext={at === null ? `now, ${clock(now)}; distance not measured` : `event ${at} of ${live.run.position}`} onClick={seek} onKeyDown={keys}>
+      <svg viewBox="0 0 100 100" preserveAspectRatio="none" aria-hidden="true">
+        <line class="goalline" x1="0" x2={end} y1="84" y2="84" />
+        {!hasEnded && <line class="ahead" x1={end} x2="100" y1="84" y2="84" />}
+        <line class="flown" x1="0" x2={end} y1="72" y2="72" />
+      </svg>
+      {ticks.map((mark) => <i key={mark.position} class={mark.what === "effect" ? "tick w" : "tick"} style={{ left: `${x(mark.clock)}%` }} />)}
+      <span class="lab goallab">goal</span>
+      <span class="lab far measure">distance not measured</span>
+      {discs.map((mark, index) => {
+        const disc = DISCS[mark.what]!;
+        const isLast = index === discs.length - 1;
+        const shape = isLast && ((mark.what === "pause" && whole.status === "pausing") || (mark.what === "cancel" && whole.status === "cancelling")) ? UNFINISHED[whole.status]! : disc.shape;
+        return (
+          <span key={mark.position} class={`mk up ${x(mark.clock) > 88 ? "side" : ""}`} data-colour={disc.colour} style={{ left: `${x(mark.clock)}%` }}>
+            <span class="disc"><Shape name={shape} /></span>
+            {isLast && <span class="t">{clock(mark.clock)} {mark.by ? `${who(mark.by, me)}, ` : ""}{disc.word}</span>}
+          </span>
+        );
+      })}
+      <span class="nowline" style={{ left: `${end}%` }} />
+      {!hasEnded && <span class="lab nowlab" style={end > 80 ? { right: `${100 - end + 0.6}%` } : { left: `${end + 0.6}%` }}>now {clock(now)}</span>}
+      {looked !== null && <span class="looked" style={{ left: `${looked}%` }} />}
+    </figure>
+  );
+}
+
+/** Ticks that would stand on each other are one; an effect hides reads. */
+function thinned(marks: Mark[], x: (seconds: number) => number): Mark[] {
+  const kept = new Map<number, Mark>();
+  for (const mark of marks) {
+    const column = Math.round(x(mark.clock) * 3);
+    if (kept.get(column)?.what !== "effect") kept.set(column, mark);
+  }
+  return [...kept.values()];
+}
+
+function clockAt(whole: Run, run: Run, position: number): number {
+  const session = run.session;
+  if (session && session.position === position) return elapsed(session, session.at);
+  return whole.entries.findLast((entry) => entry.position <= position)?.clock ?? 0;
+}
+
+function positionAt(run: Run, seconds: number): number {
+  const next = run.entries.find((entry) => entry.clock > seconds);
+  return Math.max(1, (next?.position ?? run.position + 1) - 1);
+}

@@ -1,0 +1,60 @@
+/** The console: which page the address means. */
+
+import { render, type JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { ownClient, Refusal } from "./api/client";
+import type { Me } from "./api/types";
+import { watchAsks } from "./features/attention";
+import { areKeysOff, isTyping } from "./features/handle/pressing";
+import { Refused, Rules, useLate } from "./features/States";
+import { FleetPage } from "./routes/FleetPage";
+import { NewRunPage } from "./routes/NewRunPage";
+import { RunPage } from "./routes/RunPage";
+import { SettingsPage } from "./routes/SettingsPage";
+import { address, go, href } from "./ui/router";
+import "./ui/tokens.css";
+import "./ui/base.css";
+import "./ui/handle.css";
+import "./ui/page.css";
+
+const client = ownClient();
+
+function Console(): JSX.Element {
+  const [me, know] = useState<Me | null>(null);
+  const [problem, say] = useState<{ code: string; detail: string } | null>(null);
+  const isLate = useLate();
+  useEffect(() => {
+    const ask = (): void => {
+      client.get<Me>("/me").then((known) => { know(known); watchAsks(client); }, (error: Error) => {
+        if (error instanceof Refusal) say({ code: error.code, detail: error.message });
+        else { say({ code: "no_connection", detail: "It is tried again by itself." }); setTimeout(ask, 1_000); }
+      });
+    };
+    ask();
+  }, []);
+  useEffect(() => globalKeys(), []);
+  const query = address.value;
+  if (!me) return <main class="page">{problem ? <Refused {...problem} /> : isLate && <Rules words="Asking who you are…" rows={3} />}</main>;
+  const run = query.get("run");
+  if (run) return <RunPage key={run} client={client} me={me} id={run} />;
+  if (query.has("new")) return <NewRunPage client={client} />;
+  if (query.has("settings")) return <SettingsPage />;
+  return <FleetPage client={client} />;
+}
+
+function globalKeys(): () => void {
+  let isGoing = false;
+  const press = (event: KeyboardEvent): void => {
+    if (isTyping(event) || areKeysOff() || event.metaKey || event.ctrlKey || event.altKey || event.defaultPrevented) return;
+    if (isGoing && event.key === "f") { go(href({})); event.stopPropagation(); }
+    else if (event.key === "n") go(href({ new: "" }));
+    else if (event.key === "?") go(href({ settings: "" }));
+    else { isGoing = event.key === "g"; return; }
+    isGoing = false;
+    event.preventDefault();
+  };
+  document.addEventListener("keydown", press, true);
+  return () => document.removeEventListener("keydown", press, true);
+}
+
+render(<Console />, document.getElementById("console")!);

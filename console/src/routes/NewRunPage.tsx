@@ -1,0 +1,84 @@
+/** A new run: any registered agent, with a goal, a class and a cap. */
+
+import type { JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { type Client, freshKey, Refusal } from "../api/client";
+import type { Agent, SessionView } from "../api/types";
+import { title } from "../features/attention";
+import { Rules, useLate } from "../features/States";
+import { Top } from "../features/Top";
+import { cap } from "../ui/format";
+import { address, go, href } from "../ui/router";
+
+const CLASSES = [["short", "under 30 s"], ["medium", "30 to 300 s"], ["long", "over 300 s"], ["very_long", "open-ended"], ["protected", "a stop waits for the end"]] as const;
+
+export function NewRunPage({ client }: { client: Client }): JSX.Element {
+  const [agents, set] = useState<Agent[] | null>(null);
+  const [words, say] = useState("");
+  const [chosen, choose] = useState(address.value.get("agent") ?? "");
+  const [goal, write] = useState(address.value.get("goal") ?? "");
+  const [taskClass, setClass] = useState("");
+  const [budget, setBudget] = useState("");
+  const [key, renew] = useState(freshKey);
+  const isLate = useLate();
+  useEffect(() => {
+    title.value = "New run";
+    client.get<{ agents: Agent[] }>("/agents").then(({ agents: known }) => { set(known); choose((before) => before || known[0]?.name || ""); }, (error: Error) => say(error.message));
+  }, []);
+  const agent = agents?.find((one) => one.name === chosen);
+  const submit = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    if (!agent) { say("Choose an agent."); return; }
+    const amount = budget.trim() === "" ? undefined : Number(budget);
+    if (amount !== undefined && !(amount > 0)) { say("The cap is a number of dollars above 0."); return; }
+    say("Starting…");
+    try {
+      const made = await client.post<SessionView>("/sessions", { agent: agent.name, goal, ...(taskClass && { task_class: taskClass }), ...(amount !== undefined && { budget: amount }) }, { key });
+      go(href({ run: made.id }));
+    } catch (error) {
+      if (error instanceof Refusal) renew(freshKey());
+      say(error instanceof Refusal ? error.message : "No connection to the server. Press again: it starts only once.");
+    }
+  };
+  return (
+    <>
+      <Top page="new" connection={null} />
+      <main class="page">
+        <div class="pagehead"><h1>New run</h1></div>
+        {agents === null ? (isLate && !words ? <Rules words="Reading the agents…" rows={5} /> : <p role="alert">{words}</p>) : agents.length === 0 ? (
+          <div class="empty"><b>No agent is registered here.</b>Start the server with one: <code>midcourse serve my_agents.py</code>.</div>
+        ) : (
+          <form class="begin" onSubmit={(event) => void submit(event)}>
+            <fieldset>
+              <legend>Agent</legend>
+              <div class="agents" role="radiogroup" aria-label="Agent">
+                {agents.map((one) => (
+                  <label key={one.name}>
+                    <input type="radio" name="agent" value={one.name} checked={one.name === chosen} onChange={() => choose(one.name)} />
+                    <b>{one.name}</b>
+                    <span>{one.description ?? [one.terms.task_class?.replace("_", " ") ?? "no class", one.resumable ? "goes on in another process" : "goes on in this process only", one.asks ? "may ask" : ""].filter(Boolean).join(" · ")}</span>
+                  </label>
+                ))}
+              </div>
+            </fieldset>
+            <div class="wish">
+              <label class="grow">Goal<textarea class="field" rows={4} value={goal} onInput={(event) => write(event.currentTarget.value)} placeholder={agent?.goals?.[0] ?? "What it is to do"} /></label>
+              {agent?.goals && agent.goals.length > 0 && <div class="chips">{agent.goals.map((one) => <button key={one} class="btn small" type="button" onClick={() => write(one)}>{one}</button>)}</div>}
+              <div class="row two-fields">
+                <label>Class<select class="field" value={taskClass} onChange={(event) => setClass(event.currentTarget.value)}>
+                  <option value="">{agent?.terms.task_class ? `the agent's own: ${agent.terms.task_class.replace("_", " ")}` : "none"}</option>
+                  {CLASSES.map(([name, means]) => <option key={name} value={name}>{name.replace("_", " ")}, {means}</option>)}
+                </select></label>
+                <label>Cap in dollars<input class="field" inputMode="decimal" value={budget} onInput={(event) => setBudget(event.currentTarget.value)} placeholder={agent?.terms.budget ? `the agent's own: ${cap(agent.terms.budget)}` : "no cap"} /></label>
+              </div>
+              <div class="row">
+                <button class="btn solid big" type="submit">Start {agent?.name ?? "it"}</button>
+                <span class="sub" role="status">{words || "It runs at once. The handle is on its page."}</span>
+              </div>
+            </div>
+          </form>
+        )}
+      </main>
+    </>
+  );
+}

@@ -1,0 +1,84 @@
+/** A run: its goal and course, plan, what happened, what is spent; the handle below. */
+
+import { useSignal } from "@preact/signals";
+import type { JSX } from "preact";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import type { Client } from "../api/client";
+import { Live } from "../api/live";
+import type { Head, Me, SessionPage } from "../api/types";
+import { title } from "../features/attention";
+import { Handle } from "../features/handle/Handle";
+import { Course } from "../features/run/Course";
+import { Goal } from "../features/run/Goal";
+import { Inspecting } from "../features/run/Inspecting";
+import { Log } from "../features/run/Log";
+import { Plan } from "../features/run/Plan";
+import { Spent } from "../features/run/Spent";
+import { Waiting } from "../features/States";
+import { Top } from "../features/Top";
+import { runAt } from "../model/run";
+import { goalOf } from "../model/session";
+import { address, go, href } from "../ui/router";
+import { save } from "../ui/save";
+
+export function RunPage({ client, me, id }: { client: Client; me: Me; id: string }): JSX.Element {
+  const live = useMemo(() => new Live(client, id), [client, id]);
+  useEffect(() => { live.start(); return () => live.stop(); }, [live]);
+  const follows = useSignal(true);
+  const [isForking, setForking] = useState(false);
+  const family = useFamily(client, live);
+  const rev = live.rev.value;
+  const connection = live.connection.value;
+  const session = live.run.session;
+  const given = Number(address.value.get("at")) || null;
+  const at = given !== null && given < live.run.position ? given : null;
+  const shown = useMemo(() => (at === null ? live.run : runAt(id, live.records, at)), [live, at]);
+  const goal = session ? goalOf(session) || session.agent : id;
+  useEffect(() => { title.value = goal; }, [goal]);
+  useEffect(() => keys(follows), []);
+  const inspect = (position: number | null): void => {
+    setForking(false);
+    go(href({ run: id, at: position === null ? undefined : String(position) }), true);
+  };
+  void rev;
+  if (!session) return <><Top page="run" connection={connection} /><Waiting connection={connection} what={`session ${id}`} id={id} /></>;
+  return (
+    <>
+      <Top page="run" connection={connection} />
+      <main class="page has-handle">
+        <Goal live={live} run={shown} me={me.name} family={family}
+          inspect={() => inspect(Math.max(1, live.run.position - 1))} fork={() => { inspect(null); setForking(true); }} save={() => save(`${id}.json`, { session: id, events: live.records })} />
+        <Course live={live} run={shown} me={me.name} at={at} inspect={inspect} />
+        {(at !== null || isForking) && <Inspecting live={live} at={at} inspect={inspect} isForking={isForking} />}
+        {!live.isCaughtUp.value && live.records.length > 500 && <p class="sub">Reading {live.records.length.toLocaleString("en")} events…</p>}
+        <div class="run">
+          <div class="col-plan"><h2>Plan</h2><Plan run={shown} /></div>
+          <div class="col-log"><Log live={live} run={shown} me={me.name} follows={follows} /></div>
+          <div class="col-sig"><Spent live={live} run={shown} family={family} /></div>
+        </div>
+      </main>
+      <div class="dock"><Handle live={live} me={me.name} role={me.role} keys={document} /></div>
+    </>
+  );
+}
+
+/** Children of a session have ids that begin with its own. */
+function useFamily(client: Client, live: Live): Head[] {
+  const [family, set] = useState<Head[]>([]);
+  const spawned = live.run.entries.filter((entry) => entry.kind === "step" && entry.of === "child");
+  const mark = spawned.map((entry) => entry.rev).join(" ");
+  useEffect(() => {
+    if (!spawned.length) return;
+    client.get<SessionPage>(`/sessions?search=${encodeURIComponent(`${live.id}.`)}&limit=50`).then((page) => set(page.sessions), () => undefined);
+  }, [mark]);
+  return family;
+}
+
+function keys(follows: { value: boolean }): () => void {
+  const press = (event: KeyboardEvent): void => {
+    if (event.key !== "f" || event.metaKey || event.ctrlKey || event.altKey || event.target instanceof HTMLInputElement) return;
+    follows.value = !follows.value;
+  };
+  document.addEventListener("keydown", press);
+  return () => document.removeEventListener("keydown", press);
+}

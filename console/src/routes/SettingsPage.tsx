@@ -1,0 +1,42 @@
+/** Keys, and what a reader can switch on and off. */
+
+import type { JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { title } from "../features/attention";
+import { Top } from "../features/Top";
+import { notifies, readAloud, singleKeys, theme } from "../ui/settings";
+
+const KEYS: [string, string][] = [
+  ["p", "pause; when paused, resume"], ["r", "redirect, or a new turn"], ["c", "cancel: shut the gate, preview"], ["u", "undo more, after the end"],
+  ["Esc", "close the tray; in the preview: keep going"], ["Enter", "confirm, only with the focus in the tray"], ["a x e", "approve, refuse, ask back, if one thing is asked"],
+  ["j k", "next, previous in lists; Enter opens"], ["f", "follow the tail"], ["/", "filter"], ["n", "new run"], ["g f", "go to the fleet"], ["?", "this page"],
+];
+
+export function SettingsPage(): JSX.Element {
+  useEffect(() => { title.value = "Keys and settings"; }, []);
+  const [words, say] = useState("");
+  const ask = async (): Promise<void> => {
+    if (!("Notification" in window)) { say("This browser has no notifications."); return; }
+    const given = await Notification.requestPermission();
+    notifies.value = given === "granted" ? "on" : "off";
+    say(given === "granted" ? "You are told when something waits for you and this page is hidden." : "The browser refused: allow notifications for this address first.");
+  };
+  const isOn = notifies.value === "on";
+  return (
+    <>
+      <Top page="settings" connection={null} />
+      <main class="page">
+        <div class="pagehead"><h1>Keys and settings</h1></div>
+        <div class="two">
+          <section><h2>Keys</h2><table class="grid"><tbody>{KEYS.map(([key, does]) => <tr key={key}><th scope="row">{key.split(" ").map((one) => <><kbd>{one}</kbd> </>)}</th><td>{does}</td></tr>)}</tbody></table></section>
+          <section class="switches"><h2>Settings</h2>
+            <label><input type="checkbox" checked={singleKeys.value === "on"} onChange={(event) => { singleKeys.value = event.currentTarget.checked ? "on" : "off"; }} />Single keys</label>
+            <label><input type="checkbox" checked={readAloud.value === "on"} onChange={(event) => { readAloud.value = event.currentTarget.checked ? "on" : "off"; }} />Read output aloud, for screen readers</label>
+            <label><input type="checkbox" checked={theme.value === "system"} onChange={(event) => { theme.value = event.currentTarget.checked ? "system" : document.documentElement.dataset.theme === "dark" ? "dark" : "light"; }} />Light and dark follow the system</label>
+            <div class="row"><button class="btn" type="button" aria-pressed={isOn} onClick={() => { if (isOn) { notifies.value = "off"; say("No more notifications."); } else void ask(); }}>{isOn ? "Stop notifications" : "Notify me when something waits for me"}</button><span class="sub" role="status">{words}</span></div>
+          </section>
+        </div>
+      </main>
+    </>
+  );
+}
