@@ -1,6 +1,6 @@
 /** The custom element alone: dist/midcourse-handle.js, one file with everything in it, for anybody's page. */
 import { defineConfig } from "vite";
-import { systemDark } from "./vite.tokens";
+import { systemDark } from "./vite.tokens.ts";
 
 export default defineConfig({
   plugins: [systemDark()],

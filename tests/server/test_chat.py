@@ -553,7 +553,7 @@ async def test_the_text_is_whole_and_without_repeats_for_a_slow_reader(
 @pytest.mark.parametrize("on_cut", ["regenerate", "continue"])
 async def test_a_stream_that_was_cut_is_shown_on_in_its_next_attempt(memory: Place, on_cut: Any) -> None:
     """From the start, or from where it was cut: the frames say which text stands."""
-    spoken, may_end = Latch(), Latch()
+    watched, spoken, may_end = Latch(), Latch(), Latch()
 
     async def speak() -> AsyncIterator[str]:
         call = midcourse.current_call()
@@ -567,12 +567,15 @@ async def test_a_stream_that_was_cut_is_shown_on_in_its_next_attempt(memory: Pla
         await may_end.wait()
 
     async def agent(run: midcourse.Run) -> str:
+        await run.step("wait", watched.wait)
         return await run.stream("speak", speak, on_cut=on_cut)
 
     # No segment is written before the stream ends or is cut.
     unhurried = midcourse.Settings(poll=0.05, segment_seconds=3600)
     with served(memory, resumable(agent), settings=unhurried) as server:
         async with server.client() as client, chatting(client) as chat:
+            await chat.until("tool")
+            watched.set()
             await spoken.wait()
             await chat.until("delta")
             await client.post(f"/sessions/{chat.session}/pause", json={"until": "stopped"})

@@ -2,7 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Client } from "../api/client";
 import { Live } from "../api/live";
 import type { Head, Me, SessionPage } from "../api/types";
@@ -25,6 +25,8 @@ export function RunPage({ client, me, id }: { client: Client; me: Me; id: string
   const live = useMemo(() => new Live(client, id), [client, id]);
   useEffect(() => { live.start(); return () => live.stop(); }, [live]);
   const follows = useSignal(true);
+  const page = useRef<HTMLElement>(null);
+  const dock = useRef<HTMLDivElement>(null);
   const [isForking, setForking] = useState(false);
   const family = useFamily(client, live);
   const rev = live.rev.value;
@@ -36,6 +38,7 @@ export function RunPage({ client, me, id }: { client: Client; me: Me; id: string
   const goal = session ? goalOf(session) || session.agent : id;
   useEffect(() => { title.value = goal; }, [goal]);
   useEffect(() => keys(follows), []);
+  useEffect(() => roomBelow(page.current, dock.current), [session === null]);
   const inspect = (position: number | null): void => {
     setForking(false);
     go(href({ run: id, at: position === null ? undefined : String(position) }), true);
@@ -45,7 +48,7 @@ export function RunPage({ client, me, id }: { client: Client; me: Me; id: string
   return (
     <>
       <Top page="run" connection={connection} />
-      <main class="page has-handle">
+      <main class="page has-handle" ref={page}>
         <Goal live={live} run={shown} me={me.name} family={family}
           inspect={() => inspect(Math.max(1, live.run.position - 1))} fork={() => { inspect(null); setForking(true); }} save={() => save(`${id}.json`, { session: id, events: live.records })} />
         <Course live={live} run={shown} me={me.name} at={at} inspect={inspect} />
@@ -57,9 +60,17 @@ export function RunPage({ client, me, id }: { client: Client; me: Me; id: string
           <div class="col-sig"><Spent live={live} run={shown} family={family} /></div>
         </div>
       </main>
-      <div class="dock"><Handle live={live} me={me.name} role={me.role} keys={document} /></div>
+      <div class="dock" ref={dock}><Handle live={live} me={me.name} role={me.role} keys={document} /></div>
     </>
   );
+}
+
+/** The page ends above the handle, however high its tray is. */
+function roomBelow(page: HTMLElement | null, dock: HTMLElement | null): () => void {
+  if (!page || !dock) return () => {};
+  const watching = new ResizeObserver(() => { page.style.paddingBottom = `${dock.offsetHeight + 48}px`; });
+  watching.observe(dock);
+  return () => watching.disconnect();
 }
 
 /** Children of a session have ids that begin with its own. */

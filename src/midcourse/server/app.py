@@ -17,7 +17,7 @@ from midcourse.runtime.control import Control
 from midcourse.runtime.settings import Settings
 from midcourse.server.auth import Access, access_of, login
 from midcourse.server.documents import describe
-from midcourse.server.hosting import hosted
+from midcourse.server.hosting import Reading, hosted
 from midcourse.server.limits import BODY_LIMIT, BodyLimit, Buckets, RateLimit, SafeHeaders, Streams
 from midcourse.server.origins import Cors, HostCheck, OriginCheck
 from midcourse.server.problems import explain_errors
@@ -98,12 +98,14 @@ class Server:
         ) as control:
             self.control = control
             self.app.state.control = control
+            self.app.state.reading = reading = Reading()
             self.app.state.access = Access(Tokens(control.worker.store, control.worker.clock, local=self.token))
             try:
                 yield
             finally:
                 self.parked = len(control.worker.drivers())
                 self.control = None
+                reading.close()
 
     def _make(self) -> FastAPI:
         app = FastAPI(

@@ -2,7 +2,7 @@
 
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Annotated, Any, Final, TypeVar, cast
 
 from fastapi import Depends, Header, Request
@@ -14,11 +14,13 @@ from midcourse.core.session import Session
 from midcourse.errors import AccessDenied, InvalidInput
 from midcourse.runtime.control import Control
 from midcourse.server.auth import access_of, check_role
+from midcourse.server.hosting import Reading
 from midcourse.server.limits import Streams
 from midcourse.server.tokens import Principal
 
 log = logging.getLogger("midcourse.server")
 C = TypeVar("C", bound=Command)
+T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., object])
 NEEDED: Final[dict[object, Role]] = {}
 """The role that each dependency of a route wants: what the OpenAPI document tells of it."""
@@ -92,7 +94,15 @@ class Caller:
         Raises:
             SessionNotFound: no such session.
         """
-        return await self.control.session(SessionId(session_id))
+        return await self.read(self.control.session(SessionId(session_id)))
+
+    async def session_at(self, session_id: str, position: int) -> Session:
+        """A session as it was at a position."""
+        return (await self.read(self.control.inspect(SessionId(session_id), position))).session
+
+    async def read(self, work: Coroutine[Any, Any, T]) -> T:
+        """Something that folds a journal, however long it is, and holds nobody else's request up."""
+        return await cast("Reading", self._request.app.state.reading)(work)
 
     async def send(self, session_id: str, command: AnyCommand, *, wait: float, until: Level = "decided") -> Reply:
         """Send a command and answer once ``until`` is reached, or after ``wait`` seconds with what is known by then."""

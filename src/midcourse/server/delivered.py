@@ -124,7 +124,7 @@ class Answering:
         child, _, name = ask.rpartition("/")
         holder = SessionId(child or self._session.id)
         is_here = not child or child.startswith(f"{self._session.id}.")
-        end = await self._caller.control.end_of_ask(holder, AskId(name)) if is_here else ""
+        end = await self._caller.read(self._caller.control.end_of_ask(holder, AskId(name))) if is_here else ""
         if end == "answered":
             return Refused(
                 f"Cannot resume session '{self._session.id}': '{ask}' was answered before (already_resumed).",

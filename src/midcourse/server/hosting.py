@@ -1,4 +1,8 @@
-"""The agents' own thread and event loop: their code never shares a loop with HTTP and control."""
+"""Threads beside the one that answers requests: the agents' own, and one for what takes long to read.
+
+Neither shares a loop with HTTP and control: while an agent blocks, or a journal of 10,000 steps is folded for somebody
+who looks, a stop is answered all the same.
+"""
 
 import asyncio
 import contextlib
@@ -6,7 +10,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from midcourse.core.replies import Durability
 from midcourse.ports.store import Store
@@ -14,6 +18,8 @@ from midcourse.runtime.agents import Agent
 from midcourse.runtime.control import Control
 from midcourse.runtime.settings import Settings
 from midcourse.wiring import open_control
+
+T = TypeVar("T")
 
 
 @asynccontextmanager
@@ -81,3 +87,25 @@ class _Host:
     def _tell(self, act: Callable[[], object]) -> None:
         with contextlib.suppress(RuntimeError):  # the caller's loop is closed: the process is ending
             self._caller.call_soon_threadsafe(act)
+
+
+class Reading:
+    """A loop in a thread of its own, for work that would hold this one up."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="midcourse-reading", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        self._loop.close()
+
+    async def __call__(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do the work there, and wait for it here."""
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+
+    def close(self) -> None:
+        """End the thread; what it reads is read for nobody any more."""
+        self._loop.call_soon_threadsafe(self._loop.stop)

@@ -5,6 +5,7 @@ import gc
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,7 +130,7 @@ def run(server: Server, place: Place, listening: socket.socket, *, ready: Callab
     )
     here = Whereabouts(url, os.getpid(), place.is_token_given)
     serving = _Uvicorn(config, lambda: (_write(record, here), ready(url)))
-    _collect_less()
+    _be_quick()
     try:
         # Uvicorn raises the signal again when it is done; by then all is said.
         with contextlib.suppress(KeyboardInterrupt), _sigterm_is_an_end():
@@ -162,8 +163,12 @@ def _sigterm_is_an_end() -> Generator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _collect_less() -> None:
-    """What is loaded stays: looking at it again and again for garbage would hold every loop up."""
+def _be_quick() -> None:
+    """Threads take turns ten times as often as usual, so that a stop does not wait for an agent that computes.
+
+    And what is loaded stays: to look at it again and again for garbage would hold every loop up.
+    """
+    sys.setswitchinterval(0.0005)
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)

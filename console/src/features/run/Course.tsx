@@ -71,7 +71,7 @@ export function Course({ live, run, me, at, inspect }: Props): JSX.Element | nul
         const isLast = index === discs.length - 1;
         const shape = isLast && ((mark.what === "pause" && whole.status === "pausing") || (mark.what === "cancel" && whole.status === "cancelling")) ? UNFINISHED[whole.status]! : disc.shape;
         return (
-          <span key={mark.position} class={`mk up ${x(mark.clock) > 88 ? "side" : ""}`} data-colour={disc.colour} style={{ left: `${x(mark.clock)}%` }}>
+          <span key={mark.position} class={`mk up ${side(x(mark.clock), end)}`} data-colour={disc.colour} style={{ left: `${x(mark.clock)}%` }}>
             <span class="disc"><Shape name={shape} /></span>
             {isLast && <span class="t">{clock(mark.clock)} {mark.by ? `${who(mark.by, me)}, ` : ""}{disc.word}</span>}
           </span>
@@ -82,6 +82,13 @@ export function Course({ live, run, me, at, inspect }: Props): JSX.Element | nul
       {looked !== null && <span class="looked" style={{ left: `${looked}%` }} />}
     </figure>
   );
+}
+
+/** The label of a mark that stands at the now line goes to the side where there is room. */
+function side(at: number, end: number): string {
+  if (at > 88) return "side";
+  if (end - at > 6) return "";
+  return at > 12 ? "side" : "right";
 }
 
 /** Ticks that would stand on each other are one; an effect hides reads. */

@@ -86,13 +86,20 @@ function summary(entries: Entry[]): string {
   return [calls && count(calls, "call"), texts && count(texts, "note")].filter(Boolean).join(", ");
 }
 
+/** How far the end of the log is below what the handle leaves to see. */
+function below(): number {
+  const end = document.querySelector(".log")?.getBoundingClientRect().bottom ?? 0;
+  const top = document.querySelector(".dock")?.getBoundingClientRect().top ?? innerHeight;
+  return end + 24 - top;
+}
+
 /** Keep the end in sight until the reader scrolls up. */
 function useFollowing(follows: Signal<boolean>, isLive: boolean, rev: number): void {
   useEffect(() => {
     if (!isLive) return;
     let was = scrollY;
     const scrolled = (): void => {
-      const isAtEnd = document.documentElement.scrollHeight - innerHeight - scrollY < 40;
+      const isAtEnd = below() < 40;
       if (scrollY < was - 4 && !isAtEnd) follows.value = false;
       else if (isAtEnd) follows.value = true;
       was = scrollY;
@@ -101,6 +108,6 @@ function useFollowing(follows: Signal<boolean>, isLive: boolean, rev: number): v
     return () => removeEventListener("scroll", scrolled);
   }, [isLive]);
   useLayoutEffect(() => {
-    if (isLive && follows.value) scrollTo(0, document.documentElement.scrollHeight);
+    if (isLive && follows.value && below() > 0) scrollBy(0, below());
   }, [rev, follows.value, isLive]);
 }

@@ -220,7 +220,7 @@ async def _after_answer(caller: Caller, session: Session, ask: str, reply: Reply
     if reply.session != session.id and ask not in open_asks(session):
         answered = await _where_closed(caller, session.id, ask)
     if answered < session.position:
-        session = (await caller.control.inspect(session.id, answered)).session
+        session = await caller.session_at(session.id, answered)
     shown = Chat(session.id, joins=session, shown_until=answered)
     shown.asked.discard(ask)
     return _frames(caller, shown, after=session.position)
@@ -247,7 +247,7 @@ async def follow_chat(
     """The frames of a chat again, from a position on: for a client that lost its stream (`Last-Event-ID`)."""
     session = await caller.session(session_id)
     start = min(last_event_id(request, after), session.position)
-    before = (await caller.control.inspect(session.id, start)).session if start else None
+    before = await caller.session_at(session.id, start) if start else None
     frames = _frames(caller, Chat(session.id, joins=before), after=start)
     return Stream(frames, caller, {"X-Session-Id": session_id})
 

@@ -130,7 +130,7 @@ async def undo(session_id: SessionPath, caller: Steerer, body: Annotated[schemas
     )
     reply = await caller.send(session_id, command, wait=wish.wait)
     await caller.control.undone(SessionId(session_id), wish.wait)
-    receipt = await (await Midcourse(caller.control).get(session_id)).receipt()
+    receipt = await caller.read((await Midcourse(caller.control).get(session_id)).receipt())
     return _told(replace(reply, receipt=receipt.lines))
 
 

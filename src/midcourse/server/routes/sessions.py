@@ -64,7 +64,7 @@ async def create_session(body: NewSession, caller: Steerer) -> Response:
             raise
         session = await caller.session(session_id)
         # As it was created: its budget may have been raised since.
-        first = (await caller.control.inspect(session_id, 1)).session
+        first = await caller.session_at(session_id, 1)
         wanted = terms or (agent.terms if agent else Terms())
         if (first.agent, first.messages[0].text, first.terms) != (body.agent, body.goal, wanted):
             raise Refused(
@@ -128,7 +128,7 @@ async def inspect_session(
     at: Annotated[int | None, Query(ge=1, le=2**53, description="A journal position; left out: now.")] = None,
 ) -> Response:
     """The session as it was at a position: messages, plan, steps, open calls and asks, state and history."""
-    seen = await caller.control.inspect(SessionId(session_id), at)
+    seen = await caller.read(caller.control.inspect(SessionId(session_id), at))
     return answer(inspection_view(seen, caller.role))
 
 
@@ -204,7 +204,7 @@ async def get_events(
 @router.get("/sessions/{session_id}/receipt", responses=answers("Receipt", 200, "session_not_found", "damaged"))
 async def get_receipt(session_id: SessionPath, caller: Watcher) -> Response:
     """What became of each effect: undone, kept, cannot be undone, …, unknown. Provisional until `final`."""
-    return answer(receipt_view(await (await _handle(caller, session_id)).receipt()))
+    return answer(receipt_view(await caller.read((await _handle(caller, session_id)).receipt())))
 
 
 @router.get(
@@ -212,7 +212,7 @@ async def get_receipt(session_id: SessionPath, caller: Watcher) -> Response:
 )
 async def preview_cancel(session_id: SessionPath, caller: Watcher) -> Response:
     """What a cancel would make of each effect, for each choice of `undo`. Nothing is changed."""
-    preview = await (await _handle(caller, session_id)).preview()
+    preview = await caller.read((await _handle(caller, session_id)).preview())
     return answer({choice: receipt_view(receipt) for choice, receipt in preview.items()})
 
 
