@@ -11,13 +11,16 @@ DOCS ?= docs/generate.py
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# The console as it is built into the package, and what it is built from.
+CONSOLE := src/midcourse/console/index.html
+CONSOLE_SOURCES := $(shell find console/src console/public -type f 2>/dev/null) $(wildcard console/*.json console/*.ts console/*.html)
 
 ifeq ($(OS),Windows_NT)
 $(error Midcourse runs on Linux and macOS; on Windows, clone it inside WSL (`wsl --install`) and run make there)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo tools test check format crash model bench docs lock clean
+.PHONY: help demo console tools test check format crash model bench docs lock clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,8 +28,14 @@ help: ## list the verbs
 demo: $(READY) ## watch an agent being paused, killed and brought back
 	@$(BIN)/python -m midcourse.samples.demo
 
-test: tools check ## check, then run all tests (two at a time)
+test: tools $(CONSOLE) check ## check, then run all tests (two at a time)
 	$(BIN)/pytest -n 2 -m "not crash_full" $(PYTEST) $(TESTS)
+
+console: $(CONSOLE) ## build the console into the package
+
+$(CONSOLE): $(CONSOLE_SOURCES) scripts/console.sh
+	@scripts/console.sh
+	@touch $@
 
 tools:
 	@scripts/tools.sh
@@ -59,7 +68,7 @@ lock: $(READY) ## resolve the requirements again: make lock LOCK=--upgrade takes
 		$(LOCK) --quiet --output-file requirements/dev.txt
 
 clean: ## remove the environment and everything built
-	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist src/midcourse/console console/node_modules console/dist console/build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests bench examples docs -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(READY): requirements/dev.txt requirements/weights.txt pyproject.toml

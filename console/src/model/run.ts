@@ -8,6 +8,9 @@ import { Text } from "./text";
 
 export interface Mark { position: number; clock: number; what: "effect" | "read" | "redirect" | "pause" | "cancel" | "halt" | "ask" | "fail"; by: string }
 
+/** The reason of the pause that holds a run while somebody looks at what a cancel would do. */
+export const CANCEL_PREVIEW = "cancel preview";
+
 export class Run {
   session: Session | null = null;
   entries: Entry[] = [];
@@ -87,7 +90,7 @@ export class Run {
       case "step.failed": this.ended(record, "failed", null, [record.data.kind, record.data.detail].filter(Boolean).join(": ")); break;
       case "step.cut":
         this.ended(record, "aborted", null, "");
-        this.revise(record.data.step, (one) => one.text.cutAt(record.data.attempt, record.at, this.cutBy(), record.data.tokens));
+        this.revise(record.data.step, (one) => one.text.cutAt(record.data.attempt, { at: record.at, ...this.cutBy(), tokens: record.data.tokens }));
         break;
       case "step.aborted":
         this.revise(record.data.step, (one) => { one.state = record.data.asked ? "asking" : "aborted"; one.ended_at = record.at; });
@@ -241,11 +244,10 @@ export class Run {
     });
   }
 
-  private cutBy(): string {
-    if (this.stop?.what === "pause") return `${this.stop.by} pause`;
-    if (this.stop) return `${this.stop.by} ${this.stop.what}`;
+  private cutBy(): { by: string; what: string } {
+    if (this.stop) return { by: this.stop.by, what: this.stop.reason === CANCEL_PREVIEW ? CANCEL_PREVIEW : this.stop.what };
     const last = this.entries.findLast((one) => one.kind === "said");
-    return last?.kind === "said" ? `${last.by} redirect` : "";
+    return { by: last?.kind === "said" ? last.by : "", what: "redirect" };
   }
 
   private revise(step: string, by: (entry: StepEntry) => void): void {

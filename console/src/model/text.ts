@@ -11,11 +11,13 @@ function upTo(text: string, count: number): string {
   return [...text].slice(0, count).join("");
 }
 
+export interface Cut { at: number; by: string; what: string; tokens: number }
+
 export interface Part {
   attempt: number; start: number; length: number; text: string;
   superseded: boolean;
   /** Set when a stop or a redirect cut it: when, by what, and how many tokens were kept. */
-  cut: { at: number; why: string; tokens: number } | null;
+  cut: Cut | null;
 }
 
 export class Text {
@@ -55,9 +57,9 @@ export class Text {
     return true;
   }
 
-  cutAt(attempt: number, at: number, why: string, tokens: number): void {
+  cutAt(attempt: number, cut: Cut): void {
     const part = this.parts.findLast((one) => one.attempt === attempt);
-    if (part) part.cut = { at, why, tokens };
+    if (part) part.cut = cut;
     this.preview = [];
   }
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fastapi import FastAPI, Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 
 from midcourse._version import __version__
 from midcourse.core.replies import Durability
@@ -20,20 +20,12 @@ from midcourse.server.documents import describe
 from midcourse.server.hosting import Reading, hosted
 from midcourse.server.limits import BODY_LIMIT, BodyLimit, Buckets, RateLimit, SafeHeaders, Streams
 from midcourse.server.origins import Cors, HostCheck, OriginCheck
+from midcourse.server.pages import Pages, is_built, not_built
 from midcourse.server.problems import explain_errors
 from midcourse.server.routes import chat, controls, server, sessions
 from midcourse.server.tokens import Tokens, check_given_token
 
 API: Final = "/api/v1"
-_WELCOME: Final = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Midcourse</title></head>
-<body><h1>Midcourse</h1>
-<p>The interrupt handle for AI agents. This server has an HTTP API; the console follows.</p>
-<ul><li><a href="api/v1/sessions">Sessions</a></li><li><a href="api/v1/agents">Agents</a></li>
-<li><a href="api/v1/openapi.json">The API's addresses (OpenAPI)</a></li></ul>
-<p>In a terminal: <code>midcourse ps</code>, <code>midcourse show</code>, <code>midcourse pause</code> and more; see
-<code>midcourse --help</code>.</p></body></html>
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +122,10 @@ class Server:
             return await login(access_of(app), request)
 
         app.add_route("/login", entrance, methods=["GET"], include_in_schema=False)
-        app.add_route("/", _welcome, methods=["GET"], include_in_schema=False)
+        if is_built():
+            app.mount("/", Pages(), name="console")
+        else:
+            app.add_route("/", not_built, methods=["GET"], include_in_schema=False)
         explain_errors(app)
         buckets = Buckets(SystemClock(), rate=self.limits.rate, burst=self.limits.burst)
         # The last one added sees a request first.
@@ -141,8 +136,3 @@ class Server:
         app.add_middleware(HostCheck, allowed_hosts=self.allowed_hosts)
         app.add_middleware(SafeHeaders)
         return app
-
-
-async def _welcome(_request: Request) -> Response:
-    """What a browser sees until there is a console."""
-    return HTMLResponse(_WELCOME)

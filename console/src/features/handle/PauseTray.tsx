@@ -6,16 +6,17 @@ import type { Live } from "../../api/live";
 import type { Message } from "../../model/session";
 import { cap } from "../../ui/format";
 
-export interface Changed { id: string; message: Message; before: string }
+export interface Changed { id: string; message: Message; before: string; isSeen: boolean }
 
-/** What people said that the model has not seen, with what it takes the place of. */
+/** What was said since it was paused, or was not seen before, with what it takes the place of. */
 export function changesOf(live: Live): Changed[] {
   const session = live.run.session;
   if (!session) return [];
   return session.messages.flatMap((message, place) => {
-    if (place < session.seen || message.withdrawn) return [];
+    const isSeen = place < session.seen;
+    if (message.withdrawn || (isSeen && !(session.pause && message.at >= session.pause.since))) return [];
     const before = message.level === "goal" ? session.messages.slice(0, place).findLast((one) => one.level === "goal" && !one.withdrawn)?.text ?? "" : "";
-    return [{ id: `msg_${place + 1}`, message, before }];
+    return [{ id: `msg_${place + 1}`, message, before, isSeen }];
   });
 }
 
@@ -26,7 +27,7 @@ export function Difference({ live, who, edit, withdraw }: { live: Live; who: (by
   const [text, write] = useState("");
   return (
     <>
-      {changesOf(live).map(({ id, message, before }) => (
+      {changesOf(live).map(({ id, message, before, isSeen }) => (
         <div class="diff" key={id}>
           <span class="who">{capitalise(who(message.by))} {SAYS[message.level]}</span>
           {editing === id ? (
@@ -38,10 +39,10 @@ export function Difference({ live, who, edit, withdraw }: { live: Live; who: (by
           ) : (
             <>
               <span class="what">{before && <><del>{before}</del> </>}<ins>{message.text}</ins></span>
-              <span class="end row">
+              {!isSeen && <span class="end row">
                 <button class="plain" type="button" onClick={() => { setEditing(id); write(message.text); }}>change</button>
                 <button class="plain" type="button" onClick={() => withdraw(id)}>take back</button>
-              </span>
+              </span>}
             </>
           )}
         </div>

@@ -2,6 +2,7 @@
 
 import type { JSX } from "preact";
 import type { Live } from "../../api/live";
+import { CANCEL_PREVIEW } from "../../model/run";
 import { Lamp, Left, Ticking } from "../../ui/Parts";
 import { shorten, timeOfDay, who } from "../../ui/format";
 import { isEnded, type View } from "./view";
@@ -77,7 +78,7 @@ function Doing(props: Props): JSX.Element {
       const pause = session.pause;
       if (held) return <>Nothing runs{held}</>;
       const unknown = [...session.calls.values()].filter((call) => call.end === "lost" && call.effect !== "read").length;
-      return <>{view.isBetween ? "Before " : "In "}<strong>step {Math.max(1, next)}</strong>. Nothing runs. Paused {pause && <Ticking since={pause.since} ahead={ahead} />} by {pause ? who(pause.by, me) : "somebody"}{pause?.reason && <>: “{shorten(pause.reason, 60)}”</>}.{unknown > 0 && <span class="left"> {unknown} in flight unknown.</span>}</>;
+      return <>{view.isBetween ? "Before " : "In "}<strong>step {Math.max(1, next)}</strong>. Nothing runs. Paused {pause && <Ticking since={pause.since} ahead={ahead} />} by {pause ? who(pause.by, me) : "somebody"}{pause?.reason && pause.reason !== CANCEL_PREVIEW && <>: “{shorten(pause.reason, 60)}”</>}.{unknown > 0 && <span class="left"> {unknown} in flight unknown.</span>}</>;
     }
     case "waiting": {
       const ask = session.asks[0];

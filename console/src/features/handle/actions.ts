@@ -5,6 +5,7 @@ import { Refusal } from "../../api/client";
 import type { Live } from "../../api/live";
 import type { Preview, Reply, UndoChoice } from "../../api/types";
 import type { Level } from "../../model/events";
+import { CANCEL_PREVIEW } from "../../model/run";
 import type { Tray } from "./view";
 
 /** Seconds after which the preview's hold lifts itself when its page is gone, and how often it is renewed until then. */
@@ -92,7 +93,7 @@ export class Actions {
     const standing = this.live.run.session?.pause ?? null;
     this.isOwnHold.value = standing === null;
     if (standing === null && this.live.run.session?.status !== "halted") {
-      const reply = await this.press("pause", this.live.pause({ lapses: LAPSES, reason: "cancel preview" }));
+      const reply = await this.press("pause", this.live.pause({ lapses: LAPSES, reason: CANCEL_PREVIEW }));
       if (reply === null) { this.close(); return; }
       this.hold = reply.pause;
       if (!this.isChoosing()) { this.lift(); return; }

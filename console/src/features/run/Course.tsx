@@ -69,11 +69,12 @@ export function Course({ live, run, me, at, inspect }: Props): JSX.Element | nul
       {discs.map((mark, index) => {
         const disc = DISCS[mark.what]!;
         const isLast = index === discs.length - 1;
-        const shape = isLast && ((mark.what === "pause" && whole.status === "pausing") || (mark.what === "cancel" && whole.status === "cancelling")) ? UNFINISHED[whole.status]! : disc.shape;
+        const isUnfinished = isLast && ((mark.what === "pause" && whole.status === "pausing") || (mark.what === "cancel" && whole.status === "cancelling"));
+        const shape = isUnfinished ? UNFINISHED[whole.status]! : disc.shape;
         return (
           <span key={mark.position} class={`mk up ${side(x(mark.clock), end)}`} data-colour={disc.colour} style={{ left: `${x(mark.clock)}%` }}>
             <span class="disc"><Shape name={shape} /></span>
-            {isLast && <span class="t">{clock(mark.clock)} {mark.by ? `${who(mark.by, me)}, ` : ""}{disc.word}</span>}
+            {isLast && <span class="t">{clock(mark.clock)} {mark.by ? `${who(mark.by, me)}, ` : ""}{isUnfinished ? (mark.what === "pause" ? "stopping" : "cancelling") : disc.word}</span>}
           </span>
         );
       })}

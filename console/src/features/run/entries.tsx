@@ -9,6 +9,8 @@ import { EffectChip, Ticking, Word } from "../../ui/Parts";
 import { href } from "../../ui/router";
 import { Shape } from "../../ui/Shape";
 import { verdict } from "../handle/ReceiptTray";
+import { CANCEL_PREVIEW } from "../../model/run";
+import type { Cut } from "../../model/text";
 import { LongText } from "./LongText";
 
 export interface EntryProps { entry: Entry; rev: number; live: Live; me: string; /** Whether something of it may still run. */ isStopping: boolean; isNow: boolean }
@@ -75,8 +77,8 @@ function Written({ entry, live, me, isNow }: { entry: StepEntry; live: Live; me:
   );
 }
 
-function cutWords(cut: { at: number; why: string; tokens: number }, isSuperseded: boolean, me: string): string {
-  const [by = "", what = ""] = cut.why.split(/ (?=\S+$)/);
+function cutWords(cut: Cut, isSuperseded: boolean, me: string): string {
+  const { by, what } = cut;
   const whose = who(by, me) === "you" ? (what === "redirect" ? "you" : `your ${what}`) : what === "redirect" ? by : `the ${what} by ${by}`;
   const kept = cut.tokens ? ` · ${count(cut.tokens, "token")} kept` : "";
   const then = isSuperseded ? " · superseded by the next answer" : what === "cancel" ? " · kept with the session" : "";
@@ -170,7 +172,7 @@ function Asked({ entry, me }: { entry: AskEntry; me: string }): JSX.Element {
 
 function Stopped({ entry, me }: { entry: StopEntry; me: string }): JSX.Element {
   const by = who(entry.by, me);
-  const hold = entry.what === "pause" && entry.reason === "cancel preview";
+  const hold = entry.what === "pause" && entry.reason === CANCEL_PREVIEW;
   const words = { pause: entry.stopped_at === null && entry.lifted_at === null ? "Pausing" : hold ? "Held for the cancel preview" : "Paused", cancel: entry.stopped_at === null ? "Cancelling" : "Cancelled", halt: "Halted", undo: entry.stopped_at === null ? "Undoing" : "Undo" }[entry.what];
   const shape = { pause: entry.stopped_at === null ? "pausing" : "paused", cancel: entry.stopped_at === null ? "cancelling" : "cancelled", halt: "halted", undo: "undone" }[entry.what] as "paused";
   const lifted = entry.lifted_at === null ? "" : entry.lifted_by === "lapse" ? `the hold lapsed at ${timeOfDay(entry.lifted_at)}, nobody had chosen; it went on` : `${who(entry.lifted_by, me)} ${entry.what === "halt" ? "lifted it" : "resumed"} at ${timeOfDay(entry.lifted_at)}, after ${duration(entry.lifted_at - entry.at)}`;
