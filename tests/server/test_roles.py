@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 import httpx2
 import pytest
 from fastapi import FastAPI
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Mount, Route
 
 import midcourse
 from midcourse.server import Limits, Server
@@ -80,6 +80,9 @@ def _addresses(route: BaseRoute) -> Iterator[tuple[str, set[str]]]:
     """What a route answers, or those of a router in it."""
     if isinstance(route, Route):
         yield route.path, set(route.methods or ())
+        return
+    if isinstance(route, Mount):  # the console's files, which are for everybody
+        yield f"{route.path}/", {"GET"}
         return
     included: Any = route
     for inner in included.original_router.routes:

@@ -125,7 +125,7 @@ def _serve(
     from midcourse.server import Server
     from midcourse.server.loading import load_agent_files
     from midcourse.server.logs import configure_logs
-    from midcourse.server.running import Place, link_to, listen, run, token_of
+    from midcourse.server.running import Place, leave, link_to, listen, run, token_of
 
     # What tools start must not inherit it.
     os.environ.pop(TOKEN_VARIABLE, None)
@@ -157,6 +157,7 @@ def _serve(
 
     parked = run(server, place, listening, ready=ready)
     _goodbye(parked)
+    leave()
 
 
 def _goodbye(parked: int) -> None:

@@ -35,18 +35,20 @@ class Watchdog:
         self._blocked_after = blocked_after
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        self._turned = clock.monotonic()
+        self._asked_at: float | None = None
         self._told = False
 
     def look(self) -> Blocked | None:
         """Who holds the loop, once per time it is held. Called now and then, from another thread."""
-        silent = self._clock.monotonic() - self._turned
-        with contextlib.suppress(RuntimeError):  # closed: there is nothing left to watch
-            self._loop.call_soon_threadsafe(self._turn)
-        if silent < self._blocked_after:
-            self._told = False
-            return None
-        if self._told:
+        now = self._clock.monotonic()
+        # Counted from the question, not from the last answer: whoever looks seldom is told no less of the truth.
+        asked_at = self._asked_at
+        if asked_at is None:
+            self._asked_at = asked_at = now
+            with contextlib.suppress(RuntimeError):  # closed: there is nothing left to watch
+                self._loop.call_soon_threadsafe(self._answer)
+        silent = now - asked_at
+        if silent < self._blocked_after or self._told:
             return None
         self._told = True
         task = asyncio.current_task(self._loop)
@@ -54,8 +56,9 @@ class Watchdog:
         session = SessionId(words[1]) if len(words) > 1 and task and task.get_name().startswith(_MARK) else None
         return Blocked(round(silent, 3), session, _where(sys._current_frames().get(self._thread)))  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - the one way to see another thread's stack
 
-    def _turn(self) -> None:
-        self._turned = self._clock.monotonic()
+    def _answer(self) -> None:
+        self._asked_at = None
+        self._told = False
 
 
 def _where(frame: FrameType | None) -> str:

@@ -6,6 +6,7 @@ who looks, a stop is answered all the same.
 
 import asyncio
 import contextlib
+import logging
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
@@ -19,7 +20,11 @@ from midcourse.runtime.control import Control
 from midcourse.runtime.settings import Settings
 from midcourse.wiring import open_control
 
+log = logging.getLogger("midcourse.server")
 T = TypeVar("T")
+_AGENTS = "midcourse-agents"
+_LAST_MOMENT = 5.0
+"""Seconds beyond grace and cleanup after which a thread that does not end is left behind."""
 
 
 @asynccontextmanager
@@ -34,13 +39,12 @@ async def hosted(
     grace: float = 10.0,
 ) -> AsyncGenerator[Control]:
     """Controls over a store whose agents run in a thread of their own. At the end each session is let go."""
+    chosen = settings or Settings()
 
     def opening() -> Coroutine[Any, Any, Control]:
-        return open_control(
-            store, durability=durability, drives=drives, settings=settings or Settings(), agents=agents, redis=redis
-        )
+        return open_control(store, durability=durability, drives=drives, settings=chosen, agents=agents, redis=redis)
 
-    host = _Host(opening, grace)
+    host = _Host(opening, grace, patience=grace + chosen.cleanup + _LAST_MOMENT)
     try:
         yield await host.ready
     finally:
@@ -50,19 +54,28 @@ async def hosted(
 class _Host:
     """The thread. What it tells goes through the loop of whoever made it."""
 
-    def __init__(self, opening: Callable[[], Coroutine[Any, Any, Control]], grace: float) -> None:
+    def __init__(self, opening: Callable[[], Coroutine[Any, Any, Control]], grace: float, *, patience: float) -> None:
         self._opening = opening
         self._grace = grace
+        self._patience = patience
         self._caller = asyncio.get_running_loop()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._asked = asyncio.Event()
         self._over = asyncio.Event()
         self.ready: asyncio.Future[Control] = self._caller.create_future()
-        threading.Thread(target=self._run, name="midcourse-agents", daemon=True).start()
+        threading.Thread(target=self._run, name=_AGENTS, daemon=True).start()
 
     def _run(self) -> None:
         try:
-            asyncio.run(self._live())
+            with asyncio.Runner() as runner:
+                loop = runner.get_loop()
+                living = loop.create_task(self._live())
+                while not living.done():
+                    try:
+                        loop.run_until_complete(living)
+                    except (SystemExit, KeyboardInterrupt) as error:
+                        # A task of an agent's own. It would end the loop, and with it the agents of everybody.
+                        log.error("an agent's code wanted to end this process (%r); nothing but its task ended", error)
         finally:
             self._tell(self._over.set)
 
@@ -78,15 +91,27 @@ class _Host:
         await control.worker.close(self._grace)
 
     async def end(self) -> None:
-        """Let every session go, and end the thread."""
+        """Let every session go, and end the thread; or leave it behind, if an agent's code holds it and does not end.
+
+        What is left behind ends with the process. Its sessions go on from their journals, as after a crash.
+        """
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # it has ended by itself
                 self._loop.call_soon_threadsafe(self._asked.set)
-        await self._over.wait()
+        try:
+            async with asyncio.timeout(self._patience):
+                await self._over.wait()
+        except TimeoutError:
+            log.error("the agents' loop is held and does not end; it is left behind. Nothing that was answered is lost")
 
     def _tell(self, act: Callable[[], object]) -> None:
         with contextlib.suppress(RuntimeError):  # the caller's loop is closed: the process is ending
             self._caller.call_soon_threadsafe(act)
+
+
+def is_left_behind() -> bool:
+    """Whether an agent's code holds a thread that was to end: Python would wait for what that one has lent."""
+    return any(thread.name == _AGENTS for thread in threading.enumerate())
 
 
 class Reading:

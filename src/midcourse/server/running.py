@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import logging
 import os
 import signal
 import socket
@@ -17,6 +18,7 @@ import uvicorn
 
 from midcourse.errors import InvalidInput
 from midcourse.server.app import Server
+from midcourse.server.hosting import is_left_behind
 from midcourse.server.protocol import PatientProtocol
 from midcourse.server.tokens import check_given_token, local_token
 
@@ -141,6 +143,14 @@ def run(server: Server, place: Place, listening: socket.socket, *, ready: Callab
     if not serving.started:
         raise SystemExit(1)
     return server.parked
+
+
+def leave() -> None:
+    """End the process here if an agent's code would keep it: who has stopped a server does not wait for that."""
+    if is_left_behind():
+        logging.shutdown()
+        sys.stdout.flush()
+        os._exit(0)
 
 
 class _Uvicorn(uvicorn.Server):
