@@ -20,13 +20,16 @@ $(error Midcourse runs on Linux and macOS; on Windows, clone it inside WSL (`wsl
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo console tools test check format crash model bench docs lock clean
+.PHONY: help demo demo-reset screenshots console tools test check format crash model bench docs lock clean
 
 help: ## list the verbs
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(READY) ## watch an agent being paused, killed and brought back
-	@$(BIN)/python -m midcourse.samples.demo
+demo: $(READY) $(CONSOLE) ## the console with sample agents to pause, redirect and cancel; again: goes on
+	@$(BIN)/python scripts/demo.py
+
+demo-reset: $(READY) $(CONSOLE) ## the same, from the beginning
+	@$(BIN)/python scripts/demo.py --reset
 
 test: tools $(CONSOLE) check ## check, then run all tests (two at a time)
 	$(BIN)/pytest -n 2 -m "not crash_full" $(PYTEST) $(TESTS)

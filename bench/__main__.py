@@ -18,6 +18,9 @@ from bench.harness import Result, save, table
 QUESTIONS: Final = (
     "stop_latency",
     "stop_by_kind",
+    "http_stop",
+    "http_latency",
+    "http_watchers",
     "durable_step",
     "tool_overhead",
     "many_sessions",

@@ -299,17 +299,17 @@ def told(page: Page, server: Server, session: str, records: list[tuple[str, dict
         for place, (kind, data) in enumerate(records, start=1)
     ]
     frames = "".join(f"id: {one['position']}\nevent: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in events)
-    first = {"is": True}
-
-    def serve(route: Route) -> None:
-        if first["is"]:
-            first["is"] = False
-            route.fulfill(body=frames, headers={"Content-Type": "text/event-stream"})
-
-    page.route(f"**/sessions/{session}/events?*", serve)
-    view = {"id": session, "status": "halted", "position": len(events), "allowed": [], "etag": "", "goal": ""}
+    page.add_init_script(
+        """((address, frames) => {
+          const real = window.fetch;
+          window.fetch = (url, init) => !String(url).includes(address) ? real(url, init) : Promise.resolve(new Response(
+            new ReadableStream({ start: (to) => to.enqueue(new TextEncoder().encode(frames)) }),
+            { headers: { "Content-Type": "text/event-stream" } }));
+        })"""
+        f"({json.dumps(f'/sessions/{session}/events')}, {json.dumps(frames)})"
+    )
+    view = {"id": session, "status": records[-1][0].removeprefix("session."), "position": len(events), "allowed": [], "etag": "", "goal": ""}
     page.route(f"**/sessions/{session}", lambda route: route.fulfill(json=view))
-    page.add_init_script("window.keepStreamsOpen = true")
     watch(page, server, session)
 
 

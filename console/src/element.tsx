@@ -2,7 +2,8 @@
  *
  * Attributes: `session`, `src` (the server; left out, this page's own), `data-theme` (light, dark; left out, the system's),
  * `keys` (`page`: single keys work on the whole page; left out, while the focus is in the handle).
- * Property: `token`, for a server that does not know this page's cookie; never an attribute, so that it stands in no markup.
+ * Property: `token`, for a server that does not know this page's cookie; never an attribute, so that it stands in no markup. May be set
+ * before or after the element is in the page, and before this file is loaded.
  * Events: `pause redirect cancel answer resumed settled refused`, with what was answered in `detail`.
  * Parts: `bar tray lamp slot`. Every `--mc-*` may be set on the element.
  */
@@ -35,10 +36,27 @@ function styles(): CSSStyleSheet {
 
 export class MidcourseHandle extends HTMLElement {
   static readonly observedAttributes = ["session", "src"];
-  /** A bearer token, for a server that does not know this page's cookie. */
-  token = "";
+  private secret = "";
   private live: Live | null = null;
   private readonly root = this.attachShadow({ mode: "open" });
+
+  constructor() {
+    super();
+    // Set before this file was loaded, it is a plain property of the element, and would hide ours.
+    if (Object.hasOwn(this, "token")) {
+      const given = this.token;
+      delete (this as { token?: string }).token;
+      this.token = given;
+    }
+  }
+
+  /** A bearer token, for a server that does not know this page's cookie. Another one connects anew. */
+  get token(): string { return this.secret; }
+  set token(given: string) {
+    if (given === this.secret) return;
+    this.secret = given;
+    if (this.isConnected) this.begin();
+  }
 
   connectedCallback(): void {
     this.root.adoptedStyleSheets = [styles()];

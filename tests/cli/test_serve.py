@@ -194,3 +194,53 @@ def test_reload_serves_changed_agents_and_survives_a_mistake(tmp_path: Path, age
         (agents / "more.py").unlink()
         until(lambda: names() == ["ticker"], "it has not come back")
         assert not says("Traceback")
+
+
+RUDE = """
+import asyncio
+import sys
+import time
+import midcourse
+
+@midcourse.agent
+async def holder(run: midcourse.Run) -> None:
+    time.sleep(600)
+
+@midcourse.agent
+async def lender(run: midcourse.Run) -> None:
+    await asyncio.to_thread(time.sleep, 600)
+"""
+
+
+@pytest.mark.parametrize("agent", ["holder", "lender"])
+def test_an_agent_that_does_not_let_go_keeps_no_server(tmp_path: Path, agent: str) -> None:
+    """It holds the agents' loop, or a thread that Python would wait for: the server ends all the same, once told twice
+    at once, and its session goes on later."""
+    (tmp_path / "rude.py").write_text(RUDE, encoding="utf-8")
+    with served(tmp_path, "--agents", "rude.py") as server, client(server) as api:
+        api.post("/sessions", json={"agent": agent, "session_id": "sess_rude"})
+        until(lambda: api.get("/sessions/sess_rude").json()["status"] == "running", "it does not begin")
+        server.process.send_signal(signal.SIGTERM)
+        time.sleep(1)
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(30) == 0
+    assert "1 session was let go, none cancelled." in (tmp_path / "serve.txt").read_text(encoding="utf-8")
+    assert "running" in midcourse(tmp_path, "ps").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--store", "mysql://db"), "Unknown store 'mysql://db'."),
+        (("--store", "sqlite:///broken.db"), "is not a Midcourse store, or its beginning is damaged."),
+        (("--redis", "somewhere"), "is no address of a Redis."),
+        (("--allow-origin", "*"), "'*' cannot be an allowed origin."),
+        (("--allow-host", "a/b"), "'a/b' cannot be an allowed host."),
+    ],
+)
+def test_what_cannot_be_served_is_said_in_a_sentence(tmp_path: Path, arguments: tuple[str, ...], sentence: str) -> None:
+    (tmp_path / "broken.db").write_bytes(b"no database at all, and longer than the header of one" * 100)
+    ended = midcourse(tmp_path, "serve", "--port", str(free_port()), *arguments)
+    assert ended.returncode == 1
+    assert sentence in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -1,46 +1,117 @@
-"""The demonstration of ``make demo`` plays to its end and shows what it is for."""
+"""``make demo`` as a person starts it: a ready link, steps to try; again it goes on, and a reset starts over."""
 
 import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
+import httpx2
 import pytest
 
-from tests.examples.expected import assert_prints, run
+from tests.examples.expected import ROOT, assert_prints
+from tests.examples.served import free_port, surroundings
+
+WITHIN = 60.0
+GOAL = "Write a churn memo"
 
 
-@pytest.fixture(scope="module")
-def output(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What it prints where nobody watches."""
-    return run("-m", "midcourse.samples.demo", "--fast", folder=tmp_path_factory.mktemp("demo"), seconds=40)
+class Demo:
+    """A demo that runs, and what it says."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.port = free_port()
+        self.screen = folder / "screen.txt"
+        with self.screen.open("wb") as screen:
+            self.process = subprocess.Popen(
+                [sys.executable, ROOT / "scripts" / "demo.py", *_options(folder, self.port), *options],
+                cwd=folder,
+                env=surroundings(folder, MIDCOURSE_SAMPLE_PACE="0.05"),
+                stdout=screen,
+                stderr=subprocess.STDOUT,
+            )
+        deadline = time.monotonic() + WITHIN
+        while "Ctrl-C ends it" not in self.said:
+            assert self.process.poll() is None, self.said
+            assert time.monotonic() < deadline, self.said
+            time.sleep(0.05)
+        found = re.search(r"Open (\S+)/login\?token=(\S+)", self.said)
+        assert found, self.said
+        self.url = found[1]
+        self.headers = {"Authorization": f"Bearer {found[2]}"}
+
+    @property
+    def said(self) -> str:
+        """What is on the screen."""
+        return self.screen.read_text(encoding="utf-8")
+
+    def ask(self, path: str) -> Any:
+        """What the API answers."""
+        return httpx2.get(f"{self.url}/api/v1{path}", headers=self.headers, timeout=WITHIN).json()
+
+    def end(self) -> str:
+        """Ctrl-C; what it has said when it is gone."""
+        self.process.send_signal(signal.SIGINT)
+        assert self.process.wait(30) == 0, self.said
+        return self.said
 
 
-def test_the_demonstration_pauses_kills_and_recovers(output: str) -> None:
-    assert_prints(
-        output,
-        [
-            "process A (pid …) runs sess_moon on runs.db; an answer survives: …",
-            "process B (pid …) pauses it from outside",
-            "stopping after … ms: from here nothing new begins",
-            "still running: …",
-            "stopped after … ms: paused, 0 calls run",
-            "kill -9 …: process A ended with signal 9 after … ms",
-            "process … does not exist any more",
-            "in the file: paused, … steps finished, 5 planned",
-            "process C (pid …) opened the file in … ms",
-            "and lifted pause_1: running after … ms",
-            "“Explain it to a ten-year-old.” is durable after … ms",
-            "cut, and kept in the journal: “The Moon turns once about its axis …”",
-            "“Walk around a chair …”",
-            "5 steps finished, in 2 processes; …; finished steps that ran again: 0; calls lost with a process: 0.",
-        ],
-    )
-    pids = [re.search(rf"process {letter} \(pid (\d+)\)", output) for letter in "ABC"]
-    assert len({found[1] for found in pids if found}) == 3
+def _options(folder: Path, port: int) -> list[str]:
+    return ["--folder", str(folder / "demo"), "--port", str(port)]
 
 
-def test_the_killed_process_did_the_finished_work_and_the_third_one_the_rest(output: str) -> None:
-    # A row: step │ letter pid, … │ how often its body ran │ seconds │ ends
-    rows = re.findall(r"│ ([a-z ]+?) +│ ([A-C\d, ]+?) +│ +(\d+) │", output)
-    where = {step: set(re.findall("[A-C]", processes)) for step, processes, _ in rows}
-    assert where["look up the orbit"] == {"A"}
-    assert "C" in where["write the answer"]
-    assert all(times == "1" for step, _, times in rows if step.startswith("look up"))
+@contextmanager
+def demonstrated(folder: Path, *options: str) -> Generator[Demo]:
+    """The demo while the block lasts."""
+    demo = Demo(folder, *options)
+    try:
+        yield demo
+    finally:
+        demo.process.kill()
+        demo.process.wait()
+
+
+@pytest.mark.timeout(180)
+def test_the_demo_gives_a_link_and_steps_goes_on_when_run_again_and_starts_over_when_asked(tmp_path: Path) -> None:
+    with demonstrated(tmp_path) as demo:
+        assert_prints(
+            demo.said,
+            [
+                "Midcourse serves churn-memo, repo-fixer, records-cleaner, order-desk, researcher.",
+                "Open http://127.0.0.1:…/login?token=mct_…",
+                "1. New run (n): churn-memo, …",
+                "…Pause (p)…",
+                "…Redirect (r)…",
+                "…Cancel (c)…",
+                "…receipt…",
+            ],
+        )
+        begun = {"agent": "churn-memo", "goal": GOAL, "session_id": "sess_demo"}
+        httpx2.post(f"{demo.url}/api/v1/sessions", json=begun, headers=demo.headers).raise_for_status()
+        second = subprocess.run(
+            [sys.executable, ROOT / "scripts" / "demo.py", *_options(tmp_path, free_port())],
+            capture_output=True,
+            text=True,
+            timeout=WITHIN,
+            check=True,
+        )
+        assert f"The demo runs already. Open {demo.url}/login" in second.stdout
+        assert_prints(
+            demo.end(), ["1 running was let go, none cancelled. To go on: make demo. To start over: make demo-reset."]
+        )
+
+    with demonstrated(tmp_path) as demo:
+        assert "The sessions of the last demo are there, and go on." in demo.said
+        result = demo.ask("/sessions/sess_demo/result?wait=50")
+        assert result["status"] == "completed"
+        assert str(tmp_path / "demo") in result["result"], "the agents work inside the demo's folder"
+        demo.end()
+
+    with demonstrated(tmp_path, "--reset") as demo:
+        assert demo.ask("/sessions")["sessions"] == []
+        assert "last demo" not in demo.said
+        demo.end()

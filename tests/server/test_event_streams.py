@@ -13,6 +13,8 @@ import httpx2
 import pytest
 
 import midcourse
+from midcourse.core.events import Recorded, StepFinished
+from midcourse.core.ids import Position, SessionId
 from midcourse.runtime.fanout import Watcher
 from midcourse.server import Limits, stream
 from midcourse.server.protocol import PatientProtocol
@@ -405,3 +407,34 @@ async def test_a_server_that_stops_ends_its_streams(memory: Place) -> None:
                 seen = await events.rest()
             assert [frame.id for frame in seen] == [str(int(last) + n + 1) for n in range(len(seen))]
             assert seen[-1].event == "session.completed"
+
+
+async def test_large_events_come_in_small_pieces(memory: Place) -> None:
+    """What a stalled reader holds, and what a page weighs, is bounded in bytes; all of it comes, each event once."""
+
+    async def reader(run: midcourse.Run) -> object:
+        for page in range(100):
+            await run.step("read", read, page)
+        return "read"
+
+    with served(memory, resumable(reader, name="reader")) as server:
+        async with server.client() as client:
+            made = await client.post("/sessions", json={"agent": "reader", "session_id": "sess_book"})
+            assert made.status_code == 201
+            await until_status(client, "sess_book", "completed")
+            control = server.server.control
+            assert control is not None
+            seen: list[int] = []
+            batches = control.batches(SessionId("sess_book"), after=Position(0), deltas=False, follow=False)
+            async for batch in batches:
+                seen += [one.position for one in batch if isinstance(one, Recorded)]
+                assert sum(isinstance(one, Recorded) and isinstance(one.event, StepFinished) for one in batch) <= 5
+            paged: list[int] = []
+            after: int | None = 0
+            while after is not None:
+                page = await client.get("/sessions/sess_book/events", params={"after": after, "limit": 1000})
+                assert len(page.content) < 2.5 * 1024 * 1024
+                paged += [one["position"] for one in page.json()["events"]]
+                after = page.json()["next"]
+            assert seen == paged == list(range(1, len(seen) + 1))
+            assert len(seen) > 200

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import socket
+import sys
 import threading
 import time
 from collections.abc import Generator
@@ -80,6 +81,28 @@ async def test_an_agent_that_blocks_its_loop_blocks_no_control(memory: Place) ->
             assert len(told) == 1
             assert "test_isolation" in told[0]["where"]
             assert "in rude" in told[0]["where"]
+
+
+async def test_code_that_would_end_the_process_ends_nothing_of_others(memory: Place) -> None:
+    """``sys.exit`` in a task that an agent has begun for itself would end the loop, and with it everybody's agents."""
+
+    async def leave() -> None:
+        sys.exit(3)
+
+    async def rude(run: midcourse.Run) -> str:
+        await asyncio.wait({asyncio.create_task(leave())})
+        return "sorry"
+
+    async def polite(run: midcourse.Run) -> object:
+        return await run.ask("One?", reason="need_input")
+
+    with served(memory, resumable(rude, name="rude"), resumable(polite, name="polite")) as server:
+        async with server.client() as client:
+            other = await started(client, "polite")
+            await until_status(client, other, "waiting")
+            await until_status(client, await started(client, "rude"), "completed")
+            await client.post(f"/sessions/{other}/answer", json={"value": 1})
+            await until_status(client, other, "completed")
 
 
 @midcourse.tool(effect="read")

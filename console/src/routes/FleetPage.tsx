@@ -6,6 +6,7 @@ import type { Client } from "../api/client";
 import type { Head } from "../api/types";
 import { title } from "../features/attention";
 import { Fleet, filterOf, isFiltered } from "../features/fleet/fleet";
+import { GuidedPath } from "../features/fleet/GuidedPath";
 import { Tiles } from "../features/fleet/Tiles";
 import { areKeysOff, isTyping } from "../features/handle/pressing";
 import { Refused, Rules, useLate } from "../features/States";
@@ -36,7 +37,7 @@ export function FleetPage({ client }: { client: Client }): JSX.Element {
         <Search key={filter.search} />
         {connection.state === "refused" && !heads ? <Refused code={connection.problem?.code ?? ""} detail={connection.problem?.detail ?? ""} />
           : heads === null ? <Reading isLost={connection.state === "lost"} />
-          : heads.length === 0 ? <Empty isFiltered={isFiltered(filter)} words={[filter.search, filter.agent, ...filter.status].filter(Boolean).join(" ")} />
+          : heads.length === 0 ? <Empty client={client} isFiltered={isFiltered(filter)} words={[filter.search, filter.agent, ...filter.status].filter(Boolean).join(" ")} />
           : (
             <div class="scroller">
               <table class="grid cards" ref={table}>
@@ -58,9 +59,14 @@ function Reading({ isLost }: { isLost: boolean }): JSX.Element | null {
   return isLate ? <Rules words="Reading the sessions…" rows={8} /> : null;
 }
 
-function Empty({ isFiltered, words }: { isFiltered: boolean; words: string }): JSX.Element {
+function Empty({ client, isFiltered, words }: { client: Client; isFiltered: boolean; words: string }): JSX.Element {
   if (isFiltered) return <div class="empty"><b>No session matches <code>{words}</code>.</b><a href={href({})}>Clear the filter</a></div>;
-  return <div class="empty"><b>No session runs here yet.</b>Start one with <code>midcourse run churn-memo</code>, or <a href={href({ new: "" })}>start a new run</a>.</div>;
+  return (
+    <>
+      <div class="empty"><b>No session runs here yet.</b><a href={href({ new: "" })}>Start a new run</a></div>
+      <GuidedPath client={client} />
+    </>
+  );
 }
 
 function Search(): JSX.Element {

@@ -27,6 +27,10 @@ from midcourse.runtime.worker import Worker
 _LEAST_PATIENCE = 0.25
 _MOST_PATIENCE = 2.0
 """Seconds between two looks of a watcher for what nobody told it: longer the longer nothing happens."""
+_FIRST = 8
+"""Events that a watcher reads at first: more each time, as long as they are small."""
+BATCH_BYTES = 128 * 1024
+"""What a reader that has stopped reading holds in memory, about: its events are read so many bytes at a time."""
 STOPPING = frozenset({Status.PAUSING, Status.CANCELLING, Status.HALTED})
 STOPPED = frozenset({Status.PAUSED}) | ENDED
 
@@ -344,12 +348,13 @@ class Control:
         follow: bool,
         limit: int = 1000,
     ) -> AsyncGenerator[Sequence[Recorded | Delta]]:
-        """The same, whatever is there at once together: at most ``limit`` events, which is what a slow reader holds."""
+        """The same, whatever is there at once together: at most ``limit`` events, not more than one may hold."""
         worker = self.worker
         await worker.must_exist(session_id)
         told = worker.clock.monotonic()
         promised = Position(0)
         patience = _LEAST_PATIENCE
+        wanted = min(limit, _FIRST)
         await self._listen_to_owner(session_id, deltas=deltas)
         with worker.fanout.watching(session_id, deltas=deltas) as watcher:
             while True:
@@ -358,9 +363,10 @@ class Control:
                     previews.append(watcher.deltas.popleft())
                 if previews:
                     yield previews
-                events = await read_events(worker.store, session_id, after, limit)
+                events = await read_events(worker.store, session_id, after, wanted, most_bytes=BATCH_BYTES)
                 if events:
                     after, patience = events[-1].position, _LEAST_PATIENCE
+                    wanted = min(limit, max(_FIRST, 2 * len(events)))
                     yield events
                 if any(isinstance(event.event, SessionTaken) for event in events):
                     await self._listen_to_owner(session_id, deltas=deltas)  # a new owner does not know its audience

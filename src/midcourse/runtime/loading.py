@@ -67,8 +67,10 @@ async def _newest_snapshot(store: Store, head: Head) -> tuple[Snapshot | None, i
     return None, 0
 
 
-async def read_events(store: Store, session_id: SessionId, after: Position, limit: int = _PAGE) -> list[Recorded]:
-    """Checked events after a position, in order, at most ``limit``.
+async def read_events(
+    store: Store, session_id: SessionId, after: Position, limit: int = _PAGE, *, most_bytes: int | None = None
+) -> list[Recorded]:
+    """Checked events after a position, in order, at most ``limit``; and of those one, or what ``most_bytes`` hold.
 
     Raises:
         Damaged: a row does not match its digest.
@@ -77,7 +79,11 @@ async def read_events(store: Store, session_id: SessionId, after: Position, limi
     if before is None:
         return []
     events: list[Recorded] = []
+    size = 0
     for row in await store.read(session_id, after, limit):
+        size += len(row[1])
+        if events and most_bytes is not None and size > most_bytes:
+            break
         record = read_row(session_id, before, after + 1, row)
         after, before = row[0], row[2]
         events.append(Recorded(after, record.at, record.event))

@@ -19,7 +19,7 @@ from midcourse.server.auth import Access, access_of, login
 from midcourse.server.documents import describe
 from midcourse.server.hosting import Reading, hosted
 from midcourse.server.limits import BODY_LIMIT, BodyLimit, Buckets, RateLimit, SafeHeaders, Streams
-from midcourse.server.origins import Cors, HostCheck, OriginCheck
+from midcourse.server.origins import Cors, HostCheck, OriginCheck, allowed_origins, host_allowed
 from midcourse.server.pages import Pages, is_built, not_built
 from midcourse.server.problems import explain_errors
 from midcourse.server.routes import chat, controls, server, sessions
@@ -128,11 +128,13 @@ class Server:
             app.add_route("/", not_built, methods=["GET"], include_in_schema=False)
         explain_errors(app)
         buckets = Buckets(SystemClock(), rate=self.limits.rate, burst=self.limits.burst)
+        # Checked here: what is given to a middleware is looked at with the first request.
+        origins, hosts = allowed_origins(self.allowed_origins), [host_allowed(host) for host in self.allowed_hosts]
         # The last one added sees a request first.
         app.add_middleware(RateLimit, buckets=buckets, identify=lambda scope: access_of(app).identify(scope))
         app.add_middleware(BodyLimit, limit=self.limits.body)
-        app.add_middleware(OriginCheck, allowed=self.allowed_origins)
-        app.add_middleware(Cors, origins=self.allowed_origins)
-        app.add_middleware(HostCheck, allowed_hosts=self.allowed_hosts)
+        app.add_middleware(OriginCheck, allowed=origins)
+        app.add_middleware(Cors, origins=origins)
+        app.add_middleware(HostCheck, allowed_hosts=hosts)
         app.add_middleware(SafeHeaders)
         return app

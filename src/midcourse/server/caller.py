@@ -101,7 +101,7 @@ class Caller:
         return (await self.read(self.control.inspect(SessionId(session_id), position))).session
 
     async def read(self, work: Coroutine[Any, Any, T]) -> T:
-        """Something that folds a journal, however long it is, and holds nobody else's request up."""
+        """Something that folds a journal, or shows one, however long it is, and holds nobody else's request up."""
         return await cast("Reading", self._request.app.state.reading)(work)
 
     async def send(self, session_id: str, command: AnyCommand, *, wait: float, until: Level = "decided") -> Reply:

@@ -70,7 +70,7 @@ class HostCheck:
 
     def __init__(self, app: ASGIApp, *, allowed_hosts: Iterable[str] = ()) -> None:
         self._app = app
-        self._names = LOOPBACK | {_host_allowed(host) for host in allowed_hosts}
+        self._names = LOOPBACK | {host_allowed(host) for host in allowed_hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan" or self._allows(Headers(scope=scope).getlist("host")):
@@ -96,7 +96,12 @@ class HostCheck:
         return address.is_loopback or not self._names.isdisjoint(_ANY_ADDRESS)
 
 
-def _host_allowed(host: str) -> str:
+def host_allowed(host: str) -> str:
+    """A name that a server goes by, as requests are compared with it.
+
+    Raises:
+        InvalidInput: it cannot be one.
+    """
     bare = f"[{host}]" if ":" in host and not host.startswith("[") and host.count(":") > 1 else host
     place = place_of("http", bare)
     if place is None:

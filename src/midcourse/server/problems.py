@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from fastapi import FastAPI, Request
@@ -23,6 +23,7 @@ from midcourse.errors import (
     Unencodable,
 )
 from midcourse.server.codes import CODES
+from midcourse.server.wording import in_words, shortened
 
 log = logging.getLogger("midcourse.server")
 
@@ -42,7 +43,6 @@ _PLAIN: Final[Mapping[int, tuple[str, str]]] = {
 }
 _UNREADABLE: Final = "The body cannot be read. Send JSON in UTF-8, nested no deeper than it must be."
 _CHALLENGE: Final = {"WWW-Authenticate": "Bearer"}
-_SHOWN: Final = 5
 
 
 def status_of(error: MidcourseError) -> int:
@@ -90,7 +90,7 @@ def explain_errors(app: FastAPI) -> None:
 
     async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return _not_json(request) if _was_not_read(error) else _invalid(error)
+        return _not_json(request) if _was_not_read(error) else _invalid(request, error)
 
     async def plain(_request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -123,24 +123,11 @@ def _not_json(request: Request) -> Response:
     return problem_response(415, "unsupported_media_type", shortened(sentence, 300))
 
 
-def _invalid(error: RequestValidationError) -> Response:
-    """What pydantic found, in a sentence per field."""
-    found = error.errors()
-    lines = [f"{_place(one['loc'])}: {shortened(str(one['msg']))}" for one in found[:_SHOWN]]
-    if found and found[0].get("type") == "json_invalid":
-        lines = [f"The body is not JSON: {found[0].get('ctx', {}).get('error', 'it cannot be read')}"]
-    more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    field = _place(found[0]["loc"]) if found else ""
-    return problem_response(422, "invalid_input", shortened(f"{'; '.join(lines)}{more}.", 2000), field=field)
-
-
-def _place(location: tuple[object, ...]) -> str:
-    """``body.text`` as people say it: the field, or the part of the request."""
-    parts = [str(part) for part in location]
-    return shortened(".".join(parts[1:]) or (parts[0] if parts else "request"))
-
-
-def shortened(text: str, most: int = 200) -> str:
-    """``text`` as an answer may repeat it: not all of it if it is long, and without what UTF-8 cannot write."""
-    shown = text if len(text) <= most else f"{text[: most - 1]}…"
-    return shown.encode("utf-8", "replace").decode()
+def _invalid(request: Request, error: RequestValidationError) -> Response:
+    """What is wrong, in a sentence for each field."""
+    found = [{**one, "loc": one["loc"][1:]} for one in error.errors()]
+    route: Any = request.scope.get("route")
+    body = getattr(getattr(route, "body_field", None), "field_info", None)
+    fields = getattr(getattr(body, "annotation", None), "model_fields", {})
+    sentence, field = in_words(found, fields)
+    return problem_response(422, "invalid_input", sentence, field=field)

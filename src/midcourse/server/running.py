@@ -1,5 +1,6 @@
 """``midcourse serve``: finds a port, says where it is, serves until it is told to stop, and lets the sessions go."""
 
+import asyncio
 import contextlib
 import gc
 import logging
@@ -122,6 +123,7 @@ def run(server: Server, place: Place, listening: socket.socket, *, ready: Callab
     config = uvicorn.Config(
         server.app,
         http=PatientProtocol,
+        lifespan="off",  # entered here: its error is a sentence, which uvicorn would bury in a traceback
         ws="none",
         log_config=None,
         access_log=False,
@@ -131,7 +133,7 @@ def run(server: Server, place: Place, listening: socket.socket, *, ready: Callab
         timeout_keep_alive=75,
     )
     here = Whereabouts(url, os.getpid(), place.is_token_given)
-    serving = _Uvicorn(config, lambda: (_write(record, here), ready(url)))
+    serving = _Uvicorn(config, server, lambda: (_write(record, here), ready(url)))
     _be_quick()
     try:
         # Uvicorn raises the signal again when it is done; by then all is said.
@@ -154,14 +156,22 @@ def leave() -> None:
 
 
 class _Uvicorn(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], object]) -> None:
+    def __init__(self, config: uvicorn.Config, served: Server, ready: Callable[[], object]) -> None:
         super().__init__(config)
+        self._life = served.lifespan()
         self._ready = ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await self._life.__aenter__()
         await super().startup(sockets)
         if self.started:
             self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().shutdown(sockets)
+        ending = asyncio.create_task(self._life.__aexit__(None, None, None))
+        while not ending.done() and not self.force_exit:  # Ctrl-C once more: who is in a hurry leaves now
+            await asyncio.wait({ending}, timeout=0.1)
 
 
 @contextlib.contextmanager

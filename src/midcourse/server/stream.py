@@ -22,7 +22,7 @@ from midcourse.server.views import delta_view, encoded, event_view, head_view
 KEEP_ALIVE: Final = 15.0
 """Seconds between two comment lines that keep proxies and readers from giving up."""
 PIECE: Final = 100
-"""Events that a stream reads at once, which is what a reader that has stopped reading may hold in memory."""
+"""Events that a stream reads at once: few enough that others get their turn."""
 LIST_EVERY: Final = 0.5
 """Seconds between two looks at a list that is followed."""
 END_SECONDS: Final = 1.0

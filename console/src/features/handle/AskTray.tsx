@@ -4,23 +4,11 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Live } from "../../api/live";
 import type { ChildAsk, OpenAsk } from "../../model/session";
-import type { StepEntry } from "../../model/story";
 import { argumentsOf, shorten } from "../../ui/format";
 import { EffectChip, Left } from "../../ui/Parts";
+import { approving, wanted } from "./asking";
 
 const NEED_APPROVAL = "need_approval";
-
-/** "Delete records: 59 ids", from the call that waits; else from the question itself. Never "Approve". */
-export function approving(prompt: string, call: StepEntry | undefined): string {
-  if (call) {
-    const name = call.name.replaceAll(/[_-]+/g, " ");
-    const given = argumentsOf(call.arguments, 48);
-    return `${name.charAt(0).toUpperCase()}${name.slice(1)}${given && given !== "{}" ? `: ${given}` : ""}`;
-  }
-  const wish = /^(?:please )?(?:confirm|approve|allow|may i|shall i|can i|ok to)[:\s]+(.+?)\??$/i.exec(prompt.trim())?.[1];
-  const said = wish ?? `Go ahead with “${shorten(prompt, 40)}”`;
-  return shorten(`${said.charAt(0).toUpperCase()}${said.slice(1)}`, 60);
-}
 
 interface Props { live: Live; ask: OpenAsk | ChildAsk; isOnly: boolean; mayAnswer: boolean; takesFocus: boolean; answer: (value: unknown, ask: string) => void }
 
@@ -32,7 +20,8 @@ export function AskTray({ live, ask, isOnly, mayAnswer, takesFocus, answer }: Pr
   const own = "id" in ask ? ask : null;
   const name = own ? own.id : `${(ask as ChildAsk).child}/${(ask as ChildAsk).ask}`;
   const call = own ? live.run.asked(own.step) : undefined;
-  const because = call && reasonBefore(live, call);
+  const wants = wanted(ask.prompt, call);
+  const because = own && wants ? reasonBefore(live, own.since) : "";
   const isApproval = ask.reason === NEED_APPROVAL;
   const options = own?.options ?? [];
   const isChoice = options.length > 0 && !(options.length === 2 && options.includes("approve") && options.includes("refuse"));
@@ -45,14 +34,15 @@ export function AskTray({ live, ask, isOnly, mayAnswer, takesFocus, answer }: Pr
   return (
     <div class="ask" data-ask={name}>
       <div class="row asktop">
-        <p class="lead" tabIndex={-1} ref={heading}>{ask.prompt || "It needs you."}</p>
+        <p class="lead" tabIndex={-1} ref={heading}>{wants?.title || ask.prompt || "It needs you."}</p>
         {own?.expires_at != null && <span class="left">answer within <Left until={own.expires_at} ahead={live.client.ahead} /></span>}
         {own?.expires_at != null && <span class="sub">then: {own.default ? `answered ${JSON.stringify(own.default.raw)}` : own.on_expiry === "cancel" ? "the run is cancelled" : "the agent is told that nobody answered"}</span>}
         {!own && <span class="sub">asked by child <code>{(ask as ChildAsk).child}</code></span>}
       </div>
-      {call && (
+      {wants && (
         <dl>
-          <dt>Wants to</dt><dd><code>{call.name}</code> <EffectChip effect={call.effect} /> {argumentsOf(call.arguments, 240)}</dd>
+          <dt>Wants to</dt><dd><code>{wants.name}</code> {wants.effect && <EffectChip effect={wants.effect} />} {argumentsOf(wants.arguments, 240)}</dd>
+          {wants.why && <><dt>Asked because</dt><dd>{wants.why}</dd></>}
           {because && <><dt>Because</dt><dd>“{because}”</dd></>}
           {changes.length > 0 && <><dt>Changed since</dt><dd class="changed">{changes.map((change) => `${change.resource}: ${change.why || `${change.before ?? "not there"} → ${change.now ?? "gone"}`}`).join("; ")}</dd></>}
         </dl>
@@ -62,7 +52,7 @@ export function AskTray({ live, ask, isOnly, mayAnswer, takesFocus, answer }: Pr
           {isChoice && options.map((option) => <button key={option} class="btn big" type="button" onClick={() => answer(option, name)}>{option}</button>)}
           {!isChoice && !wantsText && (
             <>
-              <button class="btn solid big" type="button" data-key="a" onClick={() => answer(yes, name)}>{approving(ask.prompt, call)} {key("a")}</button>
+              <button class="btn solid big" type="button" data-key="a" onClick={() => answer(yes, name)}>{approving(ask.prompt, wants)} {key("a")}</button>
               <button class="btn big" type="button" data-key="x" onClick={() => answer(no, name)}>Refuse {key("x")}</button>
             </>
           )}
@@ -81,8 +71,8 @@ export function AskTray({ live, ask, isOnly, mayAnswer, takesFocus, answer }: Pr
   );
 }
 
-/** The last words of the model before the call. */
-function reasonBefore(live: Live, call: StepEntry): string {
-  const before = live.run.entries.findLast((one) => one.kind === "step" && one.of === "model" && one.position < call.position);
+/** The last words of the model before it asked. */
+function reasonBefore(live: Live, since: number): string {
+  const before = live.run.entries.findLast((one) => one.kind === "step" && one.of === "model" && one.at < since);
   return before?.kind === "step" ? shorten(before.text.current.trim(), 240) : "";
 }

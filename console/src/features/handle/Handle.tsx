@@ -163,7 +163,7 @@ function SlotButton({ slot, index, isOpen, act, watch }: SlotProps): JSX.Element
     <button class={`slot ${slot.tone}`} part="slot" type="button" aria-disabled={slot.disabled || undefined} aria-expanded={isOpen}
       aria-keyshortcuts={slot.key || undefined} onPointerDown={down} onClick={click}>
       <Shape name={slot.shape} /><b>{slot.label}</b><kbd aria-hidden="true">{shown[slot.key] ?? (slot.key || "–")}</kbd>
-      <em><span class="long">{slot.long}</span><span class="short" aria-hidden="true">{slot.short}</span></em>
+      <em><span class="long">{slot.long}</span><span class="short">{slot.short}</span></em>
     </button>
   );
 }

@@ -27,6 +27,7 @@ interface Props { live: Live; me: string; startUndo?: (() => void) | undefined }
 export function ReceiptTray({ live, me, startUndo }: Props): JSX.Element | null {
   void live.rev.value;
   const [isCopied, setCopied] = useState(false);
+  const [isFolded, fold] = useState(false);
   const receipt = live.receipt.value;
   const session = live.run.session;
   if (!receipt || !session) return null;
@@ -49,13 +50,14 @@ export function ReceiptTray({ live, me, startUndo }: Props): JSX.Element | null 
           {receipt.final ? "final" : "provisional: the final receipt follows when it ends"}
         </small>
       </header>
-      {lines.length > 0 && <ul>{lines.map((line) => <Line key={`${line.step} ${line.name} ${line.attempt}`} line={line} live={live} />)}</ul>}
+      {lines.length > 0 && !isFolded && <ul>{lines.map((line) => <Line key={`${line.step} ${line.name} ${line.attempt}`} line={line} live={live} />)}</ul>}
       <footer>
         {live.durability.value && <span>{DURABILITY[live.durability.value]}</span>}
         {reads > 0 && <span>{count(reads, "read")} had no effect</span>}
         {session.unreached.length > 0 && <span class="still">not reached: {session.unreached.join(", ")}</span>}
         <span class="end">
           {startUndo && <button class="btn small" type="button" onClick={startUndo}>Undo…</button>}
+          {lines.length > 0 && <button class="plain" type="button" aria-expanded={!isFolded} onClick={() => fold(!isFolded)}>{isFolded ? "Show lines" : "Hide lines"}</button>}
           <button class="plain" type="button" onClick={copy}>{isCopied ? "Copied" : "Copy"}</button>
           <button class="plain" type="button" onClick={() => save(`receipt-${session.id}.json`, { session: session.id, status: session.status, cancel, undo, ...receipt })}>Download JSON</button>
         </span>

@@ -5,6 +5,7 @@ import type { Live } from "../../api/live";
 import { CANCEL_PREVIEW } from "../../model/run";
 import { Lamp, Left, Ticking } from "../../ui/Parts";
 import { shorten, timeOfDay, who } from "../../ui/format";
+import { wantedBy } from "./asking";
 import { isEnded, type View } from "./view";
 
 interface Props { live: Live; view: View; me: string; heldSince: number | null; unreachable: number | null }
@@ -63,7 +64,7 @@ function Doing(props: Props): JSX.Element {
     case "running": {
       const item = session.plan.find((one) => one.status === "running")?.title;
       const call = view.still.find((one) => one.kind !== "model") ?? view.still[0];
-      const doing = call && (call.kind === "model" ? "writing" : <code>{call.name}</code>);
+      const doing = call && (call.kind === "model" ? "writing" : <code>{call.name.replace(/^spawn /, "")}</code>);
       const asked = session.asks.length + session.child_asks.length;
       const said = view.isProtected && <>{session.agent} is protected: a stop waits for the end of this step.</>;
       return <>{item && <strong>{item}</strong>}{item && doing && " · "}{doing}{!item && !doing && !said && "Between steps."}{said && <> {said}</>}{asked > 0 && <span class="left"> · asks you something</span>}</>;
@@ -83,7 +84,7 @@ function Doing(props: Props): JSX.Element {
     case "waiting": {
       const ask = session.asks[0];
       if (!ask) return <>for a child's question. Nothing runs.</>;
-      return <>for you: <strong>{shorten(ask.prompt, 90)}</strong> Nothing runs.{ask.expires_at !== null && <span class="left"> <Left until={ask.expires_at} ahead={ahead} /> left</span>}</>;
+      return <>for you: <strong>{wantedBy(ask.prompt)?.title ?? shorten(ask.prompt, 90)}</strong> Nothing runs.{ask.expires_at !== null && <span class="left"> <Left until={ask.expires_at} ahead={ahead} /> left</span>}</>;
     }
     case "cancelling": return view.still.length ? <>Everything else has stopped. <Still {...props} /></> : <>Nothing new starts. Settling what was in flight.</>;
     case "cancelled": return view.isUndoing ? <>Undoing what was done, newest first.</> : <>Stopped at step {view.step}. Nothing runs.</>;

@@ -25,6 +25,8 @@ export class Actions {
   readonly isOwnHold = signal(true);
   /** The pause that is the preview's own: only that one is lifted when it is left. */
   private hold: string | null = null;
+  /** Where the journal knows of it: before that, what is folded says nothing about it. */
+  private holdPosition = 0;
   private renewing = 0;
 
   constructor(readonly live: Live, private readonly told: (event: string, detail: unknown) => void) {}
@@ -96,6 +98,7 @@ export class Actions {
       const reply = await this.press("pause", this.live.pause({ lapses: LAPSES, reason: CANCEL_PREVIEW }));
       if (reply === null) { this.close(); return; }
       this.hold = reply.pause;
+      this.holdPosition = reply.position;
       if (!this.isChoosing()) { this.lift(); return; }
       this.renewing = window.setInterval(() => void this.renew(), RENEW);
       addEventListener("pagehide", this.leave);
@@ -178,6 +181,7 @@ export class Actions {
 
   /** The hold was lifted by somebody else, or lapsed: there is nothing to choose any more. */
   settle(): void {
+    if (this.live.run.position < this.holdPosition) return;
     const status = this.live.run.session?.status;
     if (this.hold !== null && this.live.run.session?.pause?.id !== this.hold && status !== undefined && !["pausing", "paused"].includes(status)) {
       this.stopRenewing();

@@ -15,8 +15,8 @@ export function useGuard(): Guard {
   const watch = (index: number, meaning: string): void => {
     const was = known.current[index];
     if (was?.meaning === meaning) return;
-    // What is there from the beginning may be pressed at once.
-    known.current[index] = { meaning, since: was ? performance.now() : 0 };
+    // What is there from the beginning may be pressed at once, also in a page that is younger than the guard.
+    known.current[index] = { meaning, since: was ? performance.now() : -Infinity };
   };
   return {
     watch,

@@ -56,7 +56,7 @@ export function Course({ live, run, me, at, inspect }: Props): JSX.Element | nul
     inspect(to >= last ? null : Math.max(1, to));
   };
   return (
-    <figure class="course" ref={strip} role="slider" tabIndex={0} aria-label="Course: inspect the journal" aria-valuemin={1} aria-valuemax={live.run.position}
+    <figure class="course" data-ended={hasEnded || undefined} ref={strip} role="slider" tabIndex={0} aria-label="Course: inspect the journal" aria-valuemin={1} aria-valuemax={live.run.position}
       aria-valuenow={at ?? live.run.position} aria-valuetext={at === null ? `now, ${clock(now)}; distance not measured` : `event ${at} of ${live.run.position}`} onClick={seek} onKeyDown={keys}>
       <svg viewBox="0 0 100 100" preserveAspectRatio="none" aria-hidden="true">
         <line class="goalline" x1="0" x2={end} y1="84" y2="84" />
@@ -72,7 +72,7 @@ export function Course({ live, run, me, at, inspect }: Props): JSX.Element | nul
         const isUnfinished = isLast && ((mark.what === "pause" && whole.status === "pausing") || (mark.what === "cancel" && whole.status === "cancelling"));
         const shape = isUnfinished ? UNFINISHED[whole.status]! : disc.shape;
         return (
-          <span key={mark.position} class={`mk up ${side(x(mark.clock), end)}`} data-colour={disc.colour} style={{ left: `${x(mark.clock)}%` }}>
+          <span key={mark.position} class={`mk up ${side(x(mark.clock), end)}`} data-colour={disc.colour} style={{ left: `clamp(11px, ${x(mark.clock)}%, calc(100% - 11px))` }}>
             <span class="disc"><Shape name={shape} /></span>
             {isLast && <span class="t">{clock(mark.clock)} {mark.by ? `${who(mark.by, me)}, ` : ""}{isUnfinished ? (mark.what === "pause" ? "stopping" : "cancelling") : disc.word}</span>}
           </span>

@@ -24,7 +24,7 @@ export function Goal({ live, run, me, family, inspect, fork, save }: Props): JSX
         <button class="btn small" type="button" onClick={save}>Export</button>
       </div>
       <p class="facts">
-        <span>{(session.terms.task_class ?? "no class").replace("_", " ")}</span>
+        {session.terms.task_class && <span>{session.terms.task_class.replace("_", " ")}</span>}
         {session.terms.policy && <span>policy {session.terms.policy}</span>}
         <span title={fullTime(session.created_at)}>started {timeOfDay(session.created_at)} by {who(session.created_by, me)}</span>
         {session.turn > 1 && <span>turn {session.turn}</span>}

@@ -8,6 +8,7 @@ import { argumentsOf, clock, count, duration, fullTime, readable, shorten, timeO
 import { EffectChip, Ticking, Word } from "../../ui/Parts";
 import { href } from "../../ui/router";
 import { Shape } from "../../ui/Shape";
+import { wantedBy } from "../handle/asking";
 import { verdict } from "../handle/ReceiptTray";
 import { CANCEL_PREVIEW } from "../../model/run";
 import type { Cut } from "../../model/text";
@@ -163,7 +164,7 @@ function Asked({ entry, me }: { entry: AskEntry; me: string }): JSX.Element {
   const ended: Record<string, string> = { superseded: "withdrawn by a redirect", withdrawn: "withdrawn by the cancel", expired: "nobody answered in time" };
   return (
     <div class="stepin">
-      <div class="who">{entry.end === "" ? <Word status="waiting">asks: {entry.prompt}</Word> : <span class="word"><Shape name="waiting" />asked: {entry.prompt}</span>}</div>
+      <div class="who">{entry.end === "" ? <Word status="waiting">asks: {wantedBy(entry.prompt)?.title ?? shorten(entry.prompt, 300)}</Word> : <span class="word"><Shape name="waiting" />asked: {wantedBy(entry.prompt)?.title ?? shorten(entry.prompt, 300)}</span>}</div>
       <p class="why">{entry.end === "" ? "The answer is in the handle below; one answer counts."
         : entry.end === "answered" ? <>{name.charAt(0).toUpperCase() + name.slice(1)} answered <b>{shorten(readable(entry.value?.raw), 200)}</b> at {timeOfDay(entry.ended_at!)}</> : `${ended[entry.end] ?? entry.end} at ${timeOfDay(entry.ended_at!)}`}</p>
     </div>

@@ -23,9 +23,9 @@ from midcourse.server.chatting import Chat, chat_frames, error_frame
 from midcourse.server.delivered import Answering, Begun, Delivered, checkpoint_gone, open_asks
 from midcourse.server.documents import LAST_EVENT_ID, streams
 from midcourse.server.limits import Slot
-from midcourse.server.problems import shortened
 from midcourse.server.routes.places import SessionPath
 from midcourse.server.stream import Stream, last_event_id
+from midcourse.server.wording import in_words
 
 log = logging.getLogger("midcourse.server")
 router = APIRouter(tags=["chat"])
@@ -49,9 +49,8 @@ async def _read(request: Request, kind: type[T]) -> T:
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = shortened(".".join(map(str, first["loc"])) or "body")
-        raise InvalidInput(f"{field}: {shortened(str(first['msg']))}.", field=field) from error
+        sentence, field = in_words(error.errors(), kind.model_fields)  # pyright: ignore[reportArgumentType]
+        raise InvalidInput(sentence, field=field) from error
 
 
 @router.post(

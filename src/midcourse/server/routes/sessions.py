@@ -34,6 +34,8 @@ from midcourse.server.views import (
 )
 
 router = APIRouter(tags=["sessions"])
+PAGE_BYTES = 2 * 1024 * 1024
+"""A page of events ends early if they are large; `next` says so."""
 EventPosition = Annotated[int, Query(ge=0, le=2**53, description="The position of the last event seen; 0: all.")]
 
 
@@ -128,8 +130,11 @@ async def inspect_session(
     at: Annotated[int | None, Query(ge=1, le=2**53, description="A journal position; left out: now.")] = None,
 ) -> Response:
     """The session as it was at a position: messages, plan, steps, open calls and asks, state and history."""
-    seen = await caller.read(caller.control.inspect(SessionId(session_id), at))
-    return answer(inspection_view(seen, caller.role))
+
+    async def shown() -> Response:
+        return answer(inspection_view(await caller.control.inspect(SessionId(session_id), at), caller.role))
+
+    return await caller.read(shown())
 
 
 @router.post(
@@ -152,7 +157,8 @@ async def fork_session(session_id: SessionPath, caller: Steerer, body: Annotated
     wish = body or Fork()
     new = wish.session_id or caller.derived_session_id()
     try:
-        await (await _handle(caller, session_id)).fork(wish.at, session_id=new, paused=wish.paused)
+        handle = await _handle(caller, session_id)
+        await caller.read(handle.fork(wish.at, session_id=new, paused=wish.paused))
     except StoreError as error:
         if error.code != "session_exists" or caller.key is None:
             raise
@@ -191,20 +197,26 @@ async def get_events(
     A stream that was lost goes on where it was with `Last-Event-ID`, also after the server was restarted.
     """
     identity = SessionId(session_id)
-    await caller.control.worker.must_exist(identity)
+    owned = await caller.control.worker.must_exist(identity)
     start = last_event_id(request, after)
     if wants_stream(request):
         batches = caller.control.batches(identity, after=start, deltas=deltas, follow=follow, limit=PIECE)
         return Stream(event_frames(batches), caller)
-    events = await read_events(caller.control.worker.store, identity, start, limit)
-    more = events[-1].position if len(events) == limit else None
+    events = await read_events(caller.control.worker.store, identity, start, limit, most_bytes=PAGE_BYTES)
+    is_page_full = len(events) == limit or (events and events[-1].position < owned.head.position)
+    more = events[-1].position if is_page_full else None
     return answer({"events": [event_view(one) for one in events], "next": more})
 
 
 @router.get("/sessions/{session_id}/receipt", responses=answers("Receipt", 200, "session_not_found", "damaged"))
 async def get_receipt(session_id: SessionPath, caller: Watcher) -> Response:
     """What became of each effect: undone, kept, cannot be undone, …, unknown. Provisional until `final`."""
-    return answer(receipt_view(await caller.read((await _handle(caller, session_id)).receipt())))
+    handle = await _handle(caller, session_id)
+
+    async def shown() -> Response:
+        return answer(receipt_view(await handle.receipt()))
+
+    return await caller.read(shown())
 
 
 @router.get(
@@ -212,8 +224,12 @@ async def get_receipt(session_id: SessionPath, caller: Watcher) -> Response:
 )
 async def preview_cancel(session_id: SessionPath, caller: Watcher) -> Response:
     """What a cancel would make of each effect, for each choice of `undo`. Nothing is changed."""
-    preview = await caller.read((await _handle(caller, session_id)).preview())
-    return answer({choice: receipt_view(receipt) for choice, receipt in preview.items()})
+    handle = await _handle(caller, session_id)
+
+    async def shown() -> Response:
+        return answer({choice: receipt_view(receipt) for choice, receipt in (await handle.preview()).items()})
+
+    return await caller.read(shown())
 
 
 @router.get("/sessions/{session_id}/result", responses=answers("Result", 200, "session_not_found", "damaged"))

@@ -1,0 +1,30 @@
+/** Two minutes with a sample agent, on a server that has it: start it, pause, redirect, cancel, read the receipt. */
+
+import type { JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import type { Client } from "../../api/client";
+import type { Agent } from "../../api/types";
+import { href } from "../../ui/router";
+
+const AGENT = "churn-memo";
+const GOAL = "Write a one-page churn memo for the quarterly review: who is likely to leave, why, and what it would cost";
+
+export function GuidedPath({ client }: { client: Client }): JSX.Element | null {
+  const [isHere, tell] = useState(false);
+  useEffect(() => {
+    client.get<{ agents: Agent[] }>("/agents").then(({ agents }) => tell(agents.some((one) => one.name === AGENT)), () => undefined);
+  }, [client]);
+  if (!isHere) return null;
+  return (
+    <section class="guide" aria-labelledby="guide">
+      <h2 id="guide">Guided path, two minutes</h2>
+      <ol>
+        <li><a href={href({ new: "", agent: AGENT, goal: GOAL })}>Start the churn memo</a>: it scores 412 accounts and writes a page about them.</li>
+        <li>While it writes, press <b>Pause</b> <kbd>p</kbd>. It stops at once; say why, or skip.</li>
+        <li><b>Redirect</b> <kbd>r</kbd>: choose Step, say “only customers over $10k”, <kbd>↵</kbd>. Then <b>Resume</b> <kbd>p</kbd>, and see what it makes of that.</li>
+        <li><b>Cancel</b> <kbd>c</kbd>. Nothing new starts while you look at what each choice would undo. Then <b>Cancel run</b>.</li>
+        <li>Read the receipt: what became of everything it did, and nothing more than was seen.</li>
+      </ol>
+    </section>
+  );
+}

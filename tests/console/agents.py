@@ -1,0 +1,182 @@
+"""Agents that a browser test holds and lets go: nothing of them ends by time, each waits for its gate."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+
+import midcourse
+from tests.console.hostile import HOSTILE, LONG_WORD
+
+_numbers = itertools.count(1)
+
+
+def goal(words: str) -> str:
+    """A goal that no other session has: a test finds its own in a list."""
+    return f"{words} {next(_numbers)}"
+
+
+class Gates:
+    """What an agent waits for, by its session and a word. The agent's loop is in another thread."""
+
+    def __init__(self) -> None:
+        self._open: set[str] = set()
+        self._over = False
+
+    def end(self) -> None:
+        """Let everybody go: the server ends, and is not to wait for them."""
+        self._over = True
+
+    def begin(self) -> None:
+        """The gates are shut again, for the next server."""
+        self._over = False
+
+    def open(self, session: str, what: str) -> None:
+        """Let go whoever waits for that."""
+        self._open.add(f"{session} {what}")
+
+    def is_open(self, session: str, what: str) -> bool:
+        """Whether it was."""
+        return self._over or f"{session} {what}" in self._open
+
+    async def passed(self, session: str, what: str) -> None:
+        """Until it is; the test's own timeout is the guard."""
+        while not self.is_open(session, what):
+            await asyncio.sleep(0.005)
+
+
+GATES = Gates()
+
+
+async def _drop(arguments: object, result: object, key: str) -> None: ...
+
+
+async def _free(name: str) -> None: ...
+
+
+@midcourse.tool(effect="read")
+async def fetch_customers(segment: str) -> dict[str, object]:
+    """A read."""
+    return {"accounts": 412, "segment": segment}
+
+
+@midcourse.tool(effect="write", undo=_drop, local=True)
+async def create_table(name: str) -> str:
+    """Can be undone."""
+    return f"{name}: 97 rows"
+
+
+@midcourse.tool(effect="write", undo=_drop, local=True)
+async def write_draft(path: str, order: str) -> str:
+    """Can be undone, and torn."""
+    await GATES.passed(order, "draft")
+    return "written"
+
+
+@midcourse.tool(effect="write")
+async def send_report(to: str, order: str) -> str:
+    """Cannot be torn."""
+    await GATES.passed(order, "send")
+    return "sent"
+
+
+@midcourse.tool(effect="write", environment="prod")
+async def delete_records(table: str, ids: list[int]) -> str:
+    """In prod: a person is asked."""
+    return f"{len(ids)} rows deleted from {table}"
+
+
+async def speak(run: midcourse.Run) -> AsyncIterator[object]:
+    """A model: what it was told last, then words until its gate is open."""
+    session = str(run.session_id)
+    told = run.messages[1:]
+    yield f"Told: {told[-1].text}. " if told else "Scoring all 412 accounts. "
+    for number in itertools.count(1):
+        if GATES.is_open(session, "words"):
+            break
+        yield f"word {number} "
+        await asyncio.sleep(0.03)
+    yield midcourse.StreamEnd(cost=0.8, tokens=40)
+
+
+async def say(text: str, cost: float = 0.0) -> AsyncIterator[object]:
+    """A model that says one thing."""
+    yield text
+    yield midcourse.StreamEnd(cost=cost, tokens=len(text))
+
+
+@midcourse.agent(name="memo", version="1")
+async def memo(run: midcourse.Run) -> str:
+    """Reads, writes, speaks; ``draft`` and ``send`` in its first goal say what it does before it speaks."""
+    wanted = run.messages[0].text
+    order = str(run.session_id)
+    run.plan.set("Fetch customers", "Score churn risk", "Write the memo")
+    run.plan.start("Fetch customers")
+    await run.step("fetch_customers", fetch_customers, "all")
+    run.plan.done("Fetch customers")
+    run.plan.start("Score churn risk")
+    await run.hold("snapshot", _free, "snapshot")
+    await run.step("create_table", create_table, "scratch.scores")
+    if "draft" in wanted:
+        await run.step("write_draft", write_draft, "memo.md", order)
+    if "send" in wanted:
+        await run.step("send_report", send_report, "finance@example.com", order)
+    if "costly" in wanted:
+        await run.stream("think", lambda: say("This costs. ", 2.5))
+    await run.stream("score", lambda: speak(run))
+    run.plan.done("Score churn risk")
+    return "memo.md, 1,204 words"
+
+
+@midcourse.agent(name="quick", version="1")
+async def quick(run: midcourse.Run) -> str:
+    """Done at once."""
+    return f"done: {run.goal}"
+
+
+@midcourse.agent(name="cleaner", version="1")
+async def cleaner(run: midcourse.Run) -> str:
+    """Asks before it deletes in prod."""
+    run.plan.set("Find", "Delete")
+    run.plan.start("Delete")
+    await run.stream("think", lambda: say("Nobody has written to these 38 contacts since 2020. "))
+    return str(await run.step("delete_records", delete_records, "crm.contacts", list(range(38))))
+
+
+@midcourse.agent(name="chooser", version="1")
+async def chooser(run: midcourse.Run) -> str:
+    """Asks with choices and a deadline, then in words."""
+    which = await run.ask("Which first?", options=("login bug", "replace the ORM"), expires=600)
+    return str(await run.ask(f"{which}: what is the branch called?"))
+
+
+@midcourse.agent(name="breaks", version="1")
+async def breaks(run: midcourse.Run) -> str:
+    """Fails."""
+    await run.step("create_table", create_table, "scratch.join")
+    raise LookupError("table mrr has no column acct_id")
+
+
+@midcourse.agent(name="parent", version="1")
+async def parent(run: midcourse.Run) -> str:
+    """Has a child that waits for a person."""
+    return str(await run.spawn(chooser, run.goal, key="one"))
+
+
+@midcourse.tool(effect="read", name=HOSTILE.replace("\n", " ")[:120])
+async def look_at(name: str, more: dict[str, str]) -> dict[str, object]:
+    """Its name, arguments and result are hostile."""
+    return {HOSTILE: HOSTILE, "files": ["../../etc/passwd", "<svg onload=steal()>.txt"], "word": LONG_WORD}
+
+
+@midcourse.agent(name='<img src=x onerror="steal()">', version="1")
+async def hostile(run: midcourse.Run) -> str:
+    """Markup, addresses and control characters everywhere: text is text."""
+    run.plan.set(HOSTILE, LONG_WORD)
+    run.plan.start(HOSTILE)
+    run.report(hypothesis=HOSTILE, artifact="<iframe src=https://evil.example></iframe>.pdf", message=HOSTILE)
+    await run.step("look", look_at, HOSTILE, {"<b>file</b>": HOSTILE})
+    await run.stream("say", lambda: say(f"{HOSTILE}\n{LONG_WORD}\n{HOSTILE}"))
+    return str(await run.ask(HOSTILE + LONG_WORD[:2000], options=(HOSTILE[:60].strip(), "no")))
+
+
+AGENTS = (memo, quick, cleaner, chooser, breaks, parent, hostile)

@@ -1,0 +1,16 @@
+"""What an agent, a tool or a file name may hold that a page must not take for more than text."""
+
+SCRIPTS = (
+    "<script>steal()</script><img src=x onerror=\"steal()\"><svg onload='steal()'>"
+    '<iframe srcdoc="<script>parent.steal()</script>"></iframe><style>body{display:none}</style>'
+    '<a href="javascript:steal()">press me</a> <form action=https://evil.example><button>Approve</button></form>'
+    '</p></div></section><base href="https://evil.example/"><link rel=stylesheet href=https://evil.example/x.css>'
+)
+ODD = (
+    "javascript:steal() data:text/html,<script>steal()</script> https://evil.example/pixel.png "
+    "\u202egnp.exe\u202c \u2066isolated\u2069 "
+    "\x1b[31mred\x1b[0m \x1b]0;title\x07 \x08\x7f "
+    "😀👩‍👩‍👧‍👦 第二高的是（杭州） عربي \ufeff\u200b &lt;b&gt; &amp;nbsp; %3Cscript%3E {{7*7}} ${7*7} __proto__"
+)
+HOSTILE = f"{SCRIPTS} {ODD}\n"
+LONG_WORD = "W" * 100_000

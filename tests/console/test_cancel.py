@@ -1,0 +1,193 @@
+"""Cancel: the gate shut, the preview of each choice, the receipt; and every way of leaving the preview."""
+
+import contextlib
+import json
+import re
+
+from playwright.sync_api import Error, Route, expect
+
+from tests.console.agents import GATES
+from tests.console.conftest import Opening
+from tests.console.pages import GUARD, Api, RunPage, Window, started, until
+
+
+def previewed(run: RunPage) -> None:
+    """Press Cancel, and wait until what each choice comes to is there."""
+    run.press("Cancel")
+    expect(run.preview.get_by_role("row", name="create_table")).to_be_visible()
+
+
+def test_the_first_press_shuts_the_gate_and_the_receipt_says_what_became_of_each(window: Window, api: Api) -> None:
+    session, run = started(window, api, "Write the memo and send it")
+    expect(run.call("send_report")).to_contain_text("running")
+    previewed(run)
+
+    expect(run.tray).to_contain_text("The gate is shut. Nothing new starts. Choose what happens to what was done.")
+    run.is_at("pausing")
+    expect(run.sentence).to_contain_text(re.compile(r"Still running: send_report .* held for your choice \d\d:\d\d"))
+    expect(run.slot("Keep going")).to_have_accessible_name(re.compile("resumes where it stopped"))
+    expect(run.slot("Redirect")).to_have_accessible_name(re.compile("instead of cancelling"))
+    default = run.preview.get_by_role("radio", name="Undo what is in flight")
+    expect(default).to_be_checked()
+    expect(default).to_be_focused()
+    sent = run.preview.get_by_role("row", name="send_report")
+    expect(sent.get_by_role("cell")).to_have_text(["finishes; cannot be undone"] * 3)
+    table = run.preview.get_by_role("row", name="create_table")
+    expect(table.get_by_role("cell")).to_have_text(["kept", "undone", "kept"])
+    expect(run.preview.get_by_role("row", name="fetch_customers").get_by_role("cell")).to_have_text(
+        ["nothing to undo"] * 3
+    )
+    rows = run.preview.get_by_role("rowheader").all_inner_texts()
+    assert "send_report" in rows[0], "what is in flight comes first"
+    assert "fetch_customers" in rows[-1], "reads come last"
+
+    run.preview.get_by_role("radio", name="Undo all that can be").check()
+    expect(run.slot("Cancel run")).to_have_accessible_name(re.compile("undo 2, newest first"))
+    run.press("Cancel run")
+
+    run.is_at("cancelling")
+    expect(run.receipt).to_contain_text("Cancelled except send_report, still running")
+    expect(run.receipt).to_contain_text("provisional")
+    expect(run.slot("Pause")).to_have_accessible_name(re.compile("refused: it is being cancelled"))
+    expect(run.slot("Force")).to_be_visible()
+    GATES.open(session, "send")
+
+    run.is_at("cancelled")
+    expect(run.receipt).to_contain_text(re.compile(r"Cancelled\. 2 undone, 1 cannot be undone\.by you at \d\d:\d\d:\d\d"))
+    expect(run.receipt).to_contain_text("undo all that can be · final")
+    outcomes = run.receipt.get_by_role("listitem")
+    expect(outcomes).to_contain_text([re.compile("^cannot be undone ?send_report"), "undone", "undone"])
+    expect(run.receipt).to_contain_text("Written: survives the end of the process")
+    (cancel,) = api.events(session, "session.cancel_requested")
+    assert cancel["data"]["undo"] == "all"
+    assert api.events(session, "session.pause_requested")[0]["data"]["lapses"] == 30
+
+    with window.page.expect_download() as saved:
+        run.receipt.get_by_role("button", name="Download JSON").click()
+    receipt = json.loads(saved.value.path().read_text(encoding="utf-8"))
+    assert {line["outcome"] for line in receipt["lines"]} == {"cannot be undone", "undone"}
+
+
+def test_only_stop_keeps_everything_and_what_is_kept_can_still_be_undone(window: Window, api: Api) -> None:
+    _, run = started(window, api, "Write the memo")
+    expect(run.log).to_contain_text("word 1")
+    previewed(run)
+    run.preview.get_by_role("radio", name="Only stop").check()
+    window.page.wait_for_timeout(GUARD)
+    window.page.keyboard.press("Enter")
+    run.is_at("cancelled")
+    expect(run.log).to_contain_text(re.compile(r"cut by your cancel preview at \d\d:\d\d:\d\d · \d+ tokens kept"))
+    expect(run.slot("Undo")).to_have_accessible_name(re.compile("1 kept effect can still be undone"))
+    expect(run.slot("New turn")).to_be_visible()
+    run.press("Undo")
+    run.tray.get_by_role("button", name="Undo 1 effect, newest first").click()
+    expect(run.slot("Undo")).to_have_accessible_name(re.compile("nothing left to undo"))
+    expect(run.receipt.get_by_role("listitem").filter(has_text="create_table")).to_contain_text("undone")
+
+
+def test_leaving_the_preview_lets_the_run_go_on(window: Window, api: Api) -> None:
+    session, run = started(window, api, "Write the memo")
+    expect(run.log).to_contain_text("word 1")
+    previewed(run)
+    run.press("Keep going")
+    run.is_at("running")
+    expect(run.tray).to_have_count(0)
+    expect(run.slot("Pause")).to_be_focused()
+
+    previewed(run)
+    window.page.keyboard.press("Escape")
+    run.is_at("running")
+    expect(run.slot("Cancel")).to_be_focused()
+    expect(run.log).to_contain_text("Held for the cancel preview by you")
+    assert api.events(session, "session.cancel_requested") == []
+
+
+def test_a_run_that_was_paused_before_stays_paused_when_the_preview_is_left(window: Window, api: Api) -> None:
+    session, run = started(window, api, "Write the memo")
+    run.slot("Pause").click()
+    run.is_at("paused")
+    previewed(run)
+    expect(run.slot("Keep it")).to_have_accessible_name(re.compile("stays paused, as it was"))
+    window.page.keyboard.press("Escape")
+    expect(run.slot("Resume")).to_be_visible()
+    assert api.status(session) == "paused"
+    assert len(api.events(session, "session.pause_requested")) == 1
+
+
+def test_a_redirect_instead_of_the_cancel_goes_on_with_it(window: Window, api: Api) -> None:
+    session, run = started(window, api, "Write the memo")
+    expect(run.log).to_contain_text("word 1")
+    previewed(run)
+    run.press("Redirect")
+    expect(run.tray).to_contain_text("Instead of cancelling: the hold is lifted, and it goes on with this.")
+    window.page.keyboard.press("Escape")
+    expect(run.preview).to_be_visible()
+    run.press("Redirect")
+    run.say.fill("Shorter")
+    run.composer.get_by_role("radio", name="Goal").check()
+    window.page.keyboard.press("Enter")
+    run.is_at("running")
+    expect(run.log).to_contain_text("Told: Shorter.")
+    assert api.events(session, "session.cancel_requested") == []
+
+
+def test_a_page_that_is_closed_or_left_lifts_its_hold(opening: Opening, api: Api) -> None:
+    window = opening()
+    session, run = started(window, api, "Write the memo")
+    previewed(run)
+    window.page.close(run_before_unload=False)
+    watching = opening()
+    run = watching.watch(session)
+    run.is_at("running")
+
+    previewed(run)
+    watching.top.get_by_role("link", name="Fleet").click()
+    until(watching.page, lambda: api.status(session) == "running")
+    assert api.events(session, "session.cancel_requested") == []
+
+
+def test_the_hold_of_a_page_that_is_gone_lapses_and_the_time_line_says_so(opening: Opening, api: Api) -> None:
+    window = opening()
+    session, run = started(window, api, "Write the memo")
+    expect(run.log).to_contain_text("word 1")
+    asked: list[object] = []
+
+    def sooner(route: Route) -> None:
+        wish = route.request.post_data_json
+        asked.append(wish["lapses"])
+        route.continue_(post_data=json.dumps({**wish, "lapses": 1}))
+
+    window.page.route("**/pause", sooner)
+    previewed(run)
+    assert asked == [30], "a page that is gone holds a run for 30 seconds at most"
+    with contextlib.suppress(Error):  # it ends as a browser does that is killed: nothing is sent any more
+        window.page.goto("chrome://crash")
+
+    watching = opening().watch(session)
+    watching.is_at("running")
+    expect(watching.log).to_contain_text(re.compile(r"the hold lapsed at \d\d:\d\d:\d\d, nobody had chosen; it went on"))
+    (resumed,) = api.events(session, "session.resumed")
+    assert resumed["data"]["by"] == "lapse"
+
+
+def test_a_hold_that_somebody_else_lifts_closes_the_preview_and_cancels_nothing(window: Window, api: Api) -> None:
+    session, run = started(window, api, "Write the memo")
+    previewed(run)
+    api.post(f"/sessions/{session}/resume")
+    run.is_at("running")
+    expect(run.preview).to_have_count(0)
+    expect(run.tray).to_contain_text("The hold was lifted: it is running now. Nothing was cancelled.")
+    expect(run.slot("Cancel")).to_be_visible()
+
+
+def test_a_double_press_on_cancel_confirms_nothing(window: Window, api: Api) -> None:
+    session, run = started(window, api, "Write the memo")
+    run.slot("Cancel").dblclick()
+    expect(run.preview.get_by_role("row", name="create_table")).to_be_visible()
+    assert api.events(session, "session.cancel_requested") == []
+    run.press("Keep going")
+    run.is_at("running")
+    window.page.wait_for_timeout(GUARD)
+    run.slot("Pause").dblclick()
+    run.is_at("paused")
+    assert len(api.events(session, "session.resumed")) == 1
