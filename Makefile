@@ -31,6 +31,9 @@ demo: $(READY) $(CONSOLE) ## the console with sample agents to pause, redirect a
 demo-reset: $(READY) $(CONSOLE) ## the same, from the beginning
 	@$(BIN)/python scripts/demo.py --reset
 
+screenshots: tools $(READY) $(CONSOLE) ## take the pictures of README, docs, and every state of the console
+	@$(BIN)/python -m scripts.screenshots
+
 test: tools $(CONSOLE) check ## check, then run all tests (two at a time)
 	$(BIN)/pytest -n 2 -m "not crash_full" $(PYTEST) $(TESTS)
 

@@ -21,6 +21,7 @@ QUESTIONS: Final = (
     "http_stop",
     "http_latency",
     "http_watchers",
+    "console",
     "durable_step",
     "tool_overhead",
     "many_sessions",

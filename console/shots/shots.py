@@ -159,6 +159,15 @@ def paused(page: Page, server: Server) -> None:
 
 
 @scene
+def capped(page: Page, server: Server) -> None:
+    watch(page, server, server.start("memo", GOAL, budget=0.3))
+    page.wait_for_timeout(3000)
+    slot(page, "Pause")
+    says(page, "paused")
+    page.get_by_role("button", name="and go on").first.wait_for()
+
+
+@scene
 def redirect(page: Page, server: Server) -> None:
     watch(page, server, server.start("memo", GOAL, budget=10))
     page.wait_for_timeout(2500)

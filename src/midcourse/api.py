@@ -5,6 +5,7 @@ import math
 import signal
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from difflib import get_close_matches
 from typing import Any, Generic, Literal, TypeVar, get_args, overload
 
 from midcourse.client import RemoteMidcourse
@@ -403,10 +404,9 @@ class Midcourse:
         known = self._worker.agents
         if agent not in known:
             names = ", ".join(sorted(known)) or "none"
-            raise AgentUnavailable(
-                f"No agent '{agent}' is registered here. Import the module that defines it. Registered: {names}.",
-                agent=agent,
-            )
+            near = get_close_matches(agent, known, n=1)
+            hint = f"Did you mean '{near[0]}'?" if near else "A module that defines it must be imported first."
+            raise AgentUnavailable(f"No agent '{agent}' is registered here. {hint} Registered: {names}.", agent=agent)
         return known[agent]
 
     async def get(self, session_id: str) -> SessionHandle[Any]:

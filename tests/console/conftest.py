@@ -43,9 +43,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 @pytest.fixture(scope="module")
 def api(server: Running) -> Iterator[Api]:
     """The same server, behind the browser's back."""
-    api = Api(server.url)
-    yield api
-    api.close()
+    with Api(server.url) as found:
+        yield found
 
 
 @pytest.fixture

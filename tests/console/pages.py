@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import httpx2
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
@@ -56,8 +56,10 @@ class Api:
         """Where it stands."""
         return str(self.get(f"/sessions/{session}")["status"])
 
-    def close(self) -> None:
-        """Let go of its connections."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
         self._client.close()
 
 

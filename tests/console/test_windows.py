@@ -117,8 +117,8 @@ def test_a_press_without_a_connection_is_kept_and_sent_once(window: Window, api:
 class Watched:
     """A server of its own, a run of it, and a window that watches."""
 
-    def __init__(self, server: Alone, window: Window, api: Api, session: str) -> None:
-        self.server, self.window, self.api, self.session = server, window, api, session
+    def __init__(self, server: Alone, window: Window, session: str) -> None:
+        self.server, self.window, self.session = server, window, session
         self.run: RunPage = window.watch(session)
 
 
@@ -134,11 +134,9 @@ def store(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def watched(store: Path, port: int, opening: Opening) -> Iterator[Watched]:
-    with alone(store, port) as server:
-        api = Api(server.url)
+    with alone(store, port) as server, Api(server.url) as api:
         session = api.start("counter", '{"steps": 40, "pace": 0.1, "words": 12}')
-        yield Watched(server, opening(server.url), api, session)
-        api.close()
+        yield Watched(server, opening(server.url), session)
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
@@ -159,8 +157,7 @@ def test_a_server_that_ends_and_comes_back_is_watched_on_without_loss_or_repetit
     expect(run.slot("Cancel")).to_have_accessible_name(re.compile("needs its preview: when connected"))
     expect(run.slot("Cancel")).to_have_attribute("aria-disabled", "true")
 
-    with alone(store, port) as again:
-        api = Api(again.url)
+    with alone(store, port) as again, Api(again.url) as api:
         expect(window.top).to_contain_text("Live")
         run.is_at("completed")
         expect(run.call("count")).to_have_count(40)
@@ -169,7 +166,6 @@ def test_a_server_that_ends_and_comes_back_is_watched_on_without_loss_or_repetit
         fresh.is_at("completed")
         expect(fresh.call("count")).to_have_count(40)
         assert words(run) == words(fresh) == "".join(said).split()
-        api.close()
 
 
 def words(run: RunPage) -> list[str]:
@@ -186,11 +182,9 @@ def test_a_pause_that_is_pressed_while_the_server_is_away_is_sent_when_it_is_bac
     run.is_at("Last seen running")
     run.slot("Pause").click()
     expect(run.sentence).to_contain_text("1 pressed, kept, and sent when connected.")
-    with alone(store, port) as again:
+    with alone(store, port) as again, Api(again.url) as api:
         run.is_at("paused")
-        api = Api(again.url)
         assert len(api.events(watched.session, "session.pause_requested")) == 1
-        api.close()
 
 
 def test_a_console_that_is_opened_while_the_server_is_away_says_so(watched: Watched) -> None:

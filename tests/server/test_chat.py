@@ -702,6 +702,20 @@ async def test_the_key_of_a_first_message_starts_one_session(place: Place) -> No
             assert chat.text == "turn 2: hello"
 
 
+async def test_a_key_whose_message_was_refused_has_begun_nothing(memory: Place) -> None:
+    """Somebody else begins the session meanwhile: what is sent again is said, and not taken for its first message."""
+    with served(memory, talker()) as server:
+        async with server.client() as client:
+            header = {"Idempotency-Key": "k1"}
+            body = {"agent": "agent", "message": "hello", "session_id": "sess_ours"}
+            refused = await client.post("/chat", json={**body, "agent": "misspelt"}, headers=header)
+            assert (refused.status_code, refused.json()["code"]) == (422, "agent_unavailable")
+            async with server.client(await made_token(client, "ben")) as ben:
+                await ben.post("/chat", json=body)
+            said = await client.post("/chat", json=body, headers=header)
+            assert "".join(_texts(said.text)) == "turn 2: hello"
+
+
 def _texts(content: str) -> list[str]:
     frames = [json.loads(line.removeprefix("data: ")) for line in content.splitlines() if line.startswith("data: ")]
     return [frame["text"] for frame in frames if frame["type"] == "delta"]

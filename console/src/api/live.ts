@@ -61,9 +61,12 @@ export class Live {
   /** Fold what has come once per frame; a hidden page gets no frames, and folds at once. */
   private hear(frames: Frame[]): void {
     this.queue.push(...frames);
-    if (this.frame) return;
-    if (document.hidden || this.run.position === 0) this.fold();
-    else this.frame = requestAnimationFrame(() => this.fold());
+    if (document.hidden || this.run.position === 0) {
+      cancelAnimationFrame(this.frame);
+      this.fold();
+    } else if (!this.frame) {
+      this.frame = requestAnimationFrame(() => this.fold());
+    }
   }
 
   private fold(): void {

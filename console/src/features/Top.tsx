@@ -23,7 +23,7 @@ export function Top({ page, connection }: { page: "fleet" | "waiting" | "run" | 
       </nav>
       <div class="end">
         {connection && <LiveWord connection={connection} />}
-        <a class="btn small" href={href({ new: "" })} aria-current={page === "new" ? "page" : undefined}>New run <kbd aria-hidden="true">n</kbd></a>
+        <a class={connection && connection.state !== "live" ? "btn small hide-s" : "btn small"} href={href({ new: "" })} aria-current={page === "new" ? "page" : undefined}>New run <kbd aria-hidden="true">n</kbd></a>
         <button class="plain" type="button" onClick={() => { theme.value = isDark() ? "light" : "dark"; }}>{isDark() ? "Light" : "Dark"}</button>
       </div>
     </header>

@@ -8,6 +8,7 @@ import { Live } from "../api/live";
 import type { Head, Me, SessionPage } from "../api/types";
 import { title } from "../features/attention";
 import { Handle } from "../features/handle/Handle";
+import { areKeysOff, isTyping } from "../features/handle/pressing";
 import { Course } from "../features/run/Course";
 import { Goal } from "../features/run/Goal";
 import { Inspecting } from "../features/run/Inspecting";
@@ -87,7 +88,7 @@ function useFamily(client: Client, live: Live): Head[] {
 
 function keys(follows: { value: boolean }): () => void {
   const press = (event: KeyboardEvent): void => {
-    if (event.key !== "f" || event.metaKey || event.ctrlKey || event.altKey || event.target instanceof HTMLInputElement) return;
+    if (event.key !== "f" || event.metaKey || event.ctrlKey || event.altKey || isTyping(event) || areKeysOff()) return;
     follows.value = !follows.value;
   };
   document.addEventListener("keydown", press);

@@ -91,7 +91,8 @@ def serve(
 
     watched = [one if one.is_dir() else one.parent for one in agents]
     kinds = PythonFilter(extra_extensions=(".yaml", ".yml"))
-    run_process(*watched, target=functools.partial(_explained, wishes), watch_filter=kinds)
+    # Time enough to let the sessions go; whoever is killed in the middle loses what was in flight.
+    run_process(*watched, target=functools.partial(_explained, wishes), watch_filter=kinds, sigint_timeout=60)
 
 
 def _explained(act: "functools.partial[None]") -> None:

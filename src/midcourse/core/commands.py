@@ -146,6 +146,20 @@ def verb(command: type[AnyCommand] | AnyCommand) -> str:
     return str(command.__struct_config__.tag)
 
 
+_PHRASES: Final = {
+    "message": "send a message to",
+    "edit": "edit a message of",
+    "withdraw": "withdraw a message of",
+    "event": "tell of an event",
+    "budget": "raise the budget of",
+}
+
+
+def phrase(command: AnyCommand) -> str:
+    """What the command wants to do to a session, as it stands in a sentence before the session's name."""
+    return _PHRASES.get(verb(command), verb(command))
+
+
 def encode_command(command: AnyCommand) -> bytes:
     """A command as it lies in an inbox."""
     return _encoder.encode(command)

@@ -96,7 +96,7 @@ def refused(session: Session, command: cmd.AnyCommand, code: str, why: str) -> R
     now = allowed(session, command.role)
     hint = f" Allowed now: {', '.join(now)}." if now else ""
     return Refused(
-        f"Cannot {cmd.verb(command)} session '{session.id}': {why} ({code}).{hint}",
+        f"Cannot {cmd.phrase(command)} session '{session.id}': {why} ({code}).{hint}",
         code=code,
         allowed=now,
         session_id=session.id,
@@ -108,8 +108,8 @@ REFUSALS: Final[set[Rule]] = set()
 """The rules that never grant anything."""
 FOR_OPERATORS: Final[set[Rule]] = set()
 """The rules that grant something to the role ``operate`` alone."""
-NO_BUTTONS: Final = frozenset({cmd.OutsideEvent, cmd.Budget})
-"""Commands that no hint names: a program's, and one that is offered beside the budget itself."""
+NO_BUTTONS: Final = frozenset({cmd.OutsideEvent, cmd.Budget, cmd.Halt, cmd.Lift})
+"""Commands that no hint names: a program's, one that is offered beside the budget, and the kill switch's own."""
 IS: Final = "it is {status}"
 FIRMNESS: Final[tuple[UndoChoice, ...]] = ("none", "in-flight", "all")
 _ended = _refusal("session_ended", "it has ended, {status}")

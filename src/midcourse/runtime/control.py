@@ -65,7 +65,7 @@ class Control:
             # Equal commands may be spelled differently: what is left out as a default is a matter of identity.
             if row.content not in (content, b"") and decode_command(row.content) != command:
                 raise Refused(
-                    f"Cannot {cmd.verb(command)} session '{session_id}': the command id '{command.id}' was used "
+                    f"Cannot {cmd.phrase(command)} session '{session_id}': the command id '{command.id}' was used "
                     "before, for something else (command_id_taken). Leave it out, or use a fresh one for each command.",
                     code="command_id_taken",
                     session_id=session_id,

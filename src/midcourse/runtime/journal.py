@@ -6,6 +6,7 @@ If a write fails the session is broken: nothing more is appended, and the owner 
 """
 
 import asyncio
+import logging
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -14,10 +15,19 @@ from msgspec.structs import replace
 
 from midcourse.core.audit import AuditEntry
 from midcourse.core.codec import Blob
-from midcourse.core.events import AnyEvent, Record, Recorded, StepFinished, encode_record
+from midcourse.core.events import (
+    AnyEvent,
+    AskAnswered,
+    AskClosed,
+    AskOpened,
+    Record,
+    Recorded,
+    StepFinished,
+    encode_record,
+)
 from midcourse.core.evolution import evolve
 from midcourse.core.fold import Fold, Row
-from midcourse.core.ids import Epoch, Position
+from midcourse.core.ids import Epoch, Position, checkpoint_id
 from midcourse.core.session import ENDED, Session
 from midcourse.core.snapshot import encode_snapshot, is_due
 from midcourse.core.steps import StepLog
@@ -25,6 +35,8 @@ from midcourse.errors import ImpossibleEvent, InboxNotEmpty, MidcourseError
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Deciding, Head, Store
 from midcourse.runtime.turns import Turns
+
+log = logging.getLogger("midcourse")
 
 TURNS: Final = 3
 """Turns of the event loop from a step's end to the start of the agent's next one; the write comes in the one after."""
@@ -126,6 +138,20 @@ class Journal:
         self._rows.append((position, content, self._fold.digest))
         self._bytes_since += len(content)
         self._steps_since += isinstance(event, StepFinished)
+        if isinstance(event, AskOpened | AskAnswered | AskClosed):
+            self._tell_of_checkpoint(event, position)
+
+    def _tell_of_checkpoint(self, event: AskOpened | AskAnswered | AskClosed, position: Position) -> None:
+        """Where a session waits for a person, and goes on: what whoever reads the log looks for."""
+        name = self._fold.session.id
+        match event:
+            case AskOpened():
+                words = f"waits at {checkpoint_id(name, position)} for an answer to {event.ask} ({event.reason})"
+            case AskAnswered():
+                words = f"goes on: {event.ask} was answered by {event.by}"
+            case AskClosed():
+                words = f"waits for {event.ask} no more: {event.end}"
+        log.info("checkpoint: session %s %s", name, words, extra={"session": name})
 
     def _write(self, deciding: Deciding | None, audit: tuple[AuditEntry, ...] = ()) -> Awaitable[None]:
         rows, blobs = self._rows, self._blobs

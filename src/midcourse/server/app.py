@@ -20,7 +20,7 @@ from midcourse.server.documents import describe
 from midcourse.server.hosting import Reading, hosted
 from midcourse.server.limits import BODY_LIMIT, BodyLimit, Buckets, RateLimit, SafeHeaders, Streams
 from midcourse.server.origins import Cors, HostCheck, OriginCheck, allowed_origins, host_allowed
-from midcourse.server.pages import Pages, is_built, not_built
+from midcourse.server.pages import Console, is_built, not_built
 from midcourse.server.problems import explain_errors
 from midcourse.server.routes import chat, controls, server, sessions
 from midcourse.server.tokens import Tokens, check_given_token
@@ -123,7 +123,7 @@ class Server:
 
         app.add_route("/login", entrance, methods=["GET"], include_in_schema=False)
         if is_built():
-            app.mount("/", Pages(), name="console")
+            app.router.routes.append(Console())
         else:
             app.add_route("/", not_built, methods=["GET"], include_in_schema=False)
         explain_errors(app)

@@ -165,4 +165,9 @@ def _cut(text: str) -> str:
     path, mark, _ = text.partition("?")
     if mark and path.rstrip("/").lower().endswith("/login"):
         return path + "?[redacted]"
+    return without_tokens(text)
+
+
+def without_tokens(text: str) -> str:
+    """``text`` without what looks like a token."""
     return _TOKEN.sub("[redacted]", text)

@@ -3,6 +3,7 @@
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
+from difflib import get_close_matches
 from typing import Annotated, Any, Final, TypeVar, cast
 
 from fastapi import Depends, Header, Request
@@ -17,6 +18,7 @@ from midcourse.server.auth import access_of, check_role
 from midcourse.server.hosting import Reading
 from midcourse.server.limits import Streams
 from midcourse.server.tokens import Principal
+from midcourse.server.wording import shortened
 
 log = logging.getLogger("midcourse.server")
 C = TypeVar("C", bound=Command)
@@ -130,10 +132,28 @@ def caller_with(needed: Role) -> Callable[..., Awaitable[Caller]]:
 
 async def _principal(request: Request, needed: Role) -> Principal:
     principal = await access_of(request.app).principal(request)
+    _check_query(request)
     check_role(principal, needed)
     if principal.session is not None and request.scope.get("endpoint") not in _CHECKED_THERE:
         check_reach(principal, request.path_params.get("session_id"))
     return principal
+
+
+def _check_query(request: Request) -> None:
+    """A misspelt filter would be a wish that nobody hears.
+
+    Raises:
+        InvalidInput: the address takes no such query parameter.
+    """
+    if not request.query_params:
+        return
+    route: Any = request.scope["route"]
+    known: list[str] = [field.alias for field in route.dependant.query_params]
+    for name in request.query_params:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f" Did you mean '{near[0]}'?" if near else f" There are: {', '.join(known) or 'none'}."
+            raise InvalidInput(f"There is no query parameter '{shortened(name)}'.{hint}", field=shortened(name))
 
 
 _CHECKED_THERE: Final[set[object]] = set()

@@ -1,7 +1,6 @@
 """The chat contract's frames: a session's events as a chat client sees them."""
 
 import contextlib
-import logging
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from typing import Any, Final
@@ -20,7 +19,6 @@ from midcourse.runtime.loading import content_of
 from midcourse.server.delivered import Delivered, open_asks
 from midcourse.server.stream import PIECE, frame
 
-log = logging.getLogger("midcourse.server")
 Frame = dict[str, Any]
 ENDS: Final = (ev.SessionCompleted, ev.SessionFailed, ev.SessionCancelled)
 
@@ -177,7 +175,6 @@ async def chat_frames(
             for shown in chat.frames(one):
                 if shown["type"] == "interrupt":
                     await delivered.note(chat.session_id, shown["ask_id"], caller)
-                    log.info("session %s waits at checkpoint %s", chat.session_id, shown["checkpoint_id"])
                 yield frame(shown, position=position)
             if not isinstance(one, Delta) and isinstance(one.event, ev.SessionCompleted) and not chat.waits:
                 content = await content_of(control.worker.store, one.event.result)

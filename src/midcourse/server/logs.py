@@ -4,12 +4,12 @@ import logging
 import logging.handlers
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
 from midcourse.errors import InvalidInput
-from midcourse.server.auth import WithoutTokens
+from midcourse.server.auth import WithoutTokens, without_tokens
 
 FILE: Final = Path("logs") / "app.log"
 _SIZE: Final = 10 * 1024 * 1024
@@ -31,7 +31,13 @@ def configure_logs(file: Path = FILE, *, level: int = logging.INFO) -> None:
     ]
     terminal = logging.StreamHandler(sys.stderr)
     colours = sys.stderr.isatty()
-    terminal.setFormatter(_formatter(structlog.dev.ConsoleRenderer(colors=colours, pad_event_to=0), before))
+    for_people = structlog.dev.ConsoleRenderer(
+        colors=colours,
+        pad_event_to=0,
+        # Not structlog's own, which shows every local variable: headers, tokens, what tools were given.
+        exception_formatter=structlog.dev.plain_traceback,
+    )
+    terminal.setFormatter(_formatter(for_people, before))
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         written = logging.handlers.RotatingFileHandler(file, maxBytes=_SIZE, backupCount=_KEPT, encoding="utf-8")
@@ -60,5 +66,10 @@ def _formatter(
 ) -> structlog.stdlib.ProcessorFormatter:
     return structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=before,
-        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer, _without_tokens],
     )
+
+
+def _without_tokens(_logger: object, _name: str, line: Any) -> str:
+    """The whole line, with its fields and its traceback."""
+    return without_tokens(line)

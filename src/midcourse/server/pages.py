@@ -5,6 +5,7 @@ from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
+from starlette.routing import Match, Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
@@ -39,6 +40,19 @@ class Pages(StaticFiles):
         is_named_by_content = path.startswith("assets/")
         answer.headers["Cache-Control"] = "public, max-age=31536000, immutable" if is_named_by_content else "no-cache"
         return answer
+
+
+class Console(Mount):
+    """The pages, at every address but the API's: those tell themselves which methods they take, and what is none."""
+
+    def __init__(self, folder: Path = BUILT) -> None:
+        super().__init__("/", Pages(folder), name="console")
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Whether the request is for a page."""
+        if str(scope["path"]).removeprefix(scope.get("root_path", "")).startswith("/api/"):
+            return Match.NONE, {}
+        return super().matches(scope)
 
 
 async def not_built(_request: Request) -> Response:

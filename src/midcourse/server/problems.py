@@ -70,6 +70,9 @@ def problem_response(
 def problem_of(error: MidcourseError) -> Response:
     """The problem document of an error."""
     status = status_of(error)
+    if isinstance(error, SessionNotFound):  # where the store lies is not the caller's business
+        name = shortened(str(error.fields.get("session_id", "")))
+        error = SessionNotFound(f"There is no session '{name}' here. GET /api/v1/sessions lists them.", session_id=name)
     fields = {name if name != "status" else "status_now": value for name, value in error.fields.items()}
     if status >= 500:
         log.error("%s: %s", error.code, error)

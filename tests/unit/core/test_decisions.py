@@ -174,7 +174,7 @@ def refusal(story: Story, command: cmd.AnyCommand) -> Refused:
     with pytest.raises(Refused) as caught:
         decide(story.session, command)
     error = caught.value
-    assert str(error).startswith(f"Cannot {cmd.verb(command)} session 'sess_42': ")
+    assert str(error).startswith(f"Cannot {cmd.phrase(command)} session 'sess_42': ")
     assert f"({error.code})" in str(error)
     assert error.fields["status"] == str(story.session.status)
     assert error.allowed == allowed(story.session, command.role)

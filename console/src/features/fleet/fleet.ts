@@ -26,6 +26,8 @@ export class Fleet {
   private stopListening: () => void = () => {};
   private polling = 0;
   private isFirst = true;
+  /** The ids of the newest page, which alone is told of. */
+  private page = new Set<string>();
 
   constructor(private readonly client: Client, readonly filter: Filter) {}
 
@@ -70,15 +72,29 @@ export class Fleet {
     if (this.isFirst) {
       this.isFirst = false;
       this.takeFirst(told.sessions, told.next === undefined ? (told.sessions.length >= PAGE ? told.sessions.at(-1)!.id : null) : told.next);
+      this.page = new Set(told.sessions.map((head) => head.id));
       return;
     }
-    this.heads.value = merged(this.heads.value ?? [], told.sessions, told.gone);
+    for (const head of told.sessions) this.page.add(head.id);
+    for (const id of told.gone) this.page.delete(id);
+    this.heads.value = merged(this.heads.value ?? [], told.sessions, this.left(told.gone));
+  }
+
+  /** Of those that are on the newest page no more, those that left the list: others were only moved off it by newer ones. */
+  private left(gone: string[]): string[] {
+    if (this.page.size < PAGE) return gone;
+    const known = new Map((this.heads.value ?? []).map((head) => [head.id, head.created_at]));
+    const oldest = Math.min(...[...this.page].map((id) => known.get(id) ?? Infinity));
+    return gone.filter((id) => (known.get(id) ?? 0) > oldest);
   }
 
   /** The first page again: what had been read of older ones stays. */
   private takeFirst(first: Head[], next: string | null): void {
     const oldest = first.at(-1)?.created_at ?? Infinity;
-    const older = next === null ? [] : (this.heads.value ?? []).filter((head) => head.created_at < oldest);
+    const known = new Set((this.heads.value ?? []).map((head) => head.id));
+    // Without one that was known before, there may be others between this page and the older ones.
+    const isJoined = first.some((head) => known.has(head.id));
+    const older = next === null || !isJoined ? [] : (this.heads.value ?? []).filter((head) => head.created_at < oldest);
     this.heads.value = merged(older, first, []);
     if (!older.length) this.next.value = next;
   }

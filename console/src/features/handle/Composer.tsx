@@ -1,7 +1,7 @@
 /** The redirect: level, one line, count, send. Nothing is cut silently, and no level is chosen for anybody. */
 
 import type { JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Level } from "../../model/events";
 import type { View } from "./view";
 
@@ -21,7 +21,8 @@ export function Composer({ view, isTurn, send, close }: Props): JSX.Element {
   const [isUndecided, setUndecided] = useState(false);
   const field = useRef<HTMLInputElement>(null);
   const first = useRef<HTMLInputElement>(null);
-  useEffect(() => field.current?.focus(), []);
+  // Before the next key can come: what is typed right after the press belongs here.
+  useLayoutEffect(() => field.current?.focus(), []);
   const longest = isTurn ? LONGEST_TURN : LONGEST;
   const length = [...text].length;
   const over = length - longest;

@@ -2,7 +2,7 @@
 
 import { useComputed, useSignalEffect } from "@preact/signals";
 import type { JSX } from "preact";
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import type { Live } from "../../api/live";
 import { elapsed } from "../../model/session";
 import { second } from "../../ui/clock";
@@ -17,7 +17,7 @@ import { Sentence } from "./Sentence";
 import { type Slot, slotsFor } from "./slots";
 import { TrayContent } from "./TrayContent";
 import { changesOf } from "./PauseTray";
-import { place, stillRunning, type View } from "./view";
+import { isEnded, place, stillRunning, type View } from "./view";
 
 export interface HandleProps {
   live: Live; me: string; role: string;
@@ -35,10 +35,11 @@ export function viewOf(live: Live, actions: Actions, role: string): View | null 
   return {
     status: session.status,
     asking: live.outbox.pending.value[0]?.verb ?? "",
-    isLost: live.connection.value.state === "lost",
+    isLost: live.connection.value.state === "lost" || live.connection.value.state === "refused",
     tray: actions.tray.value,
     isInstead: actions.isInstead.value && actions.tray.value === "redirect",
-    allowed: known && known.position >= session.position - 50 ? new Set(known.verbs) : null,
+    // Of an ended run only the last word counts: what was allowed while it was being cancelled says nothing about it.
+    allowed: known && known.position >= session.position - (isEnded(session.status) ? 0 : 50) ? new Set(known.verbs) : null,
     still: stillRunning(live.run),
     ...place(live.run),
     hasChange: changesOf(live).length > 0,
@@ -72,16 +73,25 @@ export function Handle({ live, me, role, keys, told }: HandleProps): JSX.Element
     if (status && status !== wasEnded.current && ["completed", "failed", "cancelled"].includes(status)) told?.("settled", { status });
     wasEnded.current = status;
   }, [status]);
+  const wasInTray = useRef(false);
+  useLayoutEffect(() => {
+    // What had the focus has gone with the tray: give it back to the slots, never to another place of the page.
+    const home = root.current?.getRootNode();
+    const isNowhere = home instanceof Document ? home.activeElement === home.body : home instanceof ShadowRoot && home.activeElement === null;
+    if (wasInTray.current && isNowhere) focusSlot(root.current, 0);
+  });
   if (!view || !slots) return null;
   const session = live.run.session!;
   const budget = session.terms.budget;
   return (
-    <section class="handle" data-status={shownStatus(view)} data-stale={view.isLost || undefined} aria-label="Interrupt handle" ref={root}>
+    <section class="handle" data-status={shownStatus(view)} data-stale={view.isLost || undefined} aria-label="Interrupt handle" ref={root}
+      onFocusIn={(event) => { wasInTray.current = event.target instanceof Element && event.target.closest(".tray") !== null; }}
+      onFocusOut={(event) => leaving(event.target, () => { wasInTray.current = false; })}>
       <TrayContent live={live} actions={actions} view={view} me={me} role={role} giveBack={(index) => focusSlot(root.current, index)} />
       <div class="bar" part="bar">
         <div class="now">
           <Sentence live={live} view={view} me={me} heldSince={view.tray === "preview" ? actions.heldSince.value : null} unreachable={actions.unreachable.value} />
-          <p class="vh" role="status" aria-live="polite">{view.isLost ? "" : polite(live, view)}</p>
+          <p class="vh" role="status" aria-live="polite">{view.isLost ? "" : polite(live, view, actions.refusal.value?.words ?? "")}</p>
           <p class="vh" role="alert" aria-live="assertive">{assertive(live, view)}</p>
         </div>
         <dl class="dials">
@@ -120,6 +130,11 @@ function isOpen(slot: Slot, view: View): boolean | undefined {
   return undefined;
 }
 
+/** The reader has gone elsewhere by themselves: what they left is still there, and nothing of the handle has the focus. */
+function leaving(left: EventTarget | null, then: () => void): void {
+  setTimeout(() => { if (left instanceof Element && left.isConnected && !left.closest(".handle")?.matches(":focus-within")) then(); });
+}
+
 function focusSlot(root: HTMLElement | null, index: number): void {
   root?.querySelectorAll<HTMLElement>(".slot")[index]?.focus();
 }
@@ -137,7 +152,7 @@ function perform(act: Slot["act"], actions: Actions, giveBack: () => void): void
       if (actions.isInstead.value) actions.close();
       else void actions.startCancel();
       break;
-    case "confirm": actions.confirm(); break;
+    case "confirm": actions.confirm(); giveBack(); break;
     case "force": actions.force(); break;
     case "undo":
       if (actions.tray.value === "undo") { actions.close(); giveBack(); } else actions.open("undo");
@@ -150,14 +165,17 @@ interface SlotProps { slot: Slot; index: number; isOpen: boolean | undefined; ac
 
 function SlotButton({ slot, index, isOpen, act, watch }: SlotProps): JSX.Element {
   watch(index, slot.act);
-  const pressedAt = useRef(0);
-  // Pause acts when the finger comes down; everything else when it is lifted.
+  const isTaken = useRef(false);
+  // Pause acts when the finger comes down, and not once more when it is lifted; everything else when it is lifted.
   const down = (event: PointerEvent): void => {
-    if (slot.act !== "pause" || event.button !== 0) return;
-    pressedAt.current = performance.now();
-    act(slot, index);
+    isTaken.current = slot.act === "pause" && event.button === 0;
+    if (isTaken.current) act(slot, index);
   };
-  const click = (): void => { if (performance.now() - pressedAt.current > 700) act(slot, index); };
+  const click = (event: MouseEvent): void => {
+    // A key or a screen reader clicks without a finger: detail is 0.
+    if (!isTaken.current || event.detail === 0) act(slot, index);
+    isTaken.current = false;
+  };
   const shown: Record<string, string> = { Escape: "esc", Enter: "↵" };
   return (
     <button class={`slot ${slot.tone}`} part="slot" type="button" aria-disabled={slot.disabled || undefined} aria-expanded={isOpen}

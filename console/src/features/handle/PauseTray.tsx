@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { Live } from "../../api/live";
-import type { Message } from "../../model/session";
+import type { Message, Session } from "../../model/session";
 import { cap } from "../../ui/format";
 
 export interface Changed { id: string; message: Message; before: string; isSeen: boolean }
@@ -74,17 +74,20 @@ export function Reason({ give, skip }: { give: (reason: string) => void; skip: (
   );
 }
 
-/** The cap is reached: raise it and go on, in one press. */
+export function isCapped(session: Session): boolean { return session.terms.budget !== null && session.cost >= session.terms.budget; }
+
+/** The cap is reached: raise it, and go on if it is paused, in one press. */
 export function CapReached({ live, raise }: { live: Live; raise: (budget: number) => void }): JSX.Element | null {
   const session = live.run.session;
   const budget = session?.terms.budget ?? null;
-  if (!session || budget === null || session.cost < budget) return null;
-  const steps = [budget * 1.5, budget * 2, budget * 5].map((amount) => Math.max(budget + 1, Math.ceil(amount)));
+  if (!session || !isCapped(session) || budget === null) return null;
+  const then = session.pause ? " and go on" : "";
+  const steps = [budget * 1.5, budget * 2, budget * 5].map((amount) => Math.ceil(Math.max(budget + 0.5, amount)));
   return (
     <div class="row">
       <span class="lead">The cap of {cap(budget)} is reached.</span>
       {[...new Set(steps)].map((amount, index) => (
-        <button key={amount} class={index === 0 ? "btn solid big" : "btn big"} type="button" onClick={() => raise(amount)}>Raise to {cap(amount)} and go on</button>
+        <button key={amount} class={index === 0 ? "btn solid big" : "btn big"} type="button" onClick={() => raise(amount)}>Raise to {cap(amount)}{then}</button>
       ))}
     </div>
   );

@@ -1,7 +1,7 @@
 /** The cancel's preview: each effect with its consequence under each choice, in flight first, reads in one line at the end. */
 
 import type { JSX } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import type { Live } from "../../api/live";
 import type { Preview } from "../../api/types";
 import type { ReceiptLine, UndoChoice } from "../../model/events";
@@ -39,7 +39,7 @@ interface Props { live: Live; preview: Preview | null; choice: UndoChoice; choos
 
 export function PreviewTable({ live, preview, choice, choose }: Props): JSX.Element {
   const radio = useRef<HTMLInputElement>(null);
-  useEffect(() => radio.current?.focus(), []);
+  useLayoutEffect(() => radio.current?.focus(), []);
   const calls = live.run.session?.calls;
   const isOpen = (line: ReceiptLine): boolean => { const call = calls?.get(line.step); return call !== undefined && !call.end; };
   const lines = preview ? [...preview["in-flight"].lines].sort((one, other) => Number(isOpen(other)) - Number(isOpen(one))) : [];

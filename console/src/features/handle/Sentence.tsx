@@ -13,6 +13,9 @@ interface Props { live: Live; view: View; me: string; heldSince: number | null; 
 export function Sentence(props: Props): JSX.Element {
   const { live, view } = props;
   const connection = live.connection.value;
+  if (connection.state === "refused") {
+    return <><Lamp status={view.status} stale>Last seen {view.status}</Lamp><p class="doing">{connection.problem?.code === "unauthorized" ? "This page is not let in any more: open what midcourse link prints." : connection.problem?.detail}</p></>;
+  }
   if (connection.state === "lost") {
     const since = connection.since / 1000;
     const kept = live.outbox.pending.value.length;

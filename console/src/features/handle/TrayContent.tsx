@@ -6,7 +6,7 @@ import { count, timeOfDay, who } from "../../ui/format";
 import type { Actions } from "./actions";
 import { AskTray } from "./AskTray";
 import { Composer } from "./Composer";
-import { CapReached, changesOf, Difference, Reason } from "./PauseTray";
+import { CapReached, changesOf, Difference, isCapped, Reason } from "./PauseTray";
 import { PreviewTable } from "./PreviewTable";
 import { ReceiptTray } from "./ReceiptTray";
 import { isEnded, type View } from "./view";
@@ -21,7 +21,7 @@ export function TrayContent(props: Props): JSX.Element | null {
   return (
     <div class="tray" part="tray">
       {refusal && (
-        <div class="row refusal" role="alert">
+        <div class="row refusal">
           <span class={refusal.isCalm ? "sub" : "still"}>{refusal.words}</span>
           <button class="plain" type="button" onClick={() => { actions.refusal.value = null; }}>close</button>
         </div>
@@ -56,8 +56,7 @@ function content(props: Props): JSX.Element | null {
     case "pausing": case "paused": {
       const reason = actions.wantsReason.value && session.pause !== null && !session.pause.reason && role !== "watch";
       const hasAsks = session.asks.length + session.child_asks.length > 0;
-      const isCapped = session.terms.budget !== null && session.cost >= session.terms.budget;
-      if (!reason && !hasAsks && !changesOf(live).length && !isCapped) return null;
+      if (!reason && !hasAsks && !changesOf(live).length && !isCapped(session)) return null;
       return (
         <>
           <CapReached live={live} raise={(budget) => actions.raise(budget)} />
@@ -67,7 +66,9 @@ function content(props: Props): JSX.Element | null {
         </>
       );
     }
-    case "waiting": case "running": return session.asks.length + session.child_asks.length ? <Asks {...props} /> : null;
+    case "waiting": case "running":
+      if (!isCapped(session) && session.asks.length + session.child_asks.length === 0) return null;
+      return <><CapReached live={live} raise={(budget) => actions.raise(budget)} /><Asks {...props} /></>;
     default: return null;
   }
 }

@@ -9,7 +9,8 @@ import type { View } from "./view";
 const AGAIN = [10, 60, 300, 600, 900, 1200, 1500, 1800, 2100, 2400, 2700, 3000, 3300, 3600];
 
 /** What is said: it changes on a transition, and when a call has run on for a while. */
-export function polite(live: Live, view: View): string {
+export function polite(live: Live, view: View, refusal: string): string {
+  if (refusal) return refusal;
   if (view.asking === "pause") return "Asking to pause.";
   const call = view.still[0];
   const ran = call ? live.now() - call.since : 0;
@@ -30,6 +31,7 @@ export function polite(live: Live, view: View): string {
 
 /** What is said at once. */
 export function assertive(live: Live, view: View): string {
+  if (live.connection.value.state === "refused") return "The server does not let this page in any more.";
   if (view.isLost) return `Connection lost. Last seen ${view.status}.`;
   if (view.status === "halted") return "Halted by an operator.";
   const ask = live.run.session?.asks[0];

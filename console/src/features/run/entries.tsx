@@ -129,7 +129,7 @@ function Result({ entry, live, suffix }: { entry: StepEntry; live: Live; suffix:
   const isLong = whole.length > 220 || (typeof value.raw === "object" && line !== whole);
   return (
     <>
-      <span class="res">{shorten(line, 220)}{suffix && <> · {suffix}</>}{isLong && <> <button class="plain tiny" type="button" aria-expanded={isOpen} onClick={() => open(!isOpen)}>{isOpen ? "less" : "all of it"}</button></>}</span>
+      <span class="res"><bdi>{shorten(line, 220)}</bdi>{suffix && <> · {suffix}</>}{isLong && <> <button class="plain tiny" type="button" aria-expanded={isOpen} onClick={() => open(!isOpen)}>{isOpen ? "less" : "all of it"}</button></>}</span>
       {isOpen && <div class="result"><LongText text={whole} mono /></div>}
     </>
   );
@@ -166,7 +166,7 @@ function Asked({ entry, me }: { entry: AskEntry; me: string }): JSX.Element {
     <div class="stepin">
       <div class="who">{entry.end === "" ? <Word status="waiting">asks: {wantedBy(entry.prompt)?.title ?? shorten(entry.prompt, 300)}</Word> : <span class="word"><Shape name="waiting" />asked: {wantedBy(entry.prompt)?.title ?? shorten(entry.prompt, 300)}</span>}</div>
       <p class="why">{entry.end === "" ? "The answer is in the handle below; one answer counts."
-        : entry.end === "answered" ? <>{name.charAt(0).toUpperCase() + name.slice(1)} answered <b>{shorten(readable(entry.value?.raw), 200)}</b> at {timeOfDay(entry.ended_at!)}</> : `${ended[entry.end] ?? entry.end} at ${timeOfDay(entry.ended_at!)}`}</p>
+        : entry.end === "answered" ? <>{name.charAt(0).toUpperCase() + name.slice(1)} answered <bdi>{shorten(readable(entry.value?.raw), 200)}</bdi> at {timeOfDay(entry.ended_at!)}</> : `${ended[entry.end] ?? entry.end} at ${timeOfDay(entry.ended_at!)}`}</p>
     </div>
   );
 }

@@ -1,6 +1,5 @@
 """The chat contract: a message in, a stream of frames out, and answers to what the agent asks."""
 
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from contextlib import contextmanager
 from typing import Annotated, TypeVar
@@ -27,7 +26,6 @@ from midcourse.server.routes.places import SessionPath
 from midcourse.server.stream import Stream, last_event_id
 from midcourse.server.wording import in_words
 
-log = logging.getLogger("midcourse.server")
 router = APIRouter(tags=["chat"])
 T = TypeVar("T", bound=BaseModel)
 Frames = AsyncIterator[bytes]
@@ -49,7 +47,7 @@ async def _read(request: Request, kind: type[T]) -> T:
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:
-        sentence, field = in_words(error.errors(), kind.model_fields)  # pyright: ignore[reportArgumentType]
+        sentence, field = in_words(error.errors(), kind.model_fields)
         raise InvalidInput(sentence, field=field) from error
 
 
@@ -113,6 +111,9 @@ async def _first_message(caller: Caller, session_id: SessionId, wish: schemas.Ch
         if (session.messages[0].text, session.messages[0].by) != (wish.message, caller.principal.by):
             await begun.forget()
         return await _next_message(caller, session, wish)
+    except MidcourseError:  # nothing was begun: whoever begins it later did not do so with this key
+        await begun.forget()
+        raise
     return _frames(caller, Chat(session_id), after=0)
 
 
@@ -205,7 +206,6 @@ async def resume_chat(request: Request, caller: Steerer) -> Response:
 
     with _reserved(caller) as place:
         reply = await send()
-        log.info("session %s: checkpoint resumed with an answer to %s by %s", session_id, ask, caller.principal.by)
         frames = _once_decided(session_id, reply, send, begin)
         return Stream(frames, caller, {"X-Session-Id": session_id}, place)
 

@@ -15,7 +15,7 @@ from midcourse.core.ids import SessionId
 from midcourse.core.session import ENDED, Session, Status
 from midcourse.core.spelling import spelled
 from midcourse.core.terms import Terms
-from midcourse.errors import InvalidInput, MidcourseError, Refused, StoreError
+from midcourse.errors import InvalidInput, MidcourseError, Refused, SessionNotFound, StoreError
 from midcourse.ports.store import Head
 from midcourse.runtime.loading import content_of, read_events
 from midcourse.server.caller import Caller, Steerer, Watcher
@@ -108,11 +108,21 @@ async def list_sessions(
             status=[one.value for one in status or ()], agent=agent, search=search, limit=limit, before=cursor
         )
 
+    if cursor is not None and not await _exists(caller, cursor):
+        raise InvalidInput("cursor is the `next` of the page before, and this is none.", field="cursor")
     page = await read()
     if wants_stream(request):
         return Stream(list_frames(read), caller)
     more = page[-1].id if len(page) == limit else None
     return answer({"sessions": [head_view(head) for head in page], "next": more})
+
+
+async def _exists(caller: Caller, session_id: str) -> bool:
+    try:
+        await caller.control.worker.must_exist(SessionId(session_id))
+    except SessionNotFound:
+        return False
+    return True
 
 
 @router.get(

@@ -1,0 +1,46 @@
+/** The three slots in each status: the table of the design, row by row. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { slotsFor } from "../src/features/handle/slots";
+import type { View } from "../src/features/handle/view";
+import type { OpenCall } from "../src/model/calls";
+import { STATUSES } from "../src/model/status";
+
+const CALM: View = {
+  status: "running", asking: "", isLost: false, tray: "", isInstead: false, allowed: new Set(["pause", "resume", "redirect", "cancel", "undo", "message"]),
+  still: [], step: 14, isBetween: true, hasChange: false, isProtected: false, undoable: 1, confirm: "undo 2, keep the rest", mayLift: false, canRetry: true,
+  isOwnHold: true, isUndoing: false,
+};
+const call = (effect: OpenCall["effect"]): OpenCall => ({
+  step: "1/send#0", name: "send_report", kind: "tool", attempt: 1, since: 0, effect, key: "k", settle: 0, can_undo: false, end: "", ended_at: 0, undo: "",
+  undos: 0, told: "", redirected: null, said: 1, before: null,
+});
+const shown = (view: Partial<View>): string[] => slotsFor({ ...CALM, ...view }).map((slot) => `${slot.disabled ? "(" : ""}${slot.label}${slot.disabled ? ")" : ""} ${slot.long}`);
+
+const ROWS: [string, Partial<View>, string[]][] = [
+  ["queued", { status: "queued" }, ["Pause does not start until you resume", "Redirect changes the goal before it starts", "Cancel nothing has run; nothing to undo"]],
+  ["running", {}, ["Pause resume keeps context", "Redirect changes the step or goal", "Cancel partial work is saved to the session"]],
+  ["pausing, irreversible", { status: "pausing", still: [call("irreversible")] }, ["(Pausing) waits for send_report", "Redirect kept, seen at resume", "Cancel partial work is saved to the session"]],
+  ["pausing, can be torn", { status: "pausing", still: [call("read")] }, ["Don't wait aborts it now; done again on resume", "Redirect kept, seen at resume", "Cancel partial work is saved to the session"]],
+  ["paused", { status: "paused", hasChange: true }, ["Resume continues at step 15 with your change", "Redirect kept until you resume", "Cancel partial work is saved to the session"]],
+  ["waiting", { status: "waiting" }, ["Pause the question stays open", "Redirect withdraws the question", "Cancel withdraws the question, saves partial work"]],
+  ["cancel preview", { status: "pausing", tray: "preview" }, ["Keep going resumes where it stopped", "Redirect instead of cancelling", "Cancel run undo 2, keep the rest"]],
+  ["cancelling", { status: "cancelling", still: [call("irreversible")] }, ["(Pause) refused: it is being cancelled", "(Redirect) refused: it is being cancelled", "Force no more time for it; its result may stay unknown"]],
+  ["cancelled", { status: "cancelled" }, ["(Pause) it has ended", "New turn goes on from here with a new instruction", "Undo… 1 kept effect can still be undone"]],
+  ["halted", { status: "halted", allowed: new Set() }, ["(Resume) only an operator lifts this", "(Redirect) refused while halted", "(Cancel) only an operator, while halted"]],
+  ["completed", { status: "completed", undoable: 3 }, ["(Pause) it has ended", "New turn goes on from here with a new instruction", "Undo… 3 effects can be undone"]],
+  ["failed", { status: "failed", undoable: 2 }, ["Try again tries the failed step again", "New turn goes on from step 14 with a new instruction", "Undo… 2 effects can be undone"]],
+  ["connection lost", { isLost: true }, ["Pause sent when connected", "Redirect sent when connected", "(Cancel) needs its preview: when connected"]],
+  ["asked, not answered", { asking: "pause" }, ["(Pausing) asking the server", "Redirect changes the step or goal", "Cancel partial work is saved to the session"]],
+  ["a token that may only watch", { allowed: new Set() }, ["(Pause) your token may only watch", "(Redirect) your token may only watch", "(Cancel) your token may only watch"]],
+];
+for (const [name, view, expected] of ROWS) test(`the slots, ${name}`, () => assert.deepEqual(shown(view), expected));
+
+test("every status has three slots, and each names its consequence, long and short", () => {
+  for (const status of STATUSES) {
+    const slots = slotsFor({ ...CALM, status });
+    assert.equal(slots.length, 3);
+    for (const slot of slots) assert.ok(slot.label && slot.long && slot.short, `${status}: ${JSON.stringify(slot)}`);
+  }
+});

@@ -1,0 +1,148 @@
+"""No inline script, a strict policy, and nothing that an agent says is taken for more than text."""
+
+import re
+
+import httpx2
+import pytest
+from playwright.sync_api import expect
+
+from tests.console.agents import GATES, goal
+from tests.console.conftest import Opening
+from tests.console.hostile import HOSTILE, LONG_WORD, SCRIPTS
+from tests.console.pages import PHONE, Api, RunPage, Window
+
+INJECTED = "script:not([src]), img, iframe, object, embed, base, style, svg[onload], [onerror], [onload], [onclick]"
+AGENT = '<img src=x onerror="steal()">'
+
+
+def test_every_page_is_under_a_strict_policy_and_has_no_script_in_it(window: Window) -> None:
+    answer = httpx2.get(f"{window.url}/", verify=False)
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'self'" in policy
+    assert "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
+    assert not re.search(r"<script(?![^>]*\bsrc=)", answer.text)
+    assert " style=" not in answer.text
+    assert not re.search(r"\bon\w+=", answer.text)
+
+
+@pytest.mark.parametrize("query", ["", "?new", "?settings", "?search=<script>steal()</script>", "?new&goal=<img src=x>"])
+def test_no_page_breaks_the_policy_or_asks_somebody_else(window: Window, query: str) -> None:
+    page = window.open(query)
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    assert page.locator(INJECTED).count() == 0
+    window.is_calm()
+
+
+def test_an_address_that_names_a_hostile_session_is_only_text(opening: Opening) -> None:
+    window = opening()
+    page = window.open("?run=%3Cimg%20src%3Dx%20onerror%3Dsteal()%3E")
+    expect(page.get_by_role("main")).to_contain_text("<img src=x onerror=steal()>")
+    nothing_was_injected(window)
+
+
+def nothing_was_injected(window: Window) -> None:
+    """No element, no dialog, no request to elsewhere, no link that runs something."""
+    page = window.page
+    assert page.locator(INJECTED).count() == 0
+    assert page.evaluate("[...document.querySelectorAll('a[href]')].filter((a) => a.protocol !== location.protocol).length") == 0
+    assert page.evaluate("[...document.querySelectorAll('*')].filter((one) => [...one.attributes].some((a) => a.name.startsWith('on'))).length") == 0
+    assert page.evaluate("document.baseURI.startsWith(location.origin)")
+    assert window.dialogs == []
+    assert window.strangers == []
+
+
+@pytest.mark.parametrize("width", [1376, PHONE[0]])
+def test_a_hostile_agent_writes_text_and_nothing_else(opening: Opening, api: Api, width: int) -> None:
+    window = opening(viewport={"width": width, "height": 844})
+    window.page.add_init_script("window.steal = () => { document.title = 'stolen'; alert('stolen'); }")
+    wanted = goal(HOSTILE)
+    session = api.start(AGENT, wanted)
+    run = window.watch(session)
+    run.is_at("waiting")
+
+    expect(window.page.get_by_role("heading", level=1)).to_contain_text("<script>steal()</script>")
+    expect(run.log).to_contain_text(SCRIPTS)
+    expect(run.tray).to_contain_text("<script>steal()</script>")
+    expect(run.log).to_contain_text("<iframe src=https://evil.example></iframe>.pdf")
+    expect(run.tray.get_by_role("button").first).to_be_visible()
+    assert "stolen" not in window.page.title()
+    nothing_was_injected(window)
+    window.is_narrow()
+    window.is_calm()
+
+    api.post(f"/sessions/{session}/pause")
+    run.is_at("paused")
+    api.post(f"/sessions/{session}/redirect", text=SCRIPTS[:190], level="goal")
+    expect(run.tray).to_contain_text("You changed the goal")
+    nothing_was_injected(window)
+    window.is_narrow()
+    for button in run.log.get_by_role("button", name=re.compile("show all|more|read")).all():
+        button.click()
+    nothing_was_injected(window)
+    window.is_narrow()
+
+    window.open()
+    expect(window.page.get_by_role("link", name=re.compile("<script>steal")).first).to_be_visible()
+    nothing_was_injected(window)
+    window.is_narrow()
+    window.open("?new")
+    expect(window.page.get_by_role("radio", name=AGENT)).to_be_visible()
+    nothing_was_injected(window)
+    window.is_narrow()
+    window.is_calm()
+
+
+def test_the_direction_of_a_text_does_not_turn_what_stands_around_it(window: Window, api: Api) -> None:
+    session = api.start("memo", goal("\u202e\u202e\u202e exe.gnp"))
+    run = window.watch(session)
+    run.is_at("running")
+    boxes = [run.slot(name).bounding_box() for name in ("Pause", "Redirect", "Cancel")]
+    lefts = [box["x"] for box in boxes if box]
+    assert lefts == sorted(lefts)
+    api.post(f"/sessions/{session}/pause", reason="\u202eesrever")
+    run.is_at("paused")
+    expect(run.sentence).to_contain_text("Nothing runs.")
+    isolated = "one => [...one.querySelectorAll('strong, code, q, h1, .said-text')].length >= 0"
+    assert run.handle.evaluate(isolated)
+
+
+def test_a_word_of_a_hundred_thousand_letters_is_kept_and_shown_in_part(window: Window, api: Api) -> None:
+    session = api.start(AGENT, goal("Long"))
+    run = window.watch(session)
+    run.is_at("waiting")
+    window.is_narrow()
+    text = run.log.locator(".said-text").first.inner_text()
+    assert len(text) < 20_000
+    run.log.get_by_role("button", name=re.compile("^show all")).first.click()
+    expect(run.log.locator(".whole").first).to_contain_text(LONG_WORD)
+    window.is_narrow()
+
+
+def test_a_hostile_reason_name_and_result_stay_text_in_the_receipt(window: Window, api: Api) -> None:
+    session = api.start("memo", goal("Write the memo"))
+    run = window.watch(session)
+    expect(run.log).to_contain_text("word 1")
+    api.post(f"/sessions/{session}/pause", reason="<img src=x onerror=steal()>")
+    expect(run.sentence).to_contain_text("<img src=x onerror=steal()>")
+    GATES.open(session, "words")
+    api.post(f"/sessions/{session}/cancel", undo="all", reason="<b>bold</b>")
+    run.is_at("cancelled")
+    expect(run.receipt).to_be_visible()
+    nothing_was_injected(window)
+
+
+def test_the_page_of_another_site_may_not_frame_the_console(opening: Opening) -> None:
+    window = opening()
+    page = window.page
+    page.route("http://site.example/", lambda route: route.fulfill(body=f"<iframe src='{window.url}/'></iframe>", content_type="text/html"))
+    page.goto("http://site.example/")
+    expect(page.frame_locator("iframe").get_by_role("heading", name="Fleet")).to_have_count(0)
+    assert any("frame-ancestors" in said or "X-Frame-Options" in said or "refused" in said.lower() for said in window.complaints)
+
+
+def test_runs_are_shown_with_text_of_every_script(window: Window, api: Api) -> None:
+    session = api.start("memo", goal("第二高的是 0417（杭州） 😀 عربي"))
+    run = RunPage(window.open(f"?run={session}"))
+    expect(window.page.get_by_role("heading", level=1)).to_contain_text("第二高的是 0417（杭州） 😀 عربي")
+    run.is_at("running")
