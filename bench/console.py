@@ -116,7 +116,8 @@ async def clicks(page: Page, connection: web.Connection) -> list[float]:
         # A slot whose meaning has just changed takes no press for half a second.
         await page.wait_for_timeout(650)
         took.append(await pressed(page, ".slots .slot", '.bar .lamp[data-status="paused"]'))
-        await connection.ask("POST", f"/api/v1/sessions/{SESSION}/resume", {})
+        reply = await connection.ask("POST", f"/api/v1/sessions/{SESSION}/resume", {})
+        assert reply.get("status") == "running", reply
     return took
 
 

@@ -3,28 +3,38 @@
 Needs a server that serves console/dist and runs the agents of ``console/fixtures/agents.py``::
 
     midcourse serve --agents console/fixtures/agents.py
-    python console/shots/shots.py --url http://127.0.0.1:8420 --token "$(cat .midcourse/token)" --out /tmp/shots [scene …]
+    python console/shots/shots.py --url http://127.0.0.1:8420 --token "$(cat .midcourse/token)" --out shots [scene …]
 """
+# ruff: noqa: RUF001 - Chinese is written with its own signs
 
 import argparse
 import json
+import sys
 import time
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from playwright.sync_api import Page, Route, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Route, sync_playwright
 
 CHROMIUM: Final = "/usr/bin/chromium"
 FLAGS: Final = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
 WIDTHS: Final = ((1376, 900), (1024, 768), (390, 844))
+THEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
 HERE: Final = Path(__file__).parent
 AXE: Final = HERE.parent / "node_modules" / "axe-core" / "axe.min.js"
-GOAL: Final = "Write a one-page churn memo for the quarterly review: who is likely to leave, why, and what it would cost"
+GOAL: Final = (
+    "Write a one-page churn memo for the quarterly review: who is likely to leave, why, and what it would cost"
+)
 
 
 class Server:
@@ -172,7 +182,9 @@ def redirect(page: Page, server: Server) -> None:
     watch(page, server, server.start("memo", GOAL, budget=10))
     page.wait_for_timeout(2500)
     slot(page, "Redirect")
-    page.get_by_label("What should it do instead?").fill("Only score accounts above $500 MRR; list the rest in an appendix")
+    page.get_by_label("What should it do instead?").fill(
+        "Only score accounts above $500 MRR; list the rest in an appendix"
+    )
     page.get_by_role("radio", name="Step").check()
 
 
@@ -254,7 +266,14 @@ def failed(page: Page, server: Server) -> None:
 
 @scene
 def children(page: Page, server: Server) -> None:
-    watch(page, server, server.start("reconcile-intercompany-ledger-and-regenerate-statutory-disclosures-eu-west", "Reconcile the intercompany ledger"))
+    watch(
+        page,
+        server,
+        server.start(
+            "reconcile-intercompany-ledger-and-regenerate-statutory-disclosures-eu-west",
+            "Reconcile the intercompany ledger",
+        ),
+    )
     page.get_by_role("heading", name="Children").wait_for()
 
 
@@ -290,7 +309,9 @@ def lost(page: Page, server: Server) -> None:
             route.abort()
         else:
             events = server.call("GET", f"/sessions/{session}/events?limit=1000")["events"]
-            frames = "".join(f"id: {one['position']}\nevent: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in events)
+            frames = "".join(
+                f"id: {one['position']}\nevent: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in events
+            )
             broken["is"] = True
             route.fulfill(body=frames, headers={"Content-Type": "text/event-stream"})
 
@@ -317,13 +338,19 @@ def told(page: Page, server: Server, session: str, records: list[tuple[str, dict
         })"""
         f"({json.dumps(f'/sessions/{session}/events')}, {json.dumps(frames)})"
     )
-    view = {"id": session, "status": records[-1][0].removeprefix("session."), "position": len(events), "allowed": [], "etag": "", "goal": ""}
+    status = records[-1][0].removeprefix("session.")
+    view = {"id": session, "status": status, "position": len(events), "allowed": [], "etag": "", "goal": ""}
     page.route(f"**/sessions/{session}", lambda route: route.fulfill(json=view))
     watch(page, server, session)
 
 
 CREATED: Final = {
-    "agent": "repo-fixer", "agent_version": "1", "goal": "Fix the login bug", "parent": None, "forked_from": "", "by": "ci",
+    "agent": "repo-fixer",
+    "agent_version": "1",
+    "goal": "Fix the login bug",
+    "parent": None,
+    "forked_from": "",
+    "by": "ci",
     "terms": {"task_class": "long", "policy": "", "budget": 10, "ttl_seconds": None, "on_expiry": "fail"},
 }
 
@@ -351,6 +378,43 @@ def check(page: Page, name: str) -> list[str]:
     ]
 
 
+def take(browser: Browser, server: Server, name: str, out: Path, *, only_axe: bool) -> list[str]:
+    """Bring a page into one scene and take its pictures, or look at it with axe; what was found wrong."""
+    problems: list[str] = []
+    # Axe is put into the page by evaluation, which the page's policy would refuse.
+    context = browser.new_context(color_scheme="light", bypass_csp=only_axe)
+    page = context.new_page()
+
+    def hear(message: ConsoleMessage) -> None:
+        is_network = "status of" in message.text or "net::" in message.text
+        if message.type == "error" and not is_network:
+            problems.append(f"{name}: {message.text}")
+
+    page.on("console", hear)
+    page.on("pageerror", lambda error: problems.append(f"{name}: {error}"))
+    page.set_viewport_size({"width": WIDTHS[0][0], "height": WIDTHS[0][1]})
+    page.goto(f"{server.url}/login?token={server.token}")
+    try:
+        SCENES[name](page, server)
+        for theme in THEMES:
+            page.emulate_media(color_scheme=theme)
+            for width, height in WIDTHS:
+                page.set_viewport_size({"width": width, "height": height})
+                page.wait_for_timeout(150)
+                wide = page.evaluate("document.documentElement.scrollWidth")
+                if wide > width:
+                    problems.append(f"{name}: {wide} px wide at {width}")
+                if only_axe:
+                    problems += check(page, f"{name} {theme} {width}")
+                else:
+                    page.screenshot(path=out / f"{name}-{theme}-{width}.png")
+    except Exception as error:  # noqa: BLE001 - the others are still worth taking
+        problems.append(f"{name}: {str(error).splitlines()[0]}")
+        page.screenshot(path=out / f"{name}-broken.png")
+    context.close()
+    return problems
+
+
 def main() -> None:
     """Take them."""
     options = argparse.ArgumentParser(description=__doc__)
@@ -366,35 +430,12 @@ def main() -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         for name in given.scenes or SCENES:
-            # Axe is put into the page by evaluation, which a page's policy would refuse.
-            context = browser.new_context(color_scheme="light", bypass_csp=given.axe)
-            page = context.new_page()
-            page.on("console", lambda message, name=name: problems.append(f"{name}: {message.text}") if message.type == "error" and "status of" not in message.text and "net::" not in message.text else None)
-            page.on("pageerror", lambda error, name=name: problems.append(f"{name}: {error}"))
-            width, height = WIDTHS[0]
-            page.set_viewport_size({"width": width, "height": height})
-            page.goto(f"{server.url}/login?token={server.token}")
-            try:
-                SCENES[name](page, server)
-                for theme in ("light", "dark"):
-                    page.emulate_media(color_scheme=theme)
-                    for width, height in WIDTHS:
-                        page.set_viewport_size({"width": width, "height": height})
-                        page.wait_for_timeout(150)
-                        wide = page.evaluate("document.documentElement.scrollWidth")
-                        if wide > width:
-                            problems.append(f"{name}: {wide} px wide at {width}")
-                        if given.axe:
-                            problems += check(page, f"{name} {theme} {width}")
-                        else:
-                            page.screenshot(path=given.out / f"{name}-{theme}-{width}.png")
-                print("done", name, flush=True)
-            except Exception as error:  # noqa: BLE001 - the others are still worth taking
-                problems.append(f"{name}: {str(error).splitlines()[0]}")
-                page.screenshot(path=given.out / f"{name}-broken.png")
-            context.close()
+            found = take(browser, server, name, given.out, only_axe=given.axe)
+            print("; ".join(found) or "good", name, flush=True)
+            problems += found
         browser.close()
-    print("\n".join(problems) or "nothing found")
+    if problems:
+        sys.exit("\n".join(problems))
 
 
 if __name__ == "__main__":

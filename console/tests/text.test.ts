@@ -2,6 +2,8 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { Recorded } from "../src/model/events";
+import { Run } from "../src/model/run";
 import { Text } from "../src/model/text";
 
 test("a regenerated attempt supersedes what was cut, and a continued one goes on from it", () => {
@@ -28,4 +30,25 @@ test("a preview is shown once, and gives way to the durable segment", () => {
   text.write(1, 9, "so on");
   assert.deepEqual(text.preview, []);
   assert.ok(!text.show(1, 9, "so"));
+});
+
+test("a stream that a redirect cut goes on after it in the story, and shares its text", () => {
+  const run = new Run("sess_1");
+  const terms = { task_class: null, policy: "", budget: null, ttl_seconds: null, on_expiry: "fail" };
+  const told: [string, object][] = [
+    ["session.created", { agent: "a", agent_version: "1", goal: "g", parent: null, forked_from: "", terms, by: "ada" }],
+    ["session.started", {}],
+    ["step.begun", { step: "1/say#0", name: "say", kind: "model", attempt: 1, arguments: "", effect: "read", key: "", settle: 0, can_undo: false, approval: null }],
+    ["segment.written", { step: "1/say#0", attempt: 1, offset: 0, text: "All 412 " }],
+    ["session.redirected", { text: "only the EU", level: "step", by: "ada", grace: null }],
+    ["step.cut", { step: "1/say#0", attempt: 1, length: 8, cost: 0, tokens: 2 }],
+    ["step.begun", { step: "1/say#0", name: "say", kind: "model", attempt: 2, arguments: "", effect: "read", key: "", settle: 0, can_undo: false, approval: null }],
+    ["segment.written", { step: "1/say#0", attempt: 2, offset: 0, text: "The EU " }],
+  ];
+  told.forEach(([type, data], index) => run.apply({ position: index + 1, at: index, type, version: 1, data } as unknown as Recorded));
+  assert.deepEqual(run.entries.map((entry) => entry.kind), ["said", "step", "said", "step"]);
+  assert.equal(run.begun, 1);
+  assert.equal(run.step("1/say#0")?.text.current, "The EU ");
+  const [, first] = run.entries;
+  assert.ok(first?.kind === "step" && first.until === 1 && first.text.parts[0]?.superseded);
 });

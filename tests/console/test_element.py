@@ -13,6 +13,8 @@ from tests.console.conftest import LIMITS, SETTINGS
 from tests.console.pages import Api, RunPage
 from tests.server.serving import TOKEN, Running, serving
 
+pytestmark = pytest.mark.timeout(180)
+
 PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>A page of somebody else</title>
 <link rel="icon" href="data:,"><script type="module" src="page.js"></script></head>
 <body><h1>Mine</h1><label>Notes <input></label><midcourse-handle></midcourse-handle></body></html>"""
@@ -137,7 +139,9 @@ def test_keys_work_while_the_focus_is_in_the_handle_and_not_on_the_rest_of_the_p
     expect(run.slot("Redirect")).to_be_focused()
 
 
-def test_a_wrong_token_is_told_as_an_event_and_nothing_is_drawn(site: Page, origin: str, server: Running, api: Api) -> None:
+def test_a_wrong_token_is_told_as_an_event_and_nothing_is_drawn(
+    site: Page, origin: str, server: Running, api: Api
+) -> None:
     session = api.start("memo", goal("Write the memo"))
     run = embedded(site, origin, server, session, token="mct_wrong")
     (refused,) = told(site, "refused")

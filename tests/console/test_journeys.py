@@ -2,11 +2,14 @@
 
 import re
 
+import pytest
 from playwright.sync_api import Route, expect
 
 from tests.console.agents import GATES, goal
 from tests.console.pages import Api, RunPage, Window, started, until
 from tests.server.serving import TOKEN
+
+pytestmark = pytest.mark.timeout(180)
 
 
 def test_the_link_lets_a_browser_in_and_a_run_is_started_and_seen(window: Window, api: Api) -> None:
@@ -264,7 +267,9 @@ def test_the_cap_is_raised_and_it_goes_on_in_one_press(window: Window, api: Api)
     expect(run.tray).to_contain_text("The cap of $2 is reached.")
     run.tray.get_by_role("button", name="Raise to $3 and go on").click()
     run.is_at("running")
-    expect(run.handle.get_by_role("meter", name="Spent of cap")).to_have_attribute("aria-valuetext", re.compile("of \\$3"))
+    expect(run.handle.get_by_role("meter", name="Spent of cap")).to_have_attribute(
+        "aria-valuetext", re.compile("of \\$3")
+    )
     expect(run.log).to_contain_text("Cap raised to $3")
     assert api.get(f"/sessions/{session}")["terms"]["budget"] == 3
 

@@ -2,10 +2,13 @@
 
 import re
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.console.agents import GATES, goal
 from tests.console.pages import GUARD, Api, RunPage, Window, started, until
+
+pytestmark = pytest.mark.timeout(180)
 
 
 def test_a_run_is_started_paused_redirected_resumed_and_cancelled_without_a_mouse(window: Window, api: Api) -> None:
@@ -97,7 +100,9 @@ def test_focus_goes_through_the_tray_and_then_the_slots_from_left_to_right(windo
     run.key("r")
     page, order = window.page, list[str]()
     for _ in range(6):
-        order.append(page.evaluate("document.activeElement.getAttribute('aria-label') || document.activeElement.innerText"))
+        order.append(
+            page.evaluate("document.activeElement.getAttribute('aria-label') || document.activeElement.innerText")
+        )
         page.keyboard.press("Tab")
     assert order[0] == "What should it do instead?"
     assert [one.split()[0] for one in order[1:]] == ["Redirect", "close", "Pause", "Redirect", "Cancel"]

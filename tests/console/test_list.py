@@ -11,6 +11,8 @@ from tests.console.conftest import LIMITS, SETTINGS, Opening
 from tests.console.pages import Api, Window
 from tests.server.serving import Running, serving
 
+pytestmark = pytest.mark.timeout(180)
+
 
 @pytest.fixture(scope="module")
 def empty() -> Iterator[Running]:
@@ -111,7 +113,9 @@ def test_who_is_not_let_in_is_told_what_to_do(opening: Opening) -> None:
     window = opening()
     window.page.context.clear_cookies()
     page = window.open()
-    expect(page.get_by_role("main")).to_contain_text(re.compile(r"This browser is not let in yet\.\s*Run midcourse link in a terminal"))
+    expect(page.get_by_role("main")).to_contain_text(
+        re.compile(r"This browser is not let in yet\.\s*Run midcourse link in a terminal")
+    )
     page.goto(f"{window.url}/login?token=mct_wrong")
     expect(page.locator("body")).to_contain_text("midcourse")
     assert "mct_wrong" not in page.content()
@@ -132,7 +136,9 @@ def test_a_list_without_a_connection_says_so_and_comes_back(opening: Opening, ap
     sessions = re.compile(r"/api/v1/sessions\?limit=50")
     window.page.route(sessions, lambda route: route.abort())
     page = window.open()
-    expect(page.get_by_role("main")).to_contain_text(re.compile(r"No connection to the server\.\s*It is tried again by itself\."))
+    expect(page.get_by_role("main")).to_contain_text(
+        re.compile(r"No connection to the server\.\s*It is tried again by itself\.")
+    )
     expect(window.top).to_contain_text("Not connected")
     page.unroute(sessions)
     expect(page.get_by_role("link", name=wanted)).to_be_visible()

@@ -15,6 +15,8 @@ from midcourse.client.bodies import WireEvent, event_of
 from midcourse.server.views import encoded
 from tests.unit.core.stories import in_status
 
+pytestmark = pytest.mark.timeout(180)
+
 CONSOLE: Final = Path(__file__).parents[2] / "console"
 FIXTURES: Final = CONSOLE / "fixtures"
 MAKE: Final = "make them again: PYTHONPATH=. python console/fixtures/make_fixtures.py"

@@ -10,6 +10,8 @@ from tests.console.agents import GATES, goal
 from tests.console.conftest import Opening
 from tests.console.pages import PHONE, Api, RunPage, Window
 
+pytestmark = pytest.mark.timeout(180)
+
 LONG = "Reconcile-the-intercompany-ledger-and-regenerate-statutory-disclosures-for-eu-west 第二高的是杭州合同十一月到期"
 SMALLEST = 44
 
@@ -123,12 +125,17 @@ def test_the_other_pages_fit_and_can_be_hit(phone: Window, api: Api, query: str)
     hit_by_a_finger(phone, "body")
 
 
-@pytest.mark.parametrize("width", [320, 560, 720, 940, 1180])
-def test_the_page_fits_at_every_width(opening: Opening, api: Api, width: int) -> None:
-    window = opening(viewport={"width": width, "height": 700})
+def test_the_page_fits_at_every_width(opening: Opening, api: Api) -> None:
+    window = opening()
     run = window.watch(api.start("cleaner", goal(LONG)))
     run.is_at("waiting")
-    window.is_narrow()
+    fits_at_every_width(window)
     window.open()
     expect(window.page.get_by_role("link", name=re.compile("^Reconcile")).first).to_be_visible()
-    window.is_narrow()
+    fits_at_every_width(window)
+
+
+def fits_at_every_width(window: Window) -> None:
+    for width in (320, 480, 560, 720, 940, 1180, 1600):
+        window.page.set_viewport_size({"width": width, "height": 700})
+        window.is_narrow()

@@ -9,7 +9,9 @@ from playwright.sync_api import expect
 from tests.console.agents import GATES, goal
 from tests.console.conftest import Opening
 from tests.console.hostile import HOSTILE, LONG_WORD, SCRIPTS
-from tests.console.pages import PHONE, Api, RunPage, Window
+from tests.console.pages import PHONE, Api, RunPage, Window, until
+
+pytestmark = pytest.mark.timeout(180)
 
 INJECTED = "script:not([src]), img, iframe, object, embed, base, style, svg[onload], [onerror], [onload], [onclick]"
 AGENT = '<img src=x onerror="steal()">'
@@ -26,7 +28,9 @@ def test_every_page_is_under_a_strict_policy_and_has_no_script_in_it(window: Win
     assert not re.search(r"\bon\w+=", answer.text)
 
 
-@pytest.mark.parametrize("query", ["", "?new", "?settings", "?search=<script>steal()</script>", "?new&goal=<img src=x>"])
+@pytest.mark.parametrize(
+    "query", ["", "?new", "?settings", "?search=<script>steal()</script>", "?new&goal=<img src=x>"]
+)
 def test_no_page_breaks_the_policy_or_asks_somebody_else(window: Window, query: str) -> None:
     page = window.open(query)
     expect(page.get_by_role("heading", level=1)).to_be_visible()
@@ -45,8 +49,18 @@ def nothing_was_injected(window: Window) -> None:
     """No element, no dialog, no request to elsewhere, no link that runs something."""
     page = window.page
     assert page.locator(INJECTED).count() == 0
-    assert page.evaluate("[...document.querySelectorAll('a[href]')].filter((a) => a.protocol !== location.protocol).length") == 0
-    assert page.evaluate("[...document.querySelectorAll('*')].filter((one) => [...one.attributes].some((a) => a.name.startsWith('on'))).length") == 0
+    assert (
+        page.evaluate(
+            "[...document.querySelectorAll('a[href]')].filter((a) => a.protocol !== location.protocol).length"
+        )
+        == 0
+    )
+    assert (
+        page.evaluate(
+            "[...document.querySelectorAll('*')].filter((one) => [...one.attributes].some((a) => a.name.startsWith('on'))).length"
+        )
+        == 0
+    )
     assert page.evaluate("document.baseURI.startsWith(location.origin)")
     assert window.dialogs == []
     assert window.strangers == []
@@ -93,18 +107,34 @@ def test_a_hostile_agent_writes_text_and_nothing_else(opening: Opening, api: Api
     window.is_calm()
 
 
+READS_FROM_THE_LEFT = """(root, words) => {
+    const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+    for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+        const at = node.data.indexOf(words);
+        if (at < 0) continue;
+        const left = (index) => { const range = document.createRange(); range.setStart(node, index); range.setEnd(node, index + 1); return range.getBoundingClientRect().left; };
+        return left(at) < left(at + words.length - 1);
+    }
+    return null;
+}"""
+
+
 def test_the_direction_of_a_text_does_not_turn_what_stands_around_it(window: Window, api: Api) -> None:
-    session = api.start("memo", goal("\u202e\u202e\u202e exe.gnp"))
+    turned = "\u202eesrever"
+    session = api.start("memo", goal(turned))
     run = window.watch(session)
     run.is_at("running")
     boxes = [run.slot(name).bounding_box() for name in ("Pause", "Redirect", "Cancel")]
     lefts = [box["x"] for box in boxes if box]
     assert lefts == sorted(lefts)
-    api.post(f"/sessions/{session}/pause", reason="\u202eesrever")
+    api.post(f"/sessions/{session}/pause", reason=turned)
     run.is_at("paused")
-    expect(run.sentence).to_contain_text("Nothing runs.")
-    isolated = "one => [...one.querySelectorAll('strong, code, q, h1, .said-text')].length >= 0"
-    assert run.handle.evaluate(isolated)
+    expect(run.log).to_contain_text("nothing ran after")
+    assert run.log.evaluate(READS_FROM_THE_LEFT, "nothing ran after") is True
+    assert run.sentence.evaluate(READS_FROM_THE_LEFT, "Nothing runs") is True
+    api.post(f"/sessions/{session}/redirect", text=turned, level="step")
+    expect(run.log).to_contain_text("not seen by the agent yet")
+    assert run.log.evaluate(READS_FROM_THE_LEFT, "not seen by the agent yet") is True
 
 
 def test_a_word_of_a_hundred_thousand_letters_is_kept_and_shown_in_part(window: Window, api: Api) -> None:
@@ -135,10 +165,13 @@ def test_a_hostile_reason_name_and_result_stay_text_in_the_receipt(window: Windo
 def test_the_page_of_another_site_may_not_frame_the_console(opening: Opening) -> None:
     window = opening()
     page = window.page
-    page.route("http://site.example/", lambda route: route.fulfill(body=f"<iframe src='{window.url}/'></iframe>", content_type="text/html"))
+    page.route(
+        "http://site.example/",
+        lambda route: route.fulfill(body=f"<iframe src='{window.url}/'></iframe>", content_type="text/html"),
+    )
     page.goto("http://site.example/")
+    until(page, lambda: any("frame-ancestors" in said for said in window.complaints))
     expect(page.frame_locator("iframe").get_by_role("heading", name="Fleet")).to_have_count(0)
-    assert any("frame-ancestors" in said or "X-Frame-Options" in said or "refused" in said.lower() for said in window.complaints)
 
 
 def test_runs_are_shown_with_text_of_every_script(window: Window, api: Api) -> None:

@@ -14,6 +14,8 @@ from tests.console.pages import Api, RunPage, Window, started, until
 from tests.examples.served import free_port
 from tests.server.alone import Alone, alone
 
+pytestmark = pytest.mark.timeout(180)
+
 
 def test_what_one_window_does_the_other_shows(opening: Opening, api: Api) -> None:
     first, second = opening(), opening()

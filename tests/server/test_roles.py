@@ -36,7 +36,7 @@ TABLE: dict[tuple[str, str], Row] = {
     ("GET", "/api/v1/sessions"): Row("watch", of_a_session=False),
     ("GET", ONE): Row("watch"),
     ("GET", f"{ONE}/inspect"): Row("watch"),
-    ("POST", f"{ONE}/fork"): Row("steer", {}),
+    ("POST", f"{ONE}/fork"): Row("steer", {}, of_a_session=False),
     ("GET", f"{ONE}/events"): Row("watch"),
     ("GET", f"{ONE}/receipt"): Row("watch"),
     ("GET", f"{ONE}/cancel/preview"): Row("watch"),

@@ -218,8 +218,15 @@ export class Run {
     const again = this.steps.get(data.step);
     if (again) {
       const changes = { attempt: data.attempt, state: "running", begun_at: at, ended_at: null, detail: "", undo: "", key: data.key } as const;
-      Object.assign(again, changes);
+      if (again.of !== "model" || again.text.length === 0 || this.entries[this.entries.length - 1] === again) {
+        Object.assign(again, changes);
+        again.rev++;
+        return;
+      }
+      again.until = data.attempt - 1;
       again.rev++;
+      const { position: _, at: __, clock: ___, item: ____, rev: _____, ...own } = again;
+      this.steps.set(data.step, this.begin(record, { ...own, ...changes, from: data.attempt, until: null, earlier: again }));
       return;
     }
     this.begun += 1;
@@ -227,6 +234,7 @@ export class Run {
       kind: "step", step: data.step, name: data.name, of: data.kind, number: this.begun, arguments: data.arguments, effect: data.effect,
       attempt: data.attempt, state: "running", begun_at: at, ended_at: null, value: null, detail: "", told_by: "",
       child: data.kind === "child" ? childId(this.id, data.step) : "", text: new Text(), tokens: 0, cost: 0, undo: "", can_undo: data.can_undo, key: data.key,
+      from: data.attempt, until: null, earlier: null,
     });
     this.steps.set(data.step, entry);
     if (data.kind !== "model") this.mark(record, data.effect === "read" ? "read" : "effect");
@@ -254,7 +262,8 @@ export class Run {
     const entry = this.steps.get(step);
     if (!entry) return;
     by(entry);
-    entry.rev++;
+    // What was told before shares its text, and may have been superseded.
+    for (let one: StepEntry | null = entry; one; one = one.earlier) one.rev++;
   }
 
   private undoing(step: string, key: string, undo: StepEntry["undo"], error: string): void {

@@ -19,6 +19,8 @@ export interface StepEntry extends Common {
   arguments: string; effect: Effect; attempt: number; state: CallState; begun_at: number; ended_at: number | null;
   value: Value | null; detail: string; told_by: string; child: string; text: Text; tokens: number; cost: number;
   undo: "" | "running" | "done" | "failed" | "lost"; can_undo: boolean; key: string;
+  /** The attempts that are told here: a stream that was cut goes on further down, after what had cut it. */
+  from: number; until: number | null; earlier: StepEntry | null;
 }
 export interface SaidEntry extends Common {
   kind: "said"; id: string; text: string; level: MessageLevel; by: string; turn: number; opens: boolean; queued: boolean;

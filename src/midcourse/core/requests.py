@@ -43,11 +43,11 @@ def check_new_id(wanted: str) -> str:
     Raises:
         InvalidInput: it cannot be one.
     """
-    # Not "..": others make names of files of it.
+    # No dot: what follows one is a child's name, which its parent gives it.
     begins = wanted[:1].isalnum() or wanted[:1] == "_"
-    if not (begins and len(wanted) <= ID_LIMIT and all(sign.isalnum() or sign in "_-." for sign in wanted)):
+    if not (begins and len(wanted) <= ID_LIMIT and all(sign.isalnum() or sign in "_-" for sign in wanted)):
         raise InvalidInput(
-            f"{wanted!r} cannot be a session id. Use 1 to {ID_LIMIT} letters, digits, '_', '-', '.'.",
+            f"{wanted!r} cannot be a session id. Use 1 to {ID_LIMIT} letters, digits, '_' and '-'.",
             field="session_id",
         )
     return wanted

@@ -79,9 +79,11 @@ class Control:
                 return await self._reply(session_id, outcome, watcher, until, deadline)
         except StoreError as error:
             if driver is not None:
+                worker.owe(session_id, command)
                 return await self._stopped_all_the_same(driver, error)
             if not (stops and worker.has_given_up(session_id)):
                 raise
+            worker.owe(session_id, command)
             # An earlier write had failed: nothing of the session runs, and nothing begins before the store works again.
             return Reply(
                 level="stopped",

@@ -13,9 +13,10 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from midcourse.core import events as ev
+from midcourse.core.commands import AnyCommand, encode_command
 from midcourse.core.events import Record, SessionCreated, encode_record
 from midcourse.core.fold import first
-from midcourse.core.ids import Epoch, Position, SessionId, WorkerId
+from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId
 from midcourse.core.session import NEEDS_DRIVING, Session, Status
 from midcourse.core.terms import Terms
 from midcourse.errors import (
@@ -88,6 +89,7 @@ class Worker:
         self._attending: set[SessionId] = set()
         self._given: dict[SessionId, Agent[object]] = {}
         self._broken: dict[SessionId, Epoch] = {}
+        self._owed: dict[SessionId, dict[CommandId, AnyCommand]] = {}
         self._patience: dict[SessionId, float] = {}
         self._missed: set[str] = set()
         self._left_to_others: dict[SessionId, Position] = {}
@@ -161,6 +163,25 @@ class Worker:
     def has_given_up(self, session_id: SessionId) -> bool:
         """Whether a write failed for a session of this process, so that nothing of it lives until writes work again."""
         return session_id in self._broken and session_id not in self._drivers
+
+    def owe(self, session_id: SessionId, stop: AnyCommand) -> None:
+        """A stop was answered and could not be written: it goes into the inbox before anything of the session begins.
+
+        Kept in memory: if this process ends before it can write again, the stop is lost, as its answer had said.
+        """
+        with self._lock:
+            self._owed.setdefault(session_id, {})[stop.id] = stop
+
+    async def _pay(self, session_id: SessionId) -> None:
+        """Put what is owed into the inbox.
+
+        Raises:
+            StoreError: that still cannot be written.
+        """
+        for stop in list(self._owed.get(session_id, {}).values()):
+            await self.store.put(session_id, stop.id, encode_command(stop), self.clock.now())
+        with self._lock:
+            self._owed.pop(session_id, None)
 
     def drivers(self) -> list[Driver]:
         """All of them."""
@@ -240,6 +261,7 @@ class Worker:
         if epoch is None:
             owned = await self.store.take(session_id, self.id)
         else:  # still ours: a write had failed, and it goes on from what is durable
+            await self._pay(session_id)
             owned = await self.store.head(session_id)
             if owned.owner != self.id or owned.epoch != epoch:
                 raise OwnerAlive(f"Session '{session_id}' has another owner by now.")

@@ -59,7 +59,7 @@ class Server:
     """
 
     store: str | Store = "sqlite:///midcourse.db"
-    token: str
+    token: str = field(repr=False)
     agents: Mapping[str, Agent[Any]] | None = None
     allowed_hosts: Iterable[str] = ()
     allowed_origins: Iterable[str] = ()

@@ -212,3 +212,15 @@ def check_reach(principal: Principal, session_id: str | None) -> None:
     reached = session_id is not None and (session_id == own or session_id.startswith(f"{own}."))
     if own is not None and not reached:
         raise AccessDenied(f"This token belongs to session '{own}' and reaches that one alone.", code="forbidden")
+
+
+def refuse_for_session(principal: Principal, what: str) -> None:
+    """What a session's own token may not do even to itself.
+
+    Raises:
+        AccessDenied: it is one.
+    """
+    if principal.session is not None:
+        raise AccessDenied(
+            f"This token belongs to session '{principal.session}', which may not {what}.", code="forbidden"
+        )

@@ -1,6 +1,7 @@
 """Which asks were delivered on whose chat stream, durably: what an answer without an ask's id may mean."""
 
 import hashlib
+from math import inf
 
 from midcourse.core import commands as cmd
 from midcourse.core.codec import canonical
@@ -27,19 +28,22 @@ class Delivered:
         """The ask is about to be sent on a stream of ``caller``."""
         await self._store.shelve(_shelf(session_id), {f"{caller}\n{ask}": f"{self._clock.now():.6f}".encode()})
 
-    async def to(self, session_id: SessionId, caller: str) -> list[str]:
-        """The asks that ``caller`` was shown, in the order they were."""
+    async def to(self, session_id: SessionId, caller: str) -> dict[str, float]:
+        """The asks that ``caller`` was shown, in the order they were, and when."""
         rows = await self._store.shelved(_shelf(session_id), first=f"{caller}\n", last=f"{caller}\n\U0010ffff")
-        return [key.partition("\n")[2] for key, _ in sorted(rows, key=lambda row: float(row[1]))]
+        shown = sorted((float(at), key.partition("\n")[2]) for key, at in rows)
+        return {ask: at for at, ask in shown}
 
 
 class Answering:
     """One caller's answer to one session, and the ask it is for."""
 
-    def __init__(self, caller: Caller, session: Session, answer: object) -> None:
+    def __init__(self, caller: Caller, session: Session, answer: object, arrived: float) -> None:
+        """``arrived`` is when the server got it."""
         self._caller = caller
         self._session = session
         self._answer = answer
+        self._arrived = arrived
         worker = caller.control.worker
         self._delivered = Delivered(worker.store, worker.clock)
 
@@ -67,8 +71,12 @@ class Answering:
             for ask in shown:
                 if await self._was_given(ask):
                     return ask
-        if len(standing) == 1 and (only := next(iter(standing))) in shown:
+        # One that was shown after the answer had arrived is not what it answers: that is the ask before, sent again.
+        if len(standing) == 1 and shown.get(only := next(iter(standing)), inf) <= self._arrived:
             return only
+        for ask in reversed(shown):
+            if ask not in standing and await self._was_given(ask):
+                return ask
         if standing:
             listed = [{"ask_id": ask, "reason": reason, "prompt": prompt} for ask, (reason, prompt) in standing.items()]
             names = ", ".join(f"{ask} ({prompt})" for ask, (_, prompt) in standing.items())
@@ -78,11 +86,8 @@ class Answering:
                 session_id=self._session.id,
                 asks=listed,
             )
-        for ask in reversed(shown):
-            if await self._was_given(ask):
-                return ask
         if shown:
-            raise await self._too_late(shown[-1])
+            raise await self._too_late(list(shown)[-1])
         if self._session.asks_opened:
             raise await self._too_late(ask_id(self._session.asks_opened))
         raise checkpoint_gone(f"Session '{self._session.id}' has asked nothing.", self._session.id)

@@ -19,6 +19,7 @@ Text = Annotated[str, Field(min_length=1, max_length=TEXT_LIMIT)]
 Reason = Annotated[str, Field(max_length=TEXT_LIMIT)]
 Name = Annotated[str, Field(min_length=1, max_length=ID_LIMIT)]
 SessionName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}$")]
+NewSessionName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,199}$")]
 Grace = Annotated[float, Field(ge=0, le=LONGEST_GRACE, allow_inf_nan=False)]
 Wait = Annotated[
     float, Field(ge=0, le=LONGEST_WAIT, allow_inf_nan=False, description="Seconds to wait for the outcome.")
@@ -51,7 +52,7 @@ class NewSession(Body):
     """One of /agents."""
     goal: Reason = ""
     """What it is to do."""
-    session_id: SessionName | None = None
+    session_id: NewSessionName | None = None
     """An id of your own; left out, one is made."""
     task_class: TaskClass | None = None
     """How long such a task takes; left out, the agent's own."""
@@ -64,7 +65,7 @@ class Fork(Body):
 
     at: Annotated[int, Field(ge=1, le=2**53)] | None = None
     """A journal position; left out, the last checkpoint."""
-    session_id: SessionName | None = None
+    session_id: NewSessionName | None = None
     """An id of your own; left out, one is made."""
     paused: bool = False
     """Whether it is paused before it begins."""

@@ -18,6 +18,7 @@ from typing import Final
 import msgspec
 
 from midcourse.core.commands import Role
+from midcourse.core.decisions import DEADLINE, LAPSE
 from midcourse.core.ids import SessionId
 from midcourse.errors import Damaged, InvalidInput
 from midcourse.ports.clock import Clock
@@ -28,6 +29,8 @@ PREFIX: Final = "mct_"
 """What every token begins with that was made here: people and scanners know it when they see it."""
 LOCAL: Final = "local"
 """The name of the server's own token, which is on no shelf."""
+RESERVED: Final = frozenset({LOCAL, DEADLINE, LAPSE})
+"""Names under which others than people act."""
 LONGEST: Final = 256
 """Characters of the longest token that is looked up."""
 GIVEN_SHORTEST: Final = 16
@@ -89,10 +92,10 @@ class Tokens:
         Raises:
             InvalidInput: the name or role cannot be used; code ``token_exists`` if the name is taken.
         """
-        if _NAME.fullmatch(name) is None or name == LOCAL:
+        if _NAME.fullmatch(name) is None or name in RESERVED:
             raise InvalidInput(
                 f"{name!r} cannot be a token's name. Use 1 to 64 letters, digits and . _ @ + -, beginning with a "
-                f"letter or digit; '{LOCAL}' is the server's own.",
+                f"letter or digit; {', '.join(sorted(RESERVED))} are taken.",
                 field="name",
             )
         known = role_named(role)

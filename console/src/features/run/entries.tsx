@@ -11,7 +11,7 @@ import { Shape } from "../../ui/Shape";
 import { wantedBy } from "../handle/asking";
 import { verdict } from "../handle/ReceiptTray";
 import { CANCEL_PREVIEW } from "../../model/run";
-import type { Cut } from "../../model/text";
+import type { Cut, Part } from "../../model/text";
 import { LongText } from "./LongText";
 
 export interface EntryProps { entry: Entry; rev: number; live: Live; me: string; /** Whether something of it may still run. */ isStopping: boolean; isNow: boolean }
@@ -31,11 +31,15 @@ export class EntryRow extends Component<EntryProps> {
   }
 }
 
+function partsOf(entry: StepEntry): Part[] {
+  return entry.text.parts.filter((part) => part.attempt >= entry.from && (entry.until === null || part.attempt <= entry.until));
+}
+
 /** Whether there is anything to see: a model that only called tools has said nothing. */
 export function isShown(entry: Entry): boolean {
   if (entry.kind === "said") return !(entry.opens && entry.turn === 1);
   if (entry.kind !== "step" || entry.of !== "model") return true;
-  return entry.text.parts.length > 0 || entry.text.preview.length > 0 || entry.state === "failed" || typeof entry.value?.raw === "string";
+  return partsOf(entry).length > 0 || (entry.until === null && entry.text.preview.length > 0) || entry.state === "failed" || typeof entry.value?.raw === "string";
 }
 
 function body(props: EntryProps): JSX.Element | null {
@@ -51,8 +55,10 @@ function body(props: EntryProps): JSX.Element | null {
 }
 
 function Written({ entry, live, me, isNow }: { entry: StepEntry; live: Live; me: string; isNow: boolean }): JSX.Element {
-  const { parts, preview } = entry.text;
-  const isRunning = entry.state === "running" && isNow;
+  const parts = partsOf(entry);
+  const preview = entry.until === null ? entry.text.preview : [];
+  const next = entry.text.preview[0];
+  const isRunning = entry.state === "running" && entry.until === null && isNow;
   const shown = preview.map((one) => one.text).join("");
   const isNewAttempt = preview.length > 0 && parts.length > 0 && preview[0]!.attempt > parts[parts.length - 1]!.attempt;
   const last = parts[parts.length - 1];
@@ -60,7 +66,7 @@ function Written({ entry, live, me, isNow }: { entry: StepEntry; live: Live; me:
   return (
     <>
       {parts.map((part, index) => {
-        const isOver = part.superseded || (isNewAttempt && preview[0]!.start <= part.start);
+        const isOver = part.superseded || (next !== undefined && next.attempt > part.attempt && next.start <= part.start);
         const isOpen = index === parts.length - 1 && joins && isRunning;
         return (
           <div key={index}>

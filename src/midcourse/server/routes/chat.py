@@ -17,7 +17,7 @@ from midcourse.core.session import Session
 from midcourse.errors import InvalidInput, MidcourseError, Refused, SessionNotFound, StoreError
 from midcourse.runtime.loading import read_events
 from midcourse.server import schemas
-from midcourse.server.caller import Caller, Steerer, Watcher, check_reach, checks_reach
+from midcourse.server.caller import Caller, Steerer, Watcher, check_reach, checks_reach, refuse_for_session
 from midcourse.server.chatting import Chat, chat_frames, error_frame
 from midcourse.server.delivered import Answering, Begun, Delivered, checkpoint_gone, open_asks
 from midcourse.server.documents import LAST_EVENT_ID, streams
@@ -100,6 +100,7 @@ def _reserved(caller: Caller) -> Generator[Slot]:
 
 
 async def _first_message(caller: Caller, session_id: SessionId, wish: schemas.Chat) -> Frames:
+    refuse_for_session(caller.principal, "start another session")
     begun = Begun(caller, session_id)
     try:
         await begun.note()
@@ -187,6 +188,7 @@ async def resume_chat(request: Request, caller: Steerer) -> Response:
 
     Without `ask_id` the only open ask is meant, if it was delivered on a stream of this caller.
     """
+    arrived = caller.control.worker.clock.now()
     wish = await _read(request, schemas.ChatResume)
     session_id = SessionId(wish.session_id)
     if caller.principal.session is not None:
@@ -195,7 +197,7 @@ async def resume_chat(request: Request, caller: Steerer) -> Response:
         session = await caller.session(session_id)
     except SessionNotFound as error:
         raise checkpoint_gone(f"There is no session '{session_id}' to resume.", session_id) from error
-    answering = Answering(caller, session, wish.answer)
+    answering = Answering(caller, session, wish.answer, arrived)
     ask = await answering.named(wish.ask_id) if wish.ask_id is not None else await answering.meant()
 
     async def send() -> Reply:

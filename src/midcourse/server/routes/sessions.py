@@ -18,7 +18,7 @@ from midcourse.core.terms import Terms
 from midcourse.errors import InvalidInput, MidcourseError, Refused, SessionNotFound, StoreError
 from midcourse.ports.store import Head
 from midcourse.runtime.loading import content_of, read_events
-from midcourse.server.caller import Caller, Steerer, Watcher
+from midcourse.server.caller import Caller, Steerer, Watcher, refuse_for_session
 from midcourse.server.documents import BODY, LAST_EVENT_ID, answers, streams
 from midcourse.server.routes.places import DigestPath, SessionPath
 from midcourse.server.schemas import LONGEST_WAIT, Fork, NewSession
@@ -164,6 +164,7 @@ async def inspect_session(
 )
 async def fork_session(session_id: SessionPath, caller: Steerer, body: Annotated[Fork | None, BODY] = None) -> Response:
     """A new session that goes on from a point of this one. What had finished by then is not done again."""
+    refuse_for_session(caller.principal, "fork itself")
     wish = body or Fork()
     new = wish.session_id or caller.derived_session_id()
     try:
