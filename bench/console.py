@@ -1,7 +1,7 @@
-"""In a browser: how long from the click to "paused" on screen, how big is the console, when is it there, does it stutter?
+"""In a browser: how long from a click to "paused" on screen, how big is the console, when is it there, does it stutter?
 
-A real Chromium without a screen, before a server in another process. The page watched shows a model that says 200 tokens
-a second. "On screen" is the frame in which the lamp says it.
+A real Chromium without a screen, before a server in another process. The page watched shows a model that says 200
+tokens a second. "On screen" is the frame in which the lamp says it.
 """
 
 import asyncio
@@ -62,7 +62,8 @@ async def serve(store: str) -> None:
 _ARM: Final = """([button, lamp]) => {
     window.took = null;
     let pressed = null;
-    document.querySelector(button).addEventListener("pointerdown", (event) => { pressed = event.timeStamp; }, { once: true, capture: true });
+    const press = (event) => { pressed = event.timeStamp; };
+    document.querySelector(button).addEventListener("pointerdown", press, { once: true, capture: true });
     const look = (now) => {
         if (pressed !== null && document.querySelector(lamp)) window.took = performance.now() - pressed;
         else requestAnimationFrame(look);
@@ -168,13 +169,14 @@ async def seen() -> list[Result]:
     assert is_built(), "the console is not built: run make console"
     with folder() as path:
         async with browsing() as browser:
-            async with web.child("web:bare_server", path, 1) as port, web.connected(port) as connection:
+            async with web.child("web:bare_server", path, 1) as port:
                 bare = await browser.new_page()
                 await bare.goto(f"http://127.0.0.1:{port}/look")
                 bare_frames = await frames(bare)
-                bare_took = await bare_clicks(bare, connection)
+                async with web.connected(port) as connection:
+                    bare_took = await bare_clicks(bare, connection)
                 bare_loads = await loads(browser, f"http://127.0.0.1:{port}/look")
-            async with web.child("console:serve", store_in(path)) as port, web.connected(port) as connection:
+            async with web.child("console:serve", store_in(path)) as port:
                 url = f"http://127.0.0.1:{port}"
                 page_loads = await loads(browser, url, web.TOKEN)
                 page = await browser.new_page()
@@ -182,7 +184,8 @@ async def seen() -> list[Result]:
                 await page.goto(f"{url}/?run={SESSION}")
                 await page.locator('.bar .lamp[data-status="running"]').wait_for()
                 page_frames = await frames(page)
-                took = await clicks(page, connection)
+                async with web.connected(port) as connection:
+                    took = await clicks(page, connection)
     return [
         _result('click → "paused" on screen, p99', took, bare_took, "a page with one button at a bare Starlette"),
         _result("first paint, p99", page_loads, bare_loads, "a page of one line from a bare Starlette"),
@@ -196,9 +199,7 @@ async def seen() -> list[Result]:
 
 
 def _result(case: str, ours: list[float], floor: list[float], floor_is: str) -> Result:
-    return Result(
-        QUESTION, case, p99(ours), "ms", len(ours), median=median(ours), floor=p99(floor), floor_is=floor_is
-    )
+    return Result(QUESTION, case, p99(ours), "ms", len(ours), median=median(ours), floor=p99(floor), floor_is=floor_is)
 
 
 def zipped(*files: Path) -> float:

@@ -13,12 +13,13 @@ import webbrowser
 from pathlib import Path
 from typing import Final
 
+from midcourse.client.whereabouts import whereabouts
 from midcourse.errors import MidcourseError
 from midcourse.samples.models import PACE
 from midcourse.samples.places import FOLDER as SAMPLES_FOLDER
 from midcourse.server import Server
 from midcourse.server.logs import configure_logs
-from midcourse.server.running import Place, link_to, listen, run, token_of, whereabouts
+from midcourse.server.running import Place, link_to, listen, run, token_of
 
 ROOT: Final = Path(__file__).parent.parent
 KEPT: Final = Path(".midcourse")

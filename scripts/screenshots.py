@@ -192,7 +192,7 @@ def fleet(desk: Desk) -> None:
     """Several sessions, one of which needs somebody."""
     for agent, goal, status in (
         ("order-desk", "Order 3 bolts for acme", "completed"),
-        ("records-cleaner", "清理联系人：只删除重复的记录", "waiting"),
+        ("records-cleaner", "清理联系人 只删除重复的记录", "waiting"),
     ):
         desk.until(desk.start(agent, goal), status)
     desk.start("researcher", "Report on the night bus in 4 sections, focus on money")
@@ -251,12 +251,13 @@ def take(browser: Browser, server: Served, name: str, to: Path) -> None:
     """One picture, in a browser that knows nothing of the others."""
     picture = PICTURES[name]
     width, height = picture.size
-    context = browser.new_context(color_scheme="light", viewport={"width": width, "height": height})  # type: ignore[arg-type]
+    context = browser.new_context(color_scheme="light", viewport={"width": width, "height": height})
     context.set_default_timeout(30_000)
     page = context.new_page()
     page.emulate_media(color_scheme=picture.theme)  # type: ignore[arg-type]
     try:
         picture.scene(Desk(page, server))
+        page.wait_for_timeout(500)
         page.mouse.move(0, 0)
         shot = page.screenshot()
         wide = page.evaluate("document.documentElement.scrollWidth")
@@ -296,7 +297,8 @@ def few_colours(page: Page, shot: bytes) -> bytes:
             }
             const bytes = Uint8Array.from(seen, (colour) => nearest.get(colour));
             let text = "";
-            for (let at = 0; at < bytes.length; at += 32768) text += String.fromCharCode(...bytes.subarray(at, at + 32768));
+            const piece = (at) => String.fromCharCode(...bytes.subarray(at, at + 32768));
+            for (let at = 0; at < bytes.length; at += 32768) text += piece(at);
             return [image.width, image.height, known.flat(), btoa(text)];
         }""",
         base64.b64encode(shot).decode(),

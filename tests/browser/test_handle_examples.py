@@ -1,4 +1,4 @@
-"""examples/handle in a real Chromium: the handle in a plain page of another origin with a strict policy, and in React."""
+"""examples/handle in a real Chromium: the handle in a page of another origin with a strict policy, and in React."""
 
 import shutil
 import subprocess
@@ -43,6 +43,11 @@ def _complaints(page: Page) -> list[str]:
     return found
 
 
+def _style(page: Page, within: str, name: str) -> str:
+    root = "document.querySelector('midcourse-handle').shadowRoot"
+    return str(page.evaluate(f"getComputedStyle({root}.querySelector('{within}')).{name}"))
+
+
 def _press(page: Page, name: str) -> None:
     page.wait_for_timeout(600)  # a slot whose meaning has just changed takes no press for half a second
     page.get_by_role("group", name="Controls").get_by_role("button", name=name).click()
@@ -74,10 +79,8 @@ def test_the_handle_works_in_a_plain_page_of_another_origin(page: Page, tmp_path
         _press(page, "Cancel run")
         expect(log).to_contain_text("settled: cancelled", timeout=SECONDS)
 
-        go = "getComputedStyle(document.querySelector('midcourse-handle').shadowRoot.querySelector('.slot')).borderRadius"
-        assert page.evaluate(go) == "12px", "a variable of the page reaches into the handle"
-        bar = "getComputedStyle(document.querySelector('midcourse-handle').shadowRoot.querySelector('.bar')).borderTopWidth"
-        assert page.evaluate(bar) == "1px", "so does the style of a part"
+        assert _style(page, ".slot", "borderRadius") == "12px", "a variable of the page reaches into the handle"
+        assert _style(page, ".bar", "borderTopWidth") == "1px", "so does the style of a part"
         assert server.token not in page.content(), "the token stands in no markup"
     assert complaints == []
 

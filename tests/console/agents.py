@@ -85,7 +85,7 @@ async def delete_records(table: str, ids: list[int]) -> str:
     return f"{len(ids)} rows deleted from {table}"
 
 
-async def speak(run: midcourse.Run) -> AsyncIterator[object]:
+async def speak(run: midcourse.Run) -> AsyncIterator[str | midcourse.StreamEnd]:
     """A model: what it was told last, then words until its gate is open."""
     session = str(run.session_id)
     told = run.messages[1:]
@@ -98,7 +98,7 @@ async def speak(run: midcourse.Run) -> AsyncIterator[object]:
     yield midcourse.StreamEnd(cost=0.8, tokens=40)
 
 
-async def say(text: str, cost: float = 0.0) -> AsyncIterator[object]:
+async def say(text: str, cost: float = 0.0) -> AsyncIterator[str | midcourse.StreamEnd]:
     """A model that says one thing."""
     yield text
     yield midcourse.StreamEnd(cost=cost, tokens=len(text))

@@ -14,7 +14,7 @@ from tests.console.agents import AGENTS, GATES
 from tests.console.pages import Api, Window, let_in
 from tests.server.serving import Running, serving
 
-SECONDS = 5_000.0
+SECONDS = 30_000.0
 SETTINGS = midcourse.Settings(poll=0.05)
 LIMITS = Limits(rate=10_000, burst=10_000)
 

@@ -10,7 +10,7 @@ ODD = (
     "javascript:steal() data:text/html,<script>steal()</script> https://evil.example/pixel.png "
     "\u202egnp.exe\u202c \u2066isolated\u2069 "
     "\x1b[31mred\x1b[0m \x1b]0;title\x07 \x08\x7f "
-    "😀👩‍👩‍👧‍👦 第二高的是（杭州） عربي \ufeff\u200b &lt;b&gt; &amp;nbsp; %3Cscript%3E {{7*7}} ${7*7} __proto__"
+    "😀👩‍👩‍👧‍👦 第二高的是杭州 عربي \ufeff\u200b &lt;b&gt; &amp;nbsp; %3Cscript%3E {{7*7}} ${7*7} __proto__"
 )
 HOSTILE = f"{SCRIPTS} {ODD}\n"
 LONG_WORD = "W" * 100_000

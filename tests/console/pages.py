@@ -1,6 +1,7 @@
 """The console's pages, as a person uses them: by role and label."""
 
 import re
+import time
 from collections.abc import Callable
 from typing import Any, Final, Self
 
@@ -13,6 +14,7 @@ from tests.server.serving import TOKEN
 
 GUARD: Final = 550.0
 """Milliseconds after which a slot whose meaning has just changed takes a press: the guard, and a little."""
+PATIENCE: Final = 30.0
 PHONE: Final = (390, 844)
 Data = dict[str, Any]
 
@@ -168,12 +170,13 @@ def started(window: Window, api: Api, words: str, **more: Any) -> tuple[str, Run
 def let_in(browser: Browser, url: str, **more: Any) -> BrowserContext:
     """A context whose browser has been let in already; one test takes the way through /login."""
     context = browser.new_context(**more)
-    context.set_default_timeout(8000)
     context.add_cookies([{"name": COOKIE, "value": TOKEN, "url": url, "httpOnly": True, "sameSite": "Strict"}])
     return context
 
 
 def until(page: Page, holds: Callable[[], bool]) -> None:
-    """Until something behind the page's back is so; the test's own timeout is the guard."""
+    """Until something behind the page's back is so."""
+    end = time.monotonic() + PATIENCE
     while not holds():
+        assert time.monotonic() < end, "it did not come to that"
         page.wait_for_timeout(20)

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import pytest
 from playwright.sync_api import expect
@@ -15,7 +15,7 @@ from tests.console.pages import PHONE, Api, RunPage, Window
 pytestmark = pytest.mark.timeout(180)
 
 AXE: Final = Path(__file__).parents[2] / "console" / "node_modules" / "axe-core" / "axe.min.js"
-THEMES: Final = (("light", (1376, 900)), ("dark", PHONE))
+THEMES: Final[tuple[tuple[Literal["light", "dark"], tuple[int, int]], ...]] = (("light", (1376, 900)), ("dark", PHONE))
 GRAVE: Final = ("serious", "critical")
 Scene = Callable[[Window, Api], None]
 SCENES: dict[str, Scene] = {}

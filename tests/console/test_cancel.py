@@ -158,7 +158,7 @@ def test_the_hold_of_a_page_that_is_gone_lapses_and_the_time_line_says_so(openin
     asked: list[object] = []
 
     def sooner(route: Route) -> None:
-        wish = route.request.post_data_json
+        wish: dict[str, object] = json.loads(route.request.post_data or "")
         asked.append(wish["lapses"])
         route.continue_(post_data=json.dumps({**wish, "lapses": 1}))
 

@@ -27,12 +27,13 @@ def hit_by_a_finger(window: Window, where: str) -> None:
     small = window.page.evaluate(
         """([where, least]) => [...document.querySelectorAll(where)].flatMap((root) =>
             [...root.querySelectorAll("button, a[href], select, textarea, input")].flatMap((one) => {
-                const target = one.matches("input[type=radio], input[type=checkbox]") ? one.closest("label") ?? one : one;
+                const target = one.matches("[type=radio], [type=checkbox]") ? one.closest("label") ?? one : one;
                 const box = target.getBoundingClientRect();
                 const isShown = box.width > 0 && box.height > 0 && getComputedStyle(target).visibility !== "hidden";
                 const isInText = one.matches("a") && getComputedStyle(one).display === "inline";
-                const fits = box.height >= least - 0.5 && box.width >= Math.min(least, 44) - 0.5;
-                return isShown && !isInText && !fits ? [`${one.textContent || one.name} ${box.width}x${box.height}`] : [];
+                const fits = box.height >= least - 0.5 && box.width >= least - 0.5;
+                const name = one.textContent || one.name;
+                return isShown && !isInText && !fits ? [`${name} ${box.width}x${box.height}`] : [];
             }))""",
         [where, SMALLEST],
     )

@@ -1,11 +1,13 @@
 """No inline script, a strict policy, and nothing that an agent says is taken for more than text."""
 
 import re
+from pathlib import Path
 
 import httpx2
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.pages import static_files
 from tests.console.agents import GATES, goal
 from tests.console.conftest import Opening
 from tests.console.hostile import HOSTILE, LONG_WORD, SCRIPTS
@@ -14,6 +16,8 @@ from tests.console.pages import PHONE, Api, RunPage, Window, until
 pytestmark = pytest.mark.timeout(180)
 
 INJECTED = "script:not([src]), img, iframe, object, embed, base, style, svg[onload], [onerror], [onload], [onclick]"
+ATTRIBUTES = """[...document.querySelectorAll("*")].flatMap((one) => [...one.attributes])
+    .map((one) => one.name).filter((name) => name.startsWith("on"))"""
 AGENT = '<img src=x onerror="steal()">'
 
 
@@ -55,12 +59,7 @@ def nothing_was_injected(window: Window) -> None:
         )
         == 0
     )
-    assert (
-        page.evaluate(
-            "[...document.querySelectorAll('*')].filter((one) => [...one.attributes].some((a) => a.name.startsWith('on'))).length"
-        )
-        == 0
-    )
+    assert page.evaluate(ATTRIBUTES) == []
     assert page.evaluate("document.baseURI.startsWith(location.origin)")
     assert window.dialogs == []
     assert window.strangers == []
@@ -112,7 +111,12 @@ READS_FROM_THE_LEFT = """(root, words) => {
     for (let node = walker.nextNode(); node; node = walker.nextNode()) {
         const at = node.data.indexOf(words);
         if (at < 0) continue;
-        const left = (index) => { const range = document.createRange(); range.setStart(node, index); range.setEnd(node, index + 1); return range.getBoundingClientRect().left; };
+        const left = (index) => {
+            const range = document.createRange();
+            range.setStart(node, index);
+            range.setEnd(node, index + 1);
+            return range.getBoundingClientRect().left;
+        };
         return left(at) < left(at + words.length - 1);
     }
     return null;
@@ -162,20 +166,17 @@ def test_a_hostile_reason_name_and_result_stay_text_in_the_receipt(window: Windo
     nothing_was_injected(window)
 
 
-def test_the_page_of_another_site_may_not_frame_the_console(opening: Opening) -> None:
+def test_the_page_of_another_site_may_not_frame_the_console(opening: Opening, tmp_path: Path) -> None:
     window = opening()
-    page = window.page
-    page.route(
-        "http://site.example/",
-        lambda route: route.fulfill(body=f"<iframe src='{window.url}/'></iframe>", content_type="text/html"),
-    )
-    page.goto("http://site.example/")
-    until(page, lambda: any("frame-ancestors" in said for said in window.complaints))
-    expect(page.frame_locator("iframe").get_by_role("heading", name="Fleet")).to_have_count(0)
+    (tmp_path / "index.html").write_text(f"<iframe src='{window.url}/'></iframe>", encoding="utf-8")
+    with static_files(tmp_path) as site:
+        window.page.goto(site)
+        until(window.page, lambda: any(frame.url.startswith("chrome-error:") for frame in window.page.frames))
+        expect(window.page.frame_locator("iframe").get_by_role("heading", name="Fleet")).to_have_count(0)
 
 
 def test_runs_are_shown_with_text_of_every_script(window: Window, api: Api) -> None:
-    session = api.start("memo", goal("第二高的是 0417（杭州） 😀 عربي"))
+    session = api.start("memo", goal("第二高的是 0417 杭州 😀 عربي"))
     run = RunPage(window.open(f"?run={session}"))
-    expect(window.page.get_by_role("heading", level=1)).to_contain_text("第二高的是 0417（杭州） 😀 عربي")
+    expect(window.page.get_by_role("heading", level=1)).to_contain_text("第二高的是 0417 杭州 😀 عربي")
     run.is_at("running")

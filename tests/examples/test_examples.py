@@ -92,3 +92,17 @@ def test_the_first_screen_of_the_readme_has_the_two_commands_and_code() -> None:
     assert "make demo" in first_screen
     assert "make test" in first_screen
     assert "```python" in first_screen
+
+
+def test_every_picture_is_used_and_they_are_small() -> None:
+    pictures = sorted((ROOT / "docs" / "images").glob("*"))
+    pages = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    assert pictures
+    assert [one.name for one in pictures if f"images/{one.name}" not in pages] == []
+    assert sum(one.stat().st_size for one in pictures) < 2_000_000
+
+
+def test_the_page_on_embedding_shows_the_react_component_as_it_is() -> None:
+    shown = (ROOT / "docs" / "how-to" / "embed-the-handle.md").read_text(encoding="utf-8")
+    component = (ROOT / "examples" / "handle" / "react" / "Held.jsx").read_text(encoding="utf-8")
+    assert f"```jsx\n{component}```" in shown

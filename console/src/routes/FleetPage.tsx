@@ -11,7 +11,7 @@ import { Tiles } from "../features/fleet/Tiles";
 import { areKeysOff, isTyping } from "../features/handle/pressing";
 import { Refused, Rules, useLate } from "../features/States";
 import { Top } from "../features/Top";
-import { count, fullTime, money, timeOfDay } from "../ui/format";
+import { count, fullTime, money, timeOfDay, visible } from "../ui/format";
 import { Word } from "../ui/Parts";
 import { address, go, href } from "../ui/router";
 
@@ -95,7 +95,7 @@ function Row({ head }: { head: Head }): JSX.Element {
     <tr>
       <td><Word status={head.status} /></td>
       <td class="what">
-        <div><a class="rowlink" href={href({ run: head.id })}>{head.goal || "no goal was given"}</a></div>
+        <div><a class="rowlink" href={href({ run: head.id })}>{visible(head.goal) || "no goal was given"}</a></div>
         <div class="under">{head.asks > 0 && <><b class="left">{head.asks === 1 ? "asks you something" : `asks you ${head.asks} things`}</b><small>·</small></>}<small>{head.agent}{head.parent && ` · child of ${head.parent}`}{head.turn > 1 && ` · turn ${head.turn}`}</small></div>
       </td>
       <td class="r hide-s">{head.finished_steps.toLocaleString("en")}</td>

@@ -70,7 +70,12 @@ function brief(value: unknown): string {
 }
 
 export function shorten(text: string, longest: number): string {
-  return text.length <= longest ? text : `${text.slice(0, longest - 1)}…`;
+  return visible(text.length <= longest ? text : `${text.slice(0, longest - 1)}…`);
+}
+
+/** Signs that turn the direction of writing are shown, not obeyed: “gnp.exe” must not read “exe.png”. */
+export function visible(text: string): string {
+  return text.replaceAll(/[\u202a-\u202e\u2066-\u2069]/g, (sign) => `‹U+${sign.charCodeAt(0).toString(16).toUpperCase()}›`);
 }
 
 /** A value as a person reads it: text as it is, the rest as JSON. */

@@ -25,10 +25,10 @@ from midcourse.cli.opening import (
     token_for,
 )
 from midcourse.cli.printing import carry_out, print_json, say
+from midcourse.client.whereabouts import whereabouts
 from midcourse.errors import AccessDenied, MidcourseError, ServerUnreachable
 from midcourse.wiring import REDIS_URL, sqlite_version, try_redis
 
-DEFAULT_URL: Final = "http://127.0.0.1:8420"
 EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "client": ("httpx2",),
     "langgraph": ("langgraph",),
@@ -160,7 +160,10 @@ def _is_private(path: Path, wanted: int) -> Check | None:
 
 async def _server(target: Target) -> Check:
     is_named = target.server is not None
-    url = target.server or DEFAULT_URL
+    here = None if is_named else whereabouts((store_path(target.store or DEFAULT_STORE) or FOLDER / "store").parent)
+    if not is_named and here is None:  # nobody else at the usual port is told our token
+        return Check("server", "ok", "none runs for this store", "Start one with 'midcourse serve' for the console.")
+    url = target.server or (here.url if here else "")
     if importlib.util.find_spec("httpx2") is None:
         status = "fail" if is_named else "ok"
         return Check("server", status, "not looked at: httpx2 is not installed", "pip install 'midcourse[client]'")
@@ -173,9 +176,7 @@ async def _server(target: Target) -> Check:
         status = "fail" if is_named else "warn"
         return Check("server", status, f"answers at {url}, but does not let us in: {error}")
     except ServerUnreachable as error:
-        if is_named or error.code != "server_unreachable":
-            return Check("server", "fail" if is_named else "warn", str(error))
-        return Check("server", "ok", f"none answers at {url}", "Start one with 'midcourse serve' for the console.")
+        return Check("server", "fail" if is_named else "warn", str(error))
     except MidcourseError as error:
         return Check("server", "fail", str(error))
 

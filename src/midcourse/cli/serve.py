@@ -12,6 +12,7 @@ import typer
 from midcourse.cli.opening import DEFAULT_STORE, FOLDER, StoreOption, store_path
 from midcourse.cli.printing import complain, say
 from midcourse.client.address import TOKEN_VARIABLE
+from midcourse.client.whereabouts import whereabouts
 from midcourse.errors import InvalidInput, MidcourseError
 
 if TYPE_CHECKING:
@@ -164,13 +165,22 @@ def _serve(
 def _goodbye(parked: int) -> None:
     import sys
 
-    again = shlex.join(["midcourse", *sys.argv[1:]])
+    again = shlex.join(["midcourse", *_without_token(sys.argv[1:])])
     were = (
         f"{parked} session{'s were' if parked != 1 else ' was'} let go, none cancelled"
         if parked
         else "Nothing was running"
     )
     say(f"{were}. To go on: {again}")
+
+
+def _without_token(arguments: Sequence[str]) -> list[str]:
+    """A token that was typed is not repeated on the screen."""
+    kept: list[str] = []
+    for before, one in zip(["", *arguments], arguments, strict=False):
+        if before != "--token" and one != "--token" and not one.startswith("--token="):
+            kept.append(one)
+    return kept
 
 
 def _where(server: "Server", store: str) -> str:
@@ -211,7 +221,7 @@ def link(store: StoreOption = None) -> None:
     Example:
       midcourse link
     """
-    from midcourse.server.running import link_to, token_of, whereabouts
+    from midcourse.server.running import link_to, token_of
 
     try:
         folder = _folder_of(store or DEFAULT_STORE)

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-import msgspec
 import uvicorn
 
+from midcourse.client.whereabouts import Whereabouts, forget, write_down
 from midcourse.errors import InvalidInput
 from midcourse.server.app import Server
 from midcourse.server.hosting import is_left_behind
@@ -25,16 +25,6 @@ from midcourse.server.tokens import check_given_token, local_token
 
 PORT: Final = 8420
 _TRIED: Final = 50
-_RECORD: Final = "server.json"
-
-
-class Whereabouts(msgspec.Struct, frozen=True):
-    """Where a server of this folder was last seen; ``midcourse link`` reads it."""
-
-    url: str
-    pid: int
-    is_token_given: bool = False
-    """Whether its token came with ``--token``: then no file has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +109,6 @@ def run(server: Server, place: Place, listening: socket.socket, *, ready: Callab
     ``ready`` is called with the address once requests are answered.
     """
     url = url_of(place, listening)
-    record = place.folder / _RECORD
     config = uvicorn.Config(
         server.app,
         http=PatientProtocol,
@@ -133,7 +122,7 @@ def run(server: Server, place: Place, listening: socket.socket, *, ready: Callab
         timeout_keep_alive=75,
     )
     here = Whereabouts(url, os.getpid(), place.is_token_given)
-    serving = _Uvicorn(config, server, lambda: (_write(record, here), ready(url)))
+    serving = _Uvicorn(config, server, lambda: (write_down(place.folder, here), ready(url)))
     _be_quick()
     try:
         # Uvicorn raises the signal again when it is done; by then all is said.
@@ -141,7 +130,7 @@ def run(server: Server, place: Place, listening: socket.socket, *, ready: Callab
             serving.run([listening])
     finally:
         listening.close()
-        _forget(record)
+        forget(place.folder)
     if not serving.started:
         raise SystemExit(1)
     return server.parked
@@ -192,26 +181,3 @@ def _be_quick() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
-
-
-def whereabouts(folder: Path) -> Whereabouts | None:
-    """Where the server of this folder is, if it lives."""
-    try:
-        found = msgspec.json.decode((folder / _RECORD).read_bytes(), type=Whereabouts)
-        os.kill(found.pid, 0)
-    except (OSError, msgspec.MsgspecError, OverflowError):
-        return None
-    return found
-
-
-def _write(record: Path, whereabouts: Whereabouts) -> None:
-    record.parent.mkdir(parents=True, exist_ok=True)
-    beside = record.with_suffix(".new")
-    beside.write_bytes(msgspec.json.encode(whereabouts))
-    beside.replace(record)
-
-
-def _forget(record: Path) -> None:
-    with contextlib.suppress(OSError, msgspec.MsgspecError):
-        if msgspec.json.decode(record.read_bytes(), type=Whereabouts).pid == os.getpid():
-            record.unlink()

@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Live } from "../../api/live";
 import type { ChildAsk, OpenAsk } from "../../model/session";
-import { argumentsOf, shorten } from "../../ui/format";
+import { argumentsOf, shorten, visible } from "../../ui/format";
 import { EffectChip, Left } from "../../ui/Parts";
 import { approving, wanted } from "./asking";
 
@@ -34,7 +34,7 @@ export function AskTray({ live, ask, isOnly, mayAnswer, takesFocus, answer }: Pr
   return (
     <div class="ask" data-ask={name}>
       <div class="row asktop">
-        <p class="lead" tabIndex={-1} ref={heading}>{wants?.title || ask.prompt || "It needs you."}</p>
+        <p class="lead" tabIndex={-1} ref={heading}>{visible(wants?.title || ask.prompt) || "It needs you."}</p>
         {own?.expires_at != null && <span class="left">answer within <Left until={own.expires_at} ahead={live.client.ahead} /></span>}
         {own?.expires_at != null && <span class="sub">then: {own.default ? `answered ${JSON.stringify(own.default.raw)}` : own.on_expiry === "cancel" ? "the run is cancelled" : "the agent is told that nobody answered"}</span>}
         {!own && <span class="sub">asked by child <code>{(ask as ChildAsk).child}</code></span>}
@@ -49,7 +49,7 @@ export function AskTray({ live, ask, isOnly, mayAnswer, takesFocus, answer }: Pr
       )}
       {!mayAnswer ? <p class="sub">Your token may not answer this: it needs the role {isApproval ? "approve" : "steer"}.</p> : (
         <div class="row answers">
-          {isChoice && options.map((option) => <button key={option} class="btn big" type="button" onClick={() => answer(option, name)}>{option}</button>)}
+          {isChoice && options.map((option) => <button key={option} class="btn big" type="button" onClick={() => answer(option, name)}>{visible(option)}</button>)}
           {!isChoice && !wantsText && (
             <>
               <button class="btn solid big" type="button" data-key="a" onClick={() => answer(yes, name)}>{approving(ask.prompt, wants)} {key("a")}</button>

@@ -82,7 +82,7 @@ function Doing(props: Props): JSX.Element {
       const pause = session.pause;
       if (held) return <>Nothing runs{held}</>;
       const unknown = [...session.calls.values()].filter((call) => call.end === "lost" && call.effect !== "read").length;
-      return <>{view.isBetween ? "Before " : "In "}<strong>step {Math.max(1, next)}</strong>. Nothing runs. Paused {pause && <Ticking since={pause.since} ahead={ahead} />} by {pause ? who(pause.by, me) : "somebody"}{pause?.reason && pause.reason !== CANCEL_PREVIEW && <>: “{shorten(pause.reason, 60)}”</>}.{unknown > 0 && <span class="left"> {unknown} in flight unknown.</span>}</>;
+      return <>{view.isBetween ? "Before " : "In "}<strong>step {Math.max(1, next)}</strong>. Nothing runs. Paused {pause && <Ticking since={pause.since} ahead={ahead} />} by {pause ? who(pause.by, me) : "somebody"}{pause?.reason && pause.reason !== CANCEL_PREVIEW && <>: <bdi>“{shorten(pause.reason, 60)}”</bdi></>}.{unknown > 0 && <span class="left"> {unknown} in flight unknown.</span>}</>;
     }
     case "waiting": {
       const ask = session.asks[0];
@@ -93,8 +93,8 @@ function Doing(props: Props): JSX.Element {
     case "cancelled": return view.isUndoing ? <>Undoing what was done, newest first.</> : <>Stopped at step {view.step}. Nothing runs.</>;
     case "halted":
       return <>{view.still.length > 0 && <><Still {...props} /> · </>}by {who(session.halted_by, me)}{session.halted_why && <>: <strong>{shorten(session.halted_why, 60)}</strong></>}. {view.still.length === 0 && "Nothing runs. "}Was {session.halted_from ?? "running"}.</>;
-    case "completed": return view.isUndoing ? <>Undoing what was done, newest first.</> : <>{shorten(resultLine(session.result?.raw), 120) || "It returned."} Nothing runs.</>;
-    case "failed": return <>{shorten(session.failure?.message ?? "", 160)} Kept at step {view.step}.</>;
+    case "completed": return view.isUndoing ? <>Undoing what was done, newest first.</> : <>{sentence(shorten(resultLine(session.result?.raw), 120)) || "It returned."} Nothing runs.</>;
+    case "failed": return <>{sentence(shorten(session.failure?.message ?? "", 160))} Kept at step {view.step}.</>;
   }
 }
 
@@ -102,3 +102,6 @@ function resultLine(value: unknown): string {
   if (value === null || value === undefined) return "";
   return (typeof value === "string" ? value : JSON.stringify(value)).split("\n").find((line) => line.trim()) ?? "";
 }
+
+/** With its full stop. */
+function sentence(text: string): string { return !text || /[.!?…。！？]$/.test(text) ? text : `${text}.`; }

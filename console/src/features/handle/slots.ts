@@ -58,7 +58,9 @@ function left(view: View): Slot {
       return idle("Pausing", waits ? `waits for ${waits.name}` : "nothing new starts", waits ? `waits for ${waits.name}` : "nothing new starts", "pausing");
     }
     case "paused":
-      if (!may(view, "resume")) return idle("Resume", WATCHING, "watch only", "running");
+      if (onlyWatches(view)) return idle("Resume", WATCHING, "watch only", "running");
+      // Just paused, the last word on what is allowed is from before.
+      if (!may(view, "resume")) return idle("Resume", "asking what is allowed now", "asking", "running");
       if (view.isLost) return slot("resume", "Resume", "sent when connected", "sent later", "running", "p", "go");
       return slot("resume", "Resume", `continues at step ${Math.max(1, at)}${view.hasChange ? " with your change" : ""}`, view.hasChange ? "goes on with your change" : "goes on", "running", "p", "go");
     case "cancelling": return idle("Pause", "refused: it is being cancelled", "refused", "paused");

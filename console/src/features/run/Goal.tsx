@@ -5,7 +5,7 @@ import type { Live } from "../../api/live";
 import type { Head } from "../../api/types";
 import type { Run } from "../../model/run";
 import { goalOf } from "../../model/session";
-import { count, fullTime, timeOfDay, who } from "../../ui/format";
+import { count, fullTime, timeOfDay, visible, who } from "../../ui/format";
 import { href } from "../../ui/router";
 
 interface Props { live: Live; run: Run; me: string; family: Head[]; inspect: () => void; fork: () => void; save: () => void }
@@ -17,7 +17,7 @@ export function Goal({ live, run, me, family, inspect, fork, save }: Props): JSX
     <div class="goal">
       <p class="crumb"><a href={href({})}>Fleet</a><span>/</span><a href={href({ agent: session.agent })}>{session.agent}</a><span>/</span>
         {session.parent && <><a href={href({ run: session.parent })}><code>{session.parent}</code></a><span>/</span></>}<code>{session.id}</code></p>
-      <h1>{goalOf(session) || <span class="dim">no goal was given</span>}</h1>
+      <h1>{visible(goalOf(session)) || <span class="dim">no goal was given</span>}</h1>
       <div class="tools">
         <button class="btn small" type="button" onClick={inspect}>Inspect</button>
         <button class="btn small" type="button" onClick={fork}>Fork</button>

@@ -2,6 +2,7 @@
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
+import { visible } from "../../ui/format";
 
 const LINES = 120;
 const CHARACTERS = 12_000;
@@ -12,10 +13,10 @@ export function LongText({ text, isLive = false, caret = false, mono = false }: 
   const cut = isWhole ? null : part(text, isLive);
   const kind = mono ? "said-mono" : "said-text";
   if (!cut) {
-    if (!isWhole) return <p class={kind}>{text}{caret && <span class="caret" aria-hidden="true" />}</p>;
+    if (!isWhole) return <p class={kind}>{visible(text)}{caret && <span class="caret" aria-hidden="true" />}</p>;
     return (
       <div class="whole" tabIndex={0} role="group" aria-label="The whole text">
-        {pieces(text).map((piece, index) => <p key={index} class={`${kind} piece`}>{piece}</p>)}
+        {pieces(text).map((piece, index) => <p key={index} class={`${kind} piece`}>{visible(piece)}</p>)}
         {caret && <span class="caret" aria-hidden="true" />}
       </div>
     );
@@ -24,7 +25,7 @@ export function LongText({ text, isLive = false, caret = false, mono = false }: 
   return (
     <>
       {isLive && <p class="cutlines">{more}</p>}
-      <p class={kind}>{cut.text}{caret && <span class="caret" aria-hidden="true" />}</p>
+      <p class={kind}>{visible(cut.text)}{caret && <span class="caret" aria-hidden="true" />}</p>
       {!isLive && <p class="cutlines">{more}</p>}
     </>
   );

@@ -5,7 +5,7 @@ import type { PlanItem } from "../../model/events";
 import type { Run } from "../../model/run";
 import type { Session } from "../../model/session";
 import { ENDED } from "../../model/status";
-import { count } from "../../ui/format";
+import { count, visible } from "../../ui/format";
 import { Shape, type ShapeName } from "../../ui/Shape";
 
 type Shown = PlanItem["status"] | "waiting";
@@ -26,7 +26,7 @@ export function Plan({ run }: { run: Run }): JSX.Element {
         const shown = shownAs(item, session);
         return (
           <li key={index} data-item={shown}>
-            <Shape name={shown as ShapeName} /><span>{item.title}<span class="vh">, {shown}</span></span>
+            <Shape name={shown as ShapeName} /><span>{visible(item.title)}<span class="vh">, {shown}</span></span>
             <small>{fact(item, shown, run, session)}</small>
           </li>
         );

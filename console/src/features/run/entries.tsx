@@ -4,7 +4,7 @@ import { Component, type JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { Live } from "../../api/live";
 import type { AskEntry, EndEntry, Entry, NoteEntry, SaidEntry, StepEntry, StopEntry } from "../../model/story";
-import { argumentsOf, clock, count, duration, fullTime, readable, shorten, timeOfDay, who } from "../../ui/format";
+import { argumentsOf, clock, count, duration, fullTime, readable, shorten, timeOfDay, visible, who } from "../../ui/format";
 import { EffectChip, Ticking, Word } from "../../ui/Parts";
 import { href } from "../../ui/router";
 import { Shape } from "../../ui/Shape";
@@ -160,7 +160,7 @@ function Said({ entry, live, me }: { entry: SaidEntry; live: Live; me: string })
       <div class="who"><Shape name="redirect" /><span>{name.charAt(0).toUpperCase() + name.slice(1)} {says}</span><span class="dim">{seen}{entry.edited && " · said otherwise first"}</span>
         {isOpen && !entry.withdrawn && <button class="plain tiny" type="button" onClick={() => void live.withdraw(entry.id).catch(() => undefined)}>take back</button>}
       </div>
-      {entry.withdrawn ? <del class="q">{entry.text}</del> : <q>{entry.text}</q>}
+      {entry.withdrawn ? <del class="q">{visible(entry.text)}</del> : <q>{visible(entry.text)}</q>}
     </div>
   );
 }
@@ -194,7 +194,7 @@ function Stopped({ entry, me }: { entry: StopEntry; me: string }): JSX.Element {
   return (
     <div class="stepin">
       <div class="who"><span class="word"><Shape name={shape} />{words} by {by}</span> <span class="dim">at {timeOfDay(entry.at)}</span></div>
-      {facts.length > 0 && <p class="why">{facts.join(" · ")}</p>}
+      {facts.length > 0 && <p class="why">{facts.map((fact, index) => <>{index > 0 && " · "}<bdi>{fact}</bdi></>)}</p>}
     </div>
   );
 }
@@ -221,7 +221,7 @@ function Note({ entry }: { entry: NoteEntry }): JSX.Element {
   return (
     <div class="stepin">
       <div class="who"><span class={entry.amber ? "still" : ""}>{entry.words}</span></div>
-      {entry.detail && <p class="why">{entry.detail}</p>}
+      {entry.detail && <p class="why">{visible(entry.detail)}</p>}
       {entry.changes.map((change) => <p key={change.resource} class="changed"><code>{change.resource}</code> {change.why || `${change.before ?? "was not there"} → ${change.now ?? "is gone"}`}</p>)}
     </div>
   );

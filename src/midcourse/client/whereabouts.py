@@ -1,0 +1,59 @@
+"""Where the servers of a folder are: each writes it down beside its store, for clients on the same machine."""
+
+import contextlib
+import os
+from pathlib import Path
+
+import msgspec
+
+
+class Whereabouts(msgspec.Struct, frozen=True):
+    """Where a server is, and the process that it is."""
+
+    url: str
+    pid: int
+    is_token_given: bool = False
+    """Whether its token came with ``--token``: then no file has it."""
+
+
+def whereabouts(folder: Path) -> Whereabouts | None:
+    """The server of this folder that was started last and lives; None if there is none."""
+    found: list[tuple[float, Whereabouts]] = []
+    for record in folder.glob("server-*.json"):
+        with contextlib.suppress(OSError, msgspec.MsgspecError, OverflowError):
+            one = msgspec.json.decode(record.read_bytes(), type=Whereabouts)
+            os.kill(one.pid, 0)
+            found.append((record.stat().st_mtime, one))
+    return max(found, key=lambda entry: entry[0])[1] if found else None
+
+
+def write_down(folder: Path, here: Whereabouts) -> None:
+    """This process serves there now."""
+    folder.mkdir(parents=True, exist_ok=True)
+    record = _record(folder, here.pid)
+    beside = record.with_suffix(".new")
+    beside.write_bytes(msgspec.json.encode(here))
+    beside.replace(record)
+
+
+def forget(folder: Path) -> None:
+    """This process serves no more; and neither do those that were killed."""
+    for record in folder.glob("server-*.json"):
+        with contextlib.suppress(OSError, ValueError):
+            pid = int(record.stem.removeprefix("server-"))
+            if pid == os.getpid() or not _lives(pid):
+                record.unlink()
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _record(folder: Path, pid: int) -> Path:
+    return folder / f"server-{pid}.json"
