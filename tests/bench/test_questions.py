@@ -25,6 +25,7 @@ PARTS: Final = {
     "soak",
     "soak_verdict",
     "soak_worker",
+    "web",
 }
 """Modules of the bench that ask nothing."""
 

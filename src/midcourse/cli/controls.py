@@ -1,4 +1,4 @@
-"""``midcourse pause``, ``resume``, ``redirect`` and ``cancel``: steer a session, and hear how far it has got."""
+"""The commands that steer a session: pause, resume, redirect, cancel, undo, message. Each says how far it has got."""
 
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal
@@ -21,7 +21,7 @@ from midcourse.cli.receipts import show_receipt
 from midcourse.cli.words import reply_words
 from midcourse.core.receipt import Receipt
 from midcourse.core.replies import Reply
-from midcourse.core.session import Status
+from midcourse.core.session import ENDED, Status
 from midcourse.core.spelling import spelled
 from midcourse.ports.handle import Handle
 from midcourse.runtime.clock import SystemClock
@@ -42,6 +42,8 @@ def add_to(app: typer.Typer) -> None:
     app.command("resume", short_help="Go on, or try a failed session again.")(resume)
     app.command("redirect", short_help="Change the course of a session.")(redirect)
     app.command("cancel", short_help="End a session; what became of its effects.")(cancel)
+    app.command("undo", short_help="Roll back what a session that has ended did.")(undo)
+    app.command("message", short_help="Say something, for now or for its next turn.")(message)
 
 
 def pause(
@@ -195,6 +197,7 @@ def cancel(
     async def work() -> None:
         async with opened(target) as sessions:
             handle = await find(sessions, session)
+            had_ended = await handle.status() in ENDED
             reply = await handle.cancel(reason, grace=grace, undo=undo, until=until, wait=wait, by=me())
             receipt = await handle.receipt()
             if as_json:
@@ -204,16 +207,83 @@ def cancel(
             show_receipt(receipt)
             if not receipt.final:
                 say(f"The final receipt: midcourse show {handle.id}")
+            elif had_ended:
+                say(
+                    f"It had ended before, and nothing was undone. To roll back what it did: midcourse undo {handle.id}"
+                )
 
     carry_out(work(), as_json=as_json)
+
+
+def undo(
+    session: SessionArgument,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, for the journal.")] = "",
+    wait: Annotated[float, typer.Option("--wait", metavar="SECONDS", min=0.0, help="How long to wait for it.")] = 60.0,
+    store: StoreOption = None,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Roll back every effect of a session that has ended, newest first, as far as it can be.
+
+    What cannot be undone is said, not hidden: the receipt tells of each effect what was observed. A session that still
+    works is cancelled with --undo all instead.
+
+    \b
+    Example:
+      midcourse undo sess_0198f2 --reason "wrong customer"
+    """
+
+    async def work() -> None:
+        async with opened(Target(store, url, token)) as sessions:
+            handle = await find(sessions, session)
+            receipt = await handle.undo(reason, wait=wait, by=me())
+            if as_json:
+                print_json(_receipt(receipt))
+                return
+            show_receipt(receipt)
+
+    carry_out(work(), as_json=as_json)
+
+
+def message(
+    session: SessionArgument,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to say.", show_default=False)],
+    behaviour: Annotated[
+        Literal["enqueue", "redirect", "reject"],
+        typer.Option("--if-busy", help="While it works: wait for its turn, change the course now, or be refused."),
+    ] = "enqueue",
+    wait: WaitOption = 10.0,
+    store: StoreOption = None,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say something. It opens a new turn of a session that has ended; one that works does first what it is at.
+
+    \b
+    Examples:
+      midcourse message sess_0198f2 "then send it to the team"
+      midcourse message sess_0198f2 "stop, wrong file" --if-busy redirect
+    """
+
+    async def work(handle: Handle[Any]) -> Reply:
+        return await handle.message(text, behaviour=behaviour, wait=wait, by=me())
+
+    _control(Target(store, url, token), session, work, as_json=as_json)
 
 
 async def _preview(target: Target, session: str, *, as_json: bool) -> None:
     async with opened(target) as sessions:
         handle = await find(sessions, session)
         found = await handle.preview()
+        status = await handle.status()
     if as_json:
         print_json({choice: _receipt(one) for choice, one in found.items()})
+        return
+    if status in ENDED:
+        say(f"It has ended, {status}: a cancel changes nothing. With midcourse undo {handle.id}")
+        show_receipt(found["all"])
         return
     say(f"Nothing was cancelled. With midcourse cancel {handle.id} …")
     for choice, one in found.items():

@@ -39,6 +39,11 @@ def carry_out(work: Coroutine[Any, Any, None], *, as_json: bool, interrupted: in
 
 def complain(error: MidcourseError, *, as_json: bool) -> None:
     """Say on stderr what went wrong: the sentence, or with --json its code and facts as well."""
+    if error.code == "unauthorized":  # the server speaks to programs; here is a person
+        error = MidcourseError(
+            "The server does not know you. Give --token, set MIDCOURSE_TOKEN, or run this in the folder of its .midcourse.",
+            code=error.code,
+        )
     if as_json:
         told = {"code": error.code, "detail": str(error), **spelled(error.fields)}
         print(_encoder.encode(told).decode(), file=sys.stderr)
