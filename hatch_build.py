@@ -1,4 +1,4 @@
-"""The package's build hook: a wheel and an sdist carry the console as it was built, so that installing needs no Node."""
+"""The build hook: a wheel and an sdist carry the console as it was built, so that installing needs no Node."""
 
 import subprocess
 from pathlib import Path
