@@ -345,6 +345,7 @@ def test_a_press_that_is_refused_says_so_in_the_tray(window: Window, api: Api) -
 
     window.page.route("**/pause", ended)
     run.slot("Pause").click()
-    expect(run.tray.get_by_role("alert")).to_contain_text(re.compile("Cannot pause.*completed"))
+    expect(run.tray).to_contain_text(re.compile("Cannot pause.*completed"))
+    expect(run.polite).to_contain_text(re.compile("Cannot pause.*completed"))
     run.is_at("completed")
     window.complaints.clear()  # the browser reports every answer of 400 and above
