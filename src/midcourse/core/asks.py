@@ -15,7 +15,7 @@ from midcourse.core.terms import DefaultAnswer, Terms
 
 NEED_APPROVAL: Final = "need_approval"
 """The reason of an ask whether something may be done: only somebody with the role ``approve`` may answer it."""
-_YES: Final = ("yes", "y", "approve", "approved", "true")
+_YES: Final = ("yes", "approve", "true")
 
 
 def is_yes(answer: Value) -> bool:

@@ -36,7 +36,7 @@ PROMPT: Final = "Confirm delete?"
 PLAN: Final = {"find_candidates": "find candidates", "delete_records": "delete what was confirmed"}
 Kind = Literal["both", "duplicates", "obsolete"]
 
-_YES: Final = frozenset({"yes", "y", "true", "approve", "approved", "ok"})
+_YES: Final = frozenset({"yes", "approve", "true"})
 _FIRST: Final = ("ada", "ben", "cleo", "dan", "eva", "finn", "gus", "hana", "ivo", "jo", "kim", "lea", "max", "nia")
 _LAST: Final = ("ames", "berg", "cole", "diaz", "ek", "frost", "gray", "holm", "ito", "jain", "kerr", "lund")
 _DOMAINS: Final = ("example.com", "example.net", "example.org")

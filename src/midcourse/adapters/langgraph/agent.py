@@ -271,7 +271,7 @@ class GraphRun:
             options=("yes", "no"),
             key=step_key(".".join(["breakpoint", *_checkpoint_ids(await self._snapshot(subgraphs=True))])),
         )
-        return str(answer).strip().lower() in {"yes", "y", "approve", "true"}
+        return str(answer).strip().lower() in {"yes", "approve", "true"}
 
 
 def stops(graph: Any, checkpoint: Checkpoint, before: Checkpoint | None, following: Sequence[str]) -> bool:
