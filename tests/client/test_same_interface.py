@@ -60,7 +60,7 @@ def test_both_have_the_same_verbs_with_the_same_parameters(here: type, there: ty
         Refused("No.", code="session_ended", session_id="s"),
         Refused("No.", code="precondition_failed"),
         InvalidInput("No.", field="text"),
-        SessionNotFound("No.", session_id="s"),
+        SessionNotFound("There is no session 's' here. GET /api/v1/sessions lists them.", session_id="s"),
         AccessDenied("No."),
         AccessDenied("No.", code="unauthorized"),
         AccessDenied("No.", code="too_many_streams"),

@@ -175,7 +175,7 @@ BAD_ARGUMENTS: list[tuple[Callable[[Midcourse], Awaitable[object]], str, str]] =
     (lambda mc: mc.list(status=("running", "asleep")), "invalid_input", "Unknown status 'asleep'. There are:"),
     (lambda mc: mc.start("agent", LONG), "invalid_input", "at most 100,000"),
     (lambda mc: mc.start("agent", HALF), "unencodable", "not Unicode"),
-    (lambda mc: mc.start("nobody"), "agent_unavailable", "Import the module that defines it"),
+    (lambda mc: mc.start("nobody"), "agent_unavailable", "A module that defines it must be imported first"),
 ]
 
 

@@ -275,7 +275,7 @@ class Control(RuleBasedStateMachine):
     def check_refusal(self, command: cmd.AnyCommand, error: Refused) -> None:
         session = self.story.session
         assert error.code in CODES
-        assert str(error).startswith(f"Cannot {cmd.verb(command)} session '{SESSION}': ")
+        assert str(error).startswith(f"Cannot {cmd.phrase(command)} session '{SESSION}': ")
         assert error.allowed == allowed(session, command.role)
         for verb in error.allowed:
             decide(session, taken(session, verb, command.role))

@@ -71,7 +71,7 @@ class Standing:
         """A new session in each status."""
         made: dict[str, str] = {}
         for status in statuses:
-            name = f"s{next(_numbers)}.{status}"
+            name = f"s{next(_numbers)}-{status}"
             response = self.client.post("/sessions", json={"agent": "standing", "goal": status, "session_id": name})
             assert response.status_code == 201, response.text
             made[status] = name

@@ -154,7 +154,7 @@ def cells(table: str) -> list[tuple[Status, str, str]]:
 
 
 AS_EVERYONE: Final = cells(UNDO_AS_EVERYONE) + cells(MESSAGES_AS_EVERYONE)
-NOT_OFFERED: Final = {"event", "budget"}
+NOT_OFFERED: Final = {"event", "budget", "halt", "lift"}
 
 
 def check_cell(story: Story, command: cmd.AnyCommand, expected: str) -> None:
@@ -231,7 +231,7 @@ def test_hints_are_for_whoever_asked() -> None:
 
     assert allowed(story.session) == ()
     assert refusal(story, PAUSE).allowed == ()
-    assert refusal(story, cmd.Pause(id=ID, role="operate")).allowed == ("resume", "cancel", "halt", "lift")
+    assert refusal(story, cmd.Pause(id=ID, role="operate")).allowed == ("resume", "cancel")
 
 
 def test_a_refusal_reads_like_a_sentence() -> None:
