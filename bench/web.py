@@ -28,6 +28,7 @@ NO_LIMITS: Final = Limits(rate=1e6, burst=1_000_000, streams_each=10_000, stream
 async def serving(app: Any, *, http: Any = "auto", lifespan: Any = "auto") -> AsyncGenerator[int]:
     """Uvicorn on a free port of this loop."""
     with socket.create_server(("127.0.0.1", 0), backlog=2048) as listening:
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         config = uvicorn.Config(app, http=http, lifespan=lifespan, log_level="error", timeout_graceful_shutdown=1)
         server = uvicorn.Server(config)
         task = asyncio.create_task(server.serve([listening]))

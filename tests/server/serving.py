@@ -59,6 +59,7 @@ def serving(
         **more,
     )
     listening = socket.create_server(("127.0.0.1", 0))
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     port = listening.getsockname()[1]
     config = uvicorn.Config(made.app, http=PatientProtocol, log_level="warning", timeout_graceful_shutdown=2)
     running = uvicorn.Server(config)
