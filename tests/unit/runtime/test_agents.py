@@ -58,7 +58,7 @@ async def test_an_agent_is_started_by_name_where_it_is_registered(place: Place) 
     """Elsewhere the sentence says what to import, and what there is."""
     async with place.open(cast("midcourse.Agent[Any]", greeter)) as mc:
         assert await (await mc.start("greeter of test_agents", "you")).result() == "Hello, you"
-        with pytest.raises(midcourse.AgentUnavailable, match="A module that defines it must be imported first. Registered: greeter"):
+        with pytest.raises(midcourse.AgentUnavailable, match="must be imported first. Registered: greeter"):
             await mc.start("nobody")
     async with place.open() as mc:
         with pytest.raises(midcourse.AgentUnavailable, match="Registered: none") as error:
