@@ -20,7 +20,7 @@ $(error Midcourse runs on Linux and macOS; on Windows, clone it inside WSL (`wsl
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-reset screenshots console tools test check format crash model bench docs lock clean
+.PHONY: help browser demo demo-reset screenshots console tools test check format crash model bench docs lock clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,7 +35,10 @@ screenshots: tools $(READY) $(CONSOLE) ## take the pictures of README, docs, and
 	@$(BIN)/python -m scripts.screenshots
 
 test: tools $(CONSOLE) check ## check, then run all tests (two at a time)
-	$(BIN)/pytest -n 2 -m "not crash_full" $(PYTEST) $(TESTS)
+	$(BIN)/pytest -n 2 -m "not crash_full and not browser_full" $(PYTEST) $(TESTS)
+
+browser: tools $(CONSOLE) $(READY) ## every browser test: all pages and states, which `make test` samples
+	$(BIN)/pytest -n 2 $(PYTEST) tests/console tests/browser
 
 console: $(CONSOLE) ## build the console into the package
 

@@ -206,7 +206,13 @@ def stream(api: Api, session: str) -> str:
     return "".join(f"id: {one['position']}\ndata: {json.dumps(one)}\n\n" for one in api.events(session))
 
 
-@pytest.mark.parametrize("name", SCENES)
+def _scenes() -> list[Any]:
+    """Every third one in `make test`; `make browser` looks at all of them."""
+    full = pytest.mark.browser_full
+    return [pytest.param(name, marks=() if number % 3 == 0 else full) for number, name in enumerate(SCENES)]
+
+
+@pytest.mark.parametrize("name", _scenes())
 def test_axe_finds_nothing_grave(opening: Opening, api: Api, name: str) -> None:
     # Axe is put into the page by evaluation, which the console's own policy would refuse.
     window = opening(bypass_csp=True)

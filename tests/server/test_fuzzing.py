@@ -23,7 +23,7 @@ from midcourse.server.examples import REQUESTS
 from tests.server.serving import TOKEN, Running, serving
 from tests.server.standing import Standing, standing
 
-EXAMPLES = int(os.environ.get("MIDCOURSE_FUZZ_EXAMPLES", "25"))
+EXAMPLES = int(os.environ.get("MIDCOURSE_FUZZ_EXAMPLES", "10"))
 BODIES: Mapping[str, str] = {
     "POST /sessions": "NewSession",
     "POST /sessions/{}/fork": "Fork",

@@ -19,7 +19,7 @@ from midcourse.server import Limits, Server
 from tests.server.serving import TOKEN, Running, serving
 from tests.server.standing import Standing, standing
 
-EXAMPLES = int(os.environ.get("MIDCOURSE_SCHEMA_EXAMPLES", "10"))
+EXAMPLES = int(os.environ.get("MIDCOURSE_SCHEMA_EXAMPLES", "4"))
 STREAMS = ("chat", "resume_chat", "follow_chat")
 """They answer with streams that go on: test_fuzzing.py sends them what they refuse."""
 SHORTEST = 0.05
