@@ -14,7 +14,7 @@ from tests.server.serving import Running, serving
 pytestmark = pytest.mark.timeout(180)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def empty() -> Iterator[Running]:
     with serving("memory://", quick, settings=SETTINGS, limits=LIMITS, durability="nothing") as running:
         yield running
