@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from starlette.responses import Response
 
 from midcourse.errors import AccessDenied
-from midcourse.server.auth import CHALLENGE, COOKIE, Access, WithoutTokens, login, require
-from midcourse.server.problems import problem_response
-from midcourse.server.tokens import Principal, Tokens
+from midcourse.server.auth import COOKIE, Access, WithoutTokens, login
+from midcourse.server.caller import Caller, caller_with
+from midcourse.server.problems import CHALLENGE, problem_response
+from midcourse.server.tokens import Tokens
 from midcourse.wiring import open_store
 from tests.server.ticking import StillClock
 
@@ -33,12 +34,12 @@ def application(access: Access) -> FastAPI:
     app.state.access = access
 
     @app.get("/look")
-    async def look(who: Annotated[Principal, Depends(require("watch"))]) -> str:
-        return who.by
+    async def look(who: Annotated[Caller, Depends(caller_with("watch"))]) -> str:
+        return who.principal.by
 
     @app.post("/steer")
-    async def steer(who: Annotated[Principal, Depends(require("steer"))]) -> str:
-        return who.by
+    async def steer(who: Annotated[Caller, Depends(caller_with("steer"))]) -> str:
+        return who.principal.by
 
     @app.get("/login")
     async def enter(request: Request) -> Response:

@@ -2,7 +2,6 @@
 
 import logging
 import re
-from collections.abc import Awaitable, Callable
 from typing import Final
 from urllib.parse import quote, unquote
 
@@ -16,12 +15,11 @@ from starlette.types import Scope
 from midcourse.core.commands import Role
 from midcourse.errors import AccessDenied, InvalidInput
 from midcourse.server.origins import check_cookie_request
+from midcourse.server.problems import CHALLENGE
 from midcourse.server.roles import includes
 from midcourse.server.tokens import Principal, Tokens
 
 COOKIE: Final = "midcourse_token"
-CHALLENGE: Final = {"WWW-Authenticate": "Bearer"}
-"""What every 401 carries."""
 
 _BEARER: Final = re.compile(r"bearer +(\S+) *", re.IGNORECASE)
 _WRONG_LINK: Final = """<!doctype html>
@@ -81,20 +79,6 @@ def access_of(app: Starlette) -> Access:
             code="not_started",
         )
     return access
-
-
-def require(needed: Role) -> Callable[[Request], Awaitable[Principal]]:
-    """A dependency: the principal, if its role includes ``needed``. It finds the ``Access`` in ``app.state.access``.
-
-    It raises AccessDenied: ``unauthorized``, ``forbidden`` or ``origin_not_allowed``.
-    """
-
-    async def allowed(request: Request) -> Principal:
-        principal = await access_of(request.app).principal(request)
-        check_role(principal, needed)
-        return principal
-
-    return allowed
 
 
 def check_role(principal: Principal, needed: Role) -> None:

@@ -3,7 +3,7 @@
 import contextlib
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -20,7 +20,6 @@ from midcourse.server.delivered import Delivered, open_asks
 from midcourse.server.stream import PIECE, frame
 
 Frame = dict[str, Any]
-ENDS: Final = (ev.SessionCompleted, ev.SessionFailed, ev.SessionCancelled)
 
 
 class Chat:

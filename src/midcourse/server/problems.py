@@ -42,7 +42,8 @@ _PLAIN: Final[Mapping[int, tuple[str, str]]] = {
     405: ("method_not_allowed", "This address does not take that method; the header Allow lists those it takes."),
 }
 _UNREADABLE: Final = "The body cannot be read. Send JSON in UTF-8, nested no deeper than it must be."
-_CHALLENGE: Final = {"WWW-Authenticate": "Bearer"}
+CHALLENGE: Final = {"WWW-Authenticate": "Bearer"}
+"""What every 401 carries."""
 
 
 def status_of(error: MidcourseError) -> int:
@@ -76,7 +77,7 @@ def problem_of(error: MidcourseError) -> Response:
     fields = {name if name != "status" else "status_now": value for name, value in error.fields.items()}
     if status >= 500:
         log.error("%s: %s", error.code, error)
-    headers = _CHALLENGE if status == 401 else {"Retry-After": "1"} if status in (429, 503) else None
+    headers = CHALLENGE if status == 401 else {"Retry-After": "1"} if status in (429, 503) else None
     return problem_response(status, error.code, error.message, headers, **_encodable(fields))
 
 
