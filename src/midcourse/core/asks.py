@@ -15,6 +15,14 @@ from midcourse.core.terms import DefaultAnswer, Terms
 
 NEED_APPROVAL: Final = "need_approval"
 """The reason of an ask whether something may be done: only somebody with the role ``approve`` may answer it."""
+REVIEW: Final = "review"
+"""The reason of an ask that a policy opened with its pause: who answers it decides whether the agent goes on.
+
+It is also the name of the step that it stands at, which no agent waits for.
+"""
+GO_ON: Final = "go on"
+CANCEL: Final = "cancel"
+"""What can be answered to a review, beside an instruction."""
 _YES: Final = ("yes", "approve", "true")
 
 

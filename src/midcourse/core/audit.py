@@ -179,6 +179,12 @@ def _words(command: cmd.AnyCommand, events: Iterable[ev.AnyEvent]) -> list[str]:
             words = [source, text]
         case cmd.Budget(budget=budget, resume=resume):
             words = [f"${budget:.12g}", "and resume" if resume else ""]
+        case cmd.Intervene(decision=decision):
+            words = [decision.level, decision.sentence]
+        case cmd.Label(about=about, verdict=verdict, note=note):
+            words = [about, verdict, note]
+        case cmd.Rate(score=score, note=note):
+            words = [f"{score} of 5", note]
         case cmd.Lift():
             words = []
         case _:

@@ -7,8 +7,9 @@ import msgspec
 
 from midcourse.core.codec import NOTHING, Value
 from midcourse.core.effects import UndoChoice
-from midcourse.core.events import Level
+from midcourse.core.events import Level, Verdict
 from midcourse.core.ids import AskId, CommandId, MessageId, PauseId
+from midcourse.core.policy.decisions import Decision
 from midcourse.errors import Damaged, InvalidInput
 
 Role = Literal["watch", "steer", "approve", "operate"]
@@ -18,6 +19,10 @@ Behaviour = Literal["enqueue", "redirect", "reject"]
 
 BY_SESSION: Final = "session:"
 """How ``by`` begins for somebody who acts with a session's own credentials; its id follows."""
+BY_POLICY: Final = "policy:"
+"""How ``by`` begins for a policy that steps in; its name and version follow."""
+BY_AGENT: Final = "agent:"
+"""How ``by`` begins for an agent that asks of its own accord; its name follows."""
 TEXT_LIMIT: Final = 100_000
 """The longest instruction, reason or prompt that is taken."""
 LONGEST_LAPSE: Final = 3600.0
@@ -133,8 +138,44 @@ class Lift(Command, tag="lift"):
     """Lift a halt: the session is back where it was."""
 
 
+class Intervene(Command, tag="intervene"):
+    """A policy has decided to step in, or to tell people of something."""
+
+    decision: Decision
+
+
+class Label(Command, tag="label"):
+    """Say whether it was right to step in. ``about``: an intervention (``int_3``), a pause or a message."""
+
+    about: str
+    verdict: Verdict
+    note: str = ""
+
+
+class Rate(Command, tag="rate"):
+    """Say how content you are with a session that has ended, from 1 to 5."""
+
+    score: int
+    note: str = ""
+
+
 AnyCommand = (
-    Pause | Resume | Redirect | Cancel | Undo | Answer | Message | Edit | Withdraw | OutsideEvent | Budget | Halt | Lift
+    Pause
+    | Resume
+    | Redirect
+    | Cancel
+    | Undo
+    | Answer
+    | Message
+    | Edit
+    | Withdraw
+    | OutsideEvent
+    | Budget
+    | Halt
+    | Lift
+    | Intervene
+    | Label
+    | Rate
 )
 
 _encoder = msgspec.json.Encoder()
@@ -152,6 +193,8 @@ _PHRASES: Final = {
     "withdraw": "withdraw a message of",
     "event": "tell of an event",
     "budget": "raise the budget of",
+    "intervene": "step in in",
+    "label": "label an intervention of",
 }
 
 
@@ -188,11 +231,11 @@ def check_command(command: AnyCommand) -> None:
             f"A command's id has 1 to {ID_LIMIT} characters; this one has {len(command.id)}.",
             field="id",
         )
-    for field in ("text", "reason", "by", "expects", "message", "source"):
+    for field in ("text", "reason", "by", "expects", "message", "source", "about", "note"):
         value = getattr(command, field, "")
         if not isinstance(value, str):
             raise InvalidInput(f"{field} is {value!r}; it is a text.", field=field)
-        if field in ("expects", "message", "source") and len(value) > ID_LIMIT:
+        if field in ("expects", "message", "source", "about") and len(value) > ID_LIMIT:
             raise InvalidInput(f"{field} has {len(value):,} characters; at most {ID_LIMIT} are taken.", field=field)
     match command:
         case Redirect(text=text) if not text.strip():
@@ -200,7 +243,12 @@ def check_command(command: AnyCommand) -> None:
         case Message(text=text) | Edit(text=text) | OutsideEvent(text=text) if not text.strip():
             raise InvalidInput(f"The text is empty: say it in words ({verb(command)}).", field="text")
         case (Redirect(text=text) | Message(text=text) | Edit(text=text) | OutsideEvent(text=text)) | (
-            Pause(reason=text) | Cancel(reason=text) | Undo(reason=text) | Halt(reason=text)
+            Pause(reason=text)
+            | Cancel(reason=text)
+            | Undo(reason=text)
+            | Halt(reason=text)
+            | Label(note=text)
+            | Rate(note=text)
         ):
             if len(text) > TEXT_LIMIT:
                 raise InvalidInput(
@@ -227,6 +275,10 @@ def check_command(command: AnyCommand) -> None:
             raise InvalidInput(
                 f"behaviour is {behaviour!r}; it is one of {', '.join(get_args(Behaviour))}.", field="behaviour"
             )
+        case Label(verdict=verdict) if verdict not in get_args(Verdict):
+            raise InvalidInput(f"verdict is {verdict!r}; it is one of {', '.join(get_args(Verdict))}.", field="verdict")
+        case Rate(score=score) if not (isinstance(score, int) and 1 <= score <= 5):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's
+            raise InvalidInput(f"score is {score!r}; it is a whole number from 1 to 5.", field="score")
         case Budget(budget=budget) if not (_is_number(budget) and 0 < budget <= 1e9):
             raise InvalidInput(f"budget is {budget}; it is a sum in dollars above 0, at most 1e9.", field="budget")
         case _:

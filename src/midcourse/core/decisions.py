@@ -7,9 +7,20 @@ from msgspec.structs import replace
 
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
-from midcourse.core.asks import NEED_APPROVAL
+from midcourse.core.asks import CANCEL, GO_ON, NEED_APPROVAL, REVIEW, is_yes
+from midcourse.core.codec import decode
 from midcourse.core.effects import UndoChoice
-from midcourse.core.ids import CommandId, ask_id, message_id, ordinal_of, pause_id, queued_id, root_of
+from midcourse.core.ids import (
+    CommandId,
+    StepId,
+    ask_id,
+    intervention_id,
+    message_id,
+    ordinal_of,
+    pause_id,
+    queued_id,
+    root_of,
+)
 from midcourse.core.session import ENDED, LIVE, OpenAsk, Session, StandingCancel, Status
 from midcourse.errors import Refused
 
@@ -17,6 +28,8 @@ DEADLINE: Final = "deadline"
 """Who answers, or cancels, when nobody has answered in time."""
 LAPSE: Final = "lapse"
 """Who resumes when a pause has lapsed."""
+EXPLAIN: Final = "Before you go on, explain your plan: what is left to do, and why it serves the goal."
+"""What a policy says to an agent before it would pause it."""
 Events = tuple[ev.AnyEvent, ...]
 Rule = Callable[[Session, cmd.AnyCommand], Events]
 
@@ -108,14 +121,15 @@ REFUSALS: Final[set[Rule]] = set()
 """The rules that never grant anything."""
 FOR_OPERATORS: Final[set[Rule]] = set()
 """The rules that grant something to the role ``operate`` alone."""
-NO_BUTTONS: Final = frozenset({cmd.OutsideEvent, cmd.Budget, cmd.Halt, cmd.Lift})
-"""Commands that no hint names: a program's, one that is offered beside the budget, and the kill switch's own."""
+NO_BUTTONS: Final = frozenset({cmd.OutsideEvent, cmd.Budget, cmd.Halt, cmd.Lift, cmd.Intervene, cmd.Label, cmd.Rate})
+"""Commands that no hint names: a program's, the kill switch's own, those that are offered beside what they judge."""
 IS: Final = "it is {status}"
 FIRMNESS: Final[tuple[UndoChoice, ...]] = ("none", "in-flight", "all")
 _ended = _refusal("session_ended", "it has ended, {status}")
 _already_resumed = _refusal("already_resumed", IS)
 _not_while = _refusal("not_allowed", IS)
 _not_before_its_end = _refusal("not_allowed", "it is {status}; cancel it with undo='all', which rolls it back as well")
+_not_before_it_ends = _refusal("not_allowed", "it is {status}; rate it once it has ended")
 _operator_only = _refusal("operator_only", "it is {status}, and the kill switch is an operator's (role 'operate')")
 
 
@@ -158,7 +172,18 @@ def _resume(session: Session, command: cmd.AnyCommand) -> Events:
         _check_pause_was(session, command)
         why = f"'{command.pause}' was lifted before; it is paused again, by '{session.pause.id}'"
         raise refused(session, command, "already_resumed", why)
-    return (ev.SessionResumed(by=command.by, pause=session.pause.id),)
+    return (*_reviewed(session), ev.SessionResumed(by=command.by, pause=session.pause.id))
+
+
+def _reviewed(session: Session) -> Events:
+    """The pause is lifted: what a policy had opened for review has been decided that way."""
+    reviews = (ask for ask in session.asks if is_review(ask))
+    return tuple(ev.AskClosed(ask=ask.id, step=ask.step, end="superseded") for ask in reviews)
+
+
+def is_review(ask: OpenAsk) -> bool:
+    """Whether a policy opened this ask with its pause, so that no path of the agent waits for it."""
+    return ask.step.partition("/")[2].startswith(f"{REVIEW}#")
 
 
 def _check_pause_was(session: Session, command: cmd.Resume) -> None:
@@ -292,6 +317,55 @@ def _amend(session: Session, command: cmd.AnyCommand) -> Events:
     return (ev.MessageEdited(message=command.message, text=command.text, by=command.by),)
 
 
+def _intervene(session: Session, command: cmd.AnyCommand) -> Events:
+    """A policy steps in where something works; what has been stopped meanwhile needs no second stop."""
+    assert isinstance(command, cmd.Intervene)
+    decision = command.decision
+    made = ev.InterventionMade(
+        intervention=intervention_id(session.interventions + 1), by=command.by, decision=decision
+    )
+    if decision.level == "notify":
+        return (made,)
+    if session.status not in (Status.QUEUED, Status.RUNNING, Status.WAITING) or decision.level == "none":
+        return ()
+    if decision.level == "ask_plan":
+        # To ask now would supersede what people are being asked: they are looking already.
+        if session.asks:
+            return ()
+        text = f"{decision.sentence} {EXPLAIN}"
+        return (made, ev.SessionRedirected(text=text, level="clarify", by=command.by))
+    asked = ev.AskOpened(
+        ask=ask_id(session.asks_opened + 1),
+        step=StepId(f"{session.scope}/{REVIEW}#{session.interventions + 1}"),
+        reason=decision.question or REVIEW,
+        prompt=decision.sentence,
+        options=(GO_ON, CANCEL),
+    )
+    grace = 0.0 if decision.level == "stop" else None
+    pause = cmd.Pause(id=command.id, by=command.by, reason=decision.sentence, grace=grace)
+    made = replace(made, ask=asked.ask, pause=pause_id(session.pauses + 1))
+    return (made, asked, *_pause(session, pause))
+
+
+def _label(session: Session, command: cmd.AnyCommand) -> Events:
+    assert isinstance(command, cmd.Label)
+    ordinal = ordinal_of(command.about) or 0
+    known = (
+        (intervention_id(ordinal), session.interventions),
+        (pause_id(ordinal), session.pauses),
+        (message_id(ordinal), len(session.messages)),
+    )
+    if not any(command.about == name and 0 < ordinal <= most for name, most in known):
+        why = f"there was never an intervention '{command.about}'; there were {session.interventions}"
+        raise refused(session, command, "intervention_not_found", why)
+    return (ev.InterventionLabelled(about=command.about, verdict=command.verdict, by=command.by, note=command.note),)
+
+
+def _rate(_session: Session, command: cmd.AnyCommand) -> Events:
+    assert isinstance(command, cmd.Rate)
+    return (ev.SessionRated(score=command.score, by=command.by, note=command.note),)
+
+
 def _happened(session: Session, command: cmd.AnyCommand) -> Events:
     """What was assumed may be wrong: what the model is saying, and what was asked on that ground, is given up."""
     assert isinstance(command, cmd.OutsideEvent)
@@ -310,7 +384,7 @@ def _raise_budget(session: Session, command: cmd.AnyCommand) -> Events:
     raised = () if command.budget == standing else (ev.BudgetRaised(budget=command.budget, by=command.by),)
     if not command.resume or session.pause is None:
         return raised
-    return (*raised, ev.SessionResumed(by=command.by, pause=session.pause.id))
+    return (*raised, *_reviewed(session), ev.SessionResumed(by=command.by, pause=session.pause.id))
 
 
 def _cancel(session: Session, command: cmd.AnyCommand) -> Events:
@@ -362,7 +436,23 @@ def _answer(session: Session, command: cmd.AnyCommand) -> Events:
     if not _may_answer(ask, command.role):
         why = f"'{ask.id}' asks for an approval, which needs the role 'approve'; yours is '{command.role}'"
         raise refused(session, command, "approver_only", why)
-    return (ev.AskAnswered(ask=ask.id, step=ask.step, value=command.value, by=command.by),)
+    answered = ev.AskAnswered(ask=ask.id, step=ask.step, value=command.value, by=command.by)
+    return (answered, *_review(session, ask, command)) if is_review(ask) else (answered,)
+
+
+def _review(session: Session, ask: OpenAsk, command: cmd.Answer) -> Events:
+    """What an answer to a review leads to: go on, end, or go on with what was said."""
+    rest = replace(session, asks=tuple(one for one in session.asks if one.id != ask.id))
+    if session.pause is None or session.status not in (Status.PAUSING, Status.PAUSED):
+        return ()
+    said = decode(command.value.raw)
+    words = said.strip() if isinstance(said, str) else ""
+    if words.lower() == CANCEL:
+        return _cancel(rest, cmd.Cancel(id=command.id, by=command.by, role=command.role, reason=ask.prompt))
+    if is_yes(command.value) or words.lower() in ("", GO_ON, "resume", "continue"):
+        return (*_reviewed(rest), ev.SessionResumed(by=command.by, pause=session.pause.id))
+    level: ev.Level = "step" if ask.reason == REVIEW else "clarify"
+    return _redirect(rest, cmd.Redirect(id=command.id, by=command.by, text=words, level=level, resume=True))
 
 
 def _may_answer(ask: OpenAsk, role: cmd.Role) -> bool:
@@ -502,6 +592,15 @@ TABLE: Final[Mapping[type[cmd.AnyCommand], Mapping[Status, Rule]]] = {
         **dict.fromkeys(Status, _not_while),
         S.HALTED: _by_operator(_lift),
         **dict.fromkeys(ENDED, _ended),
+    },
+    cmd.Intervene: {
+        **dict.fromkeys(LIVE, _intervene),
+        **dict.fromkeys(ENDED, _changes_nothing),
+    },
+    cmd.Label: dict.fromkeys(Status, _label),
+    cmd.Rate: {
+        **dict.fromkeys(LIVE, _not_before_it_ends),
+        **dict.fromkeys(ENDED, _rate),
     },
 }
 """The command table of the design: every command × every status, nothing left out."""

@@ -12,7 +12,8 @@ import msgspec
 
 from midcourse.core.codec import NOTHING, Value
 from midcourse.core.effects import Effect, UndoChoice
-from midcourse.core.ids import AskId, Epoch, MessageId, PauseId, Position, SessionId, StepId
+from midcourse.core.ids import AskId, Epoch, InterventionId, MessageId, PauseId, Position, SessionId, StepId
+from midcourse.core.policy.decisions import Decision
 from midcourse.core.terms import NO_TERMS, Expiry, Terms
 from midcourse.errors import Damaged, Unencodable
 
@@ -22,6 +23,8 @@ MessageLevel = Literal[Level, "event"]
 """What a message to a session is: a person's, at its level, or word of an event outside."""
 StepKind = Literal["tool", "model", "child"]
 Mode = Literal["replay", "state"]
+Verdict = Literal["right", "wrong", "unsure"]
+"""Whether it was right to step in."""
 AskEnd = Literal["superseded", "withdrawn", "expired"]
 ReceiptOutcome = Literal[
     "undone",
@@ -531,12 +534,43 @@ class PlanChanged(Event, tag="plan.changed@1"):
 
 
 class ReportMade(Event, tag="report.made@1"):
-    """What the agent says of itself: progress, hypothesis, an artifact it made, a remark."""
+    """What the agent says of itself: progress, hypothesis, an artifact it made and what that is, a remark."""
 
     progress: float | None = None
     hypothesis: str = ""
     artifact: str = ""
     message: str = ""
+    documentation: str = ""
+
+
+class InterventionMade(Event, tag="intervention.made@1"):
+    """A policy, or the agent itself, stepped in or told people of something, with all of its reasons.
+
+    ``pause`` and ``ask`` name what it led to.
+    """
+
+    intervention: InterventionId
+    by: str
+    decision: Decision
+    pause: PauseId | None = None
+    ask: AskId | None = None
+
+
+class InterventionLabelled(Event, tag="intervention.labelled@1"):
+    """A person says whether it was right to step in. ``about`` is an intervention, a pause or a message."""
+
+    about: str
+    verdict: Verdict
+    by: str
+    note: str = ""
+
+
+class SessionRated(Event, tag="session.rated@1"):
+    """A person says how content they are with it, from 1 to 5."""
+
+    score: int
+    by: str
+    note: str = ""
 
 
 AnyEvent = (
@@ -591,6 +625,9 @@ AnyEvent = (
     | ValueDrawn
     | PlanChanged
     | ReportMade
+    | InterventionMade
+    | InterventionLabelled
+    | SessionRated
 )
 
 

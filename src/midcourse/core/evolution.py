@@ -11,7 +11,7 @@ import msgspec
 from midcourse.core import events as ev
 from midcourse.core import open_calls
 from midcourse.core.effects import DID_IT_HAPPEN
-from midcourse.core.ids import SessionId, StepId, ask_id, child_id, message_id, pause_id, queued_id
+from midcourse.core.ids import SessionId, StepId, ask_id, child_id, intervention_id, message_id, pause_id, queued_id
 from midcourse.core.receipt import changed_receipt, held_line, line_key, line_of
 from midcourse.core.session import (
     ALLOWED_IN,
@@ -129,6 +129,9 @@ def _contradiction(session: Session, event: ev.AnyEvent) -> str:
         case ev.CancelRequested(grace=grace):
             softer = session.cancel is not None and grace > session.cancel.grace
             return "a cancel only becomes firmer" if softer else ""
+        case ev.InterventionMade(intervention=intervention):
+            expected = intervention_id(session.interventions + 1)
+            return "" if intervention == expected else f"the next intervention is '{expected}', not '{intervention}'"
         case ev.TurnOpened(queued=queued):
             if queued is not None and (not session.queue or session.queue[0].id != queued):
                 return f"'{queued}' is not the next in the queue"
@@ -350,6 +353,12 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
             changes["pause"] = None
         case ev.AgentChanged(now=now):
             changes["agent_version"] = now
+        case ev.InterventionMade():
+            changes["interventions"] = session.interventions + 1
+        case ev.InterventionLabelled(about=about, verdict=verdict):
+            changes["labels"] = {**session.labels, about: verdict}
+        case ev.SessionRated(score=score):
+            changes["score"] = score
         case ev.PlanChanged(items=items):
             changes["plan"] = items
         case ev.ReportMade():

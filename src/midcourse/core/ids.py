@@ -9,6 +9,7 @@ WorkerId = NewType("WorkerId", str)
 StepId = NewType("StepId", str)
 AskId = NewType("AskId", str)
 PauseId = NewType("PauseId", str)
+InterventionId = NewType("InterventionId", str)
 MessageId = NewType("MessageId", str)
 Epoch = NewType("Epoch", int)
 Position = NewType("Position", int)
@@ -22,6 +23,11 @@ def pause_id(ordinal: int) -> PauseId:
 def ask_id(ordinal: int) -> AskId:
     """The name of a session's ``ordinal``-th ask."""
     return AskId(f"ask_{ordinal}")
+
+
+def intervention_id(ordinal: int) -> InterventionId:
+    """The name of the ``ordinal``-th time a policy, or the agent itself, stepped in."""
+    return InterventionId(f"int_{ordinal}")
 
 
 def checkpoint_id(session: SessionId, position: int) -> str:

@@ -118,9 +118,12 @@ ALLOWED_IN: Final[Mapping[type[ev.Event], frozenset[Status]]] = {
             ev.ChildAskClosed,
             ev.MessagesSeen,
             ev.BudgetRaised,
+            ev.InterventionMade,
         ),
         LIVE,
     ),
+    ev.InterventionLabelled: frozenset(Status),
+    ev.SessionRated: ENDED,
 }
 """Where an event that changes no status may happen."""
 
@@ -335,6 +338,9 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
     result: Value | None = None
     failure: Failure | None = None
     receipt: tuple[ev.ReceiptLine, ...] = ()
+    interventions: int = 0
+    labels: Mapping[str, ev.Verdict] = {}
+    score: int | None = None
 
     @property
     def goal(self) -> str:

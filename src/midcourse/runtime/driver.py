@@ -12,11 +12,12 @@ from typing import Final
 
 from midcourse.core import events as ev
 from midcourse.core.codec import NOTHING, Blob, decode, value_of
+from midcourse.core.commands import Intervene, encode_command
 from midcourse.core.decisions import next_turn
 from midcourse.core.effects import UndoChoice, may_abort
 from midcourse.core.ids import CommandId, Position, SessionId, StepId
 from midcourse.core.replies import RunningCall
-from midcourse.core.session import ENDED, Message, Status
+from midcourse.core.session import ENDED, Message, Session, Status
 from midcourse.errors import AgentUnavailable, Diverged, Interrupt, MidcourseError
 from midcourse.runtime.agent_task import AgentTask, Failed, Returned
 from midcourse.runtime.agents import Agent
@@ -41,6 +42,8 @@ from midcourse.runtime.world import World
 log = logging.getLogger("midcourse")
 
 RESTS: Final = frozenset({Status.PAUSED, Status.WAITING, Status.HALTED})
+STOPS: Final = frozenset({"ask", "pause", "stop"})
+"""What a policy decides that pauses."""
 
 
 class Driver:
@@ -129,6 +132,27 @@ class Driver:
                 seconds = round(max(0.0, now - self._last_run_call), 3)
                 calls.append(RunningCall(StepId("agent"), "the agent's own code", "agent", 1, seconds))
             return tuple(calls)
+
+    @property
+    def session(self) -> Session:
+        """The session as it is, durable or not."""
+        return self.journal.session
+
+    async def step_in(self, command: Intervene) -> None:
+        """Put a policy's decision into the inbox, and decide it. What stops shuts the gate before it is written.
+
+        Raises:
+            StoreError: it could not be written.
+        """
+        stops = command.decision.level in STOPS
+        if stops:
+            self.shut()
+        try:
+            await self._around.store.put(self.id, command.id, encode_command(command), self._around.clock.now())
+            await self.settle()
+        finally:
+            if stops:
+                self.unshut()
 
     @property
     def error(self) -> BaseException | None:

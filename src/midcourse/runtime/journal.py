@@ -55,6 +55,7 @@ class Journal:
         turns: Turns,
         grown: Callable[[], None],
         broke: Callable[[MidcourseError], None],
+        added: Callable[[Recorded], None],
         snapshot_size: int = 0,
     ) -> None:
         self.lock = threading.RLock()
@@ -67,6 +68,7 @@ class Journal:
         self._turns = turns
         self._grown = grown
         self._broke = broke
+        self._added = added
         self._rows: list[Row] = []
         self._blobs: list[Blob] = []
         self._deferred: list[tuple[AnyEvent, tuple[Blob, ...]]] = []
@@ -140,6 +142,7 @@ class Journal:
         self._steps_since += isinstance(event, StepFinished)
         if isinstance(event, AskOpened | AskAnswered | AskClosed):
             self._tell_of_checkpoint(event, position)
+        self._added(Recorded(position, at, event))
 
     def _tell_of_checkpoint(self, event: AskOpened | AskAnswered | AskClosed, position: Position) -> None:
         """Where a session waits for a person, and goes on: what whoever reads the log looks for."""
@@ -246,7 +249,7 @@ class Journal:
             raise
         with self.lock:
             for at, event, content in recorded:
-                self._fold.advance(at, event, content)
+                self._added(Recorded(self._fold.advance(at, event, content), at, event))
         self._grown()
         return True
 

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, TypeVarTuple, cast
 import msgspec
 
 from midcourse.core import events as ev
+from midcourse.core.asks import REVIEW
 from midcourse.core.codec import JSON, NOTHING, Blob, canonical, decode, digest_of, encode, inline, preview, value_of
 from midcourse.core.commands import TEXT_LIMIT
+from midcourse.core.decisions import is_review
 from midcourse.core.ids import Epoch, SessionId, StepId
 from midcourse.core.session import Hold, Message, Status, standing
 from midcourse.core.steps import NEW_VERSION, WORLD, Outcome, StepRecord, check_name, step_id
@@ -88,8 +90,8 @@ class Run:
         self._let_go_of = release
         self._ordinals: Counter[str] = Counter()
         self._open: set[StepId] = set()
-        # Asked before an agent may start, these are no steps of it.
-        first = (f"{WORLD}#", f"{NEW_VERSION}#")
+        # Asked before an agent may start, or by a policy, these are no steps of it.
+        first = (f"{WORLD}#", f"{NEW_VERSION}#", f"{REVIEW}#")
         asks = [one for one in journal.log.asks if not one.partition("/")[2].startswith(first)]
         self._behind = frozenset((*journal.log.steps, *asks))
         self._catching_up = bool(self._behind)
@@ -536,7 +538,8 @@ class Run:
     def under_way(self) -> frozenset[StepId]:
         """Steps and asks that have begun and not ended, also those the agent no longer waits for."""
         session = self._journal.session
-        return frozenset(self._open | set(session.running) | {ask.step for ask in session.asks})
+        asked = {ask.step for ask in session.asks if not is_review(ask)}
+        return frozenset(self._open | set(session.running) | asked)
 
     # ---- what a replay must see again
 
@@ -574,13 +577,23 @@ class Run:
         progress: float | None = None,
         hypothesis: str = "",
         artifact: str = "",
+        documentation: str = "",
     ) -> None:
-        """Tell people how it goes: a remark, progress from 0 to 1, the present hypothesis, something that was made."""
+        """Tell people how it goes: a remark, progress from 0 to 1, the present hypothesis, something that was made.
+
+        ``documentation`` says what the artifact is: what nobody can make sense of comes up for review.
+        """
         if progress is not None and not 0 <= progress <= 1:
             raise InvalidInput(f"progress is {progress}; it is a number from 0 to 1.", field="progress")
         self._tell(
             "reports",
-            ev.ReportMade(progress=progress, hypothesis=hypothesis, artifact=artifact, message=message),
+            ev.ReportMade(
+                progress=progress,
+                hypothesis=hypothesis,
+                artifact=artifact,
+                message=message,
+                documentation=documentation,
+            ),
         )
 
     def _tell(self, counter: str, event: ev.PlanChanged | ev.ReportMade) -> None:

@@ -33,6 +33,8 @@ class Settings:
     """Whether a person is asked before a call of a tool that declares a ``cost``."""
     require_environment: bool = False
     """Whether a tool that names no environment counts as one of ``prod``."""
+    policy: str = ""
+    """The policy of sessions whose agent names none. Empty: nobody watches those."""
     segment_tokens: int = 100
     """Streamed pieces after which a durable segment is written."""
     segment_seconds: float = 0.25
@@ -41,6 +43,8 @@ class Settings:
     def __post_init__(self) -> None:
         for one in fields(self):
             value = getattr(self, one.name)
+            if isinstance(value, str):
+                continue
             least = 1 if one.name in ("max_running", "segment_tokens") else 0
             if value is not None and not value >= least:
                 raise InvalidInput(f"{one.name} is {value}; it is a number, {least} or more.", field=one.name)

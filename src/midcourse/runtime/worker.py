@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from midcourse.core import events as ev
 from midcourse.core.commands import AnyCommand, encode_command
-from midcourse.core.events import Record, SessionCreated, encode_record
+from midcourse.core.events import Record, Recorded, SessionCreated, encode_record
 from midcourse.core.fold import first
 from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId
-from midcourse.core.session import NEEDS_DRIVING, Session, Status
+from midcourse.core.session import LIVE, NEEDS_DRIVING, Session, Status
 from midcourse.core.terms import Terms
 from midcourse.errors import (
     AgentUnavailable,
@@ -45,6 +45,7 @@ from midcourse.runtime.minding import the_minder
 from midcourse.runtime.outcomes import encode_outcome, refusal
 from midcourse.runtime.processes import Processes
 from midcourse.runtime.settings import Settings
+from midcourse.runtime.supervision import UNWATCHED, Supervisor, Watched
 from midcourse.runtime.surroundings import Surroundings, Tree
 from midcourse.runtime.threads import Threads
 from midcourse.runtime.turns import Turns
@@ -86,6 +87,7 @@ class Worker:
         self.fanout = Fanout(bus, clock)
         self._lock = threading.Lock()
         self._drivers: dict[SessionId, Driver] = {}
+        self._watched: dict[SessionId, Watched] = {}
         self._attending: set[SessionId] = set()
         self._given: dict[SessionId, Agent[object]] = {}
         self._broken: dict[SessionId, Epoch] = {}
@@ -106,6 +108,8 @@ class Worker:
         """Become a worker of the store, and begin to listen and to sweep."""
         self._turns = Turns(TURNS)
         self._watchdog = Watchdog(self.clock, self.settings.blocked_after)
+        loop = asyncio.get_running_loop()
+        self.supervisor = Supervisor(self.store, self.clock, loop, self.settings.policy)
         self._around = Surroundings(
             store=self.store,
             clock=self.clock,
@@ -113,7 +117,7 @@ class Worker:
             settings=self.settings,
             threads=self._threads,
             processes=self._processes,
-            loop=asyncio.get_running_loop(),
+            loop=loop,
             is_fresh=self._is_fresh,
             admission=Admission(self.settings.max_running),
             tree=tree,
@@ -201,6 +205,7 @@ class Worker:
         by: str = "local",
     ) -> None:
         """Store a new session and, in a process that drives, begin it. A child is begun by its parent, later."""
+        terms = await self.supervisor.pinned(terms or agent.terms)
         event = SessionCreated(
             agent=agent.name,
             agent_version=agent.version,
@@ -209,7 +214,7 @@ class Worker:
             resumable=agent.resumable,
             goal=goal,
             parent=parent,
-            terms=terms or agent.terms,
+            terms=terms,
             by=by if parent is None else parent_name(parent),
         )
         at = self.clock.now()
@@ -288,6 +293,7 @@ class Worker:
             turns=self._turns,
             grown=lambda: self._grown(session),
             broke=lambda error: self._broke(session.id, epoch, error),
+            added=lambda record: self._added(session.id, record),
             snapshot_size=loaded.snapshot_size,
         )
         agent = self._given.get(session.id, self.agents.get(session.agent)) if self.drives else None
@@ -309,8 +315,13 @@ class Worker:
             sponsor=sponsor,
             is_recovering=taken,
         )
+        watched = None
+        if agent is not None and session.status in LIVE and session.terms.policy not in ("", UNWATCHED):
+            watched = Watched(driver, self.supervisor)
         with self._lock:
             self._drivers[session.id] = driver
+            if watched is not None:
+                self._watched[session.id] = watched
         if _is_readable(session):
             self._checkpoints.moved(session.id)
         driver.wake()
@@ -321,10 +332,20 @@ class Worker:
         if _is_readable(session):
             self._checkpoints.moved(session.id)
 
+    def _added(self, session_id: SessionId, record: Recorded) -> None:
+        watched = self._watched.get(session_id)
+        if watched is not None:
+            watched.saw(record)
+        if isinstance(record.event, ev.InterventionMade | ev.InterventionLabelled):
+            self.supervisor.note(self._drivers[session_id].session, record)
+
     def _forget(self, driver: Driver) -> None:
         with self._lock:
             if self._drivers.get(driver.id) is driver:
                 del self._drivers[driver.id]
+                watched = self._watched.pop(driver.id, None)
+                if watched is not None:
+                    watched.stop()
         if driver.journal.broken is None:
             self._patience.pop(driver.id, None)
         session = driver.journal.session

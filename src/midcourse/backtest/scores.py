@@ -1,0 +1,276 @@
+"""What a policy's verdicts come to: per source, per class and in all, with intervals, and null where nobody can say.
+
+Rates are over runs whose outcome is known. What is saved is counted on failed runs alone, as a share of what they took.
+Intervals hold 95 %: tasks (not runs, for runs of one task are alike) are drawn again and again, with a fixed seed.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import shake_128
+from operator import itemgetter
+from statistics import median
+from typing import Final
+
+import msgspec
+
+from midcourse.backtest.replay import Verdict
+
+RESAMPLES: Final = 1000
+SHORT_MINUTES: Final = 0.5
+MEDIUM_MINUTES: Final = 5.0
+"""Up to where a run is of the class ``short`` or ``medium``, if none was declared."""
+NO_CLASS: Final = "unknown"
+Interval = tuple[float, float]
+
+
+class Score(msgspec.Struct, frozen=True, kw_only=True):
+    """The figures of one group of runs. A rate that could not be measured is None, and ``unmeasured`` says why.
+
+    ``before_decisive`` is the share of interventions at or before the step that the run failed by, where that is known;
+    ``decisive_distance`` how many steps after it the middle one came. ``warnings`` is per run.
+    """
+
+    runs: int
+    failures: int
+    successes: int
+    unknown: int
+    interventions: int
+    failures_stopped: int
+    successes_stopped: int
+    levels: Mapping[str, int]
+    signals: Mapping[str, Mapping[str, int]]
+    """Which signal was the gravest reason of how many interventions, and of those in which runs."""
+    recall: float | None
+    false_positive_rate: float | None
+    precision: float | None
+    steps_saved: float | None
+    minutes_saved: float | None
+    dollars_saved: float | None
+    before_decisive: float | None
+    decisive_distance: float | None
+    warnings: float | None
+    totals: Mapping[str, float | None]
+    """Of the failed runs: what they took, and what of it would have been saved."""
+    intervals: Mapping[str, Interval]
+    unmeasured: Mapping[str, str]
+
+
+class Scores(msgspec.Struct, frozen=True, kw_only=True):
+    """A policy's figures."""
+
+    sources: Mapping[str, Score]
+    classes: Mapping[str, Score]
+    all: Score
+
+
+class _Rate(msgspec.Struct, frozen=True):
+    """A figure that is one sum over another, and why there is none if the other is 0."""
+
+    name: str
+    part: Callable[[Verdict], float]
+    whole: Callable[[Verdict], float]
+    why: str
+
+
+def _failed(verdict: Verdict) -> bool:
+    return verdict.outcome == "failure"
+
+
+def _succeeded(verdict: Verdict) -> bool:
+    return verdict.outcome == "success"
+
+
+def _is_labelled(verdict: Verdict) -> bool:
+    return verdict.is_stopped and verdict.decisive_step is not None
+
+
+def _distance(verdict: Verdict) -> int:
+    """Steps from the decisive one to the stop."""
+    return (verdict.stopped_at_step or 0) - (verdict.decisive_step or 0)
+
+
+_RATES: Final = (
+    _Rate("recall", lambda v: _failed(v) and v.is_stopped, _failed, "no run here is known to have failed"),
+    _Rate(
+        "false_positive_rate",
+        lambda v: _succeeded(v) and v.is_stopped,
+        _succeeded,
+        "no run here is known to have succeeded",
+    ),
+    _Rate(
+        "precision",
+        lambda v: _failed(v) and v.is_stopped,
+        lambda v: v.is_stopped and v.outcome != "unknown",
+        "no run with a known outcome was interrupted",
+    ),
+    _Rate(
+        "steps_saved",
+        lambda v: v.steps_saved if _failed(v) else 0,
+        lambda v: v.steps if _failed(v) else 0,
+        "no run here is known to have failed",
+    ),
+    _Rate(
+        "minutes_saved",
+        lambda v: (v.minutes_saved or 0.0) if _failed(v) else 0.0,
+        lambda v: (v.minutes or 0.0) if _failed(v) else 0.0,
+        "no failed run here has a clock",
+    ),
+    _Rate(
+        "dollars_saved",
+        lambda v: (v.dollars_saved or 0.0) if _failed(v) else 0.0,
+        lambda v: (v.dollars or 0.0) if _failed(v) else 0.0,
+        "no failed run here has a cost",
+    ),
+    _Rate(
+        "before_decisive",
+        lambda v: _is_labelled(v) and _distance(v) <= 0,
+        _is_labelled,
+        "no interrupted run here has a labelled decisive step",
+    ),
+    _Rate("warnings", lambda v: v.warnings, lambda _: 1, "there are no runs here"),
+)
+
+
+def scored(verdicts: Sequence[Verdict], *, resamples: int = RESAMPLES) -> Scores:
+    """The figures per source, per class and in all."""
+    return Scores(
+        sources={name: score(of, resamples=resamples) for name, of in _grouped(verdicts, lambda v: v.source)},
+        classes={name: score(of, resamples=resamples) for name, of in _grouped(verdicts, class_of)},
+        all=score(verdicts, resamples=resamples),
+    )
+
+
+def doing_nothing(verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """The same runs, left alone: what every policy is held against."""
+    return [
+        msgspec.structs.replace(
+            one,
+            stopped_at_step=None,
+            level="",
+            decision=None,
+            warnings=0,
+            steps_saved=0,
+            minutes_saved=None if one.minutes is None else 0.0,
+            dollars_saved=None if one.dollars is None else 0.0,
+        )
+        for one in verdicts
+    ]
+
+
+def class_of(verdict: Verdict) -> str:
+    """The class that was declared; else the one its clock tells, afterwards; ``unknown`` without one."""
+    if verdict.task_class is not None:
+        return verdict.task_class
+    if verdict.minutes is None:
+        return NO_CLASS
+    if verdict.minutes <= SHORT_MINUTES:
+        return "short"
+    return "medium" if verdict.minutes <= MEDIUM_MINUTES else "long"
+
+
+def score(verdicts: Sequence[Verdict], *, resamples: int = RESAMPLES) -> Score:
+    """The figures of these runs."""
+    stopped = [one for one in verdicts if one.is_stopped]
+    failed = [one for one in verdicts if _failed(one)]
+    rates: dict[str, float | None] = {}
+    unmeasured: dict[str, str] = {}
+    for rate in _RATES:
+        whole = sum(map(rate.whole, verdicts))
+        rates[rate.name] = sum(map(rate.part, verdicts)) / whole if whole else None
+        if not whole:
+            unmeasured[rate.name] = rate.why
+    distances = [_distance(one) for one in stopped if _is_labelled(one)]
+    if not distances:
+        unmeasured["decisive_distance"] = unmeasured["before_decisive"]
+    measured = [rate for rate in _RATES if rates[rate.name] is not None]
+    return Score(
+        runs=len(verdicts),
+        failures=len(failed),
+        successes=sum(map(_succeeded, verdicts)),
+        unknown=sum(one.outcome == "unknown" for one in verdicts),
+        interventions=len(stopped),
+        failures_stopped=sum(map(_failed, stopped)),
+        successes_stopped=sum(map(_succeeded, stopped)),
+        levels=dict(sorted(Counter(one.level for one in stopped).items())),
+        signals=_signals(stopped),
+        decisive_distance=median(distances) if distances else None,
+        totals=_totals(failed),
+        intervals=_intervals(verdicts, measured, resamples),
+        unmeasured=unmeasured,
+        **rates,
+    )
+
+
+def _signals(stopped: Iterable[Verdict]) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for one in stopped:
+        reasons = one.decision.reasons if one.decision is not None else ()
+        of = found.setdefault(
+            reasons[0].signal if reasons else "other", {"interventions": 0, "failures": 0, "successes": 0}
+        )
+        of["interventions"] += 1
+        of["failures"] += _failed(one)
+        of["successes"] += _succeeded(one)
+    return dict(sorted(found.items()))
+
+
+def _totals(failed: Sequence[Verdict]) -> dict[str, float | None]:
+    minutes = [(one.minutes, one.minutes_saved or 0.0) for one in failed if one.minutes is not None]
+    dollars = [(one.dollars, one.dollars_saved or 0.0) for one in failed if one.dollars is not None]
+    return {
+        "steps": sum(one.steps for one in failed),
+        "steps_saved": sum(one.steps_saved for one in failed),
+        "minutes": sum(of for of, _ in minutes) if minutes else None,
+        "minutes_saved": sum(saved for _, saved in minutes) if minutes else None,
+        "dollars": sum(of for of, _ in dollars) if dollars else None,
+        "dollars_saved": sum(saved for _, saved in dollars) if dollars else None,
+    }
+
+
+def _grouped(verdicts: Iterable[Verdict], key: Callable[[Verdict], str]) -> list[tuple[str, list[Verdict]]]:
+    groups: dict[str, list[Verdict]] = {}
+    for verdict in verdicts:
+        groups.setdefault(key(verdict), []).append(verdict)
+    return sorted(groups.items())
+
+
+# ---- how sure that is
+
+_WIDTH: Final = 8
+"""Bytes of a column when all columns of a task are packed into one number, to be added up at once."""
+_UNIT: Final = 1 << 20
+"""Parts of 1 that are told apart then."""
+
+
+def _intervals(verdicts: Sequence[Verdict], rates: Sequence[_Rate], resamples: int) -> dict[str, Interval]:
+    """95 % of each rate, if other tasks like these had been recorded. None for a single task."""
+    tasks = [of for _, of in _grouped(verdicts, lambda v: v.task_key)]
+    if len(tasks) < 2 or not resamples:
+        return {}
+    counts = [count for rate in rates for count in (rate.part, rate.whole)]
+    packed = [_packed(sum(map(count, of)) for count in counts) for of in tasks]
+    drawn: list[list[float]] = [[] for _ in rates]
+    for picked in _draws(len(tasks), resamples):
+        sums = memoryview(sum(picked(packed)).to_bytes(_WIDTH * len(counts), "little")).cast("Q")
+        for values, part, whole in zip(drawn, sums[::2], sums[1::2], strict=True):
+            if whole:
+                values.append(part / whole)
+    return {rate.name: _middle(values) for rate, values in zip(rates, drawn, strict=True) if values}
+
+
+def _packed(columns: Iterable[float]) -> int:
+    return sum(round(value * _UNIT) << (8 * _WIDTH * place) for place, value in enumerate(columns))
+
+
+def _draws(count: int, resamples: int) -> Iterable[Callable[[Sequence[int]], tuple[int, ...]]]:
+    """``count`` of ``count``, with repetition, again and again; the same ones for everybody who asks."""
+    for number in range(resamples):
+        # Numbers that look like chance and are the same on every machine and in every version of Python.
+        noise = memoryview(shake_128(f"{count} {number}".encode()).digest(4 * count)).cast("I")
+        yield itemgetter(*[one % count for one in noise])
+
+
+def _middle(values: list[float]) -> Interval:
+    ordered = sorted(values)
+    last = len(ordered) - 1
+    return ordered[round(0.025 * last)], ordered[round(0.975 * last)]

@@ -1,0 +1,109 @@
+"""The figures of a backtest as tables for a terminal."""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from rich.table import Table
+from rich.text import Text
+
+from midcourse.backtest.scores import Score
+
+if TYPE_CHECKING:
+    from midcourse.backtest import Backtest
+
+NOT_MEASURED: Final = "–"
+_RATES: Final[Mapping[str, str]] = {
+    "recall": "recall",
+    "false_positive_rate": "false stops",
+    "precision": "precision",
+    "steps_saved": "steps saved",
+    "minutes_saved": "minutes saved",
+    "dollars_saved": "dollars saved",
+}
+NOTHING: Final = "(doing nothing)"
+
+
+def tables(backtest: "Backtest") -> list[Table]:
+    """By source, by class (if there is more than one), and what made the policies step in."""
+    found = [_rates("by source", "source", backtest, "sources")]
+    if len(backtest.scores.classes) > 1:
+        found.append(_rates("by class", "class", backtest, "classes"))
+    found.append(_levels(backtest))
+    if any(tried.scores.all.signals for tried in backtest.policies.values()):
+        found.append(_signals(backtest))
+    return found
+
+
+def remarks(backtest: "Backtest") -> list[str]:
+    """What a reader of the tables must know: what could not be measured, and what was left out."""
+    missing: dict[tuple[str, str], list[str]] = {}
+    for source, score in backtest.scores.sources.items():
+        for name, why in score.unmeasured.items():
+            if name in _RATES:
+                missing.setdefault((_RATES[name], why), []).append(source)
+    found = [f"{NOT_MEASURED} {name}: {why} ({', '.join(sources)})." for (name, why), sources in missing.items()]
+    left_out = sum(notice.left_out for notice in backtest.notices)
+    if left_out:
+        found.append(f"Left out: {left_out} lines, files or spans, each told of above.")
+    return found
+
+
+def _table(title: str, *columns: str, left: int = 2) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="bold")
+    for number, name in enumerate(columns):
+        table.add_column(name, justify="left" if number < left else "right", no_wrap=number < left)
+    return table
+
+
+def _rates(title: str, group: str, backtest: "Backtest", groups: str) -> Table:
+    table = _table(title, group, "policy", "runs", "failed", "stopped", *_RATES.values())
+    named: Iterable[tuple[str, Mapping[str, Score], Score]] = (
+        *((name, getattr(tried.scores, groups), tried.scores.all) for name, tried in backtest.policies.items()),
+        (NOTHING, getattr(backtest.baseline, groups), backtest.baseline.all),
+    )
+    rows = list(named)
+    for name in (*rows[0][1], "all"):
+        for policy, scores, everything in rows:
+            if policy == NOTHING and name != "all":
+                continue  # it is the same everywhere
+            score = everything if name == "all" else scores[name]
+            is_first = policy == rows[0][0]
+            table.add_row(
+                Text(name if is_first else "", style="bold" if name == "all" else ""),
+                Text(policy, style="dim" if policy == NOTHING else ""),
+                str(score.runs) if is_first else "",
+                str(score.failures) if is_first else "",
+                str(score.interventions),
+                *(_rate(score, rate) for rate in _RATES),
+            )
+    return table
+
+
+def _rate(score: Score, name: str) -> str:
+    value: float | None = getattr(score, name)
+    if value is None:
+        return NOT_MEASURED
+    interval = score.intervals.get(name)
+    return f"{value:.2f}" if interval is None else f"{value:.2f} [{interval[0]:.2f}, {interval[1]:.2f}]"
+
+
+def _levels(backtest: "Backtest") -> Table:
+    levels = sorted({level for tried in backtest.policies.values() for level in tried.scores.all.levels})
+    table = _table("what it did first", "policy", *levels, "warnings a run", "at or before the decisive step", left=1)
+    for name, tried in backtest.policies.items():
+        score = tried.scores.all
+        warnings = NOT_MEASURED if score.warnings is None else f"{score.warnings:.2f}"
+        table.add_row(
+            name, *(str(score.levels.get(level, 0)) for level in levels), warnings, _rate(score, "before_decisive")
+        )
+    return table
+
+
+def _signals(backtest: "Backtest") -> Table:
+    table = _table("why", "policy", "signal", "stopped", "of failed runs", "of succeeding runs")
+    for name, tried in backtest.policies.items():
+        by_count = sorted(tried.scores.all.signals.items(), key=lambda one: -one[1]["interventions"])
+        for number, (signal, of) in enumerate(by_count):
+            counts = (of["interventions"], of["failures"], of["successes"])
+            table.add_row("" if number else name, signal, *map(str, counts))
+    return table

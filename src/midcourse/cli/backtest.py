@@ -1,0 +1,205 @@
+"""``midcourse backtest``: what policies would have done on recorded runs."""
+
+import sys
+from collections.abc import AsyncIterator, Generator, Iterable, Sequence
+from contextlib import aclosing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+
+import msgspec
+import typer
+from rich.console import Console
+
+from midcourse.cli.opening import JsonOption, Target, opened
+from midcourse.cli.printing import carry_out, console, plain, print_json, say
+from midcourse.core.events import Recorded
+from midcourse.core.policy.decisions import INTERRUPTS
+from midcourse.core.spelling import spelled
+from midcourse.errors import InvalidInput
+from midcourse.ports.handle import Sessions
+
+if TYPE_CHECKING:  # what this needs is imported when it runs: other commands are not to wait for it
+    from midcourse.backtest import Backtest, Recording, Verdict
+    from midcourse.backtest.importers import Progress
+
+_MOST = 20
+"""Notices that are printed: more of them say nothing new."""
+_PAGE = 1000
+_STORES = (".db", ".sqlite", ".sqlite3")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add this command."""
+    app.command("backtest", short_help="Try policies on recorded runs.")(try_policies)
+
+
+def try_policies(
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILES", help="Recorded runs, or folders of them; or a store.", show_default=False),
+    ],
+    policy: Annotated[
+        list[str] | None,
+        typer.Option("--policy", "-p", metavar="POLICY", help="A built-in one or a YAML file; may be repeated."),
+    ] = None,
+    risk: Annotated[bool, typer.Option("--risk", help="Also the combined risk that comes with Midcourse.")] = False,
+    risk_model: Annotated[
+        Path | None, typer.Option("--risk-model", metavar="FILE", help="Also the combined risk of this model.")
+    ] = None,
+    drift: Annotated[bool, typer.Option("--drift", help="Also how far actions are from their goal. Slow.")] = False,
+    domain_by: Annotated[
+        Literal["source", "none"], typer.Option("--domain-by", help="What the risk takes a run's domain from.")
+    ] = "source",
+    plan_asks: Annotated[
+        bool,
+        typer.Option("--plan-asks/--no-plan-asks", help="Whether asking an agent for its plan counts as stopping it."),
+    ] = True,
+    output: Annotated[
+        Literal["table", "json"], typer.Option("--format", help="Tables for people, or one JSON document.")
+    ] = "table",
+    plots: Annotated[
+        Path | None, typer.Option("--plots", metavar="DIR", help="Draw the figures there, as PNG and SVG.")
+    ] = None,
+    verdicts: Annotated[
+        Path | None, typer.Option("--verdicts", metavar="FILE", help="Write what became of each run, one a line.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Try policies on recorded runs: which they would have stopped, when, and what that had saved.
+
+    A run counts as stopped at the first decision that interrupts it; nothing after that counts. Recall is the share of
+    failed runs that were stopped, false stops the share of succeeding ones. What is saved is a share of the failed
+    runs' steps, minutes and dollars. In brackets: 95 % of it, if other tasks like these had been recorded.
+
+    Files are runs with their steps, one a line; transcripts of Claude Code; OpenTelemetry traces (OTLP JSON, or a span
+    a line); journals as `midcourse events --json` prints them; packed with gzip or not. What cannot be read of them is
+    told on stderr. The sessions of a store: sqlite:///file.db. Changes nothing.
+
+    \b
+    Examples:
+      midcourse backtest runs.jsonl.gz
+      midcourse backtest --policy standard --policy mine.yaml --plots pictures runs/
+      midcourse backtest --policy conservative --risk runs.jsonl.gz --format json
+    """
+    is_json = as_json or output == "json"
+
+    async def work() -> None:
+        from midcourse.backtest import backtest, risk_in
+        from midcourse.policies.loading import read_policy
+
+        policies = [read_policy(one) for one in policy or ["standard"]]
+        runs = [one async for one in _runs(files)]
+        with _progress() as progress:
+            tried = backtest(
+                policies,
+                runs,
+                risk=risk_in(risk_model) if risk_model is not None else risk,
+                drift=drift,
+                domain_by=domain_by,
+                interrupts=INTERRUPTS if plan_asks else INTERRUPTS - {"ask_plan"},
+                progress=progress,
+            )
+        _tell(tried)
+        if verdicts is not None:
+            _write(tried, verdicts)
+        drawn: Sequence[Path] = ()
+        if plots is not None:
+            from midcourse.backtest.plots import draw
+
+            drawn = draw(tried, plots)
+        if is_json:
+            print_json(tried.to_json())
+        else:
+            _show(tried, drawn)
+
+    carry_out(work(), as_json=is_json)
+
+
+@contextmanager
+def _progress() -> "Generator[Progress | None]":
+    """A bar on stderr, if somebody looks."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[runs]} runs"), TimeRemainingColumn())
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=1.0, runs=0)
+        yield lambda share, runs: bar.update(task, completed=share, runs=runs)
+
+
+async def _runs(given: Iterable[str]) -> "AsyncIterator[str | Recording]":
+    """Files as they are; of a store, its sessions."""
+    for one in given:
+        if not one.startswith("sqlite:///") and not one.endswith(_STORES):
+            yield one
+            continue
+        url = one if one.startswith("sqlite:///") else f"sqlite:///{one}"
+        async with opened(Target(store=url)) as sessions:
+            async for recording in _of_store(sessions):
+                yield recording
+
+
+async def _of_store(sessions: Sessions) -> "AsyncIterator[Recording]":
+    """Every session that called something, oldest last."""
+    from midcourse.backtest import recording_of
+
+    before: str | None = None
+    while True:
+        page = await sessions.list(limit=_PAGE, before=before)
+        for head in page:
+            handle = await sessions.get(head.id)
+            last = (await handle.state()).position
+            events: list[Recorded] = []
+            async with aclosing(cast("Any", handle.watch(0, follow=True))) as seen:
+                async for event in seen:
+                    events.append(event)
+                    if event.position >= last:
+                        break
+            recording = recording_of(events, run_id=head.id)
+            if recording is not None:
+                yield recording
+        if len(page) < _PAGE:
+            return
+        before = page[-1].id
+
+
+def _tell(tried: "Backtest") -> None:
+    """What was left out of the files, on stderr, so that it stands in nobody's way."""
+    for notice in tried.notices[:_MOST]:
+        print(plain(str(notice), lines=False), file=sys.stderr)
+    rest = tried.notices[_MOST:]
+    if rest:
+        left_out = sum(notice.left_out for notice in rest)
+        print(f"And {len(rest)} notices more, of {left_out} left out. All of them: --format json", file=sys.stderr)
+
+
+def _write(tried: "Backtest", path: Path) -> None:
+    try:
+        with path.open("wb") as file:
+            for name, one in tried.policies.items():
+                for verdict in one.verdicts:
+                    file.write(msgspec.json.encode({"policy": name, **_spelled(verdict)}) + b"\n")
+    except OSError as error:
+        raise InvalidInput(
+            f"The verdicts cannot be written to {path} ({error.strerror or error}). Name another file.",
+            code="unwritable",
+            file=str(path),
+        ) from error
+
+
+def _spelled(verdict: "Verdict") -> dict[str, Any]:
+    why = verdict.decision.arithmetic if verdict.decision is not None else ""
+    return {**spelled(verdict), "why": why}
+
+
+def _show(tried: "Backtest", drawn: Sequence[Path]) -> None:
+    from midcourse.backtest.tables import remarks, tables
+
+    shown = console()
+    for table in tables(tried):
+        shown.print(table)
+        shown.print()
+    say(*remarks(tried), *(f"Drawn: {path}" for path in drawn))

@@ -1,0 +1,101 @@
+"""What a policy decides, with the arithmetic that led to it."""
+
+from typing import Final, Literal
+
+import msgspec
+
+Stage = Literal["warn", "explain", "intervene", "pause", "stop"]
+"""How far a signal is. ``explain`` only asks for the plan; ``pause`` is what ``intervene`` is once that was asked."""
+Level = Literal["none", "notify", "ask_plan", "ask", "pause", "stop"]
+"""What is done: nothing; tell people; have the agent explain its plan; let it ask a person; pause; stop at once.
+
+All but the first two interrupt. ``ask`` is the agent's own question, ``pause`` and ``stop`` open a review.
+"""
+SEVERITY: Final[dict[str, int]] = {"none": 0, "notify": 1, "ask_plan": 2, "ask": 3, "pause": 4, "stop": 5}
+INTERRUPTS: Final = frozenset({"ask_plan", "ask", "pause", "stop"})
+
+
+class Reason(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
+    """One signal past one of its thresholds. ``sentence`` is for people, ``value`` and ``threshold`` for arithmetic."""
+
+    signal: str
+    stage: Stage
+    value: float
+    threshold: float
+    sentence: str
+    below: bool = False
+
+    @property
+    def arithmetic(self) -> str:
+        """Such as ``loops 6 ≥ 5``."""
+        return f"{self.signal} {self.value:.4g} {'≤' if self.below else '≥'} {self.threshold:.4g}"
+
+
+class Unseen(msgspec.Struct, gc=False, frozen=True):
+    """A signal that could not be measured, and why."""
+
+    signal: str
+    why: str
+
+
+class Worth(msgspec.Struct, gc=False, frozen=True):
+    """What an interruption is expected to avoid, and to cost: dollars and minutes. ``sentence`` shows how."""
+
+    dollars_avoided: float
+    minutes_avoided: float
+    dollars_cost: float
+    minutes_cost: float
+    minute: float
+    sentence: str
+
+    @property
+    def avoided(self) -> float:
+        """In dollars, a minute counting as much as the policy says."""
+        return self.dollars_avoided + self.minutes_avoided * self.minute
+
+    @property
+    def cost(self) -> float:
+        """In dollars, too."""
+        return self.dollars_cost + self.minutes_cost * self.minute
+
+    @property
+    def is_worth_it(self) -> bool:
+        """Whether it avoids more than it costs."""
+        return self.avoided > self.cost
+
+
+class Decision(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
+    """What to do, and why. ``wanted`` is what the signals alone ask for, ``held`` which restraint made it less."""
+
+    level: Level
+    wanted: Level
+    policy: str
+    at: float | None = None
+    reasons: tuple[Reason, ...] = ()
+    unseen: tuple[Unseen, ...] = ()
+    held: tuple[str, ...] = ()
+    worth: Worth | None = None
+    question: str = ""
+    """For ``ask``: the cause for which the agent asks (``missing_credentials``, …)."""
+    words: str = ""
+    """For ``ask``: what it asks."""
+
+    @property
+    def interrupts(self) -> bool:
+        """Whether the agent is disturbed at all."""
+        return self.level in INTERRUPTS
+
+    @property
+    def sentence(self) -> str:
+        """Why, in words: the gravest reason first."""
+        return self.words or " ".join(reason.sentence for reason in self.reasons)
+
+    @property
+    def arithmetic(self) -> str:
+        """All of it in one line, as the console shows it."""
+        parts = [reason.arithmetic for reason in self.reasons]
+        if self.worth is not None:
+            parts.append(self.worth.sentence)
+        parts += [f"held: {rule}" for rule in self.held]
+        parts += [f"not seen: {one.signal} ({one.why})" for one in self.unseen]
+        return "; ".join(parts)

@@ -1,0 +1,329 @@
+"""``evaluate``: what a policy decides about what was observed. Pure: nothing but its arguments counts.
+
+Rules of this module: a threshold is compared here and nowhere else; what has been decided before comes with the
+observation; whatever keeps a decision back says so in ``held``. Limits over many sessions are in ``restraint``.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from midcourse.core.policy.decisions import SEVERITY, Decision, Level, Reason, Stage, Unseen, Worth
+from midcourse.core.policy.document import DurationRule, Levels, Policy
+from midcourse.core.policy.observed import Latch, Observed
+from midcourse.core.policy.spans import Span
+
+_NEVER: Final = Latch()
+_GRAVITY: Final[Mapping[str, int]] = {"warn": 1, "explain": 2, "intervene": 3, "pause": 4, "stop": 5}
+_ONCE: Final = frozenset(
+    {"errors", "scope_drift", "alignment", "token_rate", "calls_left", "risk", "cost_acceleration"}
+)
+"""Signals that go up and down: past a threshold they count once, and again after they have been below it."""
+
+
+class Rule(msgspec.Struct, gc=False, frozen=True):
+    """The thresholds of one signal, the gravest first. ``below``: the less the worse."""
+
+    signal: str
+    steps: tuple[tuple[Stage, float], ...]
+    milestones: tuple[float, ...] = ()
+    below: bool = False
+
+
+def rules_of(policy: Policy, risk_threshold: float | None = None) -> tuple[Rule, ...]:
+    """The thresholds of a policy as a list to go through. ``risk_threshold`` is what the risk was calibrated to."""
+    signals = policy.signals
+    risk = signals.risk
+    intervene = risk.intervene if risk.intervene is not None else risk_threshold
+    wanted: list[Rule] = [
+        _levels("duration", signals.duration),
+        msgspec.structs.replace(
+            _rule("cost", warn=signals.cost.warn, stop=signals.cost.stop), milestones=tuple(signals.cost.milestones)
+        ),
+        _rule("cost_per_action", intervene=signals.cost.per_action),
+        _rule("cost_acceleration", warn=signals.cost.acceleration),
+        _rule("budget", warn=signals.budget.warn, stop=signals.budget.stop),
+        _rule("errors", warn=signals.errors.warn, intervene=signals.errors.intervene),
+        _rule("error_streak", stop=signals.errors.streak),
+        _rule("scope_drift", warn=signals.scope_drift.warn, intervene=signals.scope_drift.intervene),
+        _rule("alignment", intervene=signals.scope_drift.alignment),
+        _levels("resources", signals.resources),
+        _rule("token_rate", intervene=signals.token_rate.intervene, below=True),
+        _rule("calls_left", intervene=signals.calls_left.intervene),
+        _rule("hypothesis", warn=signals.hypothesis.warn, intervene=signals.hypothesis.intervene),
+        _rule("scope_expansion", intervene=signals.scope.expansion),
+        _rule("new_domain", intervene=signals.scope.new_domain),
+        _rule("loops", warn=signals.loops.warn, intervene=signals.loops.intervene),
+        _levels("api_calls", signals.api_calls),
+        _levels("compute_seconds", signals.compute_seconds),
+        _levels("bytes", signals.bytes),
+        _rule("risk", warn=risk.warn, intervene=intervene) if risk.enabled else Rule("risk", ()),
+    ]
+    return tuple(rule for rule in wanted if rule.steps or rule.milestones)
+
+
+def _levels(signal: str, part: DurationRule | Levels) -> Rule:
+    explain = part.explain if isinstance(part, DurationRule) else None
+    return _rule(signal, warn=part.warn, explain=explain, intervene=part.intervene, stop=part.stop)
+
+
+def _rule(
+    signal: str,
+    *,
+    warn: float | None = None,
+    explain: float | None = None,
+    intervene: float | None = None,
+    stop: float | None = None,
+    below: bool = False,
+) -> Rule:
+    marks: tuple[tuple[Stage, float | None], ...] = (
+        ("stop", stop),
+        ("intervene", intervene),
+        ("explain", explain),
+        ("warn", warn),
+    )
+    steps: list[tuple[Stage, float]] = [(stage, mark) for stage, mark in marks if mark is not None]
+    return Rule(signal, tuple(steps), below=below)
+
+
+def evaluate(policy: Policy, observed: Observed, now: float | None, *, rules: Sequence[Rule] | None = None) -> Decision:
+    """What to do now. Level ``none`` means nothing new; ``wanted`` then says what the signals would ask for."""
+    found: list[tuple[Reason, Latch, int]] = []
+    for rule in rules_of(policy, observed.risk_threshold) if rules is None else rules:
+        value = observed.values.get(rule.signal)
+        if value is not None:
+            crossed = _crossed(policy, rule, value, observed)
+            if crossed is not None:
+                found.append(crossed)
+    found.sort(key=lambda one: -_GRAVITY[one[0].stage])
+    reasons = tuple(reason for reason, _, _ in found)
+    if not reasons:
+        return Decision(level="none", wanted="none", policy=policy.id, at=now)
+    wanted = _wanted(policy, reasons[0].stage, observed)
+    level, held, worth = _held(policy, wanted, observed)
+    if level == "notify" and all(latch.told >= times for _, latch, times in found):
+        level = "none"
+    unseen = tuple(Unseen(signal, why) for signal, why in sorted(observed.unseen.items()))
+    return Decision(
+        level=level,
+        wanted=wanted,
+        policy=policy.id,
+        at=now,
+        reasons=reasons,
+        unseen=unseen,
+        held=held,
+        worth=worth,
+    )
+
+
+def after(decision: Decision, observed: Observed, rules: Sequence[Rule]) -> dict[tuple[str, str], Latch]:
+    """What has been told and done once this decision has been carried out."""
+    told = dict(observed.told)
+    by_name = {rule.signal: rule for rule in rules}
+    for reason in decision.reasons:
+        latch = told.get((reason.signal, reason.stage), _NEVER)
+        times = _times(by_name[reason.signal], reason.stage, reason.value, reason.threshold)
+        is_done = decision.level in _DOES[reason.stage]
+        told[reason.signal, reason.stage] = Latch(max(latch.told, times), times if is_done else latch.done)
+    return told
+
+
+_DOES: Final[Mapping[str, frozenset[str]]] = {
+    "warn": frozenset({"notify", "ask_plan", "ask", "pause", "stop"}),
+    "explain": frozenset({"ask_plan", "pause", "stop"}),
+    "intervene": frozenset({"pause", "stop"}),
+    "pause": frozenset({"pause", "stop"}),
+    "stop": frozenset({"stop"}),
+}
+"""The levels with which a reason of that stage has had its effect. Asked for its plan, an agent may still be paused."""
+
+
+def armed(
+    rules: Sequence[Rule], told: Mapping[tuple[str, str], Latch], *, tells_only: bool = False
+) -> list[tuple[str, float, bool]]:
+    """For each signal the value from which on there may be something to decide: (signal, value, below).
+
+    With ``tells_only`` nothing is ever done, so that what people have been told of is settled.
+    """
+    arms: list[tuple[str, float, bool]] = []
+    for rule in rules:
+        marks: list[float] = []
+        for stage, mark in rule.steps:
+            latch = told.get((rule.signal, stage), _NEVER)
+            done = max(latch.done, latch.told) if tells_only else latch.done
+            if done and not _repeats(rule, stage):
+                continue
+            marks.append(mark * (done + 1) if done else mark)
+        passed = told.get((rule.signal, "pause"), _NEVER)
+        marks += rule.milestones[max(passed.done, passed.told) if tells_only else passed.done :]
+        if marks:
+            arms.append((rule.signal, max(marks) if rule.below else min(marks), rule.below))
+    return arms
+
+
+def _crossed(policy: Policy, rule: Rule, value: float, observed: Observed) -> tuple[Reason, Latch, int] | None:
+    """The gravest stage that the value has reached and that has not had its effect yet."""
+    for stage, mark in rule.steps:
+        if value <= mark if rule.below else value >= mark:
+            found = _unless_done(policy, rule, stage, value, mark, observed)
+            if found is not None and stage == "stop":
+                return found
+            passed = _milestone(policy, rule, value, observed)
+            return passed or found
+    return _milestone(policy, rule, value, observed)
+
+
+def _milestone(policy: Policy, rule: Rule, value: float, observed: Observed) -> tuple[Reason, Latch, int] | None:
+    passed = [mark for mark in rule.milestones if value >= mark]
+    if not passed:
+        return None
+    latch = observed.told.get((rule.signal, "pause"), _NEVER)
+    if latch.done >= len(passed):
+        return None
+    mark = passed[-1]
+    sentence = f"It has cost {_shown(rule.signal, value)}, past the milestone of {_shown(rule.signal, mark)}."
+    return Reason(rule.signal, "pause", value, mark, sentence), latch, len(passed)
+
+
+def _unless_done(
+    policy: Policy, rule: Rule, stage: Stage, value: float, mark: float, observed: Observed
+) -> tuple[Reason, Latch, int] | None:
+    latch = observed.told.get((rule.signal, stage), _NEVER)
+    times = _times(rule, stage, value, mark)
+    if latch.done >= times:
+        return None
+    words = observed.words.get(rule.signal, "")
+    sentence = f"{_sentence(rule.signal, value, mark)}{f' {words}' if words else ''}"
+    return Reason(rule.signal, stage, value, mark, sentence, rule.below), latch, times
+
+
+def _times(rule: Rule, stage: str, value: float, mark: float) -> int:
+    if stage == "pause" and rule.milestones:
+        return sum(value >= one for one in rule.milestones)
+    if not _repeats(rule, stage) or mark <= 0:
+        return 1
+    return int(value / mark)
+
+
+def _repeats(rule: Rule, stage: str) -> bool:
+    """Whether twice the threshold is a second reason: for what adds up, where something is done about it."""
+    return rule.signal not in _ONCE and not rule.below and stage not in ("warn", "explain")
+
+
+def _wanted(policy: Policy, stage: Stage, observed: Observed) -> Level:
+    asked = observed.plan_asked_at
+    match stage:
+        case "stop":
+            return "stop"
+        case "pause":
+            return "pause"
+        case "intervene":
+            return "ask_plan" if policy.ask_plan and asked is None else "pause"
+        case "explain":
+            return "ask_plan" if policy.ask_plan and asked is None else "notify"
+        case "warn":
+            return "notify"
+
+
+def _held(policy: Policy, wanted: Level, observed: Observed) -> tuple[Level, tuple[str, ...], Worth | None]:
+    """What remains of a wish: the class first, then how early it is, then whether it is worth it."""
+    automatic = policy.classes.of(observed.task_class).automatic
+    named = f"{'declared' if observed.is_class_declared else 'taken for'} {observed.task_class}"
+    if automatic == "never" and SEVERITY[wanted] > SEVERITY["notify"]:
+        return "notify", (f"a run {named} is never interrupted by a policy",), None
+    if wanted == "stop":
+        return wanted, (), None
+    if automatic == "watched" and SEVERITY[wanted] > SEVERITY["notify"]:
+        return "notify", (f"a run {named} is only watched; stops alone interrupt it",), None
+    if SEVERITY[wanted] <= SEVERITY["notify"]:
+        return wanted, (), None
+    held = _too_early(policy, observed)
+    asked = observed.plan_asked_at
+    if wanted == "pause" and asked is not None and observed.actions - asked < policy.restraint.patience:
+        held.append(f"it was asked for its plan {observed.actions - asked} actions ago")
+    every = policy.restraint.requests_per_intervention
+    allowed = 1 + observed.requests // every if every else observed.occasions + 1
+    is_another = wanted == "ask_plan" or asked is None
+    if is_another and observed.occasions >= allowed:
+        held.append(f"{observed.occasions} in {observed.requests} requests; at most 1 for every {every:,}")
+    finish = policy.signals.calls_left.finish
+    if observed.share_left is not None and finish is not None and observed.share_left < finish:
+        held.append(f"{observed.share_left:.0%} of its calls are left: it may finish")
+    worth = worth_of(policy, observed, wanted)
+    if worth is not None and not worth.is_worth_it:
+        held.append("it would cost more than it avoids")
+    return ("notify", tuple(held), worth) if held else (wanted, (), worth)
+
+
+def _too_early(policy: Policy, observed: Observed) -> list[str]:
+    restraint = policy.restraint
+    held: list[str] = []
+    if observed.actions < restraint.first_after_actions:
+        held.append(f"{observed.actions} of {restraint.first_after_actions} actions")
+    if observed.elapsed is not None and observed.elapsed < restraint.first_after:
+        held.append(f"{observed.elapsed:.0f} of {restraint.first_after:g} seconds")
+    return held
+
+
+def worth_of(policy: Policy, observed: Observed, level: Level) -> Worth | None:
+    """What an interruption now is expected to avoid and to cost; None where neither a price nor a clock is known."""
+    rule = policy.restraint.worth
+    dollars, seconds = observed.dollars_per_request, observed.seconds_per_request
+    if dollars is None and seconds is None:
+        return None
+    chance = observed.values.get("risk", rule.chance)
+    left = observed.calls_left if observed.calls_left is not None else float(observed.actions)
+    guessed = "" if observed.calls_left is not None else " (as many as so far)"
+    price = rule.per_request if dollars is None else dollars
+    wasted = chance * left
+    spent = rule.per_request + rule.per_kilobyte * observed.kilobytes + rule.recovery
+    attention = 0.0 if level == "ask_plan" else float(rule.attention)
+    minutes = (attention + rule.quality * rule.quality_for) / 60
+    avoided = wasted * price, wasted * (seconds or 0.0) / 60
+    sentence = (
+        f"worth: {avoided[0]:.2g} $ and {avoided[1]:.2g} min expected waste "
+        f"({chance:.2g} × {left:.3g} requests{guessed}) against {spent:.2g} $ and {minutes:.2g} min"
+    )
+    return Worth(avoided[0], avoided[1], spent, minutes, rule.minute, sentence)
+
+
+# ---- words
+
+
+def _shown(signal: str, value: float) -> str:
+    if signal in ("cost", "cost_per_action"):
+        return f"${value:,.2f}"
+    if signal in ("duration", "hypothesis"):
+        return f"{Span(round(value))}" if value % 60 == 0 else f"{int(value // 60)}:{int(value % 60):02d} min"
+    if signal in ("errors", "budget", "token_rate", "calls_left", "risk"):
+        return f"{value:.0%}"
+    return f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
+
+
+_SENTENCES: Final[Mapping[str, str]] = {
+    "duration": "It has worked for {value}; the limit is {mark}.",
+    "cost": "It has cost {value}; the limit is {mark}.",
+    "cost_per_action": "One action cost {value}; the limit is {mark}.",
+    "cost_acceleration": "Its requests cost {value} times what they did before.",
+    "budget": "It has spent {value} of its budget.",
+    "errors": "{value} of its recent calls failed; the limit is {mark}.",
+    "error_streak": "{value} calls in a row failed.",
+    "scope_drift": "What it does is {value} away from the goal; the limit is {mark}.",
+    "alignment": "What it does is {value} away from its own hypothesis; the limit is {mark}.",
+    "resources": "It has touched {value} different resources; the limit is {mark}.",
+    "token_rate": "It writes at {value} of its own average speed.",
+    "calls_left": "{value} of the calls it is expected to need are left, and half of its budget is spent.",
+    "hypothesis": "Its hypothesis has stood unchanged for {value}; the limit is {mark}.",
+    "scope_expansion": "Its work has spread to {value} times the domains it began in.",
+    "new_domain": "{value} actions in a domain that nobody has confirmed.",
+    "loops": "It goes round: {value} repeats with no progress reported; the limit is {mark}.",
+    "api_calls": "It has made {value} requests; the limit is {mark}.",
+    "compute_seconds": "Its calls took {value} seconds; the limit is {mark}.",
+    "bytes": "Its calls moved {value} bytes; the limit is {mark}.",
+    "risk": "Runs that look like this one fail in {value} of all cases.",
+}
+
+
+def _sentence(signal: str, value: float, mark: float) -> str:
+    return _SENTENCES[signal].format(value=_shown(signal, value), mark=_shown(signal, mark))

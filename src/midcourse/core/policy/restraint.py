@@ -1,0 +1,96 @@
+"""Limits over many sessions: how often a person may be interrupted, and signals that were wrong too often. Pure.
+
+What is held back here is not lost: people are told of it with the next batch.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+from msgspec.structs import replace
+
+from midcourse.core.policy.decisions import SEVERITY, Decision
+from midcourse.core.policy.document import Policy
+
+HOUR = 3600.0
+
+
+class Ledger(msgspec.Struct, gc=False, frozen=True, kw_only=True):
+    """What counts for a decision beside the run itself.
+
+    ``last_hour``: how often this person was interrupted, by any policy. ``wrong``: for each signal, of how many
+    labelled interventions of this agent how many were wrong.
+    """
+
+    last_hour: int = 0
+    wrong: Mapping[str, tuple[int, int]] = {}
+
+
+NOTHING_SO_FAR = Ledger()
+
+
+def restrain(policy: Policy, decision: Decision, ledger: Ledger) -> Decision:
+    """The same decision, or one that only tells people. A stop goes through."""
+    if decision.level == "stop" or SEVERITY[decision.level] <= SEVERITY["notify"]:
+        return decision
+    held: list[str] = []
+    most = policy.restraint.interventions_per_hour
+    if ledger.last_hour >= most:
+        held.append(f"{ledger.last_hour} interventions in an hour; at most {most} for one person")
+    mistrusted = [reason.signal for reason in decision.reasons if is_mistrusted(policy, reason.signal, ledger)]
+    if mistrusted and len(mistrusted) == len(decision.reasons):
+        counts = ", ".join("{} in {} of {}".format(one, *ledger.wrong[one]) for one in mistrusted)
+        held.append(f"wrong too often: {counts}")
+    return replace(decision, level="notify", held=(*decision.held, *held)) if held else decision
+
+
+def is_mistrusted(policy: Policy, signal: str, ledger: Ledger) -> bool:
+    """Whether a signal was wrong more often than the policy bears, of enough that people have labelled."""
+    wrong, labelled = ledger.wrong.get(signal, (0, 0))
+    return labelled >= max(1, policy.restraint.labels) and wrong / labelled > policy.restraint.false_positives
+
+
+class Alarm(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
+    """One intervention, as a list over many sessions has it."""
+
+    at: float
+    session: str
+    intervention: str
+    agent: str = ""
+    person: str = ""
+    by: str = ""
+    level: str = "notify"
+    signals: tuple[str, ...] = ()
+    sentence: str = ""
+    ask: str = ""
+
+
+class Batch(msgspec.Struct, gc=False, frozen=True, kw_only=True):
+    """Alarms that a person is told of at once, at ``ready_at``. What interrupts is a batch of its own, at once."""
+
+    person: str
+    since: float
+    ready_at: float
+    alarms: tuple[Alarm, ...]
+
+
+def batches(alarms: Iterable[Alarm], gather: float) -> list[Batch]:
+    """Alarms, given in the order of their time, as people are told of them: the first opens a window of ``gather``."""
+    made: list[Batch] = []
+    open_windows: dict[str, tuple[float, list[Alarm]]] = {}
+    for alarm in alarms:
+        if alarm.level != "notify":
+            made.append(Batch(person=alarm.person, since=alarm.at, ready_at=alarm.at, alarms=(alarm,)))
+            continue
+        window = open_windows.get(alarm.person)
+        if window is not None and alarm.at < window[0] + gather:
+            window[1].append(alarm)
+            continue
+        if window is not None:
+            made.append(_batch(alarm.person, window, gather))
+        open_windows[alarm.person] = (alarm.at, [alarm])
+    made += [_batch(person, window, gather) for person, window in open_windows.items()]
+    return sorted(made, key=lambda batch: batch.ready_at)
+
+
+def _batch(person: str, window: tuple[float, list[Alarm]], gather: float) -> Batch:
+    return Batch(person=person, since=window[0], ready_at=window[0] + gather, alarms=tuple(window[1]))

@@ -1,0 +1,113 @@
+"""Texts as vectors, by a model that comes inside a package: nothing is fetched, and nothing leaves the machine.
+
+The one that is found by itself is WordLlama: a table of token vectors in its own wheel, 16 MB, averaged over the tokens
+of a text. It knows words and little more, and takes a tenth of a millisecond. Whoever has a better one passes it: an
+encoder is a name and ``encode``. Its drift has to be calibrated first, see ``drift``.
+"""
+
+import importlib
+import logging
+import threading
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from midcourse.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import numpy as np
+
+NAMES: Final = ("auto", "wordllama")
+NOT_INSTALLED: Final = "no encoder is installed. Install one with: pip install 'midcourse[drift]'"
+
+
+class Encoder(Protocol):
+    """Turns a text into a vector, the same one for the same text, in any thread."""
+
+    @property
+    def name(self) -> str:
+        """Stands for the model and all that its vectors depend on: scales are kept by this name."""
+        ...
+
+    def encode(self, text: str) -> "Sequence[float] | np.ndarray[Any, Any]":
+        """The vector of a text. All are of one length; that of a text without a word may be zero."""
+        ...
+
+
+def find_encoder(name: str = "auto") -> Encoder | None:
+    """The encoder of this name, loaded once per process; None if it is not installed, and ``why_none`` says so.
+
+    Loading takes about half a second, most of it the import. It waits for nobody but the disk.
+
+    Raises:
+        InvalidInput: there is no encoder of this name.
+    """
+    found = _found(name)
+    return None if isinstance(found, str) else found
+
+
+def why_none(name: str = "auto") -> str:
+    """Why ``find_encoder`` returned None, and what to do, as the end of a sentence; empty if it did not."""
+    found = _found(name)
+    return found if isinstance(found, str) else ""
+
+
+_lock: Final = threading.Lock()
+_kept: Final[dict[str, Encoder | str]] = {}
+"""By name, the encoder or why there is none."""
+
+
+def _found(name: str) -> Encoder | str:
+    if name not in NAMES:
+        raise InvalidInput(
+            f"There is no encoder '{name}'. Use one of: {', '.join(NAMES)}; or pass an encoder of your own.",
+            field="encoder",
+        )
+    with _lock:
+        if name not in _kept:
+            _kept[name] = _kept["auto"] = _load_wordllama()
+        return _kept[name]
+
+
+# ---- WordLlama
+
+
+class WordLlamaEncoder:
+    """The token vectors of WordLlama's wheel, averaged."""
+
+    def __init__(self, tokenizer: Any, vectors: "np.ndarray[Any, np.dtype[np.float32]]") -> None:
+        self.name = f"wordllama-l2_supercat-{vectors.shape[1]}"
+        self._tokenizer = tokenizer
+        self._vectors = vectors
+        self._nothing = vectors[0] * 0
+
+    def encode(self, text: str) -> "np.ndarray[Any, np.dtype[np.float32]]":
+        # WordLlama's own embed() does this for batches: it pads, and starts a pool of threads that no fork survives.
+        ids = self._tokenizer.encode(text, add_special_tokens=False).ids
+        return self._vectors[ids].mean(axis=0) if ids else self._nothing
+
+
+def _load_wordllama() -> Encoder | str:
+    try:
+        with _logging_left_alone():
+            wordllama: Any = importlib.import_module("wordllama")
+    except ImportError as error:
+        return NOT_INSTALLED if error.name == "wordllama" else f"wordllama cannot be imported ({error}). Reinstall it"
+    try:
+        model: Any = wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)
+        return WordLlamaEncoder(model.tokenizer, model.embedding)
+    except (AttributeError, OSError, TypeError, ValueError) as error:
+        # Another version, or a wheel without its weights.
+        return f"wordllama cannot be loaded ({error}). Install the one that fits: pip install 'midcourse[drift]'"
+
+
+@contextmanager
+def _logging_left_alone() -> Generator[None]:
+    """WordLlama sets up the root logger when it is imported, unless that has a handler."""
+    root, handler = logging.getLogger(), logging.NullHandler()
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)

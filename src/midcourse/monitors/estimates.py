@@ -1,0 +1,52 @@
+"""How many calls a run will need, by what its agent has needed before.
+
+Often that cannot be known: too few runs, or runs too different from each other. Then there is no estimate.
+"""
+
+from bisect import bisect_right
+from typing import Final
+
+import msgspec
+
+from midcourse.core.policy.document import Classes
+from midcourse.core.terms import TaskClass
+
+ENOUGH: Final = 5
+"""Runs that an estimate needs."""
+_WIDEST: Final = 1.0
+"""The middle half of the runs may be as wide as their median, not wider."""
+
+
+class History(msgspec.Struct, gc=False, frozen=True):
+    """Calls and working seconds of an agent's earlier turns that completed, each in ascending order."""
+
+    calls: tuple[int, ...] = ()
+    seconds: tuple[float, ...] = ()
+
+
+NO_HISTORY: Final = History()
+
+
+def calls_left(made: int, history: History) -> float | None:
+    """The median of what is left in the runs that needed more than were made by now; None if nobody can know."""
+    longer = history.calls[bisect_right(history.calls, made) :]
+    count = len(longer)
+    if count < ENOUGH:
+        return None
+    low, middle, high = longer[count // 4], longer[count // 2], longer[(3 * count) // 4]
+    return float(middle - made) if high - low <= _WIDEST * middle else None
+
+
+def class_of(history: History, classes: Classes, elapsed: float) -> TaskClass:
+    """The class that the agent's own history predicts; what has outlived its class belongs to the next."""
+    seconds = history.seconds
+    typical = seconds[len(seconds) // 2] if len(seconds) >= ENOUGH else None
+    if typical is None:
+        return "long"
+    expected = max(typical, elapsed)
+    names: tuple[TaskClass, ...] = ("short", "medium")
+    for name in names:
+        up_to = classes.of(name).up_to
+        if up_to is not None and expected < up_to:
+            return name
+    return "long"

@@ -1,0 +1,308 @@
+"""Watches the sessions of this process under their policies, and carries out what the policies decide.
+
+Monitors measure, a policy decides, and this acts: a decision becomes a command in the session's own inbox, so that it
+is durable, in order with what people want, and refused like anything else that comes too late.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Coroutine, Mapping
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from midcourse.core import commands as cmd
+from midcourse.core import events as ev
+from midcourse.core.events import Recorded
+from midcourse.core.ids import CommandId, Position, SessionId
+from midcourse.core.policy.decisions import Decision, Unseen
+from midcourse.core.policy.document import Policy
+from midcourse.core.policy.restraint import HOUR, Alarm, Ledger, restrain
+from midcourse.core.session import ENDED, Session
+from midcourse.core.terms import Terms
+from midcourse.errors import InvalidInput, MidcourseError, StoreError
+from midcourse.monitors.drift import Drift
+from midcourse.monitors.encoders import Encoder, find_encoder, why_none
+from midcourse.monitors.estimates import History
+from midcourse.monitors.journal import JournalReader
+from midcourse.monitors.oversight import Oversight
+from midcourse.policies.kept import load as load_policy
+from midcourse.ports.clock import Clock
+from midcourse.ports.store import Store
+from midcourse.runtime.interventions import alarm_of, keep_alarms, keep_label, read_alarms, read_labels, wrong_by_agent
+from midcourse.runtime.loading import read_events
+
+log = logging.getLogger("midcourse")
+
+UNWATCHED: Final = "none"
+"""The name of the policy that leaves a session alone, whatever the default is."""
+_DELAYS: Final = (0.05, 0.25, 1.0)
+"""Seconds before an interruption that failed is tried again."""
+_STALE: Final = 60.0
+"""Seconds after which what is known of other sessions is looked up again."""
+_PAGE: Final = 200
+"""Events of the past that are read before others have their turn."""
+_RUNS: Final = 200
+"""Earlier runs of an agent that an estimate is made from."""
+
+
+class Steered(Protocol):
+    """What a session that is watched offers: its driver does."""
+
+    @property
+    def id(self) -> SessionId:
+        """Its id."""
+        ...
+
+    @property
+    def session(self) -> Session:
+        """The session as it is."""
+        ...
+
+    async def step_in(self, command: cmd.Intervene) -> None:
+        """Put a decision into its inbox, and have it decided. What stops shuts the gate before it is written.
+
+        Raises:
+            StoreError: it could not be written.
+        """
+        ...
+
+
+class Supervisor:
+    """What all watched sessions of a process share: policies, encoder, histories, and what people have had to bear."""
+
+    def __init__(self, store: Store, clock: Clock, loop: asyncio.AbstractEventLoop, default: str) -> None:
+        self.store = store
+        self.clock = clock
+        self.loop = loop
+        self._default = default
+        self._policies: dict[str, Policy] = {}
+        self._histories: dict[str, tuple[float, History]] = {}
+        self._alarms: list[Alarm] = []
+        self._encoder: Encoder | str | None = None
+        self._wrong: Mapping[str, Mapping[str, tuple[int, int]]] = {}
+        self._known_at: float | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def pinned(self, terms: Terms) -> Terms:
+        """The same terms with the policy's version in its name: a session keeps the policy it began with.
+
+        Raises:
+            InvalidInput: nobody knows this policy.
+        """
+        name = terms.policy or self._default
+        if not name or name == UNWATCHED:
+            return terms
+        return msgspec.structs.replace(terms, policy=(await self._policy(name)).id)
+
+    async def _policy(self, name: str) -> Policy:
+        known = self._policies.get(name)
+        if known is None:
+            known = await load_policy(self.store, name)
+            if "@" in name:  # a version never changes
+                self._policies[name] = known
+        return known
+
+    async def oversight(self, session: Session) -> Oversight | None:
+        """What watches a session; None if nobody can."""
+        try:
+            policy = await self._policy(session.terms.policy)
+        except InvalidInput as error:
+            log.warning("session %s is not watched: %s", session.id, error)
+            return None
+        return Oversight(
+            policy,
+            task_class=session.terms.task_class,
+            budget=session.terms.budget,
+            history=await self._history(session.agent),
+        )
+
+    async def drift(self, policy: Policy) -> Drift | Unseen:
+        """What measures drift under a policy, or why nothing does."""
+        rule = policy.signals.scope_drift
+        if rule.warn is None and rule.intervene is None:
+            return Unseen("scope_drift", "the policy has no threshold for it")
+        if self._encoder is None:  # it takes half a second, once
+            self._encoder = await asyncio.to_thread(find_encoder) or why_none()
+        if isinstance(self._encoder, str):
+            return Unseen("scope_drift", self._encoder)
+        return Drift(self._encoder, domain=rule.domain)
+
+    async def _history(self, agent: str) -> History:
+        known = self._histories.get(agent)
+        now = self.clock.monotonic()
+        if known is None or now - known[0] > _STALE:
+            heads = await self.store.heads(statuses=("completed",), agent=agent, limit=_RUNS)
+            whole = [head for head in heads if head.turn == 1]
+            calls = tuple(sorted(head.finished_steps for head in whole))
+            seconds = tuple(sorted(head.updated_at - head.created_at for head in whole))
+            known = self._histories[agent] = (now, History(calls, seconds))
+        return known[1]
+
+    # ---- over many sessions
+
+    async def ledger(self, person: str, agent: str) -> Ledger:
+        """What counts for a decision about a run of this agent, for this person."""
+        now = self.clock.monotonic()
+        if self._known_at is None or now - self._known_at > _STALE:
+            self._known_at = now
+            alarms = await read_alarms(self.store)
+            self._wrong = wrong_by_agent(alarms, await read_labels(self.store))
+            self._alarms = [one for one in alarms if one.level != "notify"]
+        since = self.clock.now() - HOUR
+        self._alarms = [one for one in self._alarms if one.at > since]
+        heard = sum(one.person == person for one in self._alarms)
+        return Ledger(last_hour=heard, wrong=self._wrong.get(agent, {}))
+
+    def note(self, session: Session, record: Recorded) -> None:
+        """List an intervention, or what somebody says of one. On any thread."""
+        match record.event:
+            case ev.InterventionMade():
+                alarm = alarm_of(session, record.at, record.event)
+                if alarm.level != "notify":
+                    self._alarms.append(alarm)
+                self.begin(keep_alarms(self.store, [alarm]), session.id)
+            case ev.InterventionLabelled():
+                self._known_at = None
+                self.begin(keep_label(self.store, session, record), session.id)
+            case _:
+                pass
+
+    def begin(self, doing: Coroutine[Any, Any, None], session_id: SessionId) -> None:
+        """Have it done on the agents' loop; what fails is logged. On any thread."""
+        self.loop.call_soon_threadsafe(self._begin, doing, session_id)
+
+    def _begin(self, doing: Coroutine[Any, Any, None], session_id: SessionId) -> None:
+        task = self.loop.create_task(_carefully(doing, session_id))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+async def _carefully(doing: Coroutine[Any, Any, None], session_id: SessionId) -> None:
+    try:
+        await doing
+    except MidcourseError as error:
+        log.warning("session %s: its policy could not act: %s", session_id, error)
+
+
+class Watched:
+    """One session of this process, watched. ``saw`` may be called on any thread; the rest is on the agents' loop."""
+
+    def __init__(self, driver: Steered, supervisor: Supervisor) -> None:
+        self._driver = driver
+        self._supervisor = supervisor
+        self._reader = JournalReader()
+        self._oversight: Oversight | None = None
+        self._behind: deque[Recorded] = deque()
+        self._is_over = False
+        self._is_due = False
+        self._timer: asyncio.TimerHandle | None = None
+        supervisor.begin(self._catch_up(driver.session.position), driver.id)
+
+    def stop(self) -> None:
+        """The session is another's, or nobody's."""
+        self._is_over = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def saw(self, record: Recorded) -> None:
+        """An event has been journaled."""
+        if self._is_over:
+            return
+        self._behind.append(record)
+        if self._oversight is not None and not self._is_due:
+            self._is_due = True
+            self._supervisor.loop.call_soon_threadsafe(self._work)
+
+    async def _catch_up(self, until: Position) -> None:
+        """Read what had happened before this process had the session, and decide nothing of that again."""
+        oversight = await self._supervisor.oversight(self._driver.session)
+        if oversight is None:
+            self._is_over = True
+            return
+        self._supervisor.begin(self._measure_drift(oversight), self._driver.id)
+        made: list[Alarm] = []
+        position = Position(0)
+        while position < until:
+            page = await read_events(self._supervisor.store, self._driver.id, position, _PAGE)
+            if not page:
+                break
+            for record in page:
+                if record.position <= until:
+                    for act in self._reader.read(record):
+                        oversight.see(act, past=True)
+                    if isinstance(record.event, ev.InterventionMade):
+                        made.append(alarm_of(self._driver.session, record.at, record.event))
+            position = page[-1].position
+        await keep_alarms(self._supervisor.store, made)
+        self._oversight = oversight
+        # A session of this moment has no past but its goal, and that is news.
+        if until == 1 and (question := oversight.about_goal()) is not None:
+            self._act(question, until)
+        self._work()
+
+    async def _measure_drift(self, oversight: Oversight) -> None:
+        """From when the encoder is there: the other signals do not wait for it."""
+        oversight.measure_drift(await self._supervisor.drift(oversight.policy))
+
+    def _work(self) -> None:
+        """Tell the monitors what has happened, and begin what the policy decides."""
+        self._is_due = False
+        oversight = self._oversight
+        if oversight is None or self._is_over:
+            return
+        while self._behind:
+            record = self._behind.popleft()
+            if isinstance(record.event, ev.BudgetRaised):
+                oversight.budget = record.event.budget
+            for act in self._reader.read(record):
+                decision = oversight.see(act)
+                if decision is not None:
+                    self._act(decision, record.position)
+        self._look_later()
+
+    def _look_later(self) -> None:
+        if self._timer is not None or self._oversight is None:
+            return
+        due = self._oversight.due()
+        if due is not None:
+            delay = max(0.01, due - self._supervisor.clock.now())
+            self._timer = self._supervisor.loop.call_later(delay, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        if self._oversight is None or self._is_over:
+            return
+        decision = self._oversight.look(self._supervisor.clock.now())
+        if decision is not None:
+            self._act(decision, self._driver.session.position)
+        self._look_later()
+
+    def _act(self, decision: Decision, position: Position) -> None:
+        self._supervisor.begin(self._carry_out(decision, position), self._driver.id)
+
+    async def _carry_out(self, decision: Decision, position: Position) -> None:
+        """Do what was decided, and try again if that fails: an alarm that nobody hears is none."""
+        oversight, session = self._oversight, self._driver.session
+        if oversight is None or session.status in ENDED:
+            return
+        person = session.messages[0].by if session.messages else ""
+        decision = restrain(oversight.policy, decision, await self._supervisor.ledger(person, session.agent))
+        log.info("session %s: %s by %s: %s", session.id, decision.level, decision.policy, decision.arithmetic)
+        by = f"{cmd.BY_AGENT}{session.agent}" if decision.level == "ask" else f"{cmd.BY_POLICY}{decision.policy}"
+        # Named for the place it was decided at: whoever comes to the same decision again, makes it once.
+        command_id = CommandId(f"policy_{position}_{decision.level}")
+        command = cmd.Intervene(id=command_id, by=by, decision=decision)
+        delays = _DELAYS[: oversight.policy.restraint.retries]
+        for delay in (*delays, None):
+            try:
+                await self._driver.step_in(command)
+            except StoreError as error:
+                if delay is None:
+                    oversight.failed(decision)
+                    raise
+                log.warning("session %s: could not %s, tries again: %s", session.id, decision.level, error)
+                await asyncio.sleep(delay)
+            else:
+                return
