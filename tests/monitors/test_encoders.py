@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,7 @@ def test_it_is_loaded_once_however_many_ask_at_a_time(monkeypatch: pytest.Monkey
 
     def load() -> str:
         loads.append("loaded")
+        time.sleep(0.05)
         return "no"
 
     def ask() -> None:
@@ -118,16 +120,19 @@ def test_finding_it_reaches_for_no_network_and_leaves_logging_alone() -> None:
     assert said.strip() == f"256 [] {30}"
 
 
-def test_a_wheel_that_cannot_be_loaded_is_none_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wheel_without_its_weights_is_none_with_the_reason_and_fetches_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     wordllama: Any = pytest.importorskip("wordllama")
 
-    def load(**_: object) -> None:
-        raise FileNotFoundError("weights not found")
+    def load(*, cache_dir: Path, disable_download: bool) -> None:
+        assert disable_download
+        raise FileNotFoundError(f"weights not found in {cache_dir.name}")
 
     monkeypatch.setattr(encoders, "_kept", {})
     monkeypatch.setattr(wordllama.WordLlama, "load", load)
     assert find_encoder() is None
-    assert "weights not found" in why_none()
+    assert "weights not found in wordllama" in why_none()
     assert "pip install 'midcourse[drift]'" in why_none()
 
 

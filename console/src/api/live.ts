@@ -1,14 +1,13 @@
 /** A session as it happens: its journal folded as it grows, what may be done with it now, and what was pressed. */
 
 import { batch, computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
-import type { Delta, Recorded } from "../model/events";
+import type { Delta, Level, Recorded, Verdict } from "../model/events";
 import { Run } from "../model/run";
 import type { Session } from "../model/session";
 import type { Client } from "./client";
 import { Outbox } from "./outbox";
 import { type Connection, type Frame, listen } from "./stream";
 import type { Preview, Receipt, Reply, SessionView, UndoChoice } from "./types";
-import type { Level } from "../model/events";
 
 export class Live {
   readonly run: Run;
@@ -139,6 +138,9 @@ export class Live {
   raise(budget: number): Promise<Reply> { return this.control("budget", { budget, resume: true }); }
   edit(message: string, text: string): Promise<Reply> { return this.control("edit", { text }, "PATCH", `${this.path}/messages/${message}`); }
   withdraw(message: string): Promise<Reply> { return this.control("withdraw", {}, "DELETE", `${this.path}/messages/${message}`); }
+  // Not kept when there is no connection: no control waits behind them.
+  label(about: string, verdict: Verdict): Promise<Reply> { return this.client.post<Reply>(`${this.path}/label`, { about, verdict }); }
+  rate(score: number): Promise<Reply> { return this.client.post<Reply>(`${this.path}/rate`, { score }); }
   preview(): Promise<Preview> { return this.client.get<Preview>(`${this.path}/cancel/preview`); }
   blob(digest: string): Promise<unknown> { return this.client.get(`${this.path}/blobs/${digest}`); }
   fork(at: number | null, paused: boolean): Promise<SessionView> {

@@ -10,6 +10,7 @@ import { waiting } from "./attention";
 
 export function Top({ page, connection }: { page: "fleet" | "waiting" | "run" | "new" | "settings"; connection: Connection | null }): JSX.Element {
   const asks = waiting.value.length;
+  const needs = waiting.value.some((one) => one.status !== "waiting") ? { status: ["waiting", "paused"], needs: "you" } : { status: "waiting" };
   return (
     <header class="top">
       <a class="brand" href={href({})} aria-label="Midcourse">
@@ -18,7 +19,7 @@ export function Top({ page, connection }: { page: "fleet" | "waiting" | "run" | 
       </a>
       <nav aria-label="Main">
         <a href={href({})} aria-current={page === "fleet" || page === "run" ? "page" : undefined}>Fleet</a>
-        <a href={href({ status: "waiting" })} aria-current={page === "waiting" ? "page" : undefined}>Needs you {asks > 0 && <span class="count" aria-label={`${asks} open`}>{asks}</span>}</a>
+        <a href={href(needs)} aria-current={page === "waiting" ? "page" : undefined}>Needs you {asks > 0 && <span class="count" aria-label={`${asks} open`}>{asks}</span>}</a>
         <a href={href({ settings: "" })} class="hide-s" aria-current={page === "settings" ? "page" : undefined}>Keys</a>
       </nav>
       <div class="end">

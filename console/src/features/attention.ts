@@ -2,11 +2,12 @@
 
 import { effect, signal } from "@preact/signals";
 import type { Client } from "../api/client";
-import type { SessionPage } from "../api/types";
+import type { Head, SessionPage } from "../api/types";
+import { ENDED } from "../model/status";
 import { notifies } from "../ui/settings";
 
 /** Sessions that wait for a person. */
-export const waiting = signal<{ id: string; agent: string; goal: string; asks: number }[]>([]);
+export const waiting = signal<Head[]>([]);
 /** What the page is about. */
 export const title = signal("Midcourse");
 
@@ -14,14 +15,17 @@ export const title = signal("Midcourse");
 const OFTEN = 5_000;
 const SELDOM = 20_000;
 
+export function needsSomebody(head: Head): boolean { return head.status === "waiting" || (head.asks > 0 && !ENDED.has(head.status)); }
+
 export function watchAsks(client: Client): void {
   const known = new Set<string>();
   let isFirst = true;
   const look = async (): Promise<void> => {
     try {
-      const page = await client.get<SessionPage>("/sessions?status=waiting&limit=200");
-      waiting.value = page.sessions;
-      for (const session of page.sessions) {
+      // Paused by a policy, a session waits for its review.
+      const page = await client.get<SessionPage>("/sessions?status=waiting&status=paused&limit=200");
+      waiting.value = page.sessions.filter((one) => needsSomebody(one));
+      for (const session of waiting.value) {
         const name = `${session.id} ${session.turn} ${session.asks}`;
         if (!known.has(name) && !isFirst) tell(session.id, session.agent, session.goal);
         known.add(name);

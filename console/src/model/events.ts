@@ -17,6 +17,15 @@ export interface Terms {
 export interface ReceiptLine {
   step: string; name: string; outcome: Outcome; effect: Effect | "hold"; attempt: number; detail: string; arguments: string;
 }
+/** Whether it was right to step in. */
+export type Verdict = "right" | "wrong" | "unsure";
+/** One signal past one of its thresholds. */
+export interface Reason { signal: string; stage: string; value: number; threshold: number; sentence: string; below: boolean }
+/** What a policy, or the agent itself, decided: `wanted` is what the signals alone ask for, `held` which restraint made it less. */
+export interface Decision {
+  level: "none" | "notify" | "ask_plan" | "ask" | "pause" | "stop"; wanted: Decision["level"]; policy: string; reasons: Reason[];
+  unseen: { signal: string; why: string }[]; held: string[]; worth: { sentence: string } | null; question: string; words: string;
+}
 export interface Change { resource: string; before: string | null; now: string | null; policy: string; why: string }
 
 interface Attempted { step: string; attempt: number }
@@ -81,7 +90,10 @@ export interface EventData {
   "ask.closed": { ask: string; step: string; end: "superseded" | "withdrawn" | "expired"; then: string | null };
   "value.drawn": { name: string };
   "plan.changed": { items: PlanItem[] };
-  "report.made": { progress: number | null; hypothesis: string; artifact: string; message: string };
+  "report.made": { progress: number | null; hypothesis: string; artifact: string; message: string; documentation: string };
+  "intervention.made": { intervention: string; by: string; decision: Decision; pause: string | null; ask: string | null };
+  "intervention.labelled": { about: string; verdict: Verdict; by: string; note: string };
+  "session.rated": { score: number; by: string; note: string };
 }
 
 export type EventType = keyof EventData;

@@ -3,10 +3,10 @@
 import { childId } from "./blake2b";
 import type { Delta, Recorded, RecordOf, Value } from "./events";
 import { created, elapsed, evolve, type Session } from "./session";
-import type { AskEntry, Begin, Entry, SaidEntry, StepEntry, StopEntry } from "./story";
+import type { AskEntry, Begin, Entry, SaidEntry, StepEntry, StepInEntry, StopEntry } from "./story";
 import { Text } from "./text";
 
-export interface Mark { position: number; clock: number; what: "effect" | "read" | "redirect" | "pause" | "cancel" | "halt" | "ask" | "fail"; by: string }
+export interface Mark { position: number; clock: number; what: "effect" | "read" | "redirect" | "pause" | "cancel" | "halt" | "ask" | "fail" | "plan"; by: string }
 
 /** The reason of the pause that holds a run while somebody looks at what a cancel would do. */
 export const CANCEL_PREVIEW = "cancel preview";
@@ -20,6 +20,7 @@ export class Run {
   private steps = new Map<string, StepEntry>();
   private asks = new Map<string, AskEntry>();
   private said = new Map<string, SaidEntry>();
+  private stepins = new Map<string, StepInEntry>();
   private stop: StopEntry | null = null;
 
   constructor(readonly id: string) {}
@@ -31,6 +32,11 @@ export class Run {
   /** The call an ask is about: the ask's own step is named after it. */
   asked(step: string): StepEntry | undefined {
     return this.steps.get(step.replace(/[?~]\d+$/, ""));
+  }
+
+  /** What opened an ask for review. */
+  stepinFor(ask: string): StepInEntry | undefined {
+    return [...this.stepins.values()].findLast((one) => one.asks === ask);
   }
 
   /** Fold a record in. One that is there already changes nothing. */
@@ -57,12 +63,14 @@ export class Run {
     if (entry?.state === "running" && entry.text.show(delta.attempt, delta.offset, delta.text)) entry.rev++;
   }
 
-  private begin<T extends Begin>(record: { position: number; at: number }, own: T): Extract<Entry, { kind: T["kind"] }> {
+  /** An entry of the log; or a part of what a policy did, `within` which it is told. */
+  private begin<T extends Begin>(record: { position: number; at: number }, own: T, within?: StepInEntry): Extract<Entry, { kind: T["kind"] }> {
     const session = this.session!;
     const item = session.plan.find((one) => one.status === "running")?.title ?? "";
     const place = { position: record.position, at: record.at, clock: elapsed(session, record.at), item, rev: 0 };
     const entry = { ...own, ...place } as unknown as Extract<Entry, { kind: T["kind"] }>;
-    this.entries.push(entry);
+    if (within) Object.assign(within, { [own.kind]: entry });
+    else this.entries.push(entry);
     return entry;
   }
 
@@ -113,8 +121,10 @@ export class Run {
         break;
       case "session.redirected": {
         const id = `msg_${session.messages.length}`;
-        this.said.set(id, this.begin(record, said(id, record.data.text, record.data.level, record.data.by, session.turn, false)));
-        this.mark(record, "redirect", record.data.by);
+        // What a policy says to the agent is journaled with its decision, right after it.
+        const asking = this.stepinOf((one) => one.decision.level === "ask_plan" && one.position === record.position - 1);
+        this.said.set(id, this.begin(record, said(id, record.data.text, record.data.level, record.data.by, session.turn, false), asking));
+        this.mark(record, asking ? "plan" : "redirect", record.data.by);
         break;
       }
       case "session.turn_opened": {
@@ -132,8 +142,9 @@ export class Run {
       case "message.withdrawn": this.amend(record.data.message, (one) => { one.withdrawn = true; }); break;
       case "ask.opened": {
         const { ask, step, reason, prompt } = record.data;
-        this.asks.set(ask, this.begin(record, { kind: "ask", ask, step, reason, prompt, end: "", by: "", value: null, ended_at: null }));
-        this.mark(record, "ask");
+        const reviewing = this.stepinOf((one) => one.asks === ask);
+        this.asks.set(ask, this.begin(record, { kind: "ask", ask, step, reason, prompt, end: "", by: "", value: null, ended_at: null }, reviewing));
+        if (!reviewing) this.mark(record, "ask");
         break;
       }
       case "ask.answered": this.answered(record.data.ask, "answered", record.data.by, record.data.value, record.at); break;
@@ -151,8 +162,9 @@ export class Run {
           this.halting((one) => { one.reason = reason || one.reason; one.lapses = lapses ?? null; });
           break;
         }
-        this.stop = this.begin(record, { ...stopped("pause", by, reason), lapses: lapses ?? null });
-        this.mark(record, "pause", by);
+        const policy = this.stepinOf((one) => one.pause === record.data.pause);
+        this.stop = this.begin(record, { ...stopped("pause", by, reason), lapses: lapses ?? null }, policy);
+        this.mark(record, policy?.decision.level === "ask" ? "ask" : "pause", by);
         break;
       }
       case "session.paused":
@@ -194,6 +206,18 @@ export class Run {
 
   private tellTheRest(record: Recorded, session: Session): void {
     switch (record.type) {
+      case "intervention.made": {
+        const { intervention: id, by, decision, pause, ask: asks } = record.data;
+        this.stepins.set(id, this.begin(record, { kind: "stepin", id, by, decision, pause, asks, verdict: "", judged_by: "", said: null, ask: null, stop: null }));
+        break;
+      }
+      case "intervention.labelled": {
+        const { about, verdict, by } = record.data;
+        const entry = this.stepins.get(about);
+        if (entry) Object.assign(entry, { verdict, judged_by: by, rev: entry.rev + 1 });
+        else this.note(record, `Labelled ${about} ${verdict}`, `by ${by}`);
+        break;
+      }
       case "session.forked": this.note(record, "From here on a session of its own", `forked from ${session.forked_from}`); break;
       case "world.changed": this.note(record, "The world has moved", "", true); break;
       case "budget.raised": this.note(record, `Cap raised to $${record.data.budget}`, `by ${record.data.by}`); break;
@@ -201,9 +225,9 @@ export class Run {
       case "agent.silent": this.note(record, `The agent's own code has said nothing for ${Math.round(record.data.seconds)} s`, record.data.advice, true); break;
       case "agent.blocked": this.note(record, `The agent's code held its loop for ${record.data.seconds.toFixed(1)} s`, `${record.data.where} · ${record.data.advice}`, true); break;
       case "report.made": {
-        const { message, hypothesis, artifact } = record.data;
+        const { message, hypothesis, artifact, documentation } = record.data;
         if (hypothesis) this.note(record, "Hypothesis", hypothesis);
-        if (artifact) this.note(record, "Made", artifact);
+        if (artifact) this.note(record, "Made", documentation ? `${artifact}: ${documentation}` : artifact);
         if (message) this.note(record, "Reports", message);
         break;
       }
@@ -254,8 +278,13 @@ export class Run {
 
   private cutBy(): { by: string; what: string } {
     if (this.stop) return { by: this.stop.by, what: this.stop.reason === CANCEL_PREVIEW ? CANCEL_PREVIEW : this.stop.what };
-    const last = this.entries.findLast((one) => one.kind === "said");
-    return { by: last?.kind === "said" ? last.by : "", what: "redirect" };
+    return { by: this.session?.messages.at(-1)?.by ?? "", what: "redirect" };
+  }
+
+  /** The last time that somebody stepped in, if it is that one. */
+  private stepinOf(isIt: (entry: StepInEntry) => boolean): StepInEntry | undefined {
+    const last = this.session && this.stepins.get(`int_${this.session.interventions}`);
+    return last && isIt(last) ? last : undefined;
   }
 
   private revise(step: string, by: (entry: StepEntry) => void): void {

@@ -3,7 +3,7 @@
 import { childId } from "./blake2b";
 import * as calls from "./calls";
 import type { OpenCall } from "./calls";
-import type { Change, EventType, MessageLevel, PlanItem, ReceiptLine, Recorded, RecordOf, Terms, UndoChoice, Value } from "./events";
+import type { Change, EventType, MessageLevel, PlanItem, ReceiptLine, Recorded, RecordOf, Terms, UndoChoice, Value, Verdict } from "./events";
 import { COUNTS, TRANSITIONS, type Status } from "./status";
 
 const DID_IT_HAPPEN = "did_it_happen";
@@ -32,6 +32,8 @@ export interface Session {
   plan: PlanItem[]; progress: number | null; hypothesis: string;
   finished_steps: number; cost: number; tokens: number;
   result: Value | null; failure: { code: string; message: string; step: string | null } | null; receipt: ReceiptLine[];
+  /** How often a policy, or the agent itself, stepped in; what people said of that, and of the run. */
+  interventions: number; labels: Record<string, Verdict>; score: number | null;
   /** When the agent's code began to run, and seconds it has run since; the clock stands while nothing counts. */
   started_at: number | null; counted: number; counting_since: number | null; ended_at: number | null; checkpoint_at: number | null;
 }
@@ -40,6 +42,9 @@ export function goalOf(session: Session): string {
   const stands = session.messages.filter((one) => one.level === "goal" && !one.withdrawn);
   return stands[stands.length - 1]?.text ?? "";
 }
+
+/** Whether a policy watches it: `none` is the name of the one that leaves a session alone. */
+export function isWatched(session: Session): boolean { return session.terms.policy !== "" && session.terms.policy !== "none"; }
 
 /** Seconds the session has run by `now`. */
 export function elapsed(session: Session, now: number): number {
@@ -60,6 +65,7 @@ export function created(id: string, record: RecordOf<"session.created">): Sessio
     calls: new Map(), children: new Map(), child_asks: [], unreached: [], asks: [], pause: null, cancel: null, undo: null,
     holds: new Set(), changes: [], halted_from: null, halted_by: "", halted_why: "", halted_at: 0,
     plan: [], progress: null, hypothesis: "", finished_steps: 0, cost: 0, tokens: 0, result: null, failure: null, receipt: [],
+    interventions: 0, labels: {}, score: null,
     started_at: null, counted: 0, counting_since: null, ended_at: null, checkpoint_at: null,
   };
 }
@@ -208,6 +214,9 @@ function change(session: Session, record: Recorded, before: Status): void {
     case "session.halt_lifted": session.halted_from = null; break;
     case "session.completed": session.result = record.data.result; session.calls.clear(); break;
     case "session.failed": session.failure = { ...record.data }; session.pause = null; break;
+    case "intervention.made": session.interventions += 1; break;
+    case "intervention.labelled": session.labels = { ...session.labels, [record.data.about]: record.data.verdict }; break;
+    case "session.rated": session.score = record.data.score; break;
     case "plan.changed": session.plan = record.data.items; break;
     case "report.made":
       session.progress = record.data.progress ?? session.progress;

@@ -1,6 +1,6 @@
 /** What happened, as a person reads it: one entry per step, word, question, stop and end, in the order they began. */
 
-import type { Change, Effect, MessageLevel, ReceiptLine, UndoChoice, Value } from "./events";
+import type { Change, Decision, Effect, MessageLevel, ReceiptLine, UndoChoice, Value, Verdict } from "./events";
 import type { Text } from "./text";
 
 export type CallState = "running" | "finished" | "failed" | "aborted" | "closed" | "lost" | "not begun" | "asking";
@@ -37,7 +37,19 @@ export interface EndEntry extends Common {
   kind: "end"; how: "completed" | "failed" | "cancelled" | "undone"; value: Value | null; code: string; message: string; receipt: ReceiptLine[];
 }
 export interface NoteEntry extends Common { kind: "note"; words: string; detail: string; amber: boolean; changes: Change[] }
+/** A policy, or the agent itself, stepped in. What that led to is told here, not in lines of its own. */
+export interface StepInEntry extends Common {
+  kind: "stepin"; id: string; by: string; decision: Decision; pause: string | null; asks: string | null; verdict: Verdict | ""; judged_by: string;
+  said: SaidEntry | null; ask: AskEntry | null; stop: StopEntry | null;
+}
 
-export type Entry = StepEntry | SaidEntry | AskEntry | StopEntry | EndEntry | NoteEntry;
+export type Entry = StepEntry | SaidEntry | AskEntry | StopEntry | EndEntry | NoteEntry | StepInEntry;
+
+/** Grows with each change of an entry, and of what is told with it. */
+export function revOf(entry: Entry): number {
+  if (entry.kind !== "stepin") return entry.rev;
+  return entry.rev + (entry.said?.rev ?? 0) + (entry.ask?.rev ?? 0) + (entry.stop?.rev ?? 0);
+}
+
 type Own<T extends Entry> = Omit<T, "position" | "at" | "clock" | "item" | "rev">;
 export type Begin = { [K in Entry["kind"]]: Own<Extract<Entry, { kind: K }>> }[Entry["kind"]];

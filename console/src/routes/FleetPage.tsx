@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Client } from "../api/client";
 import type { Head } from "../api/types";
-import { title } from "../features/attention";
+import { needsSomebody, title } from "../features/attention";
 import { Fleet, filterOf, isFiltered } from "../features/fleet/fleet";
 import { GuidedPath } from "../features/fleet/GuidedPath";
 import { Tiles } from "../features/fleet/Tiles";
@@ -20,14 +20,16 @@ export function FleetPage({ client }: { client: Client }): JSX.Element {
   const filter = useMemo(() => filterOf(address.value), [query]);
   const fleet = useMemo(() => new Fleet(client, filter), [client, filter]);
   useEffect(() => { fleet.start(); return () => fleet.stop(); }, [fleet]);
-  const page = filter.status.length === 1 && filter.status[0] === "waiting" ? "waiting" : "fleet";
+  // Paused by a policy, a session waits for its review: of those that are paused, the others are left out.
+  const isNeedy = address.value.has("needs");
+  const page = isNeedy || (filter.status.length === 1 && filter.status[0] === "waiting") ? "waiting" : "fleet";
   useEffect(() => { title.value = page === "waiting" ? "Needs you" : "Fleet"; }, [page]);
-  const heads = fleet.heads.value;
+  const heads = isNeedy ? fleet.heads.value?.filter(needsSomebody) ?? null : fleet.heads.value;
   const connection = fleet.connection.value;
   const table = useRef<HTMLTableElement>(null);
   useEffect(() => rowKeys(table, client), []);
   const running = heads?.filter((head) => head.status === "running").length ?? 0;
-  const asks = heads?.filter((head) => head.asks > 0 && head.status === "waiting").length ?? 0;
+  const asks = heads?.filter(needsSomebody).length ?? 0;
   return (
     <>
       <Top page={page} connection={connection} />

@@ -57,7 +57,7 @@ export function RunPage({ client, me, id }: { client: Client; me: Me; id: string
         {!live.isCaughtUp.value && live.records.length > 500 && <p class="sub">Reading {live.records.length.toLocaleString("en")} events…</p>}
         <div class="run">
           <div class="col-plan"><h2>Plan</h2><Plan run={shown} /></div>
-          <div class="col-log"><Log live={live} run={shown} me={me.name} follows={follows} /></div>
+          <div class="col-log"><Log live={live} run={shown} me={me.name} mayJudge={me.role !== "watch"} follows={follows} /></div>
           <div class="col-sig"><Spent live={live} run={shown} family={family} /></div>
         </div>
       </main>
@@ -88,8 +88,12 @@ function useFamily(client: Client, live: Live): Head[] {
 
 function keys(follows: { value: boolean }): () => void {
   const press = (event: KeyboardEvent): void => {
-    if (event.key !== "f" || event.metaKey || event.ctrlKey || event.altKey || isTyping(event) || areKeysOff()) return;
-    follows.value = !follows.value;
+    if (event.metaKey || event.ctrlKey || event.altKey || isTyping(event) || areKeysOff()) return;
+    if (event.key === "f") follows.value = !follows.value;
+    if (event.key !== "+" && event.key !== "-") return;
+    const button = document.querySelector<HTMLButtonElement>(`.log [data-key="${event.key}"]`);
+    button?.scrollIntoView({ block: "nearest" });
+    button?.click();
   };
   document.addEventListener("keydown", press);
   return () => document.removeEventListener("keydown", press);

@@ -51,8 +51,15 @@ export function who(by: string, me: string): string {
   if (by === "" || by === me) return "you";
   if (by === "deadline") return "its deadline";
   if (by.startsWith("session:")) return `session ${by.slice(8)}`;
+  if (by.startsWith("policy:")) return `policy ${version(by.slice(7))}`;
+  if (by.startsWith("agent:")) return "the agent";
   return by;
 }
+
+/** standard v7, of "standard@7". */
+export function version(name: string): string { return name.replace(/@(?=\d+$)/, " v"); }
+
+export function capitalised(text: string): string { return text.charAt(0).toUpperCase() + text.slice(1); }
 
 /** A call's arguments on one line: to="finance", rows=[… 36]. They come redacted from the server. */
 export function argumentsOf(json: string, longest = 160): string {

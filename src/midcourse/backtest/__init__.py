@@ -99,18 +99,20 @@ def backtest(
     interrupts: AbstractSet[str] = INTERRUPTS,
     resamples: int = RESAMPLES,
     progress: Progress | None = None,
+    noticed: Iterable[Notice] = (),
 ) -> Backtest:
     """Try policies (or the names of built-in ones) on recorded runs: files, folders of files, or recordings.
 
     ``risk`` adds the combined risk: True for the model that comes with the package. ``drift`` measures how far actions
     are from their goal, where an encoder is installed, and takes its time. Of the levels of decisions, those in
     ``interrupts`` end a run. What an agent would have asked by itself is left out: recordings do not say why it erred.
+    ``noticed`` is what there was to tell of the recordings before.
 
     Raises:
         InvalidInput: no such policy or file; or there is no run in them.
     """
     wanted = _policies(policies, with_risk=bool(risk))
-    notices: list[Notice] = []
+    notices = list(noticed)
     gauges = _Gauges(risk, drift=drift, domain_by=domain_by)
     if gauges.no_drift:
         notices.append(Notice(file="drift", sentence=f"It is not measured: {gauges.no_drift}"))

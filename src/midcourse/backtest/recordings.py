@@ -91,12 +91,14 @@ class Recorder:
 
     def called(self, act: Called) -> None:
         """A row: a call of a model or a tool."""
-        self._pass(act.at)
+        if act.at is not None:
+            self._pass(act.at)
         if act.cost is not None:
             self.cost = (self.cost or 0.0) + act.cost
         if act.tokens_in is not None or act.tokens_out is not None:
             self.has_tokens = True
-        self._add(act, self.count)
+        self.acts.append(act)
+        self.steps.append(self.count)
         self.count += 1
 
     def said(self, text: str, at: float | None = None, *, by: str = "user", new_turn: bool = False) -> None:
@@ -112,9 +114,11 @@ class Recorder:
         if isinstance(act, Called):
             self.called(act)
             return
-        self._pass(act.at)
+        if act.at is not None:
+            self._pass(act.at)
         self._rests = isinstance(act, Ended | Rested) or (self._rests and not isinstance(act, Begun | WentOn))
-        self._add(act, self.count)
+        self.acts.append(act)
+        self.steps.append(self.count)
         if isinstance(act, Said):
             self.count += 1
 
@@ -122,13 +126,7 @@ class Recorder:
         """A person, or a policy, stopped the agent at the row that was written last."""
         self.interrupts.append(max(0, self.count - 1))
 
-    def _add(self, act: AnyAct, step: int) -> None:
-        self.acts.append(act)
-        self.steps.append(step)
-
-    def _pass(self, at: float | None) -> None:
-        if at is None:
-            return
+    def _pass(self, at: float) -> None:
         passed = 0.0 if self._last is None else at - self._last
         if passed < 0:
             self.backwards += 1
@@ -148,7 +146,9 @@ class Recorder:
         domain: str = "",
     ) -> Recording:
         """The recording."""
-        last = self.count - 1
+        last = max(0, self.count - 1)
+        if self.steps and self.steps[-1] > last:  # what was told after the last row belongs to it
+            self.steps = [min(step, last) for step in self.steps]
         return Recording(
             source=source,
             run_id=run_id,
@@ -157,8 +157,7 @@ class Recorder:
             outcome=outcome,
             decisive_step=decisive_step,
             acts=tuple(self.acts),
-            # What was told after the last row belongs to it.
-            steps=tuple(min(step, last) if last >= 0 else 0 for step in self.steps),
+            steps=tuple(self.steps),
             count=self.count,
             interrupts=tuple(self.interrupts),
             task_class=task_class,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import shake_128
 from operator import itemgetter
 from statistics import median
+from struct import unpack
 from typing import Final
 
 import msgspec
@@ -133,10 +134,16 @@ _RATES: Final = (
 
 def scored(verdicts: Sequence[Verdict], *, resamples: int = RESAMPLES) -> Scores:
     """The figures per source, per class and in all."""
+    everything = score(verdicts, resamples=resamples)
+
+    def of(group: Sequence[Verdict]) -> Score:
+        # Intervals take their time, and often there is but one source or one class.
+        return everything if len(group) == len(verdicts) else score(group, resamples=resamples)
+
     return Scores(
-        sources={name: score(of, resamples=resamples) for name, of in _grouped(verdicts, lambda v: v.source)},
-        classes={name: score(of, resamples=resamples) for name, of in _grouped(verdicts, class_of)},
-        all=score(verdicts, resamples=resamples),
+        sources={name: of(group) for name, group in _grouped(verdicts, lambda v: v.source)},
+        classes={name: of(group) for name, group in _grouped(verdicts, class_of)},
+        all=everything,
     )
 
 
@@ -236,10 +243,10 @@ def _grouped(verdicts: Iterable[Verdict], key: Callable[[Verdict], str]) -> list
 
 # ---- how sure that is
 
-_WIDTH: Final = 8
-"""Bytes of a column when all columns of a task are packed into one number, to be added up at once."""
-_UNIT: Final = 1 << 20
-"""Parts of 1 that are told apart then."""
+_BITS: Final = 64
+"""Of a column when all columns of a task are packed into one number, to be added up at once."""
+_FINEST: Final = 2.0**20
+"""Parts of 1 that are told apart then, if there is room for them."""
 
 
 def _intervals(verdicts: Sequence[Verdict], rates: Sequence[_Rate], resamples: int) -> dict[str, Interval]:
@@ -247,26 +254,33 @@ def _intervals(verdicts: Sequence[Verdict], rates: Sequence[_Rate], resamples: i
     tasks = [of for _, of in _grouped(verdicts, lambda v: v.task_key)]
     if len(tasks) < 2 or not resamples:
         return {}
-    counts = [count for rate in rates for count in (rate.part, rate.whole)]
-    packed = [_packed(sum(map(count, of)) for count in counts) for of in tasks]
+    packed = [0] * len(tasks)
+    for place, rate in enumerate(rates):
+        for task, (part, whole) in enumerate(_whole_numbers(tasks, rate)):
+            packed[task] |= (part | whole << _BITS) << (2 * _BITS * place)
+    size = 2 * _BITS * len(rates) // 8
     drawn: list[list[float]] = [[] for _ in rates]
     for picked in _draws(len(tasks), resamples):
-        sums = memoryview(sum(picked(packed)).to_bytes(_WIDTH * len(counts), "little")).cast("Q")
+        sums = unpack(f"<{2 * len(rates)}Q", sum(picked(packed)).to_bytes(size, "little"))
         for values, part, whole in zip(drawn, sums[::2], sums[1::2], strict=True):
             if whole:
                 values.append(part / whole)
     return {rate.name: _middle(values) for rate, values in zip(rates, drawn, strict=True) if values}
 
 
-def _packed(columns: Iterable[float]) -> int:
-    return sum(round(value * _UNIT) << (8 * _WIDTH * place) for place, value in enumerate(columns))
+def _whole_numbers(tasks: Sequence[Sequence[Verdict]], rate: _Rate) -> list[tuple[int, int]]:
+    """A rate's two sums for each task, as small parts that cannot become more than a column holds."""
+    sums = [(max(0.0, sum(map(rate.part, of))), max(0.0, sum(map(rate.whole, of)))) for of in tasks]
+    most = max(map(max, sums)) * len(tasks)
+    unit = min(_FINEST, 2.0 ** (_BITS - 2) / most) if most else 1.0
+    return [(round(part * unit), round(whole * unit)) for part, whole in sums]
 
 
 def _draws(count: int, resamples: int) -> Iterable[Callable[[Sequence[int]], tuple[int, ...]]]:
     """``count`` of ``count``, with repetition, again and again; the same ones for everybody who asks."""
     for number in range(resamples):
         # Numbers that look like chance and are the same on every machine and in every version of Python.
-        noise = memoryview(shake_128(f"{count} {number}".encode()).digest(4 * count)).cast("I")
+        noise = unpack(f"<{count}I", shake_128(f"{count} {number}".encode()).digest(4 * count))
         yield itemgetter(*[one % count for one in noise])
 
 

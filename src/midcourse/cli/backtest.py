@@ -16,10 +16,10 @@ from midcourse.core.events import Recorded
 from midcourse.core.policy.decisions import INTERRUPTS
 from midcourse.core.spelling import spelled
 from midcourse.errors import InvalidInput
-from midcourse.ports.handle import Sessions
+from midcourse.ports.handle import Handle, Sessions
 
 if TYPE_CHECKING:  # what this needs is imported when it runs: other commands are not to wait for it
-    from midcourse.backtest import Backtest, Recording, Verdict
+    from midcourse.backtest import Backtest, Notice, Recording, Verdict
     from midcourse.backtest.importers import Progress
 
 _MOST = 20
@@ -88,7 +88,8 @@ def try_policies(
         from midcourse.policies.loading import read_policy
 
         policies = [read_policy(one) for one in policy or ["standard"]]
-        runs = [one async for one in _runs(files)]
+        noticed: list[Notice] = []
+        runs = [one async for one in _runs(files, noticed)]
         with _progress() as progress:
             tried = backtest(
                 policies,
@@ -98,6 +99,7 @@ def try_policies(
                 domain_by=domain_by,
                 interrupts=INTERRUPTS if plan_asks else INTERRUPTS - {"ask_plan"},
                 progress=progress,
+                noticed=noticed,
             )
         _tell(tried)
         if verdicts is not None:
@@ -130,7 +132,7 @@ def _progress() -> "Generator[Progress | None]":
         yield lambda share, runs: bar.update(task, completed=share, runs=runs)
 
 
-async def _runs(given: Iterable[str]) -> "AsyncIterator[str | Recording]":
+async def _runs(given: Iterable[str], noticed: "list[Notice]") -> "AsyncIterator[str | Recording]":
     """Files as they are; of a store, its sessions."""
     for one in given:
         if not one.startswith("sqlite:///") and not one.endswith(_STORES):
@@ -138,32 +140,43 @@ async def _runs(given: Iterable[str]) -> "AsyncIterator[str | Recording]":
             continue
         url = one if one.startswith("sqlite:///") else f"sqlite:///{one}"
         async with opened(Target(store=url)) as sessions:
-            async for recording in _of_store(sessions):
+            async for recording in _of_store(sessions, one, noticed):
                 yield recording
 
 
-async def _of_store(sessions: Sessions) -> "AsyncIterator[Recording]":
-    """Every session that called something, oldest last."""
-    from midcourse.backtest import recording_of
+async def _of_store(sessions: Sessions, store: str, noticed: "list[Notice]") -> "AsyncIterator[Recording]":
+    """Every session that called something, newest first."""
+    from midcourse.backtest import Notice, recording_of
 
     before: str | None = None
+    idle = 0
     while True:
         page = await sessions.list(limit=_PAGE, before=before)
         for head in page:
-            handle = await sessions.get(head.id)
-            last = (await handle.state()).position
-            events: list[Recorded] = []
-            async with aclosing(cast("Any", handle.watch(0, follow=True))) as seen:
-                async for event in seen:
-                    events.append(event)
-                    if event.position >= last:
-                        break
-            recording = recording_of(events, run_id=head.id)
-            if recording is not None:
+            recording = recording_of(await _events(await sessions.get(head.id)), run_id=head.id)
+            if recording is None:
+                idle += 1
+            else:
                 yield recording
         if len(page) < _PAGE:
-            return
+            break
         before = page[-1].id
+    if idle:
+        sentence = f"{idle} sessions here have called no model and no tool. They are left out."
+        noticed.append(Notice(file=store, sentence=sentence, left_out=idle))
+
+
+async def _events(handle: Handle[Any]) -> list[Recorded]:
+    """A session's journal, as far as it has come."""
+    last = (await handle.state()).position
+    events: list[Recorded] = []
+    # What watch gives is a generator, which is to be closed when it is left early.
+    async with aclosing(cast("Any", handle.watch(0, follow=True))) as seen:
+        async for event in seen:
+            events.append(event)
+            if event.position >= last:
+                break
+    return events
 
 
 def _tell(tried: "Backtest") -> None:

@@ -10,6 +10,8 @@ from midcourse.core.effects import UndoChoice
 from midcourse.core.events import Recorded, decode_record
 from midcourse.core.ids import Position, SessionId
 from midcourse.core.inspection import Inspection, StepView
+from midcourse.core.interventions import Intervention, LabelledAlarm
+from midcourse.core.policy.restraint import Batch
 from midcourse.core.receipt import Receipt
 from midcourse.core.session import Session
 from midcourse.ports.bus import Delta
@@ -46,6 +48,24 @@ class WireAudit(msgspec.Struct):
     """A page of the audit log."""
 
     entries: list[dict[str, Any]]
+
+
+class WireInterventions(msgspec.Struct):
+    """The interventions of one session."""
+
+    interventions: list[Intervention]
+
+
+class WireAlarms(msgspec.Struct):
+    """Interventions over many sessions."""
+
+    interventions: list[LabelledAlarm]
+
+
+class WireBatches(msgspec.Struct):
+    """Alarms as people are told of them."""
+
+    batches: list[Batch]
 
 
 class WireResult(msgspec.Struct):

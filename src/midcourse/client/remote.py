@@ -1,15 +1,17 @@
 """All sessions of a server: the verbs of ``midcourse.Midcourse``, over HTTP."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
 
-from midcourse.client.bodies import WireAudit, WireHeads, WireId, audited_of, heads_of
+from midcourse.client.bodies import WireAlarms, WireAudit, WireBatches, WireHeads, WireId, audited_of, heads_of
 from midcourse.client.session import RemoteHandle
 from midcourse.client.wire import Parameters, Wire
 from midcourse.core.audit import Audited
+from midcourse.core.interventions import LabelFilter, LabelledAlarm, check_alarms, check_interventions
+from midcourse.core.policy.restraint import Batch
 from midcourse.core.requests import check_audit, check_goal, check_listing, check_new_id, check_text
 from midcourse.core.terms import NO_TERMS, Terms, check_terms
 from midcourse.errors import InvalidInput, SessionNotFound
@@ -130,9 +132,41 @@ class RemoteMidcourse:
             after = page[-1].seq
         return found
 
+    async def interventions(
+        self,
+        *,
+        since: float | None = None,
+        agent: str | None = None,
+        label: LabelFilter | None = None,
+        limit: int = 100,
+    ) -> Sequence[LabelledAlarm]:
+        """Interventions over all sessions, newest first: those ``since`` a time, of an agent, or labelled so.
+
+        ``label="none"`` are those of which nobody has said anything yet. A session's own list says more of each.
+        """
+        check_interventions(since, label, limit)
+        given = {"since": since, "agent": agent, "label": label, "limit": limit}
+        return (await self._wire.get("interventions", WireAlarms, _given(given))).interventions
+
+    async def alarms(
+        self, person: str | None = None, *, gather: float | None = None, limit: int = 100
+    ) -> Sequence[Batch]:
+        """Interventions as people are told of them, newest batch first: what interrupts at once, alone; the rest together.
+
+        A batch is told at its ``ready_at``: ``gather`` seconds after its first alarm, without it as long as the policy
+        ``standard`` says (an hour). ``person`` is who began the session.
+        """
+        check_alarms(gather, limit)
+        given = {"person": person, "gather": gather, "limit": limit}
+        return (await self._wire.get("alarms", WireBatches, _given(given))).batches
+
     async def close(self) -> None:
         """Close the connections. Nothing on the server is stopped by it."""
         await self._wire.close()
+
+
+def _given(parameters: Mapping[str, str | float | None]) -> Parameters:
+    return {name: value for name, value in parameters.items() if value is not None}
 
 
 def _sendable(terms: Terms) -> dict[str, object]:

@@ -1,14 +1,14 @@
 """A handle on one session of a server: the verbs, keyword arguments and answers of ``midcourse.SessionHandle``."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final, Generic, Literal, TypeVar, overload
 from urllib.parse import quote
 
 import msgspec
 
-from midcourse.client.bodies import WireId, WireResult, inspection_of, previews_of, session_of
+from midcourse.client.bodies import WireId, WireInterventions, WireResult, inspection_of, previews_of, session_of
 from midcourse.client.watching import watch
 from midcourse.client.wire import Wire
 from midcourse.core import commands as cmd
@@ -16,10 +16,11 @@ from midcourse.core.codec import JSON, encode, inline
 from midcourse.core.commands import AnyCommand, Behaviour, check_command
 from midcourse.core.effects import UndoChoice
 from midcourse.core.endings import asks_nothing, without_result
-from midcourse.core.events import AskOpened, Recorded
+from midcourse.core.events import AskOpened, Recorded, Verdict
 from midcourse.core.events import Level as RedirectLevel
 from midcourse.core.ids import AskId, CommandId, MessageId, PauseId, SessionId
 from midcourse.core.inspection import Inspection
+from midcourse.core.interventions import Intervention
 from midcourse.core.receipt import Receipt
 from midcourse.core.replies import Level, Reply
 from midcourse.core.requests import check_command_id, check_new_id
@@ -211,6 +212,34 @@ class RemoteHandle(Generic[T_co]):
         """Let it cost more, in dollars, and go on with it if it is paused."""
         command = cmd.Budget(id=self._command_id(command_id), by=by, budget=budget, resume=resume)
         return await self._control(command, {"budget": budget, "resume": resume}, wait=wait)
+
+    async def label(
+        self,
+        about: str,
+        verdict: Verdict,
+        note: str = "",
+        *,
+        wait: float = 10.0,
+        by: str = "local",
+        command_id: str | None = None,
+    ) -> Reply:
+        """Say whether it was right to step in: ``right``, ``wrong`` or ``unsure``. The last word counts.
+
+        ``about`` names an intervention (``int_3``), or what a person did: a pause or a message.
+        """
+        command = cmd.Label(id=self._command_id(command_id), by=by, about=about, verdict=verdict, note=note)
+        return await self._control(command, {"about": about, "verdict": verdict, "note": note}, wait=wait)
+
+    async def rate(
+        self, score: int, note: str = "", *, wait: float = 10.0, by: str = "local", command_id: str | None = None
+    ) -> Reply:
+        """Say how content you are with a session that has ended, from 1 to 5. The last word counts."""
+        command = cmd.Rate(id=self._command_id(command_id), by=by, score=score, note=note)
+        return await self._control(command, {"score": score, "note": note}, wait=wait)
+
+    async def interventions(self) -> Sequence[Intervention]:
+        """What policies, and the agent itself, have stepped in with, oldest first: why, and the arithmetic of it."""
+        return (await self._wire.get(f"{self._path}/interventions", WireInterventions)).interventions
 
     async def state(self) -> Session:
         """The session as its journal tells it: status, messages, open calls and asks, plan, cost."""

@@ -9,7 +9,7 @@ from typing import Protocol
 from midcourse.core.policy.acts import AnyAct, Begun, Called, Planned, Reported, Said, SteppedIn, WentOn
 from midcourse.core.policy.decisions import SEVERITY, Decision, Unseen
 from midcourse.core.policy.document import Policy
-from midcourse.core.policy.evaluation import after, armed, evaluate, rules_of
+from midcourse.core.policy.evaluation import after, armed, evaluate, is_too_early, rules_of
 from midcourse.core.policy.observed import Latch, Observed
 from midcourse.core.terms import TaskClass
 from midcourse.monitors.clocks import Stopwatch
@@ -23,6 +23,8 @@ from midcourse.monitors.scope import Scope
 from midcourse.monitors.self_asks import QUESTIONS, ambiguous, cause_of, near
 from midcourse.monitors.spending import Spending
 
+_CLEARLY = 0.8
+"""Of a threshold: what has come back behind it only just may be past it again with the next act."""
 HALF = 0.5
 """Of the budget: from there on the calls that are left are held against it."""
 
@@ -96,7 +98,7 @@ class Oversight:
         self.budget = budget
         self.values: dict[str, float] = {}
         self.artifacts = Artifacts()
-        self._declared = task_class
+        self._declared: TaskClass | None = task_class
         self._history = history
         self._drift = drift
         self._risk = risk if policy.signals.risk.enabled else None
@@ -122,6 +124,7 @@ class Oversight:
         self._progress = -1.0
         self._done_items = 0
         self._plan_asked_at: int | None = None
+        self._is_explaining = False
         self._reviewed = False
         self._goal = ""
         # What counts for the whole session stays; what counts for a turn begins anew.
@@ -180,6 +183,7 @@ class Oversight:
         self._set_arms()
         if decision.level == "ask_plan":
             self._plan_asked_at = None
+            self._is_explaining = False
             self._occasions -= 1
         self._asked.discard(decision.question)
 
@@ -339,7 +343,7 @@ class Oversight:
         """A signal that has gone back behind its threshold counts anew the next time."""
         for key, mark, below in self._disarmed:
             value = self.values.get(key[0])
-            if value is not None and (value > mark if below else value < mark):
+            if value is not None and (value * _CLEARLY > mark if below else value < mark * _CLEARLY):
                 del self._told[key]
                 self._set_arms()
                 return
@@ -357,10 +361,13 @@ class Oversight:
 
     def _latch(self, decision: Decision) -> None:
         self._told = after(decision, self.observed(unseen=False), self._rules)
-        if decision.level == "ask_plan" or (decision.level == "pause" and self._plan_asked_at is None):
-            self._occasions += 1
         if decision.level == "ask_plan":
+            self._occasions += 1
+            self._is_explaining = True
             self._plan_asked_at = self._actions
+        elif decision.level == "pause":
+            self._occasions += not self._is_explaining
+            self._is_explaining = False
         if decision.level in ("pause", "stop", "ask"):
             self._reviewed = True
         self._set_arms()
@@ -369,7 +376,9 @@ class Oversight:
         if not self._asks:
             return None
         cause, why = near(self.policy, self.values)
-        return self._ask(cause, why) if cause else None
+        if not cause or is_too_early(self.policy, self.observed(unseen=False)):
+            return None
+        return self._ask(cause, why)
 
     def _question(self, act: AnyAct) -> Decision | None:
         if not self._asks:
@@ -429,6 +438,7 @@ class Oversight:
             told=dict(self._told),
             plan_asked_at=self._plan_asked_at,
             occasions=self._occasions,
+            is_explaining=self._is_explaining,
             share_left=None if left is None else left / (self._actions + left),
             calls_left=left,
             dollars_per_request=spending.per_request,

@@ -21,6 +21,8 @@ from midcourse.policies.pages import SIZE_LIMIT, Mistake, Place, read_page, refu
 DEFAULT_BASE: Final = STANDARD.name
 DRAFT: Final = 0
 """The version of a policy that nobody has saved."""
+LONGEST_VERSION: Final = 6
+"""Digits of a version."""
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 _LISTED: Final = 20
 P = TypeVar("P", bound=Part)
@@ -35,7 +37,7 @@ def load_policy(text: str, known: Mapping[str, Policy] = BUILT_IN, *, source: st
         InvalidInput: it has mistakes; each is told with its line.
     """
     draft = Draft(text, source=source)
-    base = known.get(draft.extends) if draft.extends else Policy(name="nothing")
+    base = look_up(draft.extends, known) if draft.extends else bare()
     if base is None:
         raise draft.unknown_base(known)
     return draft.over(base)
@@ -49,10 +51,29 @@ def read_policy(name_or_path: str | Path, known: Mapping[str, Policy] = BUILT_IN
     """
     if is_path(name_or_path):
         return load_policy(read_text(name_or_path), known, source=str(name_or_path))
-    found = known.get(str(name_or_path))
+    found = look_up(str(name_or_path), known)
     if found is None:
         raise not_found(str(name_or_path), known)
     return found
+
+
+def look_up(reference: str, known: Mapping[str, Policy]) -> Policy | None:
+    """The policy among ``known`` that is meant by ``standard`` or ``standard@1``."""
+    name, version = split(reference)
+    found = known.get(reference) or known.get(name)
+    return found if found is not None and version in (None, found.version) else None
+
+
+def split(reference: str) -> tuple[str, int | None]:
+    """``team@3`` as the name and the version; None: whichever is the newest."""
+    name, sign, version = reference.partition("@")
+    is_number = version.isascii() and version.isdigit() and len(version) <= LONGEST_VERSION
+    return (name, int(version)) if sign and is_number else (reference, None)
+
+
+def bare() -> Policy:
+    """What a policy is made from that extends nothing."""
+    return Policy(name="nothing")
 
 
 def is_path(name_or_path: str | Path) -> bool:
@@ -75,22 +96,22 @@ def read_text(path: str | Path) -> str:
             field="path",
             path=str(path),
         ) from error
+    return decoded(content, str(path))
+
+
+def decoded(content: bytes, source: str) -> str:
+    """The text in what was read of a file.
+
+    Raises:
+        InvalidInput: it is no text, or too large.
+    """
     if len(content) > SIZE_LIMIT:
-        raise InvalidInput(
-            f"{path} has more than {SIZE_LIMIT:,} bytes, which no policy has. Nothing was saved.",
-            field="path",
-            path=str(path),
-        )
+        raise refusal([Mistake(0, "path", f"this has more than {SIZE_LIMIT:,} bytes, which no policy has.")], source)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise InvalidInput(
-            f"{path}, line {line}: this is not UTF-8. Save it as UTF-8. Nothing was saved.",
-            field="path",
-            path=str(path),
-            line=line,
-        ) from error
+        raise refusal([Mistake(line, "path", "this is not UTF-8. Save it as UTF-8.")], source) from error
 
 
 def not_found(name: str, known: Iterable[str]) -> InvalidInput:

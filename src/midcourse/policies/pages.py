@@ -5,7 +5,7 @@ anchors, aliases and tags, which a policy has no use for.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from midcourse.errors import InvalidInput
@@ -14,6 +14,8 @@ Place: TypeAlias = "tuple[str | int, ...]"
 SIZE_LIMIT: Final = 100_000
 """Bytes of the largest policy."""
 DEPTH_LIMIT: Final = 20
+VALUE_LIMIT: Final = 2_000
+"""Values of the largest policy. The whole document has fewer than 200 parameters."""
 MISTAKES_TOLD: Final = 10
 _KEY_SHOWN: Final = 60
 _INTEGER: Final = re.compile(r"[-+]?[0-9]{1,300}")
@@ -85,7 +87,9 @@ def read_page(text: str, source: str = "") -> Page:
         )
     yaml = _yaml()
     try:
-        reading = _Reading(list(yaml.parse(text, Loader=yaml.SafeLoader)))
+        # One event at a time: what is nested too deeply, or has no end, is refused before the rest of it is read.
+        reading = _Reading(yaml.parse(text, Loader=yaml.SafeLoader))
+        content = reading.document()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         why = error.problem or error.context or "it cannot be read"
@@ -93,7 +97,6 @@ def read_page(text: str, source: str = "") -> Page:
     except yaml.YAMLError as error:  # a character that YAML does not have
         line = text.count("\n", 0, getattr(error, "position", 0)) + 1
         raise refusal([Mistake(line, "", "this is no YAML: it has a character that no text has.")], source) from error
-    content = reading.document()
     if reading.mistakes:
         raise refusal(reading.mistakes, source)
     return Page(content, reading.lines, source)
@@ -116,8 +119,9 @@ class _Unusable(Exception):
 class _Reading:
     """The parser's events made values."""
 
-    def __init__(self, events: list[Any]) -> None:
-        self._events = iter(events)
+    def __init__(self, events: Iterator[Any]) -> None:
+        self._events = events
+        self._values = 0
         self.lines: dict[Place, int] = {(): 1}
         self.mistakes: list[Mistake] = []
 
@@ -150,6 +154,9 @@ class _Reading:
             self._refuse(event, place, f"'{_short(str(event.tag))}' is a tag; a policy has none. Take it out.")
         if len(place) > DEPTH_LIMIT:
             self._refuse(event, place, f"this is nested more than {DEPTH_LIMIT} deep; a policy is not.")
+        self._values += 1
+        if self._values > VALUE_LIMIT:
+            self._refuse(event, place, f"here are more than {VALUE_LIMIT:,} values; a policy has fewer.")
         self.lines.setdefault(place, event.start_mark.line + 1)
         if kind == "ScalarEvent":
             return scalar(event.value) if event.implicit[0] and event.style is None else event.value

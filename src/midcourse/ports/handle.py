@@ -11,9 +11,11 @@ from midcourse.core.codec import JSON
 from midcourse.core.commands import Behaviour
 from midcourse.core.effects import UndoChoice
 from midcourse.core.events import Level as RedirectLevel
-from midcourse.core.events import Recorded
+from midcourse.core.events import Recorded, Verdict
 from midcourse.core.ids import SessionId
 from midcourse.core.inspection import Inspection
+from midcourse.core.interventions import Intervention, LabelFilter, LabelledAlarm
+from midcourse.core.policy.restraint import Batch
 from midcourse.core.receipt import Receipt
 from midcourse.core.replies import Level, Reply
 from midcourse.core.session import OpenAsk, Session, Status
@@ -150,6 +152,29 @@ class Handle(Protocol[T_co]):
         """Let it cost more, in dollars."""
         ...
 
+    async def label(
+        self,
+        about: str,
+        verdict: Verdict,
+        note: str = "",
+        *,
+        wait: float = 10.0,
+        by: str = "local",
+        command_id: str | None = None,
+    ) -> Reply:
+        """Say whether it was right to step in."""
+        ...
+
+    async def rate(
+        self, score: int, note: str = "", *, wait: float = 10.0, by: str = "local", command_id: str | None = None
+    ) -> Reply:
+        """Say how content you are with a session that has ended, from 1 to 5."""
+        ...
+
+    async def interventions(self) -> Sequence[Intervention]:
+        """What policies, and the agent itself, have stepped in with."""
+        ...
+
     async def state(self) -> Session:
         """The session as its journal tells it."""
         ...
@@ -224,4 +249,21 @@ class Sessions(Protocol):
 
     async def audit(self, after: int = 0, limit: int = 100) -> Sequence[Audited]:
         """Who wished or did what to which session, oldest first."""
+        ...
+
+    async def interventions(
+        self,
+        *,
+        since: float | None = None,
+        agent: str | None = None,
+        label: LabelFilter | None = None,
+        limit: int = 100,
+    ) -> Sequence[LabelledAlarm]:
+        """Interventions over all sessions, newest first."""
+        ...
+
+    async def alarms(
+        self, person: str | None = None, *, gather: float | None = None, limit: int = 100
+    ) -> Sequence[Batch]:
+        """The same as people are told of them: what interrupts at once, the rest in batches."""
         ...

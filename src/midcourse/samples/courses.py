@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from midcourse.core.decisions import EXPLAIN
 from midcourse.models.script import Conversation
 
 _STOP: Final = re.compile(r"^\W*(stop|enough|never mind|finish|end it|that.s all)\b[\s\w]{0,12}\W*$", re.IGNORECASE)
@@ -23,6 +24,8 @@ class Course:
     said: tuple[str, ...]
     is_changed: bool
     """Whether the last message came on top of a goal."""
+    explains: bool = False
+    """Whether it is to explain its plan before it goes on: a policy asks for that, and changes nothing else."""
 
     @property
     def last(self) -> str:
@@ -39,12 +42,16 @@ def course_of(conversation: Conversation) -> Course:
     """The course that a conversation is on. “Use a different goal: …” begins a new one."""
     said: list[str] = []
     count = 0
+    explains = False
     for one in conversation:
         if one.role == "user" and one.text.strip():
+            explains = EXPLAIN in one.text
+            if explains:
+                continue
             count += 1
             goal = _GOAL.search(one.text)
             said = [goal[1].strip()] if goal else [*said, one.text.strip()]
-    return Course(tuple(said), count > 1)
+    return Course(tuple(said), count > 1, explains)
 
 
 def done_since(conversation: Conversation, last_tool: str) -> Conversation:

@@ -25,7 +25,7 @@ from pydantic_ai.usage import UsageLimits
 import midcourse
 from midcourse.adapters.pydantic_ai import wrap
 from midcourse.core.terms import Terms
-from midcourse.models.script import Call, Conversation, Piece
+from midcourse.models.script import Call, Conversation, Piece, Text
 from midcourse.samples.courses import Course, course_of, quoted
 from midcourse.samples.models import model_for, words
 from midcourse.samples.places import folder_of, made_once
@@ -49,6 +49,7 @@ _ONLY: Final = re.compile(
     r"(?:only|stay (?:with|in)|back to|just)\s+(?:edit\s+|touch\s+|change\s+|files in\s+|the\s+)*([\w./-]+)",
     re.IGNORECASE,
 )
+_SLOWLY: Final = 12.0
 _tree: ContextVar[Path] = ContextVar("midcourse_sample_tree")
 """The tree of the session whose tool runs. A context variable, and no parameter: an undo has no RunContext."""
 
@@ -165,11 +166,16 @@ def run_tests(suite: str) -> dict[str, Any]:
 # ---- the script
 
 
+def _says(text: str) -> Text:
+    """It thinks before each call, as models that edit code do: people, and a policy, have time to step in."""
+    return words(text, slowly=_SLOWLY)
+
+
 def script(conversation: Conversation) -> Sequence[Piece]:
     """Rename in file after file, or look for the login bug in area after area, as the goal says."""
     course = course_of(conversation)
     if course.stops:
-        return [words(f"Understood: {quoted(course.last)} I edit nothing more. {_so_far(conversation)}")]
+        return [_says(f"Understood: {quoted(course.last)} I edit nothing more. {_so_far(conversation)}")]
     rename = next((found for text in reversed(course.said) if (found := _RENAME.search(text))), None)
     if rename is not None or any("47" in text for text in course.said):
         old, new = (rename[1], rename[2]) if rename else ("timeout", "deadline")
@@ -177,7 +183,7 @@ def script(conversation: Conversation) -> Sequence[Piece]:
     if any(re.search(r"login|auth|session", text, re.IGNORECASE) for text in course.said):
         return _fix(conversation, course)
     return [
-        words(
+        _says(
             f"I understood: {quoted(course.last)} I know how to rename a parameter (“rename timeout to deadline”) and "
             f"how to look for a login bug. {_so_far(conversation)}"
         )
@@ -188,7 +194,7 @@ def _rename(conversation: Conversation, course: Course, old: str, new: str) -> S
     begin = _begin(conversation, course)
     found = _results(conversation, "search", word=old)
     if not found:
-        return [words(f"{begin}I look where the word {old} stands. "), Call("search", {"word": old})]
+        return [_says(f"{begin}I look where the word {old} stands. "), Call("search", {"word": old})]
     theirs = [path for path in found[-1] if path.startswith("vendor/")]
     wanted = _editable(course, [path for path in found[-1] if path not in theirs])
     done = [
@@ -202,16 +208,16 @@ def _rename(conversation: Conversation, course: Course, old: str, new: str) -> S
                 f"{len(wanted)} files of ours name it. What is vendored ({', '.join(theirs) or 'nothing'}) I leave. "
             )
         return [
-            words(f"{begin}{left[0]} ({at}): {old} becomes {new}. "),
+            _says(f"{begin}{left[0]} ({at}): {old} becomes {new}. "),
             Call("rename_in_file", {"path": left[0], "old": old, "new": new}),
         ]
     tested = _after_last_edit(conversation, "run_tests")
     if tested is None:
-        return [words(f"{begin}All is renamed. I run the tests. "), Call("run_tests", {"suite": "api"})]
+        return [_says(f"{begin}All is renamed. I run the tests. "), Call("run_tests", {"suite": "api"})]
     if tested["passed"]:
-        return [words(f"{old} is {new} in {len(wanted)} files, and the tests pass: {_last_line(tested)}.")]
+        return [_says(f"{old} is {new} in {len(wanted)} files, and the tests pass: {_last_line(tested)}.")]
     return [
-        words(
+        _says(
             f"{old} is {new} in {len(done)} files, and the tests fail: {_last_line(tested)}. The first says: "
             f"{tested['output'].splitlines()[0]}. Each edit looked right; the whole is broken. Undo it, or tell me "
             "how to go on."
@@ -223,13 +229,13 @@ def _fix(conversation: Conversation, course: Course) -> Sequence[Piece]:
     begin = _begin(conversation, course)
     tested = _results(conversation, "run_tests", suite="login")
     if not tested:
-        return [words(f"{begin}I reproduce the bug: I run the login tests. "), Call("run_tests", {"suite": "login"})]
+        return [_says(f"{begin}I reproduce the bug: I run the login tests. "), Call("run_tests", {"suite": "login"})]
     if tested[-1]["passed"]:
-        return [words(f"The login tests pass: {_last_line(tested[-1])}. {_so_far(conversation)}")]
+        return [_says(f"The login tests pass: {_last_line(tested[-1])}. {_so_far(conversation)}")]
     listed = _results(conversation, "list_files", folder="src")
     if not listed:
         return [
-            words(f"{begin}They fail: {tested[-1]['output'].splitlines()[0]}. I look at what there is. "),
+            _says(f"{begin}They fail: {tested[-1]['output'].splitlines()[0]}. I look at what there is. "),
             Call("list_files", {"folder": "src"}),
         ]
     if course.is_changed and re.search(r"auth|session|expir|login", course.last, re.IGNORECASE):
@@ -244,19 +250,19 @@ def _look_at_the_check(conversation: Conversation, begin: str, listed: Sequence[
     read = _results(latest, "read_file", path=path)
     if not read:
         return [
-            words(f"{begin}I go back to authentication and read the session check. "),
+            _says(f"{begin}I go back to authentication and read the session check. "),
             Call("read_file", {"path": path}),
         ]
     check = re.search(r"return (session\.expires_at) < (now)", read[-1])
     if check and not _calls(latest, "edit_file"):
         edit = {"path": path, "old": check[0], "new": f"return {check[2]} < {check[1]}"}
         return [
-            words("Here it is: a session counts as valid once it has expired. I turn the comparison round. "),
+            _says("Here it is: a session counts as valid once it has expired. I turn the comparison round. "),
             Call("edit_file", edit),
         ]
     if _after_last_edit(latest, "run_tests") is None:
-        return [words("I run the login tests again. "), Call("run_tests", {"suite": "login"})]
-    return [words(f"I changed the session check and the tests still fail. {_so_far(conversation)}")]
+        return [_says("I run the login tests again. "), Call("run_tests", {"suite": "login"})]
+    return [_says(f"I changed the session check and the tests still fail. {_so_far(conversation)}")]
 
 
 def _drift(conversation: Conversation, course: Course, begin: str, listed: Sequence[str]) -> Sequence[Piece]:
@@ -273,23 +279,27 @@ def _drift(conversation: Conversation, course: Course, begin: str, listed: Seque
         for path in paths:
             if path not in read:
                 reason = excuse if not any(other in read for other in paths) else ""
-                return [words(f"{begin}{reason}I read {path}. "), Call("read_file", {"path": path})]
+                return [_says(f"{begin}{reason}I read {path}. "), Call("read_file", {"path": path})]
             constant = _CONSTANT.search(read[path])
             if constant and path not in edited:
                 new = "False" if constant[2] == "True" else f"{int(constant[2]) * 2}"
                 return [
-                    words(
+                    _says(
                         f"{begin}{constant[1]} is {constant[2]}, perhaps what the login runs into. I make it {new}. "
                     ),
                     Call("edit_file", {"path": path, "old": constant[0], "new": f"{constant[1]} = {new}"}),
                 ]
         if paths and _after_last_edit(conversation, "run_tests", paths) is None:
-            return [words(f"{begin}I run the login tests again. "), Call("run_tests", {"suite": "login"})]
-    return [words(f"The login tests still fail after all that. {_so_far(conversation)}")]
+            return [_says(f"{begin}I run the login tests again. "), Call("run_tests", {"suite": "login"})]
+    return [_says(f"The login tests still fail after all that. {_so_far(conversation)}")]
 
 
 def _begin(conversation: Conversation, course: Course) -> str:
-    return f"Understood: {quoted(course.last)} " if course.is_changed and not conversation.latest.calls else ""
+    if conversation.latest.calls:
+        return ""
+    if course.explains:
+        return f"My plan: {course.said[0]}, file by file, then the tests. {_so_far(conversation)} I go on. "
+    return f"Understood: {quoted(course.last)} " if course.is_changed else ""
 
 
 def _editable(course: Course, paths: Sequence[str]) -> list[str]:
@@ -385,4 +395,6 @@ _agent: Final = Agent(
     tools=[list_files, search, read_file, edit_file, rename_in_file, run_tests],
     capabilities=[Planned(_item)],
 )
-agent: Final = wrap(_agent, deps=_start, usage_limits=UsageLimits(request_limit=500), terms=Terms(task_class="long"))
+agent: Final = wrap(
+    _agent, deps=_start, usage_limits=UsageLimits(request_limit=500), terms=Terms(task_class="long", policy="standard")
+)

@@ -285,5 +285,8 @@ _agent: Final = Agent(
     capabilities=[Planned(_item), WholeReport()],
 )
 agent: Final = wrap(
-    _agent, deps=_start, usage_limits=UsageLimits(request_limit=500), terms=Terms(task_class="very_long")
+    _agent,
+    deps=_start,
+    usage_limits=UsageLimits(request_limit=500),
+    terms=Terms(task_class="very_long", policy="standard"),
 )

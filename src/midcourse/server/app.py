@@ -22,7 +22,7 @@ from midcourse.server.limits import BODY_LIMIT, BodyLimit, Buckets, RateLimit, S
 from midcourse.server.origins import Cors, HostCheck, OriginCheck, allowed_origins, host_allowed
 from midcourse.server.pages import Console, is_built, not_built
 from midcourse.server.problems import explain_errors
-from midcourse.server.routes import chat, controls, server, sessions
+from midcourse.server.routes import chat, controls, interventions, policies, server, sessions
 from midcourse.server.tokens import Tokens, check_given_token
 
 API: Final = "/api/v1"
@@ -115,7 +115,7 @@ class Server:
         app.openapi = lambda: describe(app)
         app.state.streams = Streams(each=self.limits.streams_each, total=self.limits.streams)
         app.state.access = None
-        for one in (chat, sessions, controls, server):
+        for one in (chat, sessions, controls, interventions, policies, server):
             app.include_router(one.router, prefix=API)
 
         async def entrance(request: Request) -> Response:

@@ -165,41 +165,47 @@ def checks_reach(endpoint: F) -> F:
     return endpoint
 
 
-async def _commander(
-    request: Request,
-    idempotency_key: Annotated[
-        str | None,
-        Header(
-            alias="Idempotency-Key",
-            description="Makes a retry the same command. Any text of 1 to 128 printable ASCII characters.",
-            json_schema_extra={"minLength": 1, "maxLength": KEY_LIMIT, "pattern": "^[ -~]+$"},
-        ),
-    ] = None,
-    if_match: Annotated[
-        str | None,
-        Header(
-            alias="If-Match",
-            description="The session's ETag: the command is refused once the session has moved on from it.",
-            json_schema_extra={"maxLength": TAG_LIMIT},
-        ),
-    ] = None,
-) -> Caller:
-    principal = await _principal(request, NEEDED[_commander])
-    if idempotency_key is not None and not (
-        0 < len(idempotency_key) <= KEY_LIMIT and idempotency_key.isascii() and idempotency_key.isprintable()
-    ):
-        raise InvalidInput(
-            f"An Idempotency-Key has 1 to {KEY_LIMIT} printable ASCII characters.", field="Idempotency-Key"
-        )
-    if if_match is not None and len(if_match) > TAG_LIMIT:
-        raise InvalidInput("If-Match is the ETag of the session.", field="If-Match")
-    return Caller(request, principal, idempotency_key, if_match)
+def commander_with(needed: Role, what: str = "session") -> Callable[..., Awaitable[Caller]]:
+    """A dependency: the caller with the headers that every change takes, if its role includes ``needed``."""
+
+    async def allowed(
+        request: Request,
+        idempotency_key: Annotated[
+            str | None,
+            Header(
+                alias="Idempotency-Key",
+                description="Makes a retry the same command. Any text of 1 to 128 printable ASCII characters.",
+                json_schema_extra={"minLength": 1, "maxLength": KEY_LIMIT, "pattern": "^[ -~]+$"},
+            ),
+        ] = None,
+        if_match: Annotated[
+            str | None,
+            Header(
+                alias="If-Match",
+                description=f"The {what}'s ETag: the command is refused once the {what} has moved on from it.",
+                json_schema_extra={"maxLength": TAG_LIMIT},
+            ),
+        ] = None,
+    ) -> Caller:
+        principal = await _principal(request, needed)
+        if idempotency_key is not None and not (
+            0 < len(idempotency_key) <= KEY_LIMIT and idempotency_key.isascii() and idempotency_key.isprintable()
+        ):
+            raise InvalidInput(
+                f"An Idempotency-Key has 1 to {KEY_LIMIT} printable ASCII characters.", field="Idempotency-Key"
+            )
+        if if_match is not None and len(if_match) > TAG_LIMIT:
+            raise InvalidInput(f"If-Match is the ETag of the {what}.", field="If-Match")
+        return Caller(request, principal, idempotency_key, if_match)
+
+    NEEDED[allowed] = needed
+    return allowed
 
 
-NEEDED[_commander] = "steer"
 Watcher = Annotated[Caller, Depends(caller_with("watch"))]
-Steerer = Annotated[Caller, Depends(_commander)]
+Steerer = Annotated[Caller, Depends(commander_with("steer"))]
 Operator = Annotated[Caller, Depends(caller_with("operate"))]
+PolicyKeeper = Annotated[Caller, Depends(commander_with("operate", "policy"))]
 
 
 def check_reach(principal: Principal, session_id: str | None) -> None:

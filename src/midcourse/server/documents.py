@@ -54,7 +54,8 @@ DESCRIPTION: Final = """Pause, resume, redirect, cancel, answer and watch agents
 address is the least that it takes. A token that belongs to a session reaches that session and its children alone.
 
 **Retries.** Every control takes `Idempotency-Key`, which makes a retry the same command, and `If-Match` with the
-session's `ETag`, which refuses it (412) once the session has moved on.
+session's `ETag`, which refuses it (412) once the session has moved on. So does the saving of a policy, with that of the
+policy.
 
 **What a control answers** is what is known, and never more: `accepted` (durable), `decided`, `stopping` (the gate is
 shut; `running` lists what lives), `stopped` (nothing runs).
@@ -71,10 +72,12 @@ TAGS: Final = (
     ("chat", "A message in, a stream of frames out, and answers to what the agent asks."),
     ("sessions", "Sessions: create, list, look at, inspect, fork; their events, receipts and results."),
     ("controls", "One verb per control. What each answers is what is known, and never more."),
+    ("interventions", "What policies have stepped in with, why, and what people say of it."),
+    ("policies", "When to interrupt: the policies that come with it, and those that were saved, with their history."),
     ("server", "The server itself: its agents, its tokens, its audit log, who the caller is, whether it lives."),
 )
 _HEADERS: Final[Mapping[str, Schema]] = {
-    "ETag": {"description": "How the session stands, for If-Match.", "schema": TEXT},
+    "ETag": {"description": "How it stands, for If-Match.", "schema": TEXT},
     "Location": {"description": "Where the new session is.", "schema": TEXT},
     "X-Session-Id": {"description": "The session whose stream this is.", "schema": TEXT},
     "Retry-After": {"description": "Seconds to wait before the next try.", "schema": COUNT},

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
@@ -14,15 +15,24 @@ from midcourse.core.decisions import decide
 from midcourse.core.evolution import created, evolve
 from midcourse.core.ids import AskId, CommandId, Position, SessionId, StepId
 from midcourse.core.inspection import Inspection, StepView
+from midcourse.core.interventions import interventions_of, with_labels
+from midcourse.core.policy.decisions import Decision, Reason, Unseen
+from midcourse.core.policy.profiles import BUILT_IN, STANDARD
+from midcourse.core.policy.restraint import batches
 from midcourse.core.receipt import ledger_of
 from midcourse.core.replies import Reply, RunningCall
 from midcourse.core.session import ENDED, Session
 from midcourse.core.spelling import spelled
 from midcourse.core.terms import Terms
 from midcourse.errors import Refused
+from midcourse.policies.kept import KeptPolicy, summary_of
+from midcourse.policies.loading import load_policy
+from midcourse.policies.writing import to_yaml
 from midcourse.ports.store import Head
+from midcourse.runtime.interventions import alarm_of
 from midcourse.server import views
 from midcourse.server.chatting import Chat
+from midcourse.server.policy_views import check_view, difference_view, policy_view
 from midcourse.server.problems import problem_of
 from midcourse.server.stream import frame
 from midcourse.server.tokens import KeptToken, Principal
@@ -39,8 +49,15 @@ REQUESTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "Edit": {"text": "Keep it to two pages"},
     "OutsideEvent": {"text": "The price list was replaced", "source": "erp"},
     "Budget": {"budget": 25},
+    "Label": {"about": "int_1", "verdict": "right", "note": "it was going in circles"},
+    "Rate": {"score": 4},
     "Fork": {"at": 12, "paused": True},
     "NewToken": {"name": "nightly-report", "role": "watch"},
+    "PolicyText": {"document": "policy: careful\nextends: conservative\nsignals:\n  cost: {warn: 2}\n"},
+    "NewPolicy": {
+        "document": "policy: careful\nextends: conservative\nsignals:\n  cost: {warn: 2}\n",
+        "why": "The agent is new.",
+    },
     "Chat": {"agent": "records-cleaner", "message": "Delete the duplicates"},
     "ChatResume": {"session_id": "sess_42", "answer": "yes"},
 }
@@ -61,6 +78,16 @@ _ACT: Final = ev.StepBegun(
     tool="crm.tools:delete_records",
     can_undo=True,
 )
+
+_LOOPING: Final = Decision(
+    level="notify",
+    wanted="notify",
+    policy="standard@1",
+    at=_BEGAN + 3,
+    reasons=(Reason("loops", "warn", 3, 3, "The same call was made 3 times without progress."),),
+    unseen=(Unseen("scope_drift", "no encoder is installed"),),
+)
+_LABELLED: Final[Mapping[tuple[str, str], ev.Verdict]] = {(_NAME, "int_1"): "right"}
 
 
 class _Journal:
@@ -117,6 +144,12 @@ def answer_examples() -> dict[str, Any]:
     audited = Audited(7, decided(_NAME, pause, "ok", ()))
     journal.happens(ev.StepFinished(step=_DELETE, attempt=1, value=inline(b"2")), ev.SessionPaused())
     journal.wished(cmd.Resume(**_command("resume")))
+    journal.wished(cmd.Intervene(id=CommandId("policy_14_notify"), by="policy:standard@1", decision=_LOOPING))
+    told = journal.records[-1]
+    assert isinstance(told.event, ev.InterventionMade)
+    alarm = alarm_of(journal.session, told.at, told.event)
+    journal.wished(cmd.Label(**_command("label"), about="int_1", verdict="right"))
+    [stepped_in] = interventions_of(journal.records)
     ended = journal.happens(ev.SessionCompleted(result=inline(b'"2 records were deleted."')))
     return {
         "Session": views.session_view(waiting, "approve"),
@@ -126,6 +159,9 @@ def answer_examples() -> dict[str, Any]:
         "EventList": {"events": [views.event_view(one) for one in asked[-2:]], "next": None},
         "Inspection": views.inspection_view(_inspection(waiting), "approve"),
         "Receipt": views.receipt_view(ledger_of(journal.records).receipt),
+        "InterventionList": {"interventions": [views.intervention_view(stepped_in)]},
+        "AlarmList": {"interventions": [views.intervention_view(one) for one in with_labels([alarm], _LABELLED)]},
+        "BatchList": {"batches": [views.batch_view(one) for one in batches([alarm], STANDARD.restraint.batch)]},
         "CancelPreview": {
             choice: views.receipt_view(preview.preview(choice)) for choice in ("none", "in-flight", "all")
         },
@@ -144,9 +180,23 @@ def answer_examples() -> dict[str, Any]:
         "NewlyMadeToken": {"name": "nightly-report", "role": "watch", "session": None, "token": "mct_…"},
         "Principal": views.principal_view(Principal("ada", "approve")),
         "Health": {"status": "ok"},
+        **_policies(),
         "Problem": msgspec.json.decode(problem_of(refusal).body),
         "text/event-stream chat": _chat(asked),
         "text/event-stream resume_chat": _chat(journal.records[len(asked) :]),
+    }
+
+
+def _policies() -> dict[str, Any]:
+    base = BUILT_IN["conservative"]
+    careful = replace(load_policy(str(REQUESTS["NewPolicy"]["document"])), version=1)
+    kept = KeptPolicy(policy=careful, by="ada", why=str(REQUESTS["NewPolicy"]["why"]), at=_BEGAN)
+    return {
+        "Policy": policy_view(kept, to_yaml(careful)),
+        "PolicyList": {"policies": [spelled(summary_of(one)) for one in (KeptPolicy(policy=base), kept)]},
+        "PolicyHistory": {"versions": [spelled(summary_of(kept))]},
+        "PolicyDifference": difference_view(base, careful),
+        "PolicyCheck": check_view(base, replace(careful, version=0)),
     }
 
 

@@ -7,7 +7,10 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 from midcourse.core.commands import ID_LIMIT, LONGEST_LAPSE, TEXT_LIMIT, Behaviour, Role
 from midcourse.core.effects import UndoChoice
 from midcourse.core.events import Level as RedirectLevel
+from midcourse.core.events import Verdict
 from midcourse.core.terms import TaskClass
+from midcourse.policies.kept import WHY_LIMIT
+from midcourse.policies.pages import SIZE_LIMIT
 
 LONGEST_WAIT = 60.0
 """Seconds the longest request waits for an outcome."""
@@ -97,7 +100,7 @@ class Redirect(Body):
 
     text: Text
     """What the agent's model sees next."""
-    level: RedirectLevel = "step"
+    level: RedirectLevel
     """`step`: one more instruction; `goal`: another goal; `clarify`: an explanation."""
     grace: Grace | None = None
     """Seconds that calls in flight have to finish; left out, as long as they need."""
@@ -175,6 +178,28 @@ class Budget(Body):
     wait: Wait = 10.0
 
 
+class Label(Body):
+    """Whether it was right to step in."""
+
+    about: Name
+    """An intervention (`int_3`), or what a person did: a pause (`pause_1`) or a message (`msg_2`)."""
+    verdict: Verdict
+    """`right`, `wrong`, or `unsure`."""
+    note: Reason = ""
+    """Why, for whoever looks at it later."""
+    wait: Wait = 10.0
+
+
+class Rate(Body):
+    """How content somebody is with a session that has ended."""
+
+    score: Annotated[int, Field(ge=1, le=5)]
+    """From 1, not at all, to 5."""
+    note: Reason = ""
+    """Why, for whoever looks at it later."""
+    wait: Wait = 10.0
+
+
 class NewToken(Body):
     """A token for a program or a person, or (with ``session``) for a session itself."""
 
@@ -186,6 +211,20 @@ class NewToken(Body):
     """What it may do."""
     session: SessionName | None = None
     """The session that it belongs to, and reaches alone."""
+
+
+class PolicyText(Body):
+    """A policy as YAML."""
+
+    document: Annotated[str, Field(min_length=1, max_length=SIZE_LIMIT)]
+    """The text of the file."""
+
+
+class NewPolicy(PolicyText):
+    """A policy as YAML, to be kept as the next version of its name."""
+
+    why: Annotated[str, Field(min_length=1, max_length=WHY_LIMIT)]
+    """Why it is changed, for whoever looks at it later."""
 
 
 class Chat(Body):

@@ -9,6 +9,8 @@ from midcourse.core import events as ev
 from midcourse.core.audit import AuditEntry
 from midcourse.core.codec import Value
 from midcourse.core.inspection import StepView
+from midcourse.core.interventions import Intervention, LabelledAlarm
+from midcourse.core.policy.restraint import Batch
 from midcourse.core.receipt import Receipt
 from midcourse.core.replies import Reply
 from midcourse.core.session import Failure, Message, Session, Status
@@ -29,6 +31,8 @@ def value_schemas() -> dict[str, Schema]:
     """Every value that an answer or a frame may hold, by name."""
     found: dict[str, Schema] = {}
     for kind in (Session, Message, Reply, Receipt, Head, StepView, Terms, AuditEntry, KeptToken, Principal, Failure):
+        _shape(types.type_info(kind), found)
+    for kind in (Intervention, LabelledAlarm, Batch):
         _shape(types.type_info(kind), found)
     _as_shown(found)
     events = _events(found)
@@ -159,6 +163,21 @@ _SIMPLE: Final[Mapping[type[types.Type], Schema]] = {
 }
 _NEXT: Final = "For the next page; null: this is the last one."
 STATUSES: Final[Schema] = {"enum": [status.value for status in Status]}
+_SUMMARY: Final[Mapping[str, Schema]] = {
+    "name": TEXT,
+    "version": {**COUNT, "description": "From 1; given when it is saved."},
+    "extends": {**TEXT, "description": "What it was made from; empty: nothing."},
+    "about": {**TEXT, "description": "What it is for."},
+    "is_built_in": {"type": "boolean", "description": "Whether it comes with Midcourse."},
+    "by": {**TEXT, "description": "Who saved it."},
+    "why": {**TEXT, "description": "Why."},
+    "at": {"type": ["number", "null"], "description": "When."},
+}
+_POLICY: Final[Mapping[str, Schema]] = {
+    **_SUMMARY,
+    "document": {"type": "object", "description": "The whole policy, with what it inherits. See policy.schema.json."},
+    "yaml": {**TEXT, "description": "What differs from what it extends, as a file."},
+}
 PLAIN: Final[Mapping[str, Schema]] = {
     "Problem": fields(
         {
@@ -185,6 +204,9 @@ PLAIN: Final[Mapping[str, Schema]] = {
             "history": {"type": "array", "items": {}, "description": "The conversation, if its adapter keeps one."},
         }
     ),
+    "InterventionList": fields({"interventions": listed("Intervention")}),
+    "AlarmList": fields({"interventions": listed("LabelledAlarm")}),
+    "BatchList": fields({"batches": listed("Batch")}),
     "CancelPreview": fields({choice: ref("Receipt") for choice in ("none", "in-flight", "all")}),
     "Result": fields(
         {
@@ -215,6 +237,38 @@ PLAIN: Final[Mapping[str, Schema]] = {
         }
     ),
     "Health": fields({"status": TEXT}),
+    "Policy": fields(_POLICY, "A version of a policy: all of it, as JSON and as YAML."),
+    "PolicySummary": fields(_SUMMARY, "A version of a policy, without its document."),
+    "PolicyList": fields({"policies": listed("PolicySummary")}),
+    "PolicyHistory": fields({"versions": listed("PolicySummary")}),
+    "PolicyChange": fields(
+        {
+            "path": {**TEXT, "description": "Which parameter: `signals.cost.warn`."},
+            "before": {"description": "Its value in the first policy; null: it has none."},
+            "after": {"description": "Its value in the second."},
+            "tightens": {
+                "type": ["boolean", "null"],
+                "description": "Whether the second steps in earlier by it; null: it has nothing to do with that.",
+            },
+        },
+        "A parameter that two policies set differently.",
+    ),
+    "PolicyDifference": fields(
+        {
+            "from": {**TEXT, "description": "The first policy, with its version: `standard@1`."},
+            "to": {**TEXT, "description": "The second."},
+            "changes": listed("PolicyChange"),
+        }
+    ),
+    "PolicyCheck": fields(
+        {
+            "name": TEXT,
+            "extends": {**TEXT, "description": "What it is put over."},
+            "document": {"type": "object", "description": "The whole policy, with what it inherits."},
+            "changes": {**listed("PolicyChange"), "description": "Against what it extends."},
+        },
+        "A text that is a policy. Nothing was saved.",
+    ),
 }
 _OF_SESSION: Final = {"session_id": TEXT}
 FRAMES: Final[Mapping[str, Schema]] = {

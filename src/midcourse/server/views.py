@@ -12,6 +12,8 @@ from midcourse.core.decisions import allowed
 from midcourse.core.events import Event, Recorded
 from midcourse.core.ids import message_id
 from midcourse.core.inspection import Inspection
+from midcourse.core.interventions import Intervention, LabelledAlarm
+from midcourse.core.policy.restraint import Batch
 from midcourse.core.receipt import Receipt
 from midcourse.core.replies import Reply
 from midcourse.core.session import Message, Session
@@ -103,6 +105,16 @@ def receipt_view(receipt: Receipt) -> dict[str, Any]:
 def inspection_view(inspection: Inspection, role: Role) -> dict[str, Any]:
     """A session as it was at a position."""
     return {**spelled(inspection), "session": session_view(inspection.session, role)}
+
+
+def intervention_view(made: Intervention | LabelledAlarm) -> dict[str, Any]:
+    """An intervention, of one session or in a list over many."""
+    return spelled(made)
+
+
+def batch_view(batch: Batch) -> dict[str, Any]:
+    """Alarms that a person is told of at once."""
+    return spelled(batch)
 
 
 def agent_view(agent: Agent[object]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ export function Tiles({ heads, filter, isWhole }: { heads: Head[] | null; filter
     const next = new URLSearchParams(address.value);
     const chosen = filter.status.includes(status) ? filter.status.filter((one) => one !== status) : [...filter.status, status];
     next.delete("status");
+    next.delete("needs");
     chosen.forEach((one) => next.append("status", one));
     const to = next.toString();
     go(to ? `?${to}` : location.pathname);

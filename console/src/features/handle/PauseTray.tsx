@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { Live } from "../../api/live";
 import type { Message, Session } from "../../model/session";
-import { cap } from "../../ui/format";
+import { cap, capitalised } from "../../ui/format";
 
 export interface Changed { id: string; message: Message; before: string; isSeen: boolean }
 
@@ -20,6 +20,8 @@ export function changesOf(live: Live): Changed[] {
   });
 }
 
+/** Magenta is what a person commanded. */
+const isPolicy = (by: string): boolean => by.startsWith("policy:");
 const SAYS: Record<Message["level"], string> = { step: "changed the step", goal: "changed the goal", clarify: "explained", event: "told of an event" };
 
 export function Difference({ live, who, edit, withdraw }: { live: Live; who: (by: string) => string; edit: (id: string, text: string) => void; withdraw: (id: string) => void }): JSX.Element {
@@ -28,8 +30,8 @@ export function Difference({ live, who, edit, withdraw }: { live: Live; who: (by
   return (
     <>
       {changesOf(live).map(({ id, message, before, isSeen }) => (
-        <div class="diff" key={id}>
-          <span class="who">{capitalise(who(message.by))} {SAYS[message.level]}</span>
+        <div class="diff" key={id} data-policy={isPolicy(message.by) || undefined}>
+          <span class="who">{capitalised(who(message.by))} {isPolicy(message.by) ? "asks for its plan" : SAYS[message.level]}</span>
           {editing === id ? (
             <form class="talk" aria-label="Say it otherwise" onSubmit={(event) => { event.preventDefault(); if (text.trim()) { edit(id, text.trim()); setEditing(""); } }}>
               <input class="field" value={text} aria-label="Other words" maxLength={200} onInput={(event) => write(event.currentTarget.value)} />
@@ -51,7 +53,6 @@ export function Difference({ live, who, edit, withdraw }: { live: Live; who: (by
   );
 }
 
-const capitalise = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 const REASONS = ["checking something", "looks wrong", "costs too much"];
 
 export function Reason({ give, skip }: { give: (reason: string) => void; skip: () => void }): JSX.Element {

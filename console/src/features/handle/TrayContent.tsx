@@ -5,6 +5,8 @@ import type { Live } from "../../api/live";
 import { count, timeOfDay, who } from "../../ui/format";
 import type { Actions } from "./actions";
 import { AskTray } from "./AskTray";
+import { ReviewTray } from "./ReviewTray";
+import { isReview } from "../../model/interventions";
 import { Composer } from "./Composer";
 import { CapReached, changesOf, Difference, isCapped, Reason } from "./PauseTray";
 import { PreviewTable } from "./PreviewTable";
@@ -78,12 +80,15 @@ function Asks({ live, actions, view, role }: Props): JSX.Element {
   const asks = [...session.asks, ...session.child_asks];
   return (
     <>
-      {asks.map((ask) => (
+      {asks.map((ask) => ("id" in ask && isReview(ask.step) ? (
+        <ReviewTray key={ask.id} live={live} ask={ask} isOnly={asks.length === 1} mayAnswer={role !== "watch"}
+          answer={(value, name) => actions.answer(value, name)} cancel={() => void actions.startCancel()} />
+      ) : (
         <AskTray key={"id" in ask ? ask.id : `${ask.child}/${ask.ask}`} live={live} ask={ask} isOnly={asks.length === 1} takesFocus={false}
           mayAnswer={role === "approve" || role === "operate" || (role === "steer" && ask.reason !== "need_approval")}
           answer={(value, name) => actions.answer(value, name)} />
-      ))}
-      {view.status === "paused" && asks.length > 0 && <p class="dim">Answered now, it is used after the resume.</p>}
+      )))}
+      {view.status === "paused" && asks.some((ask) => !("id" in ask) || !isReview(ask.step)) && <p class="dim">Answered now, it is used after the resume.</p>}
     </>
   );
 }

@@ -5,6 +5,7 @@ import { Refusal } from "../../api/client";
 import type { Live } from "../../api/live";
 import type { Preview, Reply, UndoChoice } from "../../api/types";
 import type { Level } from "../../model/events";
+import { isReview } from "../../model/interventions";
 import { CANCEL_PREVIEW } from "../../model/run";
 import type { Tray } from "./view";
 
@@ -123,7 +124,10 @@ export class Actions {
     this.hold = null;
     this.tray.value = "";
     this.heldSince.value = null;
-    void this.press("cancel", this.live.cancel(this.choice.value));
+    // What a policy opened for review is answered that way; another choice of what to undo can only be a cancel.
+    const review = this.live.run.session?.asks.find((ask) => isReview(ask.step));
+    if (review && this.choice.value === "in-flight") void this.press("cancel", this.live.answer("cancel", review.id));
+    else void this.press("cancel", this.live.cancel(this.choice.value));
   }
 
   /** Leave what is open. The preview's own hold is lifted; a pause that stood before stays. */

@@ -1,7 +1,8 @@
 /** What is said to those who listen: only when something has changed, and how long a call still runs now and then. */
 
 import type { Live } from "../../api/live";
-import { spoken } from "../../ui/format";
+import { isReview } from "../../model/interventions";
+import { spoken, who } from "../../ui/format";
 import { verdict } from "./ReceiptTray";
 import type { View } from "./view";
 
@@ -34,6 +35,8 @@ export function assertive(live: Live, view: View): string {
   if (live.connection.value.state === "refused") return "The server does not let this page in any more.";
   if (view.isLost) return `Connection lost. Last seen ${view.status}.`;
   if (view.status === "halted") return "Halted by an operator.";
+  const review = live.run.session?.asks.find((one) => isReview(one.step));
+  if (review && view.status === "paused") return `Paused by ${who(live.run.session?.pause?.by ?? "", "")}. Waiting for you: ${review.prompt}`;
   const ask = live.run.session?.asks[0];
   if (view.status !== "waiting" || !ask) return "";
   if (ask.expires_at === null) return `Waiting for you: ${ask.prompt}`;

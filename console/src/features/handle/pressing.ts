@@ -83,7 +83,8 @@ function press(event: KeyboardEvent, root: HTMLElement | null, slots: readonly S
   }
   const asks = root?.querySelectorAll("[data-ask]").length ?? 0;
   if (asks === 1 && "axe".includes(key)) {
-    const button = root?.querySelector<HTMLButtonElement>(`[data-key="${key}"]`);
-    if (button) { button.click(); event.preventDefault(); }
+    const found = root?.querySelector<HTMLElement>(`[data-key="${key}"]`);
+    if (found instanceof HTMLInputElement) found.focus(); else found?.click();
+    if (found) event.preventDefault();
   }
 }

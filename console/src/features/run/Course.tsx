@@ -21,6 +21,7 @@ const DISCS: Partial<Record<Mark["what"], { shape: ShapeName; colour: string; wo
   halt: { shape: "halted", colour: "red", word: "halted" },
   ask: { shape: "waiting", colour: "amber", word: "asks" },
   fail: { shape: "failed", colour: "red", word: "failed" },
+  plan: { shape: "unknown", colour: "amber", word: "asked for its plan" },
 };
 const UNFINISHED: Partial<Record<string, ShapeName>> = { pausing: "pausing", cancelling: "cancelling" };
 

@@ -4,8 +4,8 @@ import type { JSX } from "preact";
 import type { Live } from "../../api/live";
 import type { Head } from "../../api/types";
 import type { Run } from "../../model/run";
-import { goalOf } from "../../model/session";
-import { count, fullTime, timeOfDay, visible, who } from "../../ui/format";
+import { goalOf, isWatched } from "../../model/session";
+import { count, fullTime, timeOfDay, version, visible, who } from "../../ui/format";
 import { href } from "../../ui/router";
 
 interface Props { live: Live; run: Run; me: string; family: Head[]; inspect: () => void; fork: () => void; save: () => void }
@@ -25,8 +25,9 @@ export function Goal({ live, run, me, family, inspect, fork, save }: Props): JSX
       </div>
       <p class="facts">
         {session.terms.task_class && <span>{session.terms.task_class.replace("_", " ")}</span>}
-        {session.terms.policy && <span>policy {session.terms.policy}</span>}
+        {isWatched(session) && <span>policy {version(session.terms.policy)}</span>}
         <span title={fullTime(session.created_at)}>started {timeOfDay(session.created_at)} by {who(session.created_by, me)}</span>
+        {session.score !== null && <span>rated {session.score} of 5</span>}
         {session.turn > 1 && <span>turn {session.turn}</span>}
         {family.length > 0 && <span class="hide-s">{count(family.length, "child", "children")}</span>}
         {checkpoint !== null && <span class="hide-s">checkpoint at event {checkpoint}</span>}

@@ -2,22 +2,24 @@
 
 import { type Signal, useSignal } from "@preact/signals";
 import type { JSX } from "preact";
-import { useEffect, useLayoutEffect } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import type { Live } from "../../api/live";
 import type { Run } from "../../model/run";
-import type { Entry } from "../../model/story";
+import { type Entry, revOf } from "../../model/story";
+import { interrupts } from "../../model/interventions";
 import { ENDED } from "../../model/status";
 import { clock, count } from "../../ui/format";
 import { readAloud } from "../../ui/settings";
 import { Shape } from "../../ui/Shape";
 import { EntryRow, isShown } from "./entries";
+import { Rating } from "./Rating";
 
 const SHOWN = 150;
 type Block = { kind: "one"; entry: Entry } | { kind: "fold"; title: string; entries: Entry[] };
 
-interface Props { live: Live; run: Run; me: string; follows: Signal<boolean> }
+interface Props { live: Live; run: Run; me: string; mayJudge: boolean; follows: Signal<boolean> }
 
-export function Log({ live, run, me, follows }: Props): JSX.Element {
+export function Log({ live, run, me, mayJudge, follows }: Props): JSX.Element {
   void live.rev.value;
   const toolsOnly = useSignal(false);
   const opened = useSignal<ReadonlySet<number>>(new Set());
@@ -35,7 +37,10 @@ export function Log({ live, run, me, follows }: Props): JSX.Element {
     if (!next.delete(position)) next.add(position);
     opened.value = next;
   };
-  const row = (entry: Entry): JSX.Element => <EntryRow key={entry.position} entry={entry} rev={entry.rev} live={live} me={me} isStopping={isStopping} isNow={isNow} />;
+  const lastStepIn = run.entries.findLast((entry) => entry.kind === "stepin" && interrupts(entry.decision));
+  const row = (entry: Entry): JSX.Element => (
+    <EntryRow key={entry.position} entry={entry} rev={revOf(entry)} live={live} me={me} isStopping={isStopping} isNow={isNow} mayJudge={mayJudge} isLast={entry === lastStepIn} />
+  );
   return (
     <>
       <h2>What happened
@@ -60,6 +65,7 @@ export function Log({ live, run, me, follows }: Props): JSX.Element {
           );
         })}
       </ol></div>
+      {isNow && mayJudge && ENDED.has(session.status) && <Rating live={live} score={session.score} />}
       {!blocks.length && <p class="sub none">{session.status === "queued" ? "Nothing has run." : "Nothing to show yet."}</p>}
     </>
   );
@@ -88,7 +94,7 @@ function summary(entries: Entry[]): string {
 
 /** How far the end of the log is below what the handle leaves to see. */
 function below(): number {
-  const end = document.querySelector(".log")?.getBoundingClientRect().bottom ?? 0;
+  const end = document.querySelector(".col-log")?.getBoundingClientRect().bottom ?? 0;
   const top = document.querySelector(".dock")?.getBoundingClientRect().top ?? innerHeight;
   return end + 24 - top;
 }
@@ -107,7 +113,10 @@ function useFollowing(follows: Signal<boolean>, isLive: boolean, rev: number): v
     addEventListener("scroll", scrolled, { passive: true });
     return () => removeEventListener("scroll", scrolled);
   }, [isLive]);
+  const wasLive = useRef(false);
   useLayoutEffect(() => {
-    if (isLive && follows.value && below() > 0) scrollBy(0, below());
+    // Once more when it ends: how it ended is what one wants to see.
+    if ((isLive || wasLive.current) && follows.value && below() > 0) scrollBy(0, below());
+    wasLive.current = isLive;
   }, [rev, follows.value, isLive]);
 }

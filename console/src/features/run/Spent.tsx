@@ -1,11 +1,11 @@
-/** What is spent. Signals with their thresholds, and interventions, come here once policies measure them. */
+/** What is spent. Signals with their thresholds come here once they are told of. */
 
 import type { JSX } from "preact";
 import type { Live } from "../../api/live";
 import type { Run } from "../../model/run";
-import { elapsed } from "../../model/session";
+import { elapsed, isWatched } from "../../model/session";
 import { second } from "../../ui/clock";
-import { cap, clock, money } from "../../ui/format";
+import { cap, clock, money, version } from "../../ui/format";
 import { href } from "../../ui/router";
 import { Meter, Word } from "../../ui/Parts";
 import type { Head } from "../../api/types";
@@ -35,7 +35,7 @@ export function Spent({ live, run, family }: { live: Live; run: Run; family: Hea
           </div></li>
         ))}
       </ol>
-      <p class="key">{session.terms.policy ? `policy ${session.terms.policy}` : "No policy watches this run: nothing has thresholds."}</p>
+      <p class="key">{isWatched(session) ? `policy ${version(session.terms.policy)}` : "No policy watches this run: nothing has thresholds."}</p>
       {family.length > 0 && (
         <>
           <h2 class="more">Children</h2>

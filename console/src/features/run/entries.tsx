@@ -4,7 +4,7 @@ import { Component, type JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { Live } from "../../api/live";
 import type { AskEntry, EndEntry, Entry, NoteEntry, SaidEntry, StepEntry, StopEntry } from "../../model/story";
-import { argumentsOf, clock, count, duration, fullTime, readable, shorten, timeOfDay, visible, who } from "../../ui/format";
+import { argumentsOf, capitalised, clock, count, duration, fullTime, readable, shorten, timeOfDay, visible, who } from "../../ui/format";
 import { EffectChip, Ticking, Word } from "../../ui/Parts";
 import { href } from "../../ui/router";
 import { Shape } from "../../ui/Shape";
@@ -13,14 +13,15 @@ import { verdict } from "../handle/ReceiptTray";
 import { CANCEL_PREVIEW } from "../../model/run";
 import type { Cut, Part } from "../../model/text";
 import { LongText } from "./LongText";
+import { StepIn } from "./StepIn";
 
-export interface EntryProps { entry: Entry; rev: number; live: Live; me: string; /** Whether something of it may still run. */ isStopping: boolean; isNow: boolean }
+export interface EntryProps { entry: Entry; rev: number; live: Live; me: string; /** Whether something of it may still run. */ isStopping: boolean; isNow: boolean; mayJudge: boolean; isLast: boolean }
 
 /** Drawn again only when it changed: a log of thousands of lines costs what its last one does. */
 export class EntryRow extends Component<EntryProps> {
   override shouldComponentUpdate(next: Readonly<EntryProps>): boolean {
-    const { entry, rev, isStopping, isNow } = this.props;
-    return next.entry !== entry || next.rev !== rev || next.isStopping !== isStopping || next.isNow !== isNow;
+    const { entry, rev, isStopping, isNow, isLast } = this.props;
+    return next.entry !== entry || next.rev !== rev || next.isStopping !== isStopping || next.isNow !== isNow || next.isLast !== isLast;
   }
 
   override render(): JSX.Element | null {
@@ -51,6 +52,7 @@ function body(props: EntryProps): JSX.Element | null {
     case "stop": return <Stopped entry={entry} me={me} />;
     case "end": return <Ended entry={entry} live={live} />;
     case "note": return <Note entry={entry} />;
+    case "stepin": return <StepIn {...props} entry={entry} />;
   }
 }
 
@@ -86,7 +88,7 @@ function Written({ entry, live, me, isNow }: { entry: StepEntry; live: Live; me:
 
 function cutWords(cut: Cut, isSuperseded: boolean, me: string): string {
   const { by, what } = cut;
-  const whose = who(by, me) === "you" ? (what === "redirect" ? "you" : `your ${what}`) : what === "redirect" ? by : `the ${what} by ${by}`;
+  const whose = who(by, me) === "you" ? (what === "redirect" ? "you" : `your ${what}`) : what === "redirect" ? who(by, me) : `the ${what} by ${who(by, me)}`;
   const kept = cut.tokens ? ` · ${count(cut.tokens, "token")} kept` : "";
   const then = isSuperseded ? " · superseded by the next answer" : what === "cancel" ? " · kept with the session" : "";
   return `cut by ${whose} at ${timeOfDay(cut.at)}${kept}${then}`;
@@ -157,7 +159,7 @@ function Said({ entry, live, me }: { entry: SaidEntry; live: Live; me: string })
   const seen = entry.withdrawn ? "taken back" : entry.seen_at !== null && !entry.opens ? `seen by the agent after ${duration(entry.seen_at - entry.at)}` : isOpen ? "not seen by the agent yet" : "";
   return (
     <div class="said">
-      <div class="who"><Shape name="redirect" /><span>{name.charAt(0).toUpperCase() + name.slice(1)} {says}</span><span class="dim">{seen}{entry.edited && " · said otherwise first"}</span>
+      <div class="who"><Shape name="redirect" /><span>{capitalised(name)} {says}</span><span class="dim">{seen}{entry.edited && " · said otherwise first"}</span>
         {isOpen && !entry.withdrawn && <button class="plain tiny" type="button" onClick={() => void live.withdraw(entry.id).catch(() => undefined)}>take back</button>}
       </div>
       {entry.withdrawn ? <del class="q">{visible(entry.text)}</del> : <q>{visible(entry.text)}</q>}
@@ -172,7 +174,7 @@ function Asked({ entry, me }: { entry: AskEntry; me: string }): JSX.Element {
     <div class="stepin">
       <div class="who">{entry.end === "" ? <Word status="waiting">asks: {wantedBy(entry.prompt)?.title ?? shorten(entry.prompt, 300)}</Word> : <span class="word"><Shape name="waiting" />asked: {wantedBy(entry.prompt)?.title ?? shorten(entry.prompt, 300)}</span>}</div>
       <p class="why">{entry.end === "" ? "The answer is in the handle below; one answer counts."
-        : entry.end === "answered" ? <>{name.charAt(0).toUpperCase() + name.slice(1)} answered <bdi>{shorten(readable(entry.value?.raw), 200)}</bdi> at {timeOfDay(entry.ended_at!)}</> : `${ended[entry.end] ?? entry.end} at ${timeOfDay(entry.ended_at!)}`}</p>
+        : entry.end === "answered" ? <>{capitalised(name)} answered <bdi>{shorten(readable(entry.value?.raw), 200)}</bdi> at {timeOfDay(entry.ended_at!)}</> : `${ended[entry.end] ?? entry.end} at ${timeOfDay(entry.ended_at!)}`}</p>
     </div>
   );
 }

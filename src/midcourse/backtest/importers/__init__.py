@@ -85,13 +85,14 @@ def _files(paths: Iterable[str | Path]) -> Iterator[Path]:
 def _recordings(lines: Lines) -> Iterator[Recording]:
     try:
         is_json = False
-        for value in lines.head():
+        notices: list[Notice] = []
+        for value in lines.head(notices.append):
             is_json = True
             found = _format_of(value)
             if found is not None:
                 yield from found.read(lines)
                 return
-        lines.add(_unknown(lines, is_json=is_json))
+        lines.add(notices[0] if notices and not is_json else _unknown(lines, is_json=is_json))
     except OSError as error:
         lines.tell(f"The file cannot be read ({error.strerror or error}). It is left out.", None, 1)
 

@@ -40,7 +40,7 @@ class Lines:
         """Every line that is not blank."""
         items = self._items()
         if items is not None:
-            yield from enumerate(items, start=1)
+            yield from items
             return
         number = 0
         try:
@@ -52,12 +52,12 @@ class Lines:
         except _CUT as error:
             self.tell(f"The file is cut off or damaged here ({error}). What comes before is used.", number + 1, 1)
 
-    def head(self, most: int = 20) -> Iterator[Any]:
+    def head(self, tell: Tell, most: int = 20) -> Iterator[Any]:
         """The values in the first lines, as far as they are JSON: enough to see which format it is."""
-        for number, line in Lines(self.path, tell=lambda _: None):
+        for seen, (_, line) in enumerate(Lines(self.path, tell=tell), start=1):
             with suppress(*_NOT_JSON):
                 yield msgspec.json.decode(line)
-            if number >= most:
+            if seen >= most:
                 break
 
     @contextmanager
@@ -71,24 +71,28 @@ class Lines:
             with gzip.open(raw) as stream:
                 yield cast("IO[bytes]", stream), raw
 
-    def _items(self) -> list[bytes] | None:
-        """The values of a file that is one document; None if it is one of lines."""
+    def _items(self) -> list[tuple[int, bytes]] | None:
+        """The values of a file that is not one of lines, with where they begin; None if it is."""
         first = self._first()
         with suppress(*_NOT_JSON):
-            if not isinstance(msgspec.json.decode(first), list):
+            if not isinstance(value := msgspec.json.decode(first), list) and not _is_page(value):
                 return None
+        content = b""
         try:
             with self._opened() as (stream, _):
-                document: Any = msgspec.json.decode(stream.read())
+                content = stream.read()
+            document: Any = msgspec.json.decode(content)
         except (*_CUT, *_NOT_JSON) as error:
             if first not in (b"{", b"["):
                 return None
-            self.tell(f"This is one JSON value that cannot be read to its end ({error}). Nothing of it is used.", 1, 1)
-            return []
-        if isinstance(document, dict):
-            document = cast("dict[str, Any]", document).get("events", cast("Any", document))
+            stacked = _stacked(content)
+            if not stacked:
+                self.tell(f"This JSON value cannot be read to its end ({error}). Nothing of it is used.", 1, 1)
+            return stacked
+        if _is_page(document):
+            document = document["events"]
         items = cast("list[Any]", document) if isinstance(document, list) else [document]
-        return [msgspec.json.encode(item) for item in items]
+        return list(enumerate(map(msgspec.json.encode, items), start=1))
 
     def _first(self) -> bytes:
         with suppress(*_CUT), self._opened() as (stream, _):
@@ -118,6 +122,27 @@ class Lines:
         """A line could not be used as what it should be."""
         what = "not JSON" if isinstance(error, _NOT_JSON) and not isinstance(error, _MISSHAPEN) else f"not {wanted}"
         self.tell(f"This line is {what} ({error}). It is left out.", line, 1)
+
+
+def _is_page(value: Any) -> bool:
+    """Whether that is a page of events, as the HTTP API answers."""
+    return isinstance(value, dict) and "events" in value and value.keys() <= {"events", "next"}
+
+
+def _stacked(content: bytes) -> list[tuple[int, bytes]]:
+    """Values over many lines each, one after the other: how OpenTelemetry prints spans to a terminal."""
+    found: list[tuple[int, bytes]] = []
+    line = 1
+    for part in content.split(b"\n}"):
+        if not part.isspace() and part:
+            begins = len(part) - len(part.lstrip())
+            found.append((line + part[:begins].count(b"\n"), part.strip() + b"\n}"))
+        line += part.count(b"\n") + 1
+    try:
+        msgspec.json.decode(found[0][1])
+    except (IndexError, *_NOT_JSON):
+        return []
+    return found
 
 
 # ---- one run a line

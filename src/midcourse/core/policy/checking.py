@@ -68,7 +68,7 @@ def shown(value: object) -> str:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, str):
-        text = spelled_out(value)
+        text = "".join(sign if sign.isprintable() else " " for sign in spelled_out(value[: 2 * _SHOWN]))
         return f"'{text if len(text) <= _SHOWN else f'{text[: _SHOWN - 1]}…'}'"
     if isinstance(value, Span):
         return str(spelled_span(value))

@@ -89,7 +89,7 @@ def _rule(
 
 def evaluate(policy: Policy, observed: Observed, now: float | None, *, rules: Sequence[Rule] | None = None) -> Decision:
     """What to do now. Level ``none`` means nothing new; ``wanted`` then says what the signals would ask for."""
-    found: list[tuple[Reason, Latch, int]] = []
+    found: list[tuple[Reason, Latch]] = []
     for rule in rules_of(policy, observed.risk_threshold) if rules is None else rules:
         value = observed.values.get(rule.signal)
         if value is not None:
@@ -97,12 +97,12 @@ def evaluate(policy: Policy, observed: Observed, now: float | None, *, rules: Se
             if crossed is not None:
                 found.append(crossed)
     found.sort(key=lambda one: -_GRAVITY[one[0].stage])
-    reasons = tuple(reason for reason, _, _ in found)
+    reasons = tuple(reason for reason, _ in found)
     if not reasons:
         return Decision(level="none", wanted="none", policy=policy.id, at=now)
     wanted = _wanted(policy, reasons[0].stage, observed)
     level, held, worth = _held(policy, wanted, observed)
-    if level == "notify" and all(latch.told >= times for _, latch, times in found):
+    if level == "notify" and all(latch.told for _, latch in found):
         level = "none"
     unseen = tuple(Unseen(signal, why) for signal, why in sorted(observed.unseen.items()))
     return Decision(
@@ -162,7 +162,7 @@ def armed(
     return arms
 
 
-def _crossed(policy: Policy, rule: Rule, value: float, observed: Observed) -> tuple[Reason, Latch, int] | None:
+def _crossed(policy: Policy, rule: Rule, value: float, observed: Observed) -> tuple[Reason, Latch] | None:
     """The gravest stage that the value has reached and that has not had its effect yet."""
     for stage, mark in rule.steps:
         if value <= mark if rule.below else value >= mark:
@@ -174,7 +174,7 @@ def _crossed(policy: Policy, rule: Rule, value: float, observed: Observed) -> tu
     return _milestone(policy, rule, value, observed)
 
 
-def _milestone(policy: Policy, rule: Rule, value: float, observed: Observed) -> tuple[Reason, Latch, int] | None:
+def _milestone(policy: Policy, rule: Rule, value: float, observed: Observed) -> tuple[Reason, Latch] | None:
     passed = [mark for mark in rule.milestones if value >= mark]
     if not passed:
         return None
@@ -183,19 +183,19 @@ def _milestone(policy: Policy, rule: Rule, value: float, observed: Observed) -> 
         return None
     mark = passed[-1]
     sentence = f"It has cost {_shown(rule.signal, value)}, past the milestone of {_shown(rule.signal, mark)}."
-    return Reason(rule.signal, "pause", value, mark, sentence), latch, len(passed)
+    return Reason(rule.signal, "pause", value, mark, sentence), latch
 
 
 def _unless_done(
     policy: Policy, rule: Rule, stage: Stage, value: float, mark: float, observed: Observed
-) -> tuple[Reason, Latch, int] | None:
+) -> tuple[Reason, Latch] | None:
     latch = observed.told.get((rule.signal, stage), _NEVER)
     times = _times(rule, stage, value, mark)
     if latch.done >= times:
         return None
     words = observed.words.get(rule.signal, "")
     sentence = f"{_sentence(rule.signal, value, mark)}{f' {words}' if words else ''}"
-    return Reason(rule.signal, stage, value, mark, sentence, rule.below), latch, times
+    return Reason(rule.signal, stage, value, mark, sentence, rule.below), latch
 
 
 def _times(rule: Rule, stage: str, value: float, mark: float) -> int:
@@ -244,7 +244,7 @@ def _held(policy: Policy, wanted: Level, observed: Observed) -> tuple[Level, tup
         held.append(f"it was asked for its plan {observed.actions - asked} actions ago")
     every = policy.restraint.requests_per_intervention
     allowed = 1 + observed.requests // every if every else observed.occasions + 1
-    is_another = wanted == "ask_plan" or asked is None
+    is_another = wanted == "ask_plan" or not observed.is_explaining
     if is_another and observed.occasions >= allowed:
         held.append(f"{observed.occasions} in {observed.requests} requests; at most 1 for every {every:,}")
     finish = policy.signals.calls_left.finish
@@ -254,6 +254,11 @@ def _held(policy: Policy, wanted: Level, observed: Observed) -> tuple[Level, tup
     if worth is not None and not worth.is_worth_it:
         held.append("it would cost more than it avoids")
     return ("notify", tuple(held), worth) if held else (wanted, (), worth)
+
+
+def is_too_early(policy: Policy, observed: Observed) -> bool:
+    """Whether a run has not gone on for long enough to be judged."""
+    return bool(_too_early(policy, observed))
 
 
 def _too_early(policy: Policy, observed: Observed) -> list[str]:

@@ -21,16 +21,18 @@ from midcourse.server.views import answer, reply_view
 router = APIRouter(tags=["controls"])
 
 
-def _answers(*codes: str, body: bool = True) -> Responses:
+def control_answers(*codes: str, body: bool = True) -> Responses:
+    """The answers of a control: a reply, and the problems that each of them may have beside ``codes``."""
     known = ("session_not_found", "precondition_failed", "command_id_taken", "invalid_input", "damaged")
     return answers("Reply", 200, 202, *known, *codes, changes=True, body=body)
 
 
-def _told(reply: Reply) -> Response:
+def told(reply: Reply) -> Response:
+    """What a control has come to."""
     return answer(reply_view(reply), 202 if reply.level == "accepted" else 200)
 
 
-@router.post("/sessions/{session_id}/pause", responses=_answers("not_allowed", "session_ended"))
+@router.post("/sessions/{session_id}/pause", responses=control_answers("not_allowed", "session_ended"))
 async def pause(
     session_id: SessionPath, caller: Steerer, body: Annotated[schemas.Pause | None, BODY] = None
 ) -> Response:
@@ -42,12 +44,12 @@ async def pause(
         grace=wish.grace,
         lapses=wish.lapses,
     )
-    return _told(await caller.send(session_id, command, until=wish.until, wait=wish.wait))
+    return told(await caller.send(session_id, command, until=wish.until, wait=wish.wait))
 
 
 @router.post(
     "/sessions/{session_id}/resume",
-    responses=_answers(
+    responses=control_answers(
         "already_resumed", "checkpoint_not_found", "not_allowed", "operator_only", "session_ended", "session_damaged"
     ),
 )
@@ -63,10 +65,10 @@ async def resume(
         expects="" if names_pause else caller.if_match,
         pause=None if named is None else PauseId(named),
     )
-    return _told(await caller.send(session_id, command, wait=wish.wait))
+    return told(await caller.send(session_id, command, wait=wish.wait))
 
 
-@router.post("/sessions/{session_id}/redirect", responses=_answers("not_allowed", "session_damaged"))
+@router.post("/sessions/{session_id}/redirect", responses=control_answers("not_allowed", "session_damaged"))
 async def redirect(session_id: SessionPath, caller: Steerer, body: schemas.Redirect) -> Response:
     """Change the course. The instruction is durable at once and is what the agent's model sees next.
 
@@ -79,10 +81,12 @@ async def redirect(session_id: SessionPath, caller: Steerer, body: schemas.Redir
         grace=body.grace,
         resume=body.resume,
     )
-    return _told(await caller.send(session_id, command, wait=body.wait))
+    return told(await caller.send(session_id, command, wait=body.wait))
 
 
-@router.patch("/sessions/{session_id}/messages/{message}", responses=_answers("message_not_found", "message_seen"))
+@router.patch(
+    "/sessions/{session_id}/messages/{message}", responses=control_answers("message_not_found", "message_seen")
+)
 async def edit(session_id: SessionPath, message: MessagePath, caller: Steerer, body: schemas.Edit) -> Response:
     """Say a redirect or a queued message in other words, as long as the model has not seen it."""
     command = caller.wish(
@@ -90,11 +94,12 @@ async def edit(session_id: SessionPath, message: MessagePath, caller: Steerer, b
         message=MessageId(message),
         text=body.text,
     )
-    return _told(await caller.send(session_id, command, wait=body.wait))
+    return told(await caller.send(session_id, command, wait=body.wait))
 
 
 @router.delete(
-    "/sessions/{session_id}/messages/{message}", responses=_answers("message_not_found", "message_seen", body=False)
+    "/sessions/{session_id}/messages/{message}",
+    responses=control_answers("message_not_found", "message_seen", body=False),
 )
 async def withdraw(session_id: SessionPath, message: MessagePath, caller: Steerer) -> Response:
     """Take a redirect or a queued message back, as long as the model has not seen it."""
@@ -102,10 +107,10 @@ async def withdraw(session_id: SessionPath, message: MessagePath, caller: Steere
         cmd.Withdraw,
         message=MessageId(message),
     )
-    return _told(await caller.send(session_id, command, wait=10.0))
+    return told(await caller.send(session_id, command, wait=10.0))
 
 
-@router.post("/sessions/{session_id}/cancel", responses=_answers("operator_only"))
+@router.post("/sessions/{session_id}/cancel", responses=control_answers("operator_only"))
 async def cancel(
     session_id: SessionPath, caller: Steerer, body: Annotated[schemas.Cancel | None, BODY] = None
 ) -> Response:
@@ -117,10 +122,10 @@ async def cancel(
         grace=wish.grace,
         undo=wish.undo,
     )
-    return _told(await caller.send(session_id, command, until=wish.until, wait=wish.wait))
+    return told(await caller.send(session_id, command, until=wish.until, wait=wish.wait))
 
 
-@router.post("/sessions/{session_id}/undo", responses=_answers("not_allowed"))
+@router.post("/sessions/{session_id}/undo", responses=control_answers("not_allowed"))
 async def undo(session_id: SessionPath, caller: Steerer, body: Annotated[schemas.Undo | None, BODY] = None) -> Response:
     """Roll back every effect of a session that has ended, newest first, as far as it can be."""
     wish = body or schemas.Undo()
@@ -131,12 +136,12 @@ async def undo(session_id: SessionPath, caller: Steerer, body: Annotated[schemas
     reply = await caller.send(session_id, command, wait=wish.wait)
     await caller.control.undone(SessionId(session_id), wish.wait)
     receipt = await caller.read((await Midcourse(caller.control).get(session_id)).receipt())
-    return _told(replace(reply, receipt=receipt.lines))
+    return told(replace(reply, receipt=receipt.lines))
 
 
 @router.post(
     "/sessions/{session_id}/answer",
-    responses=_answers(
+    responses=control_answers(
         "already_answered",
         "approver_only",
         "ask_id_required",
@@ -154,10 +159,10 @@ async def answer_ask(session_id: SessionPath, caller: Steerer, body: schemas.Ans
         raise InvalidInput(f"'{child}' is not a child of session '{session_id}'.", field="ask")
     value = answer_value(body.value)
     command = caller.wish(cmd.Answer, value=value, ask=None if body.ask is None else AskId(name))
-    return _told(await caller.send(child or session_id, command, wait=body.wait))
+    return told(await caller.send(child or session_id, command, wait=body.wait))
 
 
-@router.post("/sessions/{session_id}/message", responses=_answers("busy", "not_allowed", "session_damaged"))
+@router.post("/sessions/{session_id}/message", responses=control_answers("busy", "not_allowed", "session_damaged"))
 async def message(session_id: SessionPath, caller: Steerer, body: schemas.Message) -> Response:
     """Say something. It opens a new turn of an ended session; while one works, `behaviour` says what it does."""
     command = caller.wish(
@@ -165,10 +170,10 @@ async def message(session_id: SessionPath, caller: Steerer, body: schemas.Messag
         text=body.text,
         behaviour=body.behaviour,
     )
-    return _told(await caller.send(session_id, command, wait=body.wait))
+    return told(await caller.send(session_id, command, wait=body.wait))
 
 
-@router.post("/sessions/{session_id}/event", responses=_answers("not_allowed", "session_ended"))
+@router.post("/sessions/{session_id}/event", responses=control_answers("not_allowed", "session_ended"))
 async def tell_event(session_id: SessionPath, caller: Steerer, body: schemas.OutsideEvent) -> Response:
     """Something happened outside: what the agent assumes may no longer hold. Its model sees this next."""
     command = caller.wish(
@@ -176,10 +181,10 @@ async def tell_event(session_id: SessionPath, caller: Steerer, body: schemas.Out
         text=body.text,
         source=body.source,
     )
-    return _told(await caller.send(session_id, command, wait=body.wait))
+    return told(await caller.send(session_id, command, wait=body.wait))
 
 
-@router.post("/sessions/{session_id}/budget", responses=_answers("not_allowed", "not_raised", "session_ended"))
+@router.post("/sessions/{session_id}/budget", responses=control_answers("not_allowed", "not_raised", "session_ended"))
 async def raise_budget(session_id: SessionPath, caller: Steerer, body: schemas.Budget) -> Response:
     """Let it cost more, and go on with it if it is paused."""
     command = caller.wish(
@@ -187,4 +192,4 @@ async def raise_budget(session_id: SessionPath, caller: Steerer, body: schemas.B
         budget=body.budget,
         resume=body.resume,
     )
-    return _told(await caller.send(session_id, command, wait=body.wait))
+    return told(await caller.send(session_id, command, wait=body.wait))

@@ -4,6 +4,9 @@ from typing import Annotated
 
 from fastapi import Path
 
+from midcourse.policies.schema import NAME
+
 SessionPath = Annotated[str, Path(min_length=1, max_length=300, description="The session's id.")]
 DigestPath = Annotated[str, Path(min_length=1, max_length=100, description="The digest that an event names.")]
 MessagePath = Annotated[str, Path(min_length=1, max_length=100, description="msg_… or queued_….")]
+PolicyPath = Annotated[str, Path(pattern=NAME, description="The policy's name.")]

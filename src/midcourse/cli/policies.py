@@ -1,0 +1,423 @@
+"""``midcourse policy``: when to interrupt. The policies there are, what they say, how they differ, and keeping one."""
+
+import sys
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
+
+import typer
+
+from midcourse.cli.opening import DEFAULT_STORE, JsonOption, StoreOption, Target, TokenOption, UrlOption, store_path
+from midcourse.cli.opening import token_for as token_of_target
+from midcourse.cli.people import me
+from midcourse.cli.printing import carry_out, print_json, say, show_table
+from midcourse.cli.words import ago, clock_time
+from midcourse.core.policy.checking import Change, difference, shown
+from midcourse.core.policy.document import Policy
+from midcourse.errors import StoreUnavailable
+from midcourse.ports.store import Store
+from midcourse.runtime.clock import SystemClock
+from midcourse.wiring import open_store
+
+if TYPE_CHECKING:  # YAML and HTTP are imported when they are needed: other commands are not to wait for them
+    from midcourse.client.policies import RemotePolicies
+    from midcourse.policies.kept import KeptPolicy, Summary
+
+app = typer.Typer(
+    help="When to interrupt: policies that come with Midcourse, files of your own, and those that were saved.",
+    no_args_is_help=True,
+)
+PolicyArgument = Annotated[
+    str,
+    typer.Argument(metavar="POLICY", help="A policy's name, NAME@VERSION, or a YAML file.", show_default=False),
+]
+FileArgument = Annotated[
+    str, typer.Argument(metavar="FILE", help="A YAML file. -: from standard input.", show_default=False)
+]
+
+
+def add_to(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.add_typer(app, name="policy")
+
+
+# ---- looking
+
+
+@app.command("list")
+def list_all(
+    store: StoreOption = None, url: UrlOption = None, token: TokenOption = None, as_json: JsonOption = False
+) -> None:
+    """List the policies in their newest version. Changes nothing.
+
+    \b
+    Examples:
+      midcourse policy list
+      midcourse policy list --json | jq -r '.policies[].name'
+    """
+    target = Target(store, url, token)
+
+    async def work() -> None:
+        async with _policies(target) as policies:
+            found = await policies.newest()
+        if as_json:
+            print_json({"policies": found})
+            return
+        now = SystemClock().now()
+        rows = [
+            (
+                f"{one.name}@{one.version}",
+                one.extends,
+                "built in" if one.at is None else ago(one.at, now),
+                one.by,
+                one.about,
+            )
+            for one in found
+        ]
+        show_table(("policy", "extends", "saved", "by", "about"), rows, whole=("policy",))
+
+    carry_out(work(), as_json=as_json)
+
+
+@app.command("show")
+def show(
+    policy: PolicyArgument,
+    output: Annotated[
+        Literal["yaml", "json"],
+        typer.Option("--format", help="What differs from its base, as a file; or all of it, as JSON."),
+    ] = "yaml",
+    store: StoreOption = None,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a policy: as the file that it could be, with what each line means, or as JSON with all it inherits.
+
+    Changes nothing.
+
+    \b
+    Examples:
+      midcourse policy show standard
+      midcourse policy show careful@2
+      midcourse policy show mine.yaml --format json
+      midcourse policy show careful > careful.yaml
+    """
+    target = Target(store, url, token)
+
+    async def work() -> None:
+        from midcourse.policies.writing import to_document
+
+        async with _policies(target) as policies:
+            found, yaml = await policies.look(policy)
+        if as_json or output == "json":
+            print_json(to_document(found))
+        else:
+            say(*yaml.rstrip("\n").split("\n"))
+
+    carry_out(work(), as_json=as_json)
+
+
+@app.command("check")
+def check(
+    file: FileArgument,
+    store: StoreOption = None,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check a file: every mistake with its line; else what it changes. Exits with 1 if it is no policy.
+
+    Changes nothing.
+
+    \b
+    Examples:
+      midcourse policy check mine.yaml
+      midcourse policy check mine.yaml --json | jq '.changes[] | select(.tightens)'
+    """
+    target = Target(store, url, token)
+
+    async def work() -> None:
+        from midcourse.policies.loading import bare
+
+        async with _policies(target) as policies:
+            policy = await policies.load_text(_text(file), file)
+            base = (await policies.look(policy.extends))[0] if policy.extends else bare()
+        changes = difference(base, policy)
+        if as_json:
+            print_json({"policy": policy.name, "extends": policy.extends, "changes": _spelled(changes)})
+            return
+        over = f"it extends {base.id}" if policy.extends else "it extends nothing"
+        say(f"'{policy.name}' is a policy; {over} and changes {_count(changes)}.")
+        _show_changes(changes, base.id, policy.name)
+
+    carry_out(work(), as_json=as_json)
+
+
+@app.command("diff")
+def diff(
+    first: PolicyArgument,
+    second: PolicyArgument,
+    store: StoreOption = None,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show how the second policy differs from the first, and which of it steps in earlier. Changes nothing.
+
+    \b
+    Examples:
+      midcourse policy diff standard conservative
+      midcourse policy diff careful@1 careful
+      midcourse policy diff careful mine.yaml
+    """
+    target = Target(store, url, token)
+
+    async def work() -> None:
+        async with _policies(target) as policies:
+            old, new = (await policies.look(first))[0], (await policies.look(second))[0]
+        changes = difference(old, new)
+        if as_json:
+            print_json({"from": old.id, "to": new.id, "changes": _spelled(changes)})
+        elif changes:
+            _show_changes(changes, old.id, new.id)
+        else:
+            say(f"{old.id} and {new.id} say the same.")
+
+    carry_out(work(), as_json=as_json)
+
+
+@app.command("history")
+def history(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A policy's name.", show_default=False)],
+    store: StoreOption = None,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show every version of a policy, the newest first: who saved it, when and why. Changes nothing.
+
+    \b
+    Examples:
+      midcourse policy history careful
+    """
+    target = Target(store, url, token)
+
+    async def work() -> None:
+        async with _policies(target) as policies:
+            found = await policies.history(name)
+        if as_json:
+            print_json({"versions": found})
+            return
+        now = SystemClock().now()
+        rows = [
+            (f"{one.name}@{one.version}", "built in" if one.at is None else clock_time(one.at, now), one.by, one.why)
+            for one in found
+        ]
+        show_table(("policy", "saved", "by", "why"), rows, whole=("policy", "saved"))
+
+    carry_out(work(), as_json=as_json)
+
+
+@app.command("schema")
+def schema() -> None:
+    """Print the JSON schema of a policy file, for editors. Changes nothing.
+
+    \b
+    Examples:
+      midcourse policy schema > policy.schema.json
+
+    Then begin a file with: # yaml-language-server: $schema=policy.schema.json
+    """
+
+    async def work() -> None:
+        from midcourse.policies.schema import schema_json
+
+        sys.stdout.buffer.write(schema_json().encode())
+        sys.stdout.flush()
+
+    carry_out(work(), as_json=False)
+
+
+# ---- keeping
+
+
+@app.command("save")
+def save(
+    file: FileArgument,
+    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="Why it is changed, for whoever looks later.")],
+    store: StoreOption = None,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Keep a file as the next version of its policy, with who saved it and why. What was saved before stays.
+
+    A file that says which version it was made from (version: 3) is refused once there is a newer one.
+
+    \b
+    Examples:
+      midcourse policy save mine.yaml --why "three false alarms a day is too many"
+    """
+    target = Target(store, url, token)
+
+    async def work() -> None:
+        async with _policies(target, make=True) as policies:
+            saved = await policies.save(_text(file), file, why)
+        if as_json:
+            print_json({"policy": saved.policy.name, "version": saved.policy.version, "at": saved.at, "by": saved.by})
+        else:
+            say(f"Saved as {saved.policy.id}.")
+
+    carry_out(work(), as_json=as_json)
+
+
+def _text(file: str) -> str:
+    from midcourse.policies.loading import decoded, read_text
+    from midcourse.policies.pages import SIZE_LIMIT
+
+    if file == "-":
+        return decoded(sys.stdin.buffer.read(SIZE_LIMIT + 1), file)
+    return read_text(Path(file))
+
+
+# ---- where they are
+
+
+class _Policies(Protocol):
+    async def newest(self) -> "Sequence[Summary]": ...
+    async def history(self, name: str) -> "Sequence[Summary]": ...
+    async def look(self, reference: str) -> tuple[Policy, str]: ...
+    async def load_text(self, text: str, source: str) -> Policy: ...
+    async def save(self, text: str, source: str, why: str) -> "KeptPolicy": ...
+
+
+@asynccontextmanager
+async def _policies(target: Target, *, make: bool = False) -> AsyncGenerator[_Policies]:
+    """Those of a server or a file of sessions. Without one there are still the built-in ones, and files."""
+    server = target.server
+    if server is not None:
+        from midcourse.client.address import address_of, token_of
+        from midcourse.client.policies import RemotePolicies
+        from midcourse.client.wire import Wire
+
+        wire = Wire(address_of(server), token_of(token_of_target(target, server)), SystemClock(), 10.0)
+        try:
+            yield _There(RemotePolicies(wire))
+        finally:
+            await wire.close()
+        return
+    opened = await _store(target, make)
+    try:
+        yield _Here(opened)
+    finally:
+        await opened.close()
+
+
+async def _store(target: Target, make: bool) -> Store:
+    url = target.store or DEFAULT_STORE
+    path = store_path(url)
+    if path is None or path.is_file():
+        return await open_store(url)
+    if make:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return await open_store(url)
+    if target.store is not None:
+        raise StoreUnavailable(
+            f"There is no store at {path}. Name one with --store sqlite:///file.db, or a server with --url.",
+            path=str(path),
+        )
+    return await open_store("memory://")
+
+
+class _Here:
+    """Policies of a store that is open here."""
+
+    def __init__(self, store: Store) -> None:
+        from midcourse.policies import kept
+
+        self._kept = kept
+        self._store = store
+
+    async def newest(self) -> "Sequence[Summary]":
+        return [self._kept.summary_of(one) for one in await self._kept.newest(self._store)]
+
+    async def history(self, name: str) -> "Sequence[Summary]":
+        await self._kept.find(self._store, name)
+        return [self._kept.summary_of(one) for one in await self._kept.history(self._store, name)]
+
+    async def look(self, reference: str) -> tuple[Policy, str]:
+        policy = await self._kept.read(self._store, reference)
+        return policy, await self._kept.yaml_of(self._store, policy)
+
+    async def load_text(self, text: str, source: str) -> Policy:
+        return await self._kept.load_text(self._store, text, source=source)
+
+    async def save(self, text: str, source: str, why: str) -> "KeptPolicy":
+        policy = await self.load_text(text, source)
+        return await self._kept.save(
+            self._store, policy, by=me(), why=why, now=SystemClock().now(), expects=policy.version or None
+        )
+
+
+class _There:
+    """Policies of a server. Files lie here, and what they extend lies there."""
+
+    def __init__(self, remote: "RemotePolicies") -> None:
+        self._remote = remote
+
+    async def newest(self) -> "Sequence[Summary]":
+        return await self._remote.newest()
+
+    async def history(self, name: str) -> "Sequence[Summary]":
+        return await self._remote.history(name)
+
+    async def look(self, reference: str) -> tuple[Policy, str]:
+        from midcourse.policies.loading import is_path
+        from midcourse.policies.writing import to_yaml
+
+        if not is_path(reference):
+            found, yaml = await self._remote.find(reference)
+            return found.policy, yaml
+        policy = await self._remote.load_text(_text(reference))
+        known = {policy.extends: (await self._remote.find(policy.extends))[0].policy} if policy.extends else {}
+        return policy, to_yaml(policy, known)
+
+    async def load_text(self, text: str, source: str) -> Policy:
+        return await self._remote.load_text(text)
+
+    async def save(self, text: str, source: str, why: str) -> "KeptPolicy":
+        from midcourse.policies.loading import Draft
+
+        return await self._remote.save(Draft(text, source=source).name, text, why)
+
+
+# ---- changes
+
+
+def _spelled(changes: Sequence[Change]) -> list[dict[str, Any]]:
+    from midcourse.policies.writing import spelled_setting
+
+    return [
+        {
+            "path": one.path,
+            "before": spelled_setting(one.before),
+            "after": spelled_setting(one.after),
+            "tightens": one.tightens,
+        }
+        for one in changes
+    ]
+
+
+def _count(changes: Sequence[Change]) -> str:
+    parts = [f"{len(changes)} parameter{'' if len(changes) == 1 else 's'}" if changes else "nothing"]
+    earlier, later = (sum(one.tightens is way for one in changes) for way in (True, False))
+    parts += [f"{number} of them {how}" for number, how in ((earlier, "earlier"), (later, "later")) if number]
+    return ", ".join(parts)
+
+
+def _show_changes(changes: Sequence[Change], old: str, new: str) -> None:
+    if changes:
+        words = {True: "steps in earlier", False: "steps in later", None: ""}
+        rows = [(one.path, shown(one.before), shown(one.after), words[one.tightens]) for one in changes]
+        show_table(("parameter", old, new, ""), rows, whole=("parameter",))

@@ -1,0 +1,72 @@
+"""The policies of a server, over HTTP."""
+
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from midcourse.client.wire import Parameters, Wire
+from midcourse.core.policy.document import Policy
+from midcourse.policies.kept import KeptPolicy, Summary
+from midcourse.policies.loading import not_found, split
+from midcourse.policies.writing import from_document
+
+
+class _Whole(Summary, frozen=True, kw_only=True):
+    document: Any
+    yaml: str
+
+
+class _List(msgspec.Struct, frozen=True):
+    policies: tuple[Summary, ...]
+
+
+class _History(msgspec.Struct, frozen=True):
+    versions: tuple[Summary, ...]
+
+
+class _Check(msgspec.Struct, frozen=True):
+    document: Any
+
+
+class RemotePolicies:
+    """What a server knows of policies, and keeps. Files are read here and understood there: it knows their bases."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    async def newest(self) -> tuple[Summary, ...]:
+        """Every policy in its newest version."""
+        return (await self._wire.get("policies", _List)).policies
+
+    async def history(self, name: str) -> tuple[Summary, ...]:
+        """Every version of a policy, the newest first."""
+        return (await self._wire.get(f"{_path(name)}/history", _History)).versions
+
+    async def find(self, reference: str) -> tuple[KeptPolicy, str]:
+        """A policy (``team``), or one version of it (``team@3``); and the same as YAML."""
+        name, version = split(reference)
+        parameters: Parameters = {} if version is None else {"version": version}
+        found = await self._wire.get(_path(name), _Whole, parameters)
+        return _kept(found), found.yaml
+
+    async def load_text(self, text: str) -> Policy:
+        """The policy that YAML text describes, over a policy of the server."""
+        content = await self._wire.send("POST", "policies/check", body={"document": text})
+        return from_document(self._wire.read(content, _Check).document)
+
+    async def save(self, name: str, text: str, why: str) -> KeptPolicy:
+        """Keep what YAML text describes as the next version of ``name``. The server knows by the token who saves it."""
+        key = f"policy_{self._wire.clock.fresh_id()}"
+        body = {"document": text, "why": why}
+        return _kept(self._wire.read(await self._wire.send("PUT", _path(name), body=body, key=key), _Whole))
+
+
+def _path(name: str) -> str:
+    if not name or "@" in name:
+        raise not_found(name, ())
+    return f"policies/{quote(name, safe='')}"
+
+
+def _kept(found: _Whole) -> KeptPolicy:
+    return KeptPolicy(policy=from_document(found.document), by=found.by, why=found.why, at=found.at)

@@ -1,0 +1,103 @@
+"""What policies have stepped in with: of one session, over all of them, as people are told; and what people say of it."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from midcourse.api import Midcourse
+from midcourse.core import commands as cmd
+from midcourse.core.interventions import LATEST, LONGEST_GATHER, LabelFilter
+from midcourse.server import schemas
+from midcourse.server.caller import Steerer, Watcher, refuse_for_session
+from midcourse.server.documents import answers
+from midcourse.server.routes.controls import control_answers, told
+from midcourse.server.routes.places import SessionPath
+from midcourse.server.views import answer, batch_view, intervention_view
+
+router = APIRouter(tags=["interventions"])
+
+
+@router.get(
+    "/sessions/{session_id}/interventions", responses=answers("InterventionList", 200, "session_not_found", "damaged")
+)
+async def list_interventions_of_session(session_id: SessionPath, caller: Watcher) -> Response:
+    """What policies, and the agent itself, have stepped in with, oldest first: why, and the arithmetic of it."""
+    handle = await Midcourse(caller.control).get(session_id)
+
+    async def shown() -> Response:
+        return answer({"interventions": [intervention_view(one) for one in await handle.interventions()]})
+
+    return await caller.read(shown())
+
+
+@router.post("/sessions/{session_id}/label", responses=control_answers("intervention_not_found"))
+async def label(session_id: SessionPath, caller: Steerer, body: schemas.Label) -> Response:
+    """Say whether it was right to step in; the last word counts. A session's own token may not."""
+    # Else an agent could call every alarm wrong until nobody hears them.
+    refuse_for_session(caller.principal, "judge what was done about it")
+    command = caller.wish(
+        cmd.Label,
+        about=body.about,
+        verdict=body.verdict,
+        note=body.note,
+    )
+    return told(await caller.send(session_id, command, wait=body.wait))
+
+
+@router.post("/sessions/{session_id}/rate", responses=control_answers("not_allowed"))
+async def rate(session_id: SessionPath, caller: Steerer, body: schemas.Rate) -> Response:
+    """Say how content you are with a session that has ended; the last word counts. A session's own token may not."""
+    refuse_for_session(caller.principal, "rate itself")
+    command = caller.wish(
+        cmd.Rate,
+        score=body.score,
+        note=body.note,
+    )
+    return told(await caller.send(session_id, command, wait=body.wait))
+
+
+@router.get("/interventions", responses=answers("AlarmList", 200, "damaged"))
+async def list_interventions(
+    caller: Watcher,
+    since: Annotated[
+        float | None,
+        Query(ge=0, le=LATEST, allow_inf_nan=False, description="From this time on, in seconds since 1970."),
+    ] = None,
+    agent: Annotated[str | None, Query(max_length=200, description="Those of one agent.")] = None,
+    label: Annotated[
+        LabelFilter | None, Query(description="Those that were labelled so; `none`: those that nobody has.")
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 100,
+) -> Response:
+    """Interventions over all sessions, newest first, each with the last label. A new one is listed within a moment."""
+
+    async def shown() -> Response:
+        found = await Midcourse(caller.control).interventions(since=since, agent=agent, label=label, limit=limit)
+        return answer({"interventions": [intervention_view(one) for one in found]})
+
+    return await caller.read(shown())
+
+
+@router.get("/alarms", responses=answers("BatchList", 200, "damaged"))
+async def list_alarms(
+    caller: Watcher,
+    person: Annotated[str | None, Query(max_length=1000, description="Those of one person's sessions.")] = None,
+    gather: Annotated[
+        float | None,
+        Query(
+            ge=0,
+            le=LONGEST_GATHER,
+            allow_inf_nan=False,
+            description="Seconds for which what does not interrupt is gathered; left out, an hour.",
+        ),
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="How many batches at most.")] = 100,
+) -> Response:
+    """Interventions as people are told of them, newest batch first. What interrupts comes at once, alone."""
+
+    async def shown() -> Response:
+        found = await Midcourse(caller.control).alarms(person, gather=gather, limit=limit)
+        return answer({"batches": [batch_view(one) for one in found]})
+
+    return await caller.read(shown())

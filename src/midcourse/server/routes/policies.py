@@ -1,0 +1,131 @@
+"""When to interrupt: the policies that come with Midcourse, and those that were saved, with their history."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from midcourse.core.policy.document import Policy
+from midcourse.core.spelling import spelled
+from midcourse.errors import InvalidInput, Refused
+from midcourse.policies import kept
+from midcourse.policies.loading import Draft, bare, not_found
+from midcourse.policies.schema import REFERENCE
+from midcourse.ports.store import Store
+from midcourse.server import schemas
+from midcourse.server.caller import Caller, PolicyKeeper, Watcher
+from midcourse.server.documents import answers
+from midcourse.server.policy_views import check_view, difference_view, etag_of, policy_view
+from midcourse.server.routes.places import PolicyPath
+from midcourse.server.views import answer
+from midcourse.server.wording import shortened
+
+router = APIRouter(tags=["policies"])
+Version = Annotated[int | None, Query(ge=1, le=999_999, description="Which version; left out, the newest.")]
+Reference = Annotated[str, Query(pattern=REFERENCE, description="Another policy, or a version of one: `standard@1`.")]
+
+
+def _reference(name: str, version: int | None) -> str:
+    return name if version is None else f"{name}@{version}"
+
+
+def _store(caller: Caller) -> Store:
+    return caller.control.worker.store
+
+
+@router.get("/policies", responses=answers("PolicyList", 200, "damaged"))
+async def list_policies(caller: Watcher) -> Response:
+    """Every policy in its newest version: the built-in ones, then those that were saved."""
+    found = await caller.read(kept.newest(_store(caller)))
+    return answer({"policies": [spelled(kept.summary_of(one)) for one in found]})
+
+
+@router.post("/policies/check", responses=answers("PolicyCheck", 200, body=True))
+async def check_policy(body: schemas.PolicyText, caller: Watcher) -> Response:
+    """Whether a text is a policy. What is wrong is told line by line in `mistakes`; nothing is saved.
+
+    Its base may be one that was saved here.
+    """
+    return answer(await caller.read(_checked(_store(caller), body.document)))
+
+
+async def _checked(store: Store, text: str) -> object:
+    policy = await kept.load_text(store, text)
+    base = await kept.load(store, policy.extends) if policy.extends else bare()
+    return check_view(base, policy)
+
+
+@router.get("/policies/{name}", responses=answers("Policy", 200, "policy_not_found", "damaged", headers=("ETag",)))
+async def get_policy(name: PolicyPath, caller: Watcher, version: Version = None) -> Response:
+    """A policy, whole: as JSON and as the file it could be. Who saved it, when and why."""
+    return await _shown(caller, await caller.read(kept.find(_store(caller), _reference(name, version))))
+
+
+async def _shown(caller: Caller, found: kept.KeptPolicy) -> Response:
+    yaml = await caller.read(kept.yaml_of(_store(caller), found.policy))
+    return answer(policy_view(found, yaml), headers={"ETag": etag_of(found.policy)})
+
+
+@router.get("/policies/{name}/history", responses=answers("PolicyHistory", 200, "policy_not_found", "damaged"))
+async def policy_history(name: PolicyPath, caller: Watcher) -> Response:
+    """Every version of a policy, the newest first: who saved it, when and why."""
+    found = await caller.read(kept.history(_store(caller), name))
+    if not found:
+        raise not_found(name, await kept.names(_store(caller)))
+    return answer({"versions": [spelled(kept.summary_of(one)) for one in found]})
+
+
+@router.get("/policies/{name}/diff", responses=answers("PolicyDifference", 200, "policy_not_found", "damaged"))
+async def diff_policies(name: PolicyPath, to: Reference, caller: Watcher, version: Version = None) -> Response:
+    """How another policy differs from this one, parameter by parameter, and whether it steps in earlier."""
+    first = await caller.read(kept.load(_store(caller), _reference(name, version)))
+    second = await caller.read(kept.load(_store(caller), to))
+    return answer(difference_view(first, second))
+
+
+@router.put(
+    "/policies/{name}",
+    responses=answers(
+        "Policy",
+        200,
+        "policy_unchanged",
+        "precondition_failed",
+        "idempotency_key_reused",
+        "damaged",
+        headers=("ETag",),
+        body=True,
+    ),
+)
+async def save_policy(name: PolicyPath, body: schemas.NewPolicy, caller: PolicyKeeper) -> Response:
+    """Keep a policy as the next version of its name, with who saved it and why. Nothing that was saved is changed.
+
+    If-Match is the version that must be the newest; a `version` in the document says the same.
+    """
+    draft = Draft(body.document)
+    if draft.name and draft.name != name:
+        raise InvalidInput(
+            f"The document is of policy '{shortened(draft.name)}', and the address of '{name}'. Nothing was saved.",
+            field="policy",
+        )
+    policy: Policy = await caller.read(kept.load_text(_store(caller), body.document))
+    saved = await kept.save(
+        _store(caller),
+        policy,
+        by=caller.principal.by,
+        why=body.why,
+        now=caller.control.worker.clock.now(),
+        expects=_expected(caller, name) if caller.if_match else policy.version or None,
+        command="" if caller.key is None else caller.command_id,
+    )
+    return await _shown(caller, saved)
+
+
+def _expected(caller: Caller, name: str) -> int:
+    version = caller.if_match.removeprefix(f"{name}@")
+    if not (version.isascii() and version.isdigit() and len(version) <= 6):
+        raise Refused(
+            f"If-Match is the version of policy '{name}', as its ETag says. Look again, then decide.",
+            code="precondition_failed",
+            policy=name,
+        )
+    return int(version)
