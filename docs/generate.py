@@ -1,4 +1,4 @@
-"""Writes the generated pages of the reference: states, events, errors, the HTTP API, agent files, the commands.
+"""Writes the generated pages of the reference: states, events, errors, the HTTP API, agent files, policies, the commands.
 
 python docs/generate.py            writes them
 python docs/generate.py --check    writes nothing; fails and names what is stale
@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, NewType, Union, get_args, get_origin
 import access
 import http_api
 import msgspec
+import policies
 import typer.main
 
 from midcourse import errors
@@ -29,6 +30,7 @@ from midcourse.core.evolution import created, evolve
 from midcourse.core.ids import CommandId, Position, SessionId, StepId, ask_id, message_id
 from midcourse.core.session import ALLOWED_IN, BACK, ENDED, LIVE, TRANSITIONS, Session, Status
 from midcourse.errors import Refused
+from midcourse.policies.schema import schema_json
 from midcourse.server.codes import CODES
 
 DOCS: Final = Path(__file__).parent
@@ -478,6 +480,11 @@ def access_page() -> str:
     return page("Who may do what", *access.parts(http_api.document(), table))
 
 
+def policies_page() -> str:
+    """The page of the policies."""
+    return page("Policies", *policies.parts(table))
+
+
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "reference/states.md": states,
     "reference/events.md": events,
@@ -488,6 +495,8 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "reference/agent-file.md": agent_file,
     "reference/agent.schema.json": schema_of_agents,
     "reference/cli.md": cli,
+    "reference/policies.md": policies_page,
+    "reference/policy.schema.json": schema_json,
 }
 
 

@@ -91,6 +91,12 @@ def test_time_alone_interrupts_when_it_would_have() -> None:
     assert verdict.decision.at == 100.0
 
 
+def test_a_time_that_never_came_is_not_looked_at() -> None:
+    watcher = Watcher(at_time={60.0: "pause", 60.5: "pause"})
+    assert not replay(recording([0, 30, 60]), watcher).is_stopped
+    assert watcher.looks == []
+
+
 def test_rows_without_a_clock_are_seen_between_those_that_have_one() -> None:
     watcher = Watcher(at_call={4: "stop"})
     verdict = replay(recording([0, None, 60, None, 120, None]), watcher)

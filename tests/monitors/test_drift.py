@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import midcourse
 from midcourse.core.policy.acts import Called
+from midcourse.core.terms import Terms
 from midcourse.errors import InvalidInput
 from midcourse.monitors import drift
 from midcourse.monitors.drift import (
@@ -383,8 +384,8 @@ async def mc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[m
 
 
 async def calls_of(mc: midcourse.Midcourse, agent: Any, goal: str) -> list[Called]:
-    """Every call of a session, from its journal."""
-    session = await mc.start(agent, goal)
+    """Every call of a session, from its journal. No policy watches it: a run that is paused would not show its end."""
+    session = await mc.start(agent, goal, terms=Terms(task_class="long"))
     await session.result()
     found: dict[str, Called] = {}
     async for seen in session.watch():

@@ -103,16 +103,18 @@ def backtest(
 ) -> Backtest:
     """Try policies (or the names of built-in ones) on recorded runs: files, folders of files, or recordings.
 
-    ``risk`` adds the combined risk: True for the model that comes with the package. ``drift`` measures how far actions
-    are from their goal, where an encoder is installed, and takes its time. Of the levels of decisions, those in
-    ``interrupts`` end a run. What an agent would have asked by itself is left out: recordings do not say why it erred.
-    ``noticed`` is what there was to tell of the recordings before.
+    ``risk`` adds the combined risk to all of them: True for the model that comes with the package; None leaves it to
+    each policy. ``drift`` measures how far actions are from their goal, where an encoder is installed, and takes its
+    time. Of the levels of decisions, those in ``interrupts`` end a run. What an agent would have asked by itself is
+    left out: recordings do not say why it erred. ``noticed`` is what there was to tell of the recordings before.
 
     Raises:
         InvalidInput: no such policy or file; or there is no run in them.
     """
     wanted = _policies(policies, with_risk=bool(risk))
     notices = list(noticed)
+    if risk is None:
+        risk = any(policy.signals.risk.enabled for policy in wanted.values())
     gauges = _Gauges(risk, drift=drift, domain_by=domain_by)
     if gauges.no_drift:
         notices.append(Notice(file="drift", sentence=f"It is not measured: {gauges.no_drift}"))
@@ -179,7 +181,7 @@ def _recordings(
 class _Gauges:
     """Makes an oversight for each run, with the drift and the risk that were asked for."""
 
-    def __init__(self, risk: RiskFor | bool | None, *, drift: bool, domain_by: DomainBy) -> None:
+    def __init__(self, risk: RiskFor | bool, *, drift: bool, domain_by: DomainBy) -> None:
         self.risk: RiskFor | None = risk_in() if risk is True else risk or None
         self.drift: Callable[[str], DriftGauge] | None = None
         self.no_drift = ""

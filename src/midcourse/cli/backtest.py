@@ -94,7 +94,7 @@ def try_policies(
             tried = backtest(
                 policies,
                 runs,
-                risk=risk_in(risk_model) if risk_model is not None else risk,
+                risk=risk_in(risk_model) if risk_model is not None else risk or None,
                 drift=drift,
                 domain_by=domain_by,
                 interrupts=INTERRUPTS if plan_asks else INTERRUPTS - {"ask_plan"},

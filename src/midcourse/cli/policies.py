@@ -45,7 +45,7 @@ def add_to(root: typer.Typer) -> None:
 # ---- looking
 
 
-@app.command("list")
+@app.command("list", short_help="List the policies.")
 def list_all(
     store: StoreOption = None, url: UrlOption = None, token: TokenOption = None, as_json: JsonOption = False
 ) -> None:
@@ -80,7 +80,7 @@ def list_all(
     carry_out(work(), as_json=as_json)
 
 
-@app.command("show")
+@app.command("show", short_help="Show a policy, as YAML or JSON.")
 def show(
     policy: PolicyArgument,
     output: Annotated[
@@ -118,7 +118,7 @@ def show(
     carry_out(work(), as_json=as_json)
 
 
-@app.command("check")
+@app.command("check", short_help="Check a file.")
 def check(
     file: FileArgument,
     store: StoreOption = None,
@@ -154,7 +154,7 @@ def check(
     carry_out(work(), as_json=as_json)
 
 
-@app.command("diff")
+@app.command("diff", short_help="Show how two policies differ.")
 def diff(
     first: PolicyArgument,
     second: PolicyArgument,
@@ -187,7 +187,7 @@ def diff(
     carry_out(work(), as_json=as_json)
 
 
-@app.command("history")
+@app.command("history", short_help="Show the versions of a policy.")
 def history(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A policy's name.", show_default=False)],
     store: StoreOption = None,
@@ -219,7 +219,7 @@ def history(
     carry_out(work(), as_json=as_json)
 
 
-@app.command("schema")
+@app.command("schema", short_help="Print the schema for editors.")
 def schema() -> None:
     """Print the JSON schema of a policy file, for editors. Changes nothing.
 
@@ -242,7 +242,7 @@ def schema() -> None:
 # ---- keeping
 
 
-@app.command("save")
+@app.command("save", short_help="Keep a file as the next version.")
 def save(
     file: FileArgument,
     why: Annotated[str, typer.Option("--why", metavar="TEXT", help="Why it is changed, for whoever looks later.")],
@@ -410,10 +410,11 @@ def _spelled(changes: Sequence[Change]) -> list[dict[str, Any]]:
 
 
 def _count(changes: Sequence[Change]) -> str:
-    parts = [f"{len(changes)} parameter{'' if len(changes) == 1 else 's'}" if changes else "nothing"]
+    if not changes:
+        return "nothing"
     earlier, later = (sum(one.tightens is way for one in changes) for way in (True, False))
-    parts += [f"{number} of them {how}" for number, how in ((earlier, "earlier"), (later, "later")) if number]
-    return ", ".join(parts)
+    noun = "parameter" if len(changes) == 1 else "parameters"
+    return f"{len(changes)} {noun}: {earlier} to step in earlier, {later} later"
 
 
 def _show_changes(changes: Sequence[Change], old: str, new: str) -> None:

@@ -477,6 +477,8 @@ class Oversight:
             missing.append(Unseen("scope_drift", "no encoder measures it"))
         if "token_rate" not in values:
             missing.append(Unseen("token_rate", "fewer than 6 model calls had tokens and a duration"))
+        if "scope_expansion" not in values:
+            missing.append(Unseen("scope_expansion", "fewer than 3 calls are known to have changed something"))
         if not self._hypothesis.text:
             missing.append(Unseen("hypothesis", "the agent has stated none"))
         if calls_left(self._actions, self._history) is None:

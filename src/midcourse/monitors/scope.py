@@ -1,4 +1,4 @@
-"""What a run touches: how many different things, in how many domains, and how far that is from where it began."""
+"""What a run touches, and how far the places where it changes something are from those where it began to."""
 
 from typing import Final
 from urllib.parse import urlsplit
@@ -7,8 +7,12 @@ from midcourse.core.policy.acts import Called
 
 MOST: Final = 10_000
 """Resources that are told apart; a run that has touched more has touched at least so many."""
-_BEGINNING: Final = 5
-"""Actions with a resource from which the scope is taken that a run begins in."""
+_BEGINNING: Final = 3
+"""Changes from which the scope is taken that a run begins in."""
+_LEAST: Final = 2
+"""Domains that any run may begin in: one more than one is no expansion yet."""
+_READS: Final = frozenset({"", "read"})
+"""Calls that change nothing, as far as is known. Looking around is no expansion; changing things is."""
 
 
 class Scope:
@@ -30,12 +34,15 @@ class Scope:
         """Take note of what a call touched."""
         if call.environment:
             self.environments.add(call.environment)
-        if not call.resources:
-            return
-        new = False
         for resource in call.resources:
             if len(self._touched) < MOST:
                 self._touched.add(hash(resource))
+        if call.effect not in _READS:
+            self._changes(call.resources)
+
+    def _changes(self, resources: tuple[str, ...]) -> None:
+        new = False
+        for resource in resources:
             domain = domain_of(resource)
             if len(self._domains) < MOST:
                 self._domains.add(domain)
@@ -61,8 +68,8 @@ class Scope:
 
     @property
     def expansion(self) -> float | None:
-        """Domains against those of the beginning; None before the beginning is over."""
-        return len(self._domains) / self._first if self._first and not self._settling else None
+        """Domains it changed, against those of the beginning; None before the beginning is over."""
+        return len(self._domains) / max(self._first, _LEAST) if self._first and not self._settling else None
 
 
 def domain_of(resource: str) -> str:

@@ -11,6 +11,7 @@ from typing import Final, Literal
 import msgspec
 
 from midcourse.core import events as ev
+from midcourse.core.codec import NOTHING, Value
 from midcourse.core.commands import BY_AGENT, BY_POLICY
 from midcourse.core.effects import Effect
 from midcourse.core.ids import Position, SessionId, StepId, message_id
@@ -155,7 +156,6 @@ class SessionFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 class _Call:
     begun: ev.StepBegun
     torn_by: "_Draft | None" = None
-    cost: float = 0.0
 
 
 @dataclass(slots=True)
@@ -168,7 +168,8 @@ class _Draft:
     resumed: float | None = None
     recovered: float | None = None
     over: float | None = None
-    asked: str = ""
+    pause: str = ""
+    ask: str = ""
     answered: float | None = None
     waited_for: list[str] = field(default_factory=list[str])
     torn: dict[tuple[StepId, int], tuple[bool, float]] = field(
@@ -292,7 +293,7 @@ class FactsReader:
             case ev.InterventionMade():
                 self._made(event, record)
             case ev.PauseRequested(pause=pause, by=by):
-                known = next((one for one in self._drafts if pause in (one.asked, one.made.id)), None)
+                known = next((one for one in self._drafts if pause in (one.pause, one.made.id)), None)
                 if known is None:
                     self._draft("pause", by, pause, record)
                 else:
@@ -316,7 +317,7 @@ class FactsReader:
                 self._lifted(record.at)
             case ev.CheckpointTaken(state=state, history=history) if self._last is not None:
                 if self._last.stood is None:
-                    self._last.saved += state.size + history.size
+                    self._last.saved += _size(state) + _size(history)
             case _:
                 pass
 
@@ -345,9 +346,7 @@ class FactsReader:
             self._notices.append(made)
             return
         draft = self._add(made, record.at)
-        draft.asked = event.pause or ""
-        if event.ask is not None:
-            self._asks[event.ask] = Asked(record.at, decision.question or "review")
+        draft.pause, draft.ask = event.pause or "", event.ask or ""
 
     def _draft(self, kind: Kind, by: str, name: str, record: ev.Recorded) -> None:
         made = Interruption(
@@ -441,7 +440,8 @@ class FactsReader:
                     self._go_on(at)
             case ev.AskClosed(ask=ask, end=end):
                 # Lifting the pause is an answer to the review that came with it.
-                self._asked(ask, at, "answered" if self._asks.get(ask, _NONE).reason == "review" else end)
+                is_review = end == "superseded" and any(one.ask == ask for one in self._drafts)
+                self._asked(ask, at, "answered" if is_review else end)
             case _:
                 pass
 
@@ -452,7 +452,7 @@ class FactsReader:
         seconds = max(0.0, at - asked.at) if end == "answered" else None
         self._asks[ask] = Asked(asked.at, asked.reason, seconds, end)
         for draft in self._drafts[self._turn_from :]:
-            if draft.asked and draft.began == asked.at and draft.answered is None and seconds is not None:
+            if draft.ask == ask and draft.answered is None and seconds is not None:
                 draft.answered = at
 
     # ---- facts
@@ -512,11 +512,12 @@ class FactsReader:
             kilobytes=draft.saved / KILOBYTE if draft.saved else None,
             after=draft.after,
             outcome=draft.outcome,
-            label=self._labels.get(made.id) or self._labels.get(draft.asked),
+            label=self._labels.get(made.id) or self._labels.get(draft.pause),
         )
 
 
-_NONE: Final = Asked(0.0, "")
+def _size(value: Value) -> int:
+    return 0 if value == NOTHING else value.size or len(bytes(value.raw))
 
 
 def _money(draft: _Draft, per_request: float, *, is_over: bool) -> Money:

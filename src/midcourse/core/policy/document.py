@@ -122,6 +122,8 @@ class RiskRule(Part):
     warn: Share | None = None
     intervene: Share | None = None
     enabled: bool = False
+    alone: bool = True
+    """Where the risk is calibrated, the thresholds it was made to replace only tell people. Stops and money stay."""
 
 
 class Signals(Part):

@@ -16,6 +16,8 @@ from midcourse.core.policy.spans import Span
 
 _NEVER: Final = Latch()
 _GRAVITY: Final[Mapping[str, int]] = {"warn": 1, "explain": 2, "intervene": 3, "pause": 4, "stop": 5}
+_BESIDE_RISK: Final = frozenset({"risk", "cost_per_action", "budget"})
+"""Signals that interrupt also where a calibrated risk decides."""
 _ONCE: Final = frozenset(
     {"errors", "scope_drift", "alignment", "token_rate", "calls_left", "risk", "cost_acceleration"}
 )
@@ -100,8 +102,11 @@ def evaluate(policy: Policy, observed: Observed, now: float | None, *, rules: Se
     reasons = tuple(reason for reason, _ in found)
     if not reasons:
         return Decision(level="none", wanted="none", policy=policy.id, at=now)
-    wanted = _wanted(policy, reasons[0].stage, observed)
+    gravest = _first_that_counts(policy, reasons, observed)
+    wanted = _wanted(policy, gravest.stage, observed) if gravest is not None else "notify"
     level, held, worth = _held(policy, wanted, observed)
+    if gravest is not reasons[0]:
+        held = (*held, "the combined risk decides, and the other signals only tell")
     if level == "notify" and all(latch.told for _, latch in found):
         level = "none"
     unseen = tuple(Unseen(signal, why) for signal, why in sorted(observed.unseen.items()))
@@ -209,6 +214,15 @@ def _times(rule: Rule, stage: str, value: float, mark: float) -> int:
 def _repeats(rule: Rule, stage: str) -> bool:
     """Whether twice the threshold is a second reason: for what adds up, where something is done about it."""
     return rule.signal not in _ONCE and not rule.below and stage not in ("warn", "explain")
+
+
+def _first_that_counts(policy: Policy, reasons: Sequence[Reason], observed: Observed) -> Reason | None:
+    """The gravest reason to interrupt: any, or with a calibrated risk only that, stops and money."""
+    rule = policy.signals.risk
+    if not (rule.enabled and rule.alone and "risk" in observed.values and observed.risk_threshold is not None):
+        return reasons[0]
+    counts = (one for one in reasons if one.signal in _BESIDE_RISK or one.stage in ("pause", "stop"))
+    return next(counts, None)
 
 
 def _wanted(policy: Policy, stage: Stage, observed: Observed) -> Level:
@@ -320,8 +334,8 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "token_rate": "It writes at {value} of its own average speed.",
     "calls_left": "{value} of the calls it is expected to need are left, and half of its budget is spent.",
     "hypothesis": "Its hypothesis has stood unchanged for {value}; the limit is {mark}.",
-    "scope_expansion": "Its work has spread to {value} times the domains it began in.",
-    "new_domain": "{value} actions in a domain that nobody has confirmed.",
+    "scope_expansion": "What it changes has spread to {value} times the domains it began in.",
+    "new_domain": "It made {value} changes in domains that nobody has confirmed.",
     "loops": "It goes round: {value} repeats with no progress reported; the limit is {mark}.",
     "api_calls": "It has made {value} requests; the limit is {mark}.",
     "compute_seconds": "Its calls took {value} seconds; the limit is {mark}.",

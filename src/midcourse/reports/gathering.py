@@ -1,0 +1,171 @@
+"""Reads the sessions of a time out of a store, one journal page at a time, into facts.
+
+Nothing but the facts of one session is held at once; whoever takes them decides what to keep.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from midcourse.core.ids import Position, SessionId
+from midcourse.core.policy.document import Policy
+from midcourse.core.policy.profiles import STANDARD
+from midcourse.errors import Damaged, InvalidInput, SessionNotFound
+from midcourse.monitors.journal import JournalReader
+from midcourse.monitors.oversight import Oversight
+from midcourse.policies.kept import load as load_policy
+from midcourse.ports.store import Head, Store
+from midcourse.reports.facts import FactsReader, Interruption, SessionFacts
+from midcourse.reports.rates import MOST_NAMED, Report, Tally
+from midcourse.runtime.loading import read_events
+
+_PAGE: Final = 500
+_HEADS: Final = 200
+MOST: Final = 20_000
+"""Sessions that a report looks at: the newest. How many more there are is said."""
+Progress = Callable[[int], None]
+"""Told how many sessions have been read."""
+
+
+class Gathered(msgspec.Struct, frozen=True, kw_only=True):
+    """A session's facts, the policy that its targets are of, and what was measured when people stepped in.
+
+    ``values``: by the id of a person's interruption that was called right, the signals at that moment.
+    """
+
+    facts: SessionFacts
+    policy: Policy
+    values: Mapping[str, Mapping[str, float]] = {}
+
+
+@dataclass
+class Gathering:
+    """One reading of a store, from ``since`` to ``until``: sessions that began then, newest first.
+
+    ``notes`` says what was left out, and grows while it reads. A session without a policy, or with one that is gone, is
+    held against ``default``.
+    """
+
+    store: Store
+    since: float
+    until: float
+    default: Policy = STANDARD
+    most: int = MOST
+    with_values: bool = False
+    """Whether to measure again what the signals were when people stepped in; that reads those journals twice."""
+    progress: Progress | None = None
+    damaged: list[SessionId] = field(default_factory=list[SessionId])
+    _policies: dict[str, Policy] = field(default_factory=dict[str, Policy])
+    _unknown: set[str] = field(default_factory=set[str])
+    _left_out: bool = False
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the figures must know."""
+        found: list[str] = []
+        if self._left_out:
+            found.append(f"Only the newest {self.most:,} sessions of this time were read. Choose a shorter time.")
+        if self.damaged:
+            named = ", ".join(self.damaged[:MOST_NAMED])
+            found.append(
+                f"{len(self.damaged)} sessions cannot be read and are left out: {named}. Run: midcourse doctor"
+            )
+        if self._unknown:
+            named = ", ".join(sorted(self._unknown)[:MOST_NAMED])
+            found.append(f"Policies that are not in this store are held against '{self.default.name}': {named}.")
+        return tuple(found)
+
+    async def sessions(self) -> AsyncIterator[Gathered]:
+        """Each session of the time, once. One whose journal is damaged is left out and named."""
+        count = 0
+        async for head in self._heads():
+            if count >= self.most:
+                self._left_out = True
+                return
+            try:
+                found = await self._session(head)
+            except Damaged:
+                self.damaged.append(head.id)
+                continue
+            except SessionNotFound:  # erased since it was listed
+                continue
+            count += 1
+            yield found
+            if self.progress is not None:
+                self.progress(count)
+
+    async def _heads(self) -> AsyncIterator[Head]:
+        before: SessionId | None = None
+        while True:
+            page: Sequence[Head] = await self.store.heads(limit=_HEADS, before=before)
+            for head in page:
+                if head.created_at < self.since:
+                    return
+                if head.created_at <= self.until:
+                    yield head
+            if len(page) < _HEADS:
+                return
+            before = page[-1].id
+
+    async def _session(self, head: Head) -> Gathered:
+        reader = FactsReader(head.id)
+        position = Position(0)
+        while page := await read_events(self.store, head.id, position, _PAGE):
+            for record in page:
+                reader.read(record)
+            position = page[-1].position
+        policy = await self._policy(reader.terms.policy)
+        facts = reader.facts(policy)
+        if not self.with_values or not reader.is_stopped_by_a_person:
+            return Gathered(facts=facts, policy=policy)
+        return Gathered(facts=facts, policy=policy, values=await self._values(facts, policy))
+
+    async def _policy(self, name: str) -> Policy:
+        if not name or name == "none":
+            return self.default
+        known = self._policies.get(name)
+        if known is None:
+            try:
+                known = await load_policy(self.store, name)
+            except InvalidInput:
+                self._unknown.add(name)
+                known = self.default
+            self._policies[name] = known
+        return known
+
+    async def _values(self, facts: SessionFacts, policy: Policy) -> dict[str, Mapping[str, float]]:
+        """What the signals were when a person stepped in: the journal again, by the monitors. Drift is not measured."""
+        wanted = {one.position: one for one in facts.interruptions if is_missed(one)}
+        oversight = Oversight(policy, task_class=facts.task_class, budget=facts.budget, asks=False)
+        journal = JournalReader()
+        found: dict[str, Mapping[str, float]] = {}
+        position = Position(0)
+        while page := await read_events(self.store, facts.id, position, _PAGE):
+            for record in page:
+                if record.position in wanted:
+                    found[wanted[record.position].id] = dict(oversight.values)
+                for act in journal.read(record):
+                    oversight.see(act, past=True)
+            position = page[-1].position
+            if len(found) == len(wanted):
+                break
+        return found
+
+
+def is_missed(one: Interruption) -> bool:
+    """Whether it was a person who stepped in, rightly, and no policy had before."""
+    return one.label == "right" and not one.is_by_policy and one.is_first
+
+
+async def report_on(gathering: Gathering) -> Report:
+    """The report of a time.
+
+    Raises:
+        StoreUnavailable: the store cannot be read now.
+    """
+    tally = Tally()
+    async for one in gathering.sessions():
+        tally.add(one.facts, one.policy)
+    return tally.report(gathering.since, gathering.until, gathering.notes)
