@@ -9,7 +9,7 @@ FOR: Final = {
     "watch": "looking: lists, sessions, events, receipts, previews",
     "steer": "starting and steering sessions, and answering what is not an approval",
     "approve": "also approving: answers to asks with the reason `need_approval`",
-    "operate": "also the audit log, the tokens, and what the kill switch has halted",
+    "operate": "also the audit log, the tokens, saving policies, and what the kill switch has halted",
 }
 BEYOND: Final = (
     "## What an address does not tell",

@@ -1,4 +1,4 @@
-"""Writes the generated pages of the reference: states, events, errors, the HTTP API, agent files, policies, the commands.
+"""Writes the generated pages of the reference: states, events, errors, HTTP API, agent files, policies, commands.
 
 python docs/generate.py            writes them
 python docs/generate.py --check    writes nothing; fails and names what is stale

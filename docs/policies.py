@@ -20,11 +20,12 @@ def parts(table: Table) -> Iterator[str]:
     )
     yield (
         "These numbers are starting points, and weak ones on real runs: calibrate them from your own, and let "
-        "`midcourse backtest` say what a policy would have done before it is switched on. `null` is no threshold."
+        "`midcourse backtest` say what a policy would have done before it is switched on. `null` is no threshold. A span of "
+        "time is written 500ms, 30s, 15m, 1h or 7d."
     )
     yield "## The document"
     own = [one for one in parameters(STANDARD) if "." not in one.path]
-    rows = ([f"`{one.path}`", wanted(one.kind), meaning(one.path)] for one in own)
+    rows = ([f"`{one.path}`", _kind(one), meaning(one.path)] for one in own)
     yield table(["parameter", "is", ""], [*rows, *([f"`{name}`", "below", meaning(name)] for name in LISTED)])
     yield "## Profiles"
     yield "What they differ in. All else is as below."
@@ -79,10 +80,14 @@ def _section(table: Table, name: str) -> Iterator[str]:
 def _row(parameter: Parameter, values: Iterable[object]) -> list[str]:
     return [
         f"`{parameter.path.partition('.')[2]}`",
-        wanted(parameter.kind).removesuffix(" or null"),
+        _kind(parameter),
         *(_shown(one) for one in values),
         meaning(parameter.path),
     ]
+
+
+def _kind(parameter: Parameter) -> str:
+    return wanted(parameter.kind).removesuffix(" or null").partition(" (")[0]
 
 
 def _shown(value: object) -> str:

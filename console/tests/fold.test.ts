@@ -5,11 +5,12 @@ import { test } from "node:test";
 import histories from "../fixtures/histories.json";
 import runs from "../fixtures/runs.json";
 import type { Recorded } from "../src/model/events";
+import { figuresOf, general, sentenceOf, unseenOf } from "../src/model/interventions";
 import { Run } from "../src/model/run";
 import { goalOf, type Session } from "../src/model/session";
 
 type Known = Record<string, unknown> & { position: number; texts: Record<string, string> };
-interface Journal { name: string; session: string; events: Recorded[]; states: Known[] }
+interface Journal { name: string; session: string; events: Recorded[]; states: Known[]; decisions: { sentence: string; arithmetic: string }[] }
 
 const pick = (from: object | null, names: string[]): unknown =>
   from && Object.fromEntries(names.map((name) => [name, (from as Record<string, unknown>)[name]]));
@@ -38,6 +39,10 @@ for (const journal of [...histories, ...runs] as unknown as Journal[]) {
       for (const [step, text] of Object.entries(texts)) assert.equal(run.step(step)?.text.current, text, `text of ${step}`);
     }
     assert.equal(run.position, journal.events.length);
+    const decisions = run.entries.flatMap((entry) => (entry.kind === "stepin" ? [entry.decision] : []));
+    assert.deepEqual(decisions.map((one) => ({
+      sentence: sentenceOf(one), arithmetic: [...figuresOf(one), ...unseenOf(one).map((unseen) => `not seen: ${unseen}`)].join("; "),
+    })), journal.decisions);
   });
 
   test(`${journal.name}, told twice, is told once`, () => {
@@ -48,3 +53,25 @@ for (const journal of [...histories, ...runs] as unknown as Journal[]) {
     assert.deepEqual(twice.entries, once.entries);
   });
 }
+
+test("a number has four digits, as Python's :.4g writes it", () => {
+  const known: [number, string][] = [
+    [0, "0"], [5, "5"], [0.7, "0.7"], [0.74321, "0.7432"], [600.6, "600.6"], [1234, "1234"], [9999.6, "1e+04"], [12345.6, "1.235e+04"], [0.0001, "0.0001"],
+    [0.00001234, "1.234e-05"], [2.5e15, "2.5e+15"], [-3.14159, "-3.142"], [1 / 3, "0.3333"],
+  ];
+  for (const [number, written] of known) assert.equal(general(number), written);
+});
+
+test("what a policy's decision led to is told with it, not in lines of its own", () => {
+  const journal = (runs as unknown as Journal[]).find((one) => one.name === "run watched")!;
+  const run = new Run(journal.session);
+  journal.events.forEach((record) => run.apply(record));
+  const [noticed, asked, paused] = run.entries.filter((entry) => entry.kind === "stepin");
+  assert.equal(noticed!.decision.level, "notify");
+  assert.ok(asked!.said?.seen_at);
+  assert.deepEqual([asked!.verdict, asked!.judged_by], ["unsure", "local"]);
+  assert.deepEqual([paused!.ask?.end, paused!.ask?.value?.raw, paused!.stop?.lifted_by], ["answered", "that is enough", "local"]);
+  assert.deepEqual(run.entries.filter((entry) => entry.kind === "ask" || entry.kind === "stop"), []);
+  assert.deepEqual(run.entries.flatMap((entry) => (entry.kind === "said" ? [entry.text] : [])), ["a run: watched", "that is enough"]);
+  assert.deepEqual(run.marks.map((mark) => mark.what).filter((what) => what !== "read"), ["plan", "pause", "redirect"]);
+});

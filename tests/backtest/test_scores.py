@@ -71,6 +71,13 @@ def test_what_cannot_be_measured_is_null_with_a_reason() -> None:
     assert nothing.warnings == 0
 
 
+@pytest.mark.parametrize(("stopped", "share"), [(4, 1.0), (5, 1.0), (6, 0.0)])
+def test_a_stop_at_the_decisive_step_itself_came_in_time(stopped: int, share: float) -> None:
+    figures = score([verdict("failure", stopped, decisive_step=5), verdict("failure", 1), verdict("failure", None)])
+    assert figures.before_decisive == share
+    assert figures.decisive_distance == stopped - 5
+
+
 def test_doing_nothing_is_zeros_spelled_out() -> None:
     figures = score(doing_nothing(EIGHT))
     assert (figures.interventions, figures.recall, figures.false_positive_rate) == (0, 0.0, 0.0)

@@ -121,8 +121,8 @@ export class Run {
         break;
       case "session.redirected": {
         const id = `msg_${session.messages.length}`;
-        // What a policy says to the agent is journaled with its decision, right after it.
-        const asking = this.stepinOf((one) => one.decision.level === "ask_plan" && one.position === record.position - 1);
+        // What a policy says to the agent is told with its decision.
+        const asking = this.stepinOf((one) => one.by === record.data.by && one.said === null);
         this.said.set(id, this.begin(record, said(id, record.data.text, record.data.level, record.data.by, session.turn, false), asking));
         this.mark(record, asking ? "plan" : "redirect", record.data.by);
         break;

@@ -57,7 +57,7 @@ export function RunPage({ client, me, id }: { client: Client; me: Me; id: string
         {!live.isCaughtUp.value && live.records.length > 500 && <p class="sub">Reading {live.records.length.toLocaleString("en")} events…</p>}
         <div class="run">
           <div class="col-plan"><h2>Plan</h2><Plan run={shown} /></div>
-          <div class="col-log"><Log live={live} run={shown} me={me.name} mayJudge={me.role !== "watch"} follows={follows} /></div>
+          <div class="col-log"><Log live={live} run={shown} me={me.name} mayJudge={me.role !== "watch" && me.session === null} follows={follows} /></div>
           <div class="col-sig"><Spent live={live} run={shown} family={family} /></div>
         </div>
       </main>

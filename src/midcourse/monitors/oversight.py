@@ -23,6 +23,8 @@ from midcourse.monitors.scope import Scope
 from midcourse.monitors.self_asks import QUESTIONS, ambiguous, cause_of, near
 from midcourse.monitors.spending import Spending
 
+_UNMEASURED = 100
+"""Actions that are kept until the encoder is loaded, so that none is missing from the course."""
 _CLEARLY = 0.8
 """Of a threshold: what has come back behind it only just may be past it again with the next act."""
 HALF = 0.5
@@ -93,6 +95,7 @@ class Oversight:
         drift: DriftGauge | None = None,
         risk: RiskGauge | None = None,
         asks: bool = True,
+        awaits_drift: bool = False,
     ) -> None:
         self.policy = policy
         self.budget = budget
@@ -104,6 +107,8 @@ class Oversight:
         self._risk = risk if policy.signals.risk.enabled else None
         self._asks = asks
         self._given_unseen: tuple[Unseen, ...] = ()
+        self._awaits_drift = awaits_drift
+        self._unmeasured: list[str] = []
         self._risk_threshold: float | None = None
         self._risk_words = ""
         self._rules = rules_of(policy, 1.0)
@@ -189,11 +194,15 @@ class Oversight:
 
     def measure_drift(self, by: DriftGauge | Unseen) -> None:
         """From now on this measures drift, or nothing does and here is why."""
+        self._awaits_drift = False
         if isinstance(by, Unseen):
             self._given_unseen = (*self._given_unseen, by)
             return
         self._drift = by
         by.goal(self._goal)
+        for text in self._unmeasured:
+            by.act(text)
+        self._unmeasured.clear()
 
     # ---- what is measured
 
@@ -253,6 +262,8 @@ class Oversight:
             self._scope_values()
             if self.artifacts.made:
                 self.artifacts.touched(call.resources, self._actions)
+                if self.artifacts.used:
+                    values["own_artifacts"] = self.artifacts.used
         spending = self._spending
         values["api_calls"] = spending.requests
         values["loops"] = self._loops.value
@@ -271,6 +282,8 @@ class Oversight:
             values["token_rate"] = token_rate
         if self._drift is not None:
             self._drift_values(call)
+        elif self._awaits_drift and len(self._unmeasured) < _UNMEASURED:
+            self._unmeasured.append(text_of(call))
 
     def _costs(self, call: Called) -> None:
         values, spending = self.values, self._spending
@@ -458,6 +471,9 @@ class Oversight:
             words["new_domain"] = words["scope_expansion"] = f"The latest is {self._scope.latest}."
         if self._goal:
             words["scope_drift"] = f"The goal is “{self._goal[:80]}”."
+        used = [one for one in self.artifacts.made.values() if one.used_at is not None]
+        if used:
+            words["own_artifacts"] = f"The last: {used[-1].name}, made at action {used[-1].step}."
         if self._risk_words:
             words["risk"] = self._risk_words
         return words
@@ -492,7 +508,7 @@ class Oversight:
 
 _ADDS_UP = frozenset({"duration", "cost", "budget", "resources", "api_calls", "compute_seconds", "bytes", "hypothesis"})
 """Signals that only ever grow in a turn, or begin anew with what they measure."""
-_OF_SESSION = frozenset({"cost", "budget", "api_calls", "compute_seconds", "bytes"})
+_OF_SESSION = frozenset({"cost", "budget", "api_calls", "compute_seconds", "bytes", "own_artifacts"})
 
 
 def _why_no_estimate(history: History) -> str:

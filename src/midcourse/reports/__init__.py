@@ -1,1 +1,1 @@
-"""What became of interruptions: facts of each session, rates against targets, a checklist, and a review of thresholds."""
+"""What became of interruptions: facts of each session, rates against targets, a checklist, a review of thresholds."""

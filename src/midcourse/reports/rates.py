@@ -308,8 +308,8 @@ class Tally:
         rule, aims = policy.classes.of(facts.task_class), policy.targets
         key = _Targets(
             facts.task_class,
-            tuple(rule.interruption_rate),
-            tuple(rule.completion_rate),
+            rule.interruption_rate,
+            rule.completion_rate,
             aims.satisfaction,
             float(aims.response_p50),
             float(aims.response_p99),
@@ -410,7 +410,7 @@ class Tally:
                 Bar(EDGES[place] if place < len(EDGES) else None, self._bars[place]) for place in range(len(EDGES) + 1)
             ),
             waited=sum(row.waited for row in kinds),
-            outlived=self._outlived,
+            outlived={str(name): calls for name, calls in self._outlived.items()},
             outlived_count=self._outlived_count,
             tools=tuple(sorted(self._tools, key=lambda one: one.name)),
             budgeted=self._budgeted,

@@ -30,6 +30,7 @@ from midcourse.monitors.oversight import Oversight
 from midcourse.policies.kept import load as load_policy
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Store
+from midcourse.runtime.artifacts import artifact_of, keep_artifact
 from midcourse.runtime.interventions import alarm_of, keep_alarms, keep_label, read_alarms, read_labels, wrong_by_agent
 from midcourse.runtime.loading import read_events
 
@@ -116,6 +117,7 @@ class Supervisor:
             task_class=session.terms.task_class,
             budget=session.terms.budget,
             history=await self._history(session.agent),
+            awaits_drift=True,
         )
 
     async def drift(self, policy: Policy) -> Drift | Unseen:
@@ -156,13 +158,15 @@ class Supervisor:
         return Ledger(last_hour=heard, wrong=self._wrong.get(agent, {}))
 
     def note(self, session: Session, record: Recorded) -> None:
-        """List an intervention, or what somebody says of one. On any thread."""
+        """List an intervention, what somebody says of one, or what the agent made. On any thread."""
         match record.event:
             case ev.InterventionMade():
                 alarm = alarm_of(session, record.at, record.event)
                 if alarm.level != "notify":
                     self._alarms.append(alarm)
                 self.begin(keep_alarms(self.store, [alarm]), session.id)
+            case ev.ReportMade() if (artifact := artifact_of(session, record)) is not None:
+                self.begin(keep_artifact(self.store, artifact), session.id)
             case ev.InterventionLabelled():
                 self._known_at = None
                 self.begin(keep_label(self.store, session, record), session.id)

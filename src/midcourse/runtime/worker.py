@@ -336,7 +336,7 @@ class Worker:
         watched = self._watched.get(session_id)
         if watched is not None:
             watched.saw(record)
-        if isinstance(record.event, ev.InterventionMade | ev.InterventionLabelled):
+        if isinstance(record.event, ev.InterventionMade | ev.InterventionLabelled | ev.ReportMade):
             self.supervisor.note(self._drivers[session_id].session, record)
 
     def _forget(self, driver: Driver) -> None:

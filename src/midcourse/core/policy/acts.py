@@ -31,8 +31,8 @@ class Called(Act):
 
     ``error`` is what kind of error it ended with, empty if none. ``digest`` stands for all of the arguments, of which
     ``arguments`` shows the beginning. ``text`` is the beginning of what it said or returned, ``seconds`` how long it
-    took. ``resources`` is what it touched (files, URLs, tables, ids); ``environment`` where, if it is tagged; ``effect``
-    what it does to that, if anybody has said so.
+    took. ``resources`` is what it touched (files, URLs, tables, ids); ``environment`` where, if it is tagged; and
+    ``effect`` what it does to that, if anybody has said so.
     """
 
     kind: CallKind

@@ -267,6 +267,8 @@ class Artifacts(Part):
 
     documented: bool = True
     review: Span = Span(7 * 86400)
+    flag_use: bool = True
+    """Whether people are told when it goes on to use what it made itself."""
 
 
 class AgentAsks(Part):

@@ -18,6 +18,8 @@ _NEVER: Final = Latch()
 _GRAVITY: Final[Mapping[str, int]] = {"warn": 1, "explain": 2, "intervene": 3, "pause": 4, "stop": 5}
 _BESIDE_RISK: Final = frozenset({"risk", "cost_per_action", "budget"})
 """Signals that interrupt also where a calibrated risk decides."""
+_OVER: Final = frozenset({"calls_left"})
+"""Signals that must be over their threshold; the others reach it."""
 _ONCE: Final = frozenset(
     {"errors", "scope_drift", "alignment", "token_rate", "calls_left", "risk", "cost_acceleration"}
 )
@@ -38,10 +40,12 @@ def rules_of(policy: Policy, risk_threshold: float | None = None) -> tuple[Rule,
     signals = policy.signals
     risk = signals.risk
     intervene = risk.intervene if risk.intervene is not None else risk_threshold
+    # A milestone beats a warning at the same amount.
+    cost_warn = None if signals.cost.warn in signals.cost.milestones else signals.cost.warn
     wanted: list[Rule] = [
         _levels("duration", signals.duration),
         msgspec.structs.replace(
-            _rule("cost", warn=signals.cost.warn, stop=signals.cost.stop), milestones=tuple(signals.cost.milestones)
+            _rule("cost", warn=cost_warn, stop=signals.cost.stop), milestones=tuple(signals.cost.milestones)
         ),
         _rule("cost_per_action", intervene=signals.cost.per_action),
         _rule("cost_acceleration", warn=signals.cost.acceleration),
@@ -60,6 +64,7 @@ def rules_of(policy: Policy, risk_threshold: float | None = None) -> tuple[Rule,
         _levels("api_calls", signals.api_calls),
         _levels("compute_seconds", signals.compute_seconds),
         _levels("bytes", signals.bytes),
+        _rule("own_artifacts", warn=1.0 if policy.artifacts.flag_use else None),
         _rule("risk", warn=risk.warn, intervene=intervene) if risk.enabled else Rule("risk", ()),
     ]
     return tuple(rule for rule in wanted if rule.steps or rule.milestones)
@@ -170,13 +175,19 @@ def armed(
 def _crossed(policy: Policy, rule: Rule, value: float, observed: Observed) -> tuple[Reason, Latch] | None:
     """The gravest stage that the value has reached and that has not had its effect yet."""
     for stage, mark in rule.steps:
-        if value <= mark if rule.below else value >= mark:
+        if _is_past(rule, value, mark):
             found = _unless_done(policy, rule, stage, value, mark, observed)
             if found is not None and stage == "stop":
                 return found
             passed = _milestone(policy, rule, value, observed)
             return passed or found
     return _milestone(policy, rule, value, observed)
+
+
+def _is_past(rule: Rule, value: float, mark: float) -> bool:
+    if rule.below:
+        return value < mark
+    return value > mark if rule.signal in _OVER else value >= mark
 
 
 def _milestone(policy: Policy, rule: Rule, value: float, observed: Observed) -> tuple[Reason, Latch] | None:
@@ -188,7 +199,8 @@ def _milestone(policy: Policy, rule: Rule, value: float, observed: Observed) -> 
         return None
     mark = passed[-1]
     sentence = f"It has cost {_shown(rule.signal, value)}, past the milestone of {_shown(rule.signal, mark)}."
-    return Reason(rule.signal, "pause", value, mark, sentence), latch
+    # Told of an earlier one, people have not been told of this one.
+    return Reason(rule.signal, "pause", value, mark, sentence), latch if latch.told >= len(passed) else _NEVER
 
 
 def _unless_done(
@@ -340,6 +352,7 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "api_calls": "It has made {value} requests; the limit is {mark}.",
     "compute_seconds": "Its calls took {value} seconds; the limit is {mark}.",
     "bytes": "Its calls moved {value} bytes; the limit is {mark}.",
+    "own_artifacts": "It uses what it made itself, {value} by now.",
     "risk": "Runs that look like this one fail in {value} of all cases.",
 }
 

@@ -27,6 +27,7 @@ SIGNALS: Final[Mapping[str, str]] = {
     "api_calls": "requests to models and tools",
     "compute_seconds": "seconds that calls took",
     "bytes": "bytes that calls moved",
+    "own_artifacts": "things it made itself and has used since",
     "risk": "chance that this run fails, by the combined model",
 }
 """Every signal, and what its number is."""

@@ -1,0 +1,159 @@
+"""Thresholds from a user's own recorded runs: as early as a given rate of false stops allows.
+
+One signal after the other is tightened, each time the one that stops the most failing runs for every run it stops
+wrongly, until the allowance is used up. What only one failing run would show is not believed.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from midcourse.backtest.recordings import Recording
+from midcourse.core.policy.document import Policy
+from midcourse.core.policy.spans import Span
+from midcourse.errors import InvalidInput
+from midcourse.monitors.oversight import DriftGauge, Oversight
+
+FALSE_STOPS: Final = 0.10
+"""The share of succeeding runs that may be stopped, unless somebody says otherwise."""
+LEAST: Final = 10
+"""Failing and succeeding runs that a threshold needs."""
+_BELIEVED: Final = 2
+"""Failing runs that a threshold must stop to be believed."""
+_FIELDS: Final[Mapping[str, tuple[str, str]]] = {
+    "duration": ("duration", "intervene"),
+    "cost": ("cost", "stop"),
+    "cost_per_action": ("cost", "per_action"),
+    "errors": ("errors", "intervene"),
+    "error_streak": ("errors", "streak"),
+    "scope_drift": ("scope_drift", "intervene"),
+    "resources": ("resources", "intervene"),
+    "loops": ("loops", "intervene"),
+    "api_calls": ("api_calls", "intervene"),
+    "compute_seconds": ("compute_seconds", "intervene"),
+}
+"""The signals that are calibrated, and where their threshold stands in a policy."""
+_WHOLE: Final = frozenset({"error_streak"})
+
+
+class Course(msgspec.Struct, frozen=True):
+    """One run as thresholds see it: for each signal the rows at which it reached a new height, and that height."""
+
+    failed: bool
+    heights: Mapping[str, tuple[tuple[int, float], ...]]
+
+    def reaches(self, signal: str, mark: float) -> bool:
+        """Whether a threshold there would stop it."""
+        heights = self.heights.get(signal)
+        return bool(heights) and heights[-1][1] >= mark
+
+
+class Calibrated(msgspec.Struct, frozen=True, kw_only=True):
+    """Thresholds, and what they would have done to the runs they were made from: too good to be true of others."""
+
+    marks: Mapping[str, float]
+    failures: int
+    successes: int
+    stopped: int
+    stopped_wrongly: int
+    policy: Policy
+
+
+def course_of(recording: Recording, policy: Policy, drift: DriftGauge | None = None) -> Course:
+    """How the signals of a run rose. Whatever the policy decides changes nothing of that."""
+    oversight = Oversight(policy, asks=False)
+    if drift is not None:
+        oversight.measure_drift(drift)
+    heights: dict[str, list[tuple[int, float]]] = {}
+    values = oversight.values
+    for step, act in zip(recording.steps, recording.acts, strict=True):
+        oversight.see(act, past=True)
+        for signal in _FIELDS:
+            value = values.get(signal)
+            if value:
+                known = heights.setdefault(signal, [])
+                if not known or value > known[-1][1]:
+                    known.append((step, value))
+    return Course(recording.outcome == "failure", {name: tuple(found) for name, found in heights.items()})
+
+
+def calibrate(courses: Sequence[Course], policy: Policy, false_stops: float = FALSE_STOPS) -> Calibrated:
+    """Thresholds that stop at most that share of the succeeding runs, as a policy that extends ``policy``.
+
+    Raises:
+        InvalidInput: too few runs, or a rate that is none.
+    """
+    if not 0 < false_stops < 1:
+        raise InvalidInput(f"false_stops is {false_stops:g}; it is a share above 0 and below 1.", field="false_stops")
+    failed = [course for course in courses if course.failed]
+    fine = [course for course in courses if not course.failed]
+    if len(failed) < LEAST or len(fine) < LEAST:
+        raise InvalidInput(
+            f"{len(failed)} failing and {len(fine)} succeeding runs: at least {LEAST} of each are needed to calibrate "
+            "thresholds. Record more runs with their outcomes, or keep the policy as it is.",
+            field="runs",
+        )
+    allowed = int(false_stops * len(fine))
+    marks: dict[str, float] = {}
+    lost: set[int] = set()
+    caught: set[int] = set()
+    while best := _best(failed, fine, marks, caught, lost, allowed):
+        signal, mark = best
+        marks[signal] = mark
+        caught |= {place for place, course in enumerate(failed) if course.reaches(signal, mark)}
+        lost |= {place for place, course in enumerate(fine) if course.reaches(signal, mark)}
+    return Calibrated(
+        marks=marks,
+        failures=len(failed),
+        successes=len(fine),
+        stopped=len(caught),
+        stopped_wrongly=len(lost),
+        policy=_with(policy, marks),
+    )
+
+
+def _best(
+    failed: Sequence[Course],
+    fine: Sequence[Course],
+    marks: Mapping[str, float],
+    caught: set[int],
+    lost: set[int],
+    allowed: int,
+) -> tuple[str, float] | None:
+    """The threshold that adds the most failing runs for every succeeding one, within what is allowed."""
+    found: tuple[str, float] | None = None
+    most = len(failed) / len(fine)
+    for signal in _FIELDS:
+        for mark in _candidates(failed, signal, marks.get(signal)):
+            more = {place for place, course in enumerate(failed) if course.reaches(signal, mark)} - caught
+            wrong = {place for place, course in enumerate(fine) if course.reaches(signal, mark)} - lost
+            gain = (len(more) - 1) / (len(wrong) + 1)
+            if len(more) >= _BELIEVED and len(lost) + len(wrong) <= allowed and gain > most:
+                found, most = (signal, mark), gain
+    return found
+
+
+def _candidates(failed: Iterable[Course], signal: str, standing: float | None) -> list[float]:
+    peaks = {course.heights[signal][-1][1] for course in failed if course.heights.get(signal)}
+    return sorted(peak for peak in peaks if standing is None or peak < standing)
+
+
+def _with(policy: Policy, marks: Mapping[str, float]) -> Policy:
+    """The policy with these thresholds, and without a warning or a stop that would now be on the wrong side of them."""
+    signals = policy.signals
+    for signal, mark in marks.items():
+        part, field = _FIELDS[signal]
+        rule = getattr(signals, part)
+        written: float = Span(mark) if part == "duration" else int(mark) if signal in _WHOLE else mark
+        changes: dict[str, object] = {field: written}
+        for other, is_wrong in (("warn", float.__ge__), ("explain", float.__ge__), ("stop", float.__le__)):
+            standing = getattr(rule, other, None)
+            if other != field and standing is not None and is_wrong(float(standing), float(mark)):
+                changes[other] = None
+        if part == "cost" and field == "stop":
+            changes["milestones"] = tuple(one for one in rule.milestones if one < mark)
+        signals = msgspec.structs.replace(signals, **{part: msgspec.structs.replace(rule, **changes)})
+    return msgspec.structs.replace(
+        policy, name=f"{policy.name}-calibrated", version=1, extends=policy.name, signals=signals
+    )

@@ -1,0 +1,160 @@
+"""The review: reads what people labelled, proposes thresholds, and keeps each proposal until a person decides.
+
+Proposals lie on the store's shelf ``proposals``. A shelf has no "put if unchanged": of two people who settle the same
+proposal in the same moment the last one's name stands on it. The policy is saved once all the same.
+"""
+
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from midcourse.core.policy.document import Policy
+from midcourse.core.policy.profiles import STANDARD
+from midcourse.errors import Damaged, InvalidInput, Refused
+from midcourse.policies.kept import KeptPolicy
+from midcourse.policies.kept import save as save_policy
+from midcourse.ports.store import Store
+from midcourse.reports.gathering import Gathering, Progress
+from midcourse.reports.tuning import Proposal, Tuned, Tuning
+
+SHELF: Final = "proposals"
+_REVIEWS: Final = "reviews"
+_LAST: Final = "last"
+PERIOD: Final = 30 * 86_400.0
+"""Seconds that a review looks back, unless it is told otherwise."""
+WEEKLY: Final = 7 * 86_400.0
+WHY_LIMIT: Final = 2_000
+
+
+async def review(
+    store: Store,
+    *,
+    since: float,
+    now: float,
+    default: Policy = STANDARD,
+    progress: Progress | None = None,
+) -> Tuned:
+    """Look at the sessions that began since a time, and keep what that proposes. Nothing is put into force.
+
+    A proposal that was made before, accepted or refused, is not made again; one that is open gives way to a newer one
+    for the same agent or person.
+    """
+    tuning = Tuning()
+    gathering = Gathering(store, since, now, default=default, with_values=True, progress=progress)
+    async for one in gathering.sessions():
+        tuning.add(one)
+    tuned = tuning.proposals(now)
+    known = {one.id: one for one in await proposals(store)}
+    fresh = [one for one in tuned.proposals if one.id not in known]
+    items = {one.id: msgspec.json.encode(one) for one in fresh}
+    for made in fresh:
+        for old in known.values():
+            if old.state == "open" and old.name == made.name:
+                items[old.id] = msgspec.json.encode(replace(old, state="superseded", settled_at=now))
+    if items:
+        await store.shelve(SHELF, items)
+    await store.shelve(_REVIEWS, {_LAST: msgspec.json.encode(now)})
+    return replace(tuned, remarks=(*tuned.remarks, *gathering.notes))
+
+
+async def proposals(store: Store, *, state: str | None = None) -> list[Proposal]:
+    """What reviews proposed, newest first; only those in a state, if given.
+
+    Raises:
+        Damaged: one of them does not match its checksum, or cannot be read.
+    """
+    found = [_read(key, content) for key, content in await store.shelved(SHELF)]
+    wanted = [one for one in found if state is None or one.state == state]
+    return sorted(wanted, key=lambda one: (-one.made_at, one.id))
+
+
+async def proposal(store: Store, name: str) -> Proposal:
+    """One of them.
+
+    Raises:
+        InvalidInput: ``proposal_not_found``.
+    """
+    rows = await store.shelved(SHELF, first=name, last=name) if name else ()
+    if not rows:
+        raise InvalidInput(
+            f"There is no proposal '{name[:100]}'. List them with: midcourse review list", code="proposal_not_found"
+        )
+    return _read(*rows[0])
+
+
+async def accept(store: Store, name: str, *, by: str, why: str, now: float) -> Proposal:
+    """Save the policy that was proposed, and say so on the proposal. Sessions that name it use it from then on.
+
+    Raises:
+        InvalidInput: ``proposal_not_found``; or ``why`` is missing.
+        Refused: ``proposal_settled``: it was accepted, refused or superseded before.
+    """
+    found = _open(await proposal(store, name), "accepted", by)
+    if found.state == "accepted":
+        return found
+    kept = await _saved(store, found, by, why, now)
+    done = replace(found, state="accepted", by=by, why=why.strip(), settled_at=now, kept_as=kept.policy.id)
+    await store.shelve(SHELF, {found.id: msgspec.json.encode(done)})
+    return done
+
+
+async def refuse(store: Store, name: str, *, by: str, why: str, now: float) -> Proposal:
+    """Say that it is not wanted, and why; the same is not proposed again.
+
+    Raises:
+        InvalidInput: ``proposal_not_found``; or ``why`` is missing.
+        Refused: ``proposal_settled``: it was accepted, refused or superseded before.
+    """
+    found = _open(await proposal(store, name), "refused", by)
+    if found.state == "refused":
+        return found
+    reason = why.strip()
+    if not 0 < len(reason) <= WHY_LIMIT:
+        raise InvalidInput(
+            f"Say in a sentence why, in 1 to {WHY_LIMIT:,} characters. Nothing was changed.", field="why"
+        )
+    done = replace(found, state="refused", by=by, why=reason, settled_at=now)
+    await store.shelve(SHELF, {found.id: msgspec.json.encode(done)})
+    return done
+
+
+async def _saved(store: Store, found: Proposal, by: str, why: str, now: float) -> KeptPolicy:
+    # The proposal's id is the command's: who was cut off between the two writes saves nothing twice.
+    return await save_policy(store, found.after, by=by, why=why, now=now, command=found.id)
+
+
+def _open(found: Proposal, wanted: str, by: str) -> Proposal:
+    if found.state == "open" or (found.state, found.by) == (wanted, by):
+        return found
+    who = f" by {found.by}" if found.by else ""
+    raise Refused(
+        f"Proposal '{found.id}' was {found.state} before{who}. There is nothing to do; the next review makes another "
+        "one if there is reason to.",
+        code="proposal_settled",
+        proposal=found.id,
+        state=found.state,
+    )
+
+
+def _read(key: str, content: bytes) -> Proposal:
+    try:
+        return msgspec.json.decode(content, type=Proposal)
+    except msgspec.MsgspecError as error:
+        raise Damaged(
+            f"Proposal '{key}' cannot be read ({error}). A later version of Midcourse may have written it: use that one."
+        ) from error
+
+
+async def last_review(store: Store) -> float | None:
+    """When the last one was; None if there was none."""
+    rows = await store.shelved(_REVIEWS, first=_LAST, last=_LAST)
+    return msgspec.json.decode(rows[0][1], type=float) if rows else None
+
+
+async def begin_counting(store: Store, now: float) -> float:
+    """When the time until the next review counts from: the last one, or the moment somebody first counts."""
+    last = await last_review(store)
+    if last is None:
+        await store.shelve(_REVIEWS, {_LAST: msgspec.json.encode(now)})
+    return now if last is None else last

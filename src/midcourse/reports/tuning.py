@@ -1,0 +1,422 @@
+"""What labelled interventions say of a policy's thresholds: proposals, per agent and per person, with evidence. Pure.
+
+A threshold goes up where its signal was wrong too often: to the value that would have kept the right ones. It goes down
+only where people had to step in by themselves, said so, and quality allows it. Nothing here changes anything.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from math import ceil, floor, log10
+from statistics import median
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from midcourse.core.policy.checking import Setting, check_policy, difference, parameters, read_setting, shown
+from midcourse.core.policy.decisions import Reason
+from midcourse.core.policy.document import Part, Policy
+from midcourse.core.policy.restraint import HOUR
+from midcourse.errors import InvalidInput
+from midcourse.policies.writing import from_document, to_document
+from midcourse.reports.facts import Interruption
+from midcourse.reports.gathering import Gathered
+from midcourse.reports.words import percent
+
+NEAR: Final = 0.5
+"""Share of a threshold that a signal must have reached, in the middle, where people stepped in before it did."""
+_DIGITS: Final = 3
+_LONGEST: Final = 64
+_OF_ONE: Final[Mapping[str, str]] = {
+    "cost_per_action": "cost.per_action",
+    "cost_acceleration": "cost.acceleration",
+    "error_streak": "errors.streak",
+    "alignment": "scope_drift.alignment",
+    "scope_expansion": "scope.expansion",
+    "new_domain": "scope.new_domain",
+}
+"""Signals with a single threshold, and where that stands. Others have one part each, and a threshold for each stage."""
+_STAGES: Final = ("warn", "explain", "intervene", "stop")
+
+
+class Changed(msgspec.Struct, frozen=True):
+    """One parameter of a policy, as it is and as it would be."""
+
+    path: str
+    before: str
+    after: str
+    tightens: bool | None
+
+
+class Proposal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Another version of a policy, for one agent or one person, and what speaks for it.
+
+    ``policy`` is what it would change, ``name`` what it would be kept as, ``document`` the whole of it.
+    """
+
+    id: str
+    name: str
+    policy: str
+    changes: tuple[Changed, ...]
+    evidence: tuple[str, ...]
+    document: dict[str, Any]
+    made_at: float
+    agent: str = ""
+    person: str = ""
+    state: str = "open"
+    by: str = ""
+    why: str = ""
+    settled_at: float | None = None
+    kept_as: str = ""
+
+    @property
+    def after(self) -> Policy:
+        """The policy that it proposes."""
+        return from_document(self.document)
+
+
+class Tuned(msgspec.Struct, frozen=True, kw_only=True):
+    """What a review comes to: proposals, and why there are no others."""
+
+    proposals: tuple[Proposal, ...]
+    remarks: tuple[str, ...]
+    sessions: int
+    labelled: int
+
+
+class _Seen(NamedTuple):
+    """A labelled intervention, as one of its reasons tells it."""
+
+    stage: str
+    value: float
+    threshold: float
+    is_right: bool
+
+
+@dataclass
+class _OfAgent:
+    policy: Policy
+    seen: dict[str, list[_Seen]] = field(default_factory=dict[str, list[_Seen]])
+    misses: list[Mapping[str, float]] = field(default_factory=list[Mapping[str, float]])
+    qualities: list[float] = field(default_factory=list[float])
+
+
+@dataclass
+class _OfPerson:
+    policy: Policy
+    right: int = 0
+    wrong: int = 0
+    late: int = 0
+    answered: int = 0
+    at: list[float] = field(default_factory=list[float])
+
+
+class Tuning:
+    """Takes in one session after the other, and proposes. Keeps what people labelled, and little else."""
+
+    def __init__(self) -> None:
+        self._agents: dict[tuple[str, str], _OfAgent] = {}
+        self._people: dict[tuple[str, str], _OfPerson] = {}
+        self._sessions = self._labelled = 0
+
+    def add(self, one: Gathered) -> None:
+        """Look at a session."""
+        facts, policy = one.facts, one.policy
+        self._sessions += 1
+        if not facts.policy:
+            return  # nobody watched it: what people say of it is about no policy
+        agent = self._agents.setdefault((facts.agent, policy.name), _OfAgent(policy))
+        person = self._people.setdefault((facts.person, policy.name), _OfPerson(policy))
+        for kept in (agent, person):
+            if policy.version > kept.policy.version:
+                kept.policy = policy
+        for made in (*facts.interruptions, *facts.notices):
+            self._intervention(made, agent, person)
+        agent.misses += one.values.values()
+        agent.qualities += [made.quality for made in facts.interruptions if made.quality is not None]
+
+    def _intervention(self, made: Interruption, agent: _OfAgent, person: _OfPerson) -> None:
+        if not made.is_by_policy:
+            return
+        if made.kind != "notify":
+            person.at.append(made.at)
+            if made.answer is not None:
+                person.answered += 1
+                person.late += made.answer > person.policy.response_target
+        if made.label not in ("right", "wrong"):
+            return
+        is_right = made.label == "right"
+        self._labelled += 1
+        person.right += is_right
+        person.wrong += not is_right
+        for reason in made.reasons:
+            agent.seen.setdefault(reason.signal, []).append(_seen(reason, is_right=is_right))
+
+    def proposals(self, now: float) -> Tuned:
+        """What it comes to."""
+        found: list[Proposal] = []
+        remarks: list[str] = []
+        for (agent, _), of in sorted(self._agents.items()):
+            made = _for_agent(agent, of, now, remarks)
+            found += [made] if made else []
+        for (person, _), of in sorted(self._people.items()):
+            made = _for_person(person, of, now)
+            found += [made] if made else []
+        return Tuned(proposals=tuple(found), remarks=tuple(remarks), sessions=self._sessions, labelled=self._labelled)
+
+
+def _seen(reason: Reason, *, is_right: bool) -> _Seen:
+    return _Seen(reason.stage, reason.value, reason.threshold, is_right)
+
+
+# ---- for an agent
+
+
+def _for_agent(agent: str, of: _OfAgent, now: float, remarks: list[str]) -> Proposal | None:
+    policy, evidence = of.policy, list[str]()
+    for signal, seen in sorted(of.seen.items()):
+        policy = _loosened(agent, signal, seen, policy, evidence, remarks)
+    policy = _tightened(agent, of, policy, evidence, remarks)
+    return _proposal(of.policy, policy, evidence, now, agent=agent)
+
+
+def _loosened(
+    agent: str, signal: str, seen: Sequence[_Seen], policy: Policy, evidence: list[str], remarks: list[str]
+) -> Policy:
+    limit, needed = policy.restraint.false_positives, max(1, policy.restraint.labels)
+    wrong = sum(not one.is_right for one in seen)
+    told = f"Of {len(seen)} labelled interventions by {signal} ({agent}) {len(seen) - wrong} were right"
+    if wrong / len(seen) <= limit:
+        return policy
+    if len(seen) < needed:
+        remarks.append(f"{told}; {needed} labels are needed to say more.")
+        return policy
+    told += f" and {wrong} wrong: {percent(wrong / len(seen))}, and the limit is {percent(limit)}."
+    changed = policy
+    for stage in _STAGES:
+        path = path_of(signal, stage)
+        at_stage = [one for one in seen if one.stage == stage]
+        if path is None or all(one.is_right for one in at_stage):
+            continue
+        found = _better(at_stage, limit, _setting(changed, path), is_below=signal == "token_rate")
+        if found is None:
+            continue
+        value, words = found
+        value = _in_order(changed, signal, stage, value)
+        try:
+            after = check_policy(with_setting(changed, path, value))
+        except (InvalidInput, ValueError) as error:
+            remarks.append(f"{told} {path} = {shown(value)} cannot be proposed: {error}")
+            continue
+        if difference(changed, after):
+            evidence.append(f"{told} With {path} = {shown(_setting(after, path))} {words}")
+            changed = after
+    if changed is policy:
+        remarks.append(f"{told} No threshold tells the right ones from the wrong ones; it only tells people meanwhile.")
+    return changed
+
+
+def _better(seen: Sequence[_Seen], limit: float, now: Setting, *, is_below: bool) -> tuple[float | None, str] | None:
+    """A later threshold with fewer wrong ones, and what is gained and lost by it; None if there is none."""
+    sign = -1.0 if is_below else 1.0
+    right = sorted(sign * one.value for one in seen if one.is_right)
+    wrong = sorted(sign * one.value for one in seen if not one.is_right)
+    if not right:
+        return None, f"the {len(wrong)} wrong ones at this stage would not have happened; none there was right."
+    mark = sign * float(now) if isinstance(now, int | float) else float("-inf")
+    for first in right:  # the first keeps all of them, each next one loses one more
+        value = sign * _rounded(sign * first, down=not is_below)
+        kept = sum(one >= value for one in wrong)
+        lost = sum(one < value for one in right)
+        if value <= mark or kept == len(wrong) or lost > len(right) / 2:
+            continue
+        if kept / (kept + len(right) - lost) <= limit:
+            avoided = len(wrong) - kept
+            losses = f"{lost} of the {len(right)} right ones would have come later, or not at all"
+            return sign * value, (
+                f"{avoided} of the {len(wrong)} wrong ones would not have happened there, and "
+                f"{losses if lost else f'all {len(right)} right ones would'}."
+            )
+    return None
+
+
+def _rounded(value: float, *, down: bool) -> float:
+    """To three digits, to the side on which the value itself is still past it."""
+    if value == 0:
+        return 0.0
+    unit = 10.0 ** (floor(log10(abs(value))) - _DIGITS + 1)
+    return round((floor if down else ceil)(value / unit + (1e-9 if down else -1e-9)) * unit, 12)
+
+
+def _in_order(policy: Policy, signal: str, stage: str, value: float | None) -> float | None:
+    """No later than the graver threshold: it would never come first."""
+    if value is None or signal == "token_rate" or signal in _OF_ONE:
+        return value
+    graver = (path_of(signal, one) for one in _STAGES[_STAGES.index(stage) + 1 :])
+    marks = [_setting(policy, path) for path in graver if path is not None]
+    return min([value, *(float(mark) for mark in marks if isinstance(mark, int | float))])
+
+
+def _tightened(agent: str, of: _OfAgent, policy: Policy, evidence: list[str], remarks: list[str]) -> Policy:
+    """One threshold, the one that was nearest where people stepped in by themselves, and rightly."""
+    needed = max(1, policy.restraint.labels)
+    if not of.misses:
+        return policy
+    told = f"In {len(of.misses)} sessions of {agent} a person stepped in, rightly, before the policy did"
+    if len(of.misses) < needed:
+        remarks.append(f"{told}; {needed} such labels are needed to say more.")
+        return policy
+    quality = sum(of.qualities) / len(of.qualities) if len(of.qualities) >= needed else None
+    if quality is None or quality < policy.restraint.quality:
+        known = "is not known yet" if quality is None else f"is {percent(quality)}"
+        remarks.append(
+            f"{told}. Nothing is tightened: the quality of interrupted runs {known}, and must be "
+            f"{percent(policy.restraint.quality)}."
+        )
+        return policy
+    nearest = max(_reached(of, policy, needed), default=None)
+    if nearest is None or nearest[0] < NEAR:
+        remarks.append(f"{told}. No signal was near its threshold then, so that no threshold is proposed.")
+        return policy
+    _, signal, path, value = nearest
+    try:
+        after = check_policy(with_setting(policy, path, _rounded(value, down=True)))
+    except (InvalidInput, ValueError) as error:
+        remarks.append(f"{told}. {path} = {shown(value)} cannot be proposed: {error}")
+        return policy
+    evidence.append(
+        f"{told}. With {path} = {shown(_setting(after, path))} it would have in half of them, by {signal}; the quality "
+        f"of interrupted runs is {percent(quality)}. How often it would be wrong is not known: try it on recorded runs "
+        "first (midcourse backtest)."
+    )
+    return after
+
+
+def _reached(of: _OfAgent, policy: Policy, needed: int) -> Iterator[tuple[float, str, str, float]]:
+    for signal in sorted({name for values in of.misses for name in values} - {"token_rate"}):
+        seen = of.seen.get(signal, ())
+        wrong = sum(not one.is_right for one in seen)
+        values = [values[signal] for values in of.misses if signal in values]
+        if len(values) < needed or (seen and wrong / len(seen) > policy.restraint.false_positives):
+            continue
+        path = path_of(signal, "intervene")
+        mark = _setting(policy, path) if path is not None else None
+        if path is not None and isinstance(mark, int | float) and 0 < median(values) < mark:
+            yield median(values) / mark, signal, path, median(values)
+
+
+# ---- for a person
+
+
+def _for_person(person: str, of: _OfPerson, now: float) -> Proposal | None:
+    """Fewer interruptions an hour for somebody to whom most of them were no use, or who cannot keep up."""
+    rule = of.policy.restraint
+    most = rule.interventions_per_hour
+    labelled, needed = of.right + of.wrong, max(1, rule.labels)
+    busiest = _busiest(of.at)
+    is_wrong = labelled >= needed and of.wrong / labelled > rule.false_positives
+    is_late = of.answered >= needed and of.late > of.answered / 2
+    if most <= 1 or busiest < 2 or not (is_wrong or is_late):
+        return None
+    share = of.right / labelled if is_wrong else 1 - of.late / of.answered
+    fewer = max(1, min(most - 1, floor(busiest * share)))
+    evidence = [f"{person} was interrupted up to {busiest} times in an hour; at most {most} are allowed."]
+    if is_wrong:
+        evidence.append(f"Of {labelled} that were labelled, {of.wrong} were wrong ({percent(of.wrong / labelled)}).")
+    if is_late:
+        evidence.append(
+            f"{of.late} of {of.answered} were answered later than {of.policy.response_target} after they came."
+        )
+    evidence.append(f"At most {fewer} an hour leaves the rest to the next batch. Stops go through all the same.")
+    after = with_setting(of.policy, "restraint.interventions_per_hour", fewer)
+    return _proposal(of.policy, after, evidence, now, person=person)
+
+
+def _busiest(times: Iterable[float]) -> int:
+    ordered = sorted(times)
+    first = most = 0
+    for place, at in enumerate(ordered):
+        while at - ordered[first] >= HOUR:
+            first += 1
+        most = max(most, place - first + 1)
+    return most
+
+
+# ---- documents
+
+
+def path_of(signal: str, stage: str) -> str | None:
+    """Where a threshold stands in a policy; None if that signal has none for that stage."""
+    name = _OF_ONE.get(signal)
+    path = f"signals.{name}" if name else f"signals.{signal}.{stage}"
+    return path if path in _PATHS else None
+
+
+_PATHS: Final = {one.path: one.kind for one in parameters(Policy(name="any"))}
+
+
+def _setting(policy: Policy, path: str) -> Setting:
+    part: Any = policy
+    for name in path.split("."):
+        part = getattr(part, name)
+    return part
+
+
+def with_setting(policy: Policy, path: str, value: Setting) -> Policy:
+    """The same policy with one parameter set.
+
+    Raises:
+        ValueError: it cannot hold that.
+    """
+    kind = _PATHS[path]
+    if isinstance(value, float) and value.is_integer() and "int" in str(kind) and "float" not in str(kind):
+        value = int(value)
+    elif isinstance(value, float) and "int" in str(kind) and "float" not in str(kind):
+        value = ceil(value)
+    return _with(policy, path.split("."), read_setting(value, kind))
+
+
+def _with(part: Any, names: Sequence[str], value: Setting) -> Any:
+    first, *rest = names
+    inner: Part | Setting = _with(getattr(part, first), rest, value) if rest else value
+    return replace(part, **{first: inner})
+
+
+def _proposal(
+    before: Policy, after: Policy, evidence: Sequence[str], now: float, *, agent: str = "", person: str = ""
+) -> Proposal | None:
+    changes = tuple(
+        Changed(one.path, shown(one.before), shown(one.after), one.tightens) for one in difference(before, after)
+    )
+    if not changes:
+        return None
+    name = name_for(before.name, agent or person)
+    extends = before.extends if name == before.name else before.id
+    whom = f"agent {agent}" if agent else f"person {person}"
+    document = to_document(replace(after, name=name, version=1, extends=extends, about=f"Proposed for {whom}."))
+    words = "\n".join([before.id, name, *(f"{one.path}={one.after}" for one in changes)])
+    return Proposal(
+        # Named for what it says: the next review does not make it again.
+        id=f"prop_{blake2b(words.encode(), digest_size=6).hexdigest()}",
+        name=name,
+        policy=before.id,
+        changes=changes,
+        evidence=tuple(evidence),
+        document=document,
+        made_at=now,
+        agent=agent,
+        person=person,
+    )
+
+
+def name_for(policy: str, whom: str) -> str:
+    """What a policy for one agent or person is called: ``standard--researcher``. One that is theirs keeps its name."""
+    plain = "".join(sign if sign.isascii() and sign.isalnum() else "-" for sign in whom.lower()).strip("-") or "nobody"
+    if policy.endswith(f"--{plain}"):
+        return policy
+    name = f"{policy}--{plain}"
+    if len(name) <= _LONGEST:
+        return name
+    mark = blake2b(name.encode(), digest_size=4).hexdigest()
+    return f"{name[: _LONGEST - len(mark) - 1]}-{mark}"
