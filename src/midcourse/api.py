@@ -43,7 +43,8 @@ from midcourse.core.requests import (
 )
 from midcourse.core.session import ENDED, OpenAsk, Session, Status
 from midcourse.core.terms import Terms, check_terms
-from midcourse.errors import AgentUnavailable, InvalidInput
+from midcourse.errors import AgentUnavailable, Damaged, InvalidInput
+from midcourse.policies import load as load_policy
 from midcourse.ports.bus import Delta
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Head, Store
@@ -53,6 +54,7 @@ from midcourse.runtime.control import Control
 from midcourse.runtime.interventions import MOST, read_alarms, read_labels
 from midcourse.runtime.loading import content_of
 from midcourse.runtime.settings import Settings
+from midcourse.runtime.supervision import UNWATCHED
 from midcourse.runtime.worker import Worker
 from midcourse.wiring import open_control, open_remote
 
@@ -121,8 +123,10 @@ class SessionHandle(Generic[T_co]):
     ) -> Reply:
         """Change the course. The instruction is durable at once and is what the agent's model sees next.
 
-        A paused session keeps it for later, unless ``resume``; an ended one begins a new turn with it.
+        A paused session keeps it for later, unless ``resume``; an ended one begins a new turn with it. A policy may want
+        corrections (all but another goal) to be short.
         """
+        await check_correction(self._control, self.id, text, level)
         seconds = None if grace == math.inf else grace
         command = cmd.Redirect(
             id=self._command_id(command_id),
@@ -508,7 +512,8 @@ class Midcourse:
         store = self._worker.store
         most = limit if agent is None and label is None else MOST
         alarms = await read_alarms(store, since=since or 0.0, limit=most)
-        labels = {(one.session, one.about): one.verdict for one in await read_labels(store)}
+        labels: dict[tuple[str, str], Verdict] = {}
+        labels |= {(one.session, one.about): one.verdict for one in await read_labels(store)}
         wanted = None if label == "none" else label
         found = [
             one
@@ -520,7 +525,7 @@ class Midcourse:
     async def alarms(
         self, person: str | None = None, *, gather: float | None = None, limit: int = 100
     ) -> Sequence[Batch]:
-        """Interventions as people are told of them, newest batch first: what interrupts at once, alone; the rest together.
+        """Interventions as people are told of them, newest batch first: what interrupts at once, the rest together.
 
         A batch is told at its ``ready_at``: ``gather`` seconds after its first alarm, without it as long as the policy
         ``standard`` says (an hour). ``person`` is who began the session.
@@ -551,6 +556,30 @@ class Midcourse:
     async def close(self, grace: float = 2.0) -> None:
         """Let every session go at its next safe point. None is cancelled: who opens the store next goes on with it."""
         await self._worker.close(grace)
+
+
+async def check_correction(control: Control, session_id: SessionId, text: str, level: str) -> None:
+    """Refuse a correction that is longer than the session's policy takes. Another goal, or turn, is none.
+
+    Raises:
+        InvalidInput: it is too long.
+        SessionNotFound: no such session.
+    """
+    if level == "goal" or not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's
+        return
+    try:
+        session = await control.glance(session_id)
+        if session.terms.policy in ("", UNWATCHED) or session.status in ENDED:
+            return
+        policy = await load_policy(control.worker.store, session.terms.policy)
+    except (Damaged, InvalidInput):  # who decides the redirect says more; a policy that nobody knows wants nothing
+        return
+    if len(text) > policy.correction:
+        raise InvalidInput(
+            f"The correction has {len(text):,} characters; the policy '{policy.id}' takes at most {policy.correction}. "
+            "Say it shorter, or give another goal (level 'goal').",
+            field="text",
+        )
 
 
 def _fresh_session_id(wanted: str | None, worker: Worker) -> SessionId:

@@ -333,6 +333,15 @@ def test_traces_of_one_conversation_are_its_turns() -> None:
     assert "house-model-1" in notice.sentence
 
 
+def test_a_span_is_known_when_it_ends(tmp_path: Path) -> None:
+    def span(name: str, start: int, end: int) -> dict[str, Any]:
+        times = {"startTimeUnixNano": str(start * 10**9), "endTimeUnixNano": str(end * 10**9)}
+        return {"traceId": "t", "spanId": name, "name": name, **times, "attributes": {"gen_ai.tool.name": name}}
+
+    (run,), _ = read(written(tmp_path / "a.jsonl", span("long", 1, 9), span("brief", 2, 3)))
+    assert [(act.name, act.at) for act in run.acts if isinstance(act, Called)] == [("brief", 2.0), ("long", 8.0)]
+
+
 def test_spans_that_are_no_calls_or_of_no_trace_are_told_of(tmp_path: Path) -> None:
     http = {"traceId": "t", "spanId": "1", "name": "GET /", "startTimeUnixNano": "1", "endTimeUnixNano": "2"}
     lost = {"context": {}, "name": "chat", "attributes": {"gen_ai.operation.name": "chat"}}

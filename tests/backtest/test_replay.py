@@ -191,6 +191,16 @@ def test_a_declared_class_counts_and_a_run_that_only_turned_out_so_does_not() ->
     assert not backtest("standard", [short]).verdicts[0].is_stopped
 
 
+def test_what_an_agent_would_have_asked_by_itself_is_not_counted() -> None:
+    recorder = Recorder("goal")
+    recorder.begin()
+    recorder.called(Called(kind="tool", name="t", error="AuthenticationError", detail="401: no API key"))
+    run = recorder.done(source="s", run_id="r", outcome="success")
+    asked = replay(run, Oversight(STANDARD))
+    assert asked.level == "ask"
+    assert not backtest("standard", [run]).verdicts[0].is_stopped
+
+
 # ---- the combined risk
 
 

@@ -1,6 +1,7 @@
 """Agents that a browser test holds and lets go: nothing of them ends by time, each waits for its gate."""
 
 import asyncio
+import contextlib
 import itertools
 from collections.abc import AsyncIterator
 
@@ -179,4 +180,56 @@ async def hostile(run: midcourse.Run) -> str:
     return str(await run.ask(HOSTILE + LONG_WORD[:2000], options=(HOSTILE[:60].strip(), "no")))
 
 
-AGENTS = (memo, quick, cleaner, chooser, breaks, parent, hostile)
+class Ahead:
+    """Seconds that a server's clock is ahead, where a test lets it be: what pretends to take long puts it forward."""
+
+    seconds = 0.0
+
+
+WATCHED = midcourse.Terms(task_class="long", policy="standard")
+
+
+@midcourse.tool(effect="read")
+async def search(text: str) -> str:
+    """Takes half a minute, and finds nothing."""
+    Ahead.seconds += 30
+    await asyncio.sleep(0.05)
+    return f"nothing about {text}"
+
+
+@midcourse.tool(effect="read")
+async def read_page(number: int) -> str:
+    """Fails."""
+    await asyncio.sleep(0.05)
+    raise ValueError(f"page {number} is empty")
+
+
+@midcourse.tool(effect="read")
+async def wrap_up(order: str) -> str:
+    """Waits for its gate."""
+    await GATES.passed(order, "end")
+    return "wrapped up"
+
+
+@midcourse.agent(name="searcher", version="1", terms=WATCHED)
+async def searcher(run: midcourse.Run) -> str:
+    """Goes round, so that its policy warns, asks for its plan and pauses it."""
+    await run.step("create_table", create_table, "scratch.found")
+    for _ in range(9):
+        await run.step("search", search, "the login bug")
+    await run.step("wrap_up", wrap_up, str(run.session_id))
+    told = [message.text for message in run.messages[1:] if message.level == "step"]
+    return f"told: {told[-1]}" if told else "found nothing"
+
+
+@midcourse.agent(name="stumbler", version="1", terms=WATCHED)
+async def stumbler(run: midcourse.Run) -> str:
+    """Fails five times in a row, so that its policy stops it."""
+    for number in range(5):
+        with contextlib.suppress(midcourse.StepError):
+            await run.step("read_page", read_page, number)
+    await run.step("wrap_up", wrap_up, str(run.session_id))
+    return "read nothing"
+
+
+AGENTS = (memo, quick, cleaner, chooser, breaks, parent, hostile, searcher, stumbler)

@@ -49,7 +49,7 @@ class Run:
     def _take(self, decision: Decision | None) -> Decision | None:
         if decision is not None:
             self.decisions.append(decision)
-            self.see(SteppedIn(at=self.at, level=decision.level, reasons=decision.reasons, **_more(decision)))
+            self.see(SteppedIn(at=self.at, level=decision.level, reasons=decision.reasons, question=decision.question))
         return decision
 
     # ---- what happens
@@ -120,12 +120,6 @@ class Run:
     def value(self, signal: str) -> float | None:
         """What a signal is at now."""
         return self.oversight.values.get(signal)
-
-
-def _more(decision: Decision) -> dict[str, Any]:
-    """What an act tells of a decision beyond level and reasons, where acts have a field for it."""
-    fields = SteppedIn.__struct_fields__
-    return {name: getattr(decision, name) for name in ("question", "wanted") if name in fields}
 
 
 def level(decision: Decision | None) -> str:

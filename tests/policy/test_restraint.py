@@ -5,12 +5,13 @@ from typing import Any, Final
 import pytest
 from msgspec.structs import replace
 
+from midcourse.core.policy.acts import SteppedIn
 from midcourse.core.policy.decisions import INTERRUPTS, Decision, Level, Reason
 from midcourse.core.policy.document import Policy, Restraint, WorthRule
 from midcourse.core.policy.evaluation import evaluate, worth_of
 from midcourse.core.policy.profiles import PROFILES, STANDARD
 from midcourse.core.policy.restraint import Alarm, Batch, Ledger, batches, is_mistrusted, restrain
-from tests.policy.runs import MINUTE, Run, level, observed
+from tests.policy.runs import MINUTE, Run, called, level, observed
 
 LOOPS: Final = {"loops": 5.0}
 STOPPING: Final = {"loops": 5.0, "error_streak": 5.0}
@@ -113,7 +114,6 @@ def test_to_be_paused_after_explaining_its_plan_is_no_other_occasion_and_the_pau
         run.call(resources=(f"src/{number}.py",))
     later = [one for one in run.decisions[3:] if one.wanted == "pause"]
     assert [one.level for one in later] == ["notify"]
-    assert "1 in " in later[0].arithmetic
     assert "at most 1 for every 1,000" in later[0].arithmetic
 
 
@@ -229,12 +229,11 @@ def test_an_agent_is_asked_for_its_plan_first_and_paused_three_actions_later_if_
     for _ in range(5):
         run.call(digest="same")
     assert run.levels[-1] == "ask_plan"
-    told = len(run.decisions)
     for _ in range(2):
-        decision = run.call(digest="same")
-        assert level(decision) in ("none", "notify")
-    assert any("asked for its plan" in one.arithmetic for one in run.decisions[told:])
+        assert run.call(digest="same") is None
     assert level(run.call(digest="same")) == "pause"
+    held = evaluate(STANDARD, observed(LOOPS, actions=12, plan_asked_at=10, is_explaining=True), None)
+    assert (held.level, held.held) == ("notify", ("it was asked for its plan 2 actions ago",))
 
 
 def test_an_agent_that_changed_its_course_is_not_paused() -> None:
@@ -255,7 +254,7 @@ def test_patience_is_so_many_actions(patience: int) -> None:
     while "pause" not in run.levels:
         run.call(digest="same")
         actions += 1
-    assert actions == max(1, patience)
+    assert actions == patience
 
 
 def test_to_ask_for_the_plan_can_be_switched_off() -> None:
@@ -267,27 +266,21 @@ def test_to_ask_for_the_plan_can_be_switched_off() -> None:
 
 def test_what_the_ledger_held_back_was_never_asked_so_that_no_pause_follows_from_it() -> None:
     """The agent was not asked for its plan: it must be asked before it is paused."""
-    run = Run(restrained(requests_per_intervention=0)).settle()
+    run = Run().settle()
     oversight = run.oversight
-    decision = None
-    for _ in range(5):
-        decision = oversight.see(run_call(run)) or decision
-    assert decision is not None
-    assert decision.level == "ask_plan"
-    held = restrain(STANDARD, decision, Ledger(last_hour=5))
-    assert held.level == "notify"
-    oversight.held(decision, held)
+
+    def again() -> Decision | None:
+        return oversight.see(called(at=run.at, digest="same"))
+
+    wanted = [one for _ in range(5) if (one := again()) is not None][-1]
+    assert wanted.level == "ask_plan"
+    told = restrain(STANDARD, wanted, Ledger(last_hour=5))
+    oversight.held(wanted)
+    oversight.see(SteppedIn(at=run.at, level=told.level, reasons=told.reasons))
     assert oversight.observed().plan_asked_at is None
     assert oversight.observed().occasions == 0
-    wanted = [one.wanted for _ in range(15) if (one := oversight.see(run_call(run))) is not None]
-    assert "pause" not in wanted[:1]
-
-
-def run_call(run: Run) -> Any:
-    """The same call once more, told to nobody yet."""
-    from tests.policy.runs import called
-
-    return called(at=run.at, digest="same")
+    # Nobody is told the same with every further call; at twice the threshold it is asked, as for the first time.
+    assert [level(again()) for _ in range(5)] == ["none"] * 4 + ["ask_plan"]
 
 
 # ---- batches

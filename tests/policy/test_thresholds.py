@@ -139,7 +139,7 @@ def test_a_profile_has_the_designs_interventions_per_hour_and_response_time(prof
 
 
 def test_every_signal_with_a_threshold_is_in_this_table() -> None:
-    elsewhere = {"token_rate", "calls_left", "api_calls", "compute_seconds", "bytes", "cost_acceleration"}
+    elsewhere = {"token_rate", "calls_left", "api_calls", "compute_seconds", "bytes", "cost_acceleration", "own_artifacts"}
     off_by_default = {"risk", "alignment"}
     assert set(table("standard")) | elsewhere | off_by_default == set(SIGNALS)
 
@@ -466,53 +466,66 @@ def test_without_a_hypothesis_there_is_none_to_grow_old() -> None:
 def test_where_a_hypothesis_is_required_acting_without_one_is_told() -> None:
     rule = replace(STANDARD.signals.hypothesis, required=True)
     run = Run(replace(STANDARD, signals=replace(STANDARD.signals, hypothesis=rule)))
-    run.wait(5 * MINUTE)
-    run.calls(10)
-    assert [reason.signal for one in run.decisions for reason in one.reasons] == ["hypothesis"]
+    run.wait(9.9 * MINUTE).calls(10)
+    assert run.levels == []
+    run.wait(0.1 * MINUTE).call()
+    assert "hypothesis" in [reason.signal for reason in run.decisions[0].reasons]
+    assert "It has stated none at all." in run.decisions[0].sentence
+    decision = run.wait(5 * MINUTE).call()
+    assert decision is not None
+    assert (decision.level, decision.reasons[0].signal) == ("ask_plan", "hypothesis")
 
 
 # ---- scope
 
 
-def begun_in(folder: str = "src") -> Run:
-    """A run that has shown where it works."""
-    run = Run().wait(5 * MINUTE)
-    for number in range(5):
-        run.call(resources=(f"{folder}/{number}.py",))
+def begun_in(*folders: str) -> Run:
+    """A run that has shown where it changes things."""
+    run = Run().settle()
+    for folder in folders:
+        run.call(resources=(f"{folder}/a.py",), effect="reversible")
     return run
 
 
 def test_twice_the_domains_it_began_in_is_a_reason() -> None:
-    run = begun_in()
+    run = begun_in("src", "tests", "src")
     assert run.value("scope_expansion") == 1.0
-    assert level(run.call(resources=("docs/a.md",))) == "ask_plan"
+    assert run.call(resources=("docs/a.md",), effect="reversible") is None
+    assert run.value("scope_expansion") == 1.5
+    assert level(run.call(resources=("infra/a.tf",), effect="reversible")) == "ask_plan"
     assert run.value("scope_expansion") == 2.0
     assert run.decisions[0].reasons[0].signal == "scope_expansion"
 
 
+def test_to_look_around_is_no_expansion() -> None:
+    run = begun_in("src", "tests", "src")
+    for number in range(15):
+        assert run.call(resources=(f"d{number}/a.md",), effect="read") is None
+    assert run.value("scope_expansion") == 1.0
+    assert run.value("new_domain") == 0
+
+
 def test_five_actions_in_a_new_domain_are_a_reason_and_a_person_who_resumes_confirms_it() -> None:
-    run = Run().wait(5 * MINUTE)
-    for number in range(5):  # it begins in five domains: a sixth is not twice as many
-        run.call(resources=(f"d{number}/a.py",))
+    run = begun_in("src", "tests", "bench")
     for number in range(4):
-        assert run.call(resources=(f"new/{number}.md",)) is None
-    decision = run.call(resources=("new/4.md",))
+        assert run.call(resources=(f"new/{number}.md",), effect="reversible") is None
+    decision = run.call(resources=("new/4.md",), effect="reversible")
     assert decision is not None
     assert (decision.level, decision.reasons[0].signal) == ("ask_plan", "new_domain")
     assert "The latest is new." in decision.sentence
-    run.calls(3, resources=("new/5.md",))
+    run.calls(3, resources=("new/5.md",), effect="reversible")
     assert run.levels == ["ask_plan", "pause"]
     run.reviewed()
     assert run.value("new_domain") == 0
-    assert run.calls(20, resources=("new/6.md",)) is None
+    assert run.calls(20, resources=("new/6.md",), effect="reversible") is None
     # Confirmed is what it works on now, and nothing else.
-    run.calls(4, resources=("other/6.md",))
+    run.calls(4, resources=("other/6.md",), effect="reversible")
     assert run.value("new_domain") == 4
 
 
 def test_a_person_who_says_something_confirms_where_it_works() -> None:
-    run = begun_in()
-    run.calls(3, resources=("docs/a.md",))
+    run = begun_in("src", "src", "src")
+    run.calls(3, resources=("docs/a.md",), effect="reversible")
     assert run.value("new_domain") == 3
     run.say("yes, the docs too")
     assert run.value("new_domain") == 0

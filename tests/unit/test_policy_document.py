@@ -234,7 +234,7 @@ CONTRADICTORY = {
     ),
     "explain above intervene": (
         {"signals__duration__explain": Span(2000)},
-        "signals.duration.explain is 2000.0s, above signals.duration.intervene, which is 25m",
+        "signals.duration.explain is 2000s, above signals.duration.intervene, which is 25m",
         "Lower explain to 25m or less",
     ),
     "cost": ({"signals__cost__warn": 60.0}, "signals.cost.warn is 60, above signals.cost.stop", "or less"),

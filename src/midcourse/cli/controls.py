@@ -81,7 +81,7 @@ def pause(
     def then(handle: Handle[Any], reply: Reply) -> None:
         say(f"Go on with: midcourse resume {handle.id}")
 
-    _control(Target(store, url, token), session, work, as_json=as_json, then=then)
+    control(Target(store, url, token), session, work, as_json=as_json, then=then)
 
 
 def resume(
@@ -109,7 +109,7 @@ def resume(
     async def work(handle: Handle[Any]) -> Reply:
         return await handle.resume(pause, wait=wait, by=me())
 
-    _control(Target(store, url, token), session, work, as_json=as_json)
+    control(Target(store, url, token), session, work, as_json=as_json)
 
 
 def redirect(
@@ -117,8 +117,12 @@ def redirect(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What should change, in words.", show_default=False)],
     level: Annotated[
         Literal["step", "goal", "clarify"],
-        typer.Option("--level", help="Add to the next step, replace the goal, or only explain."),
-    ] = "step",
+        typer.Option(
+            "--level",
+            help="One more instruction (step), another goal (goal), or an explanation (clarify).",
+            show_default=False,
+        ),
+    ],
     go_on: Annotated[bool, typer.Option("--resume", help="A paused session goes on at once.")] = False,
     grace: Annotated[
         float | None,
@@ -139,9 +143,9 @@ def redirect(
 
     \b
     Examples:
-      midcourse redirect sess_0198f2 "leave the archive alone"
+      midcourse redirect sess_0198f2 --level step "leave the archive alone"
       midcourse redirect sess_0198f2 --level goal "only the invoices of 2025"
-      midcourse redirect sess_0198f2 --resume "go on with the second draft"
+      midcourse redirect sess_0198f2 --level clarify --resume "the second draft is the one of May"
     """
 
     async def work(handle: Handle[Any]) -> Reply:
@@ -151,7 +155,7 @@ def redirect(
         if reply.status in (Status.PAUSED, Status.PAUSING):
             say(f"It is kept until it goes on: midcourse resume {handle.id}")
 
-    _control(Target(store, url, token), session, work, as_json=as_json, then=then)
+    control(Target(store, url, token), session, work, as_json=as_json, then=then)
 
 
 def cancel(
@@ -270,7 +274,7 @@ def message(
     async def work(handle: Handle[Any]) -> Reply:
         return await handle.message(text, behaviour=behaviour, wait=wait, by=me())
 
-    _control(Target(store, url, token), session, work, as_json=as_json)
+    control(Target(store, url, token), session, work, as_json=as_json)
 
 
 async def _preview(target: Target, session: str, *, as_json: bool) -> None:
@@ -299,7 +303,7 @@ def _reply(reply: Reply) -> dict[str, Any]:
     return {**spelled(reply), "sentence": str(reply)}
 
 
-def _control(
+def control(
     target: Target,
     session: str,
     send: Callable[[Handle[Any]], Awaitable[Reply]],
@@ -307,6 +311,8 @@ def _control(
     as_json: bool,
     then: Callable[[Handle[Any], Reply], None] | None = None,
 ) -> None:
+    """Send a command to a session and say how far it has got, and ``then`` more."""
+
     async def work() -> None:
         async with opened(target) as sessions:
             handle = await find(sessions, session)

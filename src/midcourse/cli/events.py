@@ -17,8 +17,9 @@ from midcourse.cli.opening import (
     opened,
 )
 from midcourse.cli.printing import INTERRUPTED, carry_out, plain, print_json, say
-from midcourse.cli.words import clock_time
-from midcourse.core.events import Recorded
+from midcourse.cli.words import clock_time, intervention_words
+from midcourse.core.events import InterventionMade, Recorded
+from midcourse.core.interventions import interventions_of
 from midcourse.ports.bus import Delta
 from midcourse.ports.handle import Handle
 from midcourse.runtime.clock import SystemClock
@@ -105,8 +106,12 @@ def _print_delta(delta: Delta, *, as_json: bool) -> None:
 
 
 def _line(event: Recorded, now: float) -> str:
-    data = as_sent(event)["data"]
-    words = " ".join(f"{name}={_word(value)}" for name, value in data.items())
+    if isinstance(event.event, InterventionMade):  # all that it was decided from would be a screenful
+        [made] = interventions_of([event])
+        words = f"{made.id} {plain(intervention_words(made))}"
+    else:
+        data = as_sent(event)["data"]
+        words = " ".join(f"{name}={_word(value)}" for name, value in data.items())
     return f"{event.position:>5}  {clock_time(event.at, now)}  {event.type:<24}  {words}".rstrip()
 
 

@@ -48,7 +48,18 @@ def build() -> "typer.Typer":
     """Build the command tree; each noun adds its own file here."""
     import typer
 
-    from midcourse.cli import answering, backtest, controls, doctor, events, policies, serve, sessions, tokens
+    from midcourse.cli import (
+        answering,
+        backtest,
+        controls,
+        doctor,
+        events,
+        interventions,
+        policies,
+        serve,
+        sessions,
+        tokens,
+    )
 
     app = typer.Typer(
         help=HELP,
@@ -76,6 +87,6 @@ def build() -> "typer.Typer":
         if context.invoked_subcommand is None:
             print(context.get_help())
 
-    for noun in (serve, sessions, events, controls, answering, backtest, policies, tokens, doctor):
+    for noun in (serve, sessions, events, controls, answering, interventions, backtest, policies, tokens, doctor):
         noun.add_to(app)
     return app

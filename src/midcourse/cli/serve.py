@@ -58,6 +58,9 @@ def serve(
         ),
     ] = None,
     redis: Annotated[str | None, typer.Option(metavar="URL", help="Where readable checkpoints go: redis://….")] = None,
+    policy: Annotated[
+        str, typer.Option(metavar="NAME", help="The policy of agents that name none; 'none' leaves them alone.")
+    ] = "standard",
     reload: Annotated[bool, typer.Option("--reload", help="Start again when an agent's file changes.")] = False,
 ) -> None:
     """Serve the HTTP API over a store, and run its agents.
@@ -82,6 +85,7 @@ def serve(
         allow_host or [],
         allow_origin or [],
         redis,
+        policy,
     )
     if not reload:
         _explained(wishes)
@@ -123,7 +127,9 @@ def _serve(
     allow_host: Sequence[str],
     allow_origin: Sequence[str],
     redis: str | None,
+    policy: str,
 ) -> None:
+    from midcourse.runtime.settings import Settings
     from midcourse.server import Server
     from midcourse.server.loading import load_agent_files
     from midcourse.server.logs import configure_logs
@@ -147,6 +153,7 @@ def _serve(
         allowed_hosts=[host, *allow_host],
         allowed_origins=allow_origin,
         redis=redis,
+        settings=Settings(policy=policy),
     )
 
     def ready(url: str) -> None:

@@ -18,7 +18,7 @@ from midcourse.cli.opening import (
 )
 from midcourse.cli.printing import carry_out, console, plain, print_json, say, show_table
 from midcourse.cli.receipts import show_receipt
-from midcourse.cli.words import ago, clock_time, situation, span, status_text
+from midcourse.cli.words import ago, clock_time, intervention_words, situation, span, status_text
 from midcourse.core.inspection import Inspection
 from midcourse.core.session import LIVE, Session, Status
 from midcourse.core.spelling import spelled
@@ -185,6 +185,11 @@ def _show_past(looked: Inspection, *, as_json: bool) -> None:
 
 async def _show(handle: Handle[Any], state: Session, result: object) -> None:
     _describe(state)
+    if state.interventions:
+        now = SystemClock().now()
+        made = await handle.interventions()
+        say("", "Interventions:")
+        say(*(f"  {one.id}  {clock_time(one.at, now)}  {intervention_words(one)}" for one in made))
     if state.status is Status.COMPLETED:
         say("", f"Result: {_result(result)}")
     receipt = await handle.receipt()
@@ -205,6 +210,8 @@ def _describe(state: Session) -> None:
         ("cost", f"${state.cost:.4f}, {state.tokens:,} tokens" if state.cost or state.tokens else ""),
         ("progress", f"{state.progress:.0%}" if state.progress is not None else ""),
         ("hypothesis", state.hypothesis),
+        ("policy", state.terms.policy),
+        ("rated", f"{state.score} of 5" if state.score is not None else ""),
         ("parent", state.parent or ""),
         ("forked from", state.forked_from),
     ]

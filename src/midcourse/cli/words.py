@@ -8,6 +8,7 @@ from typing import Final
 from rich.text import Text
 
 from midcourse.core.endings import without_result
+from midcourse.core.interventions import Intervention
 from midcourse.core.receipt import Receipt
 from midcourse.core.replies import Reply, RunningCall
 from midcourse.core.session import Session, Status
@@ -25,6 +26,14 @@ SHAPES: Final[Mapping[str, str]] = {
     Status.COMPLETED: "✓",
     Status.FAILED: "✕",
 }
+DID: Final[Mapping[str, str]] = {
+    "notify": "told people",
+    "ask_plan": "asked for the plan",
+    "ask": "asked a person",
+    "pause": "paused it",
+    "stop": "stopped it",
+}
+"""What an intervention of each level did."""
 _COLOURS: Final[Mapping[str, str]] = {Status.WAITING: "yellow", Status.HALTED: "red", Status.FAILED: "red"}
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
@@ -89,6 +98,18 @@ def call_words(call: RunningCall) -> str:
     return f"{call.name} ({', '.join(more)})"
 
 
+def intervention_words(made: Intervention) -> str:
+    """Who did what, why, and the arithmetic of it, a line for each; and the last word about it."""
+    did = DID.get(made.level, made.level)
+    wished = f" (wanted: {made.wanted})" if made.wanted != made.level else ""
+    led = ", ".join(one for one in (made.pause, made.ask) if one)
+    lines = [f"{made.by} {did}{wished}{f' ({led})' if led else ''}: {made.sentence}"]
+    lines += [f"       {made.arithmetic}"] if made.arithmetic else []
+    if made.label is not None:
+        lines.append(f"       labelled {made.label}" + (f": {made.note}" if made.note else ""))
+    return "\n".join(lines)
+
+
 def receipt_title(receipt: Receipt) -> str:
     """What the table below it is."""
     if not receipt.lines:
@@ -118,4 +139,4 @@ def situation(session: Session, now: float) -> str:
         case Status.FAILED:
             return str(without_result(session))
         case _:
-            return f"It has ended. A new turn: midcourse redirect {session.id} TEXT"
+            return f"It has ended. A new turn: midcourse message {session.id} TEXT"

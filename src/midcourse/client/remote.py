@@ -151,7 +151,7 @@ class RemoteMidcourse:
     async def alarms(
         self, person: str | None = None, *, gather: float | None = None, limit: int = 100
     ) -> Sequence[Batch]:
-        """Interventions as people are told of them, newest batch first: what interrupts at once, alone; the rest together.
+        """Interventions as people are told of them, newest batch first: what interrupts at once, the rest together.
 
         A batch is told at its ``ready_at``: ``gather`` seconds after its first alarm, without it as long as the policy
         ``standard`` says (an hour). ``person`` is who began the session.

@@ -95,7 +95,7 @@ class JournalReader:
                 done = sum(item.status == "done" for item in items)
                 return (Planned(at=at, items=len(items), done=done, titles=tuple(item.title for item in items)),)
             case ev.InterventionMade(decision=decision):
-                return (SteppedIn(at=at, level=decision.level, reasons=decision.reasons),)
+                return (SteppedIn(at=at, level=decision.level, reasons=decision.reasons, question=decision.question),)
             case ev.SessionCompleted():
                 return (Ended(at=at, outcome="completed"),)
             case ev.SessionFailed():

@@ -6,6 +6,8 @@ holds no clock and does nothing: who uses it tells it what happened and what tim
 
 from typing import Protocol
 
+import msgspec
+
 from midcourse.core.policy.acts import AnyAct, Begun, Called, Planned, Reported, Said, SteppedIn, WentOn
 from midcourse.core.policy.decisions import SEVERITY, Decision, Unseen
 from midcourse.core.policy.document import Policy
@@ -20,7 +22,7 @@ from midcourse.monitors.hypotheses import Artifacts, Hypothesis
 from midcourse.monitors.loops import Loops
 from midcourse.monitors.rates import TokenRate
 from midcourse.monitors.scope import Scope
-from midcourse.monitors.self_asks import QUESTIONS, ambiguous, cause_of, near
+from midcourse.monitors.self_asks import QUESTIONS, ambiguous, cause_of, near, near_marks
 from midcourse.monitors.spending import Spending
 
 _UNMEASURED = 100
@@ -98,7 +100,7 @@ class Oversight:
         awaits_drift: bool = False,
     ) -> None:
         self.policy = policy
-        self.budget = budget
+        self._budget = budget
         self.values: dict[str, float] = {}
         self.artifacts = Artifacts()
         self._declared: TaskClass | None = task_class
@@ -131,6 +133,7 @@ class Oversight:
         self._plan_asked_at: int | None = None
         self._is_explaining = False
         self._reviewed = False
+        self._asked.clear()
         self._goal = ""
         # What counts for the whole session stays; what counts for a turn begins anew.
         kept = {name: value for name, value in self.values.items() if name in _OF_SESSION}
@@ -140,19 +143,38 @@ class Oversight:
         self._set_arms()
 
     def _set_arms(self) -> None:
-        automatic = self.policy.classes.of(self.task_class).automatic
+        self._armed_for = self.task_class
+        automatic = self.policy.classes.of(self._armed_for).automatic
         self._arms = armed(self._rules, self._told, tells_only=automatic == "never")
+        nearby = near_marks(self.policy, self._asked) if self._asks and automatic != "never" else []
+        self._arms += [(signal, mark, False) for signal, mark in nearby]
         marks = {(rule.signal, stage): (mark, rule.below) for rule in self._rules for stage, mark in rule.steps}
         self._disarmed = [(key, *marks[key]) for key in self._told if key in marks and key[0] not in _ADDS_UP]
         time_rules = {rule.signal: [mark for _, mark in rule.steps] for rule in self._rules}
         self._marks = {name: time_rules.get(name, []) for name in ("duration", "hypothesis")}
+        self._marks["duration"] += [mark for signal, mark in nearby if signal == "duration"]
 
     # ---- what is told
+
+    @property
+    def budget(self) -> float | None:
+        """Dollars that the session may cost."""
+        return self._budget
+
+    @budget.setter
+    def budget(self, budget: float | None) -> None:
+        """Another one: what was told of the old one has nothing to say of it."""
+        self._budget = budget
+        for signal in ("budget", "calls_left"):
+            self.values.pop(signal, None)
+        self._told = {key: latch for key, latch in self._told.items() if key[0] not in ("budget", "calls_left")}
+        self._set_arms()
 
     def see(self, act: AnyAct, *, past: bool = False) -> Decision | None:
         """Take an act in, and say what to do about it, if anything. ``past``: it was seen before, decide nothing."""
         self._feed(act)
         if past:
+            self._arm_again()
             return None
         question = self._question(act)
         if question is not None:
@@ -172,7 +194,7 @@ class Oversight:
             return None
         # Just past the mark: rounding must not make a look come a hair too early, again and again.
         times = [self._clock.when(mark + 1e-3) for mark in self._marks["duration"] if mark > elapsed]
-        age = self._hypothesis.age(elapsed)
+        age = self._age(elapsed)
         if age is not None:
             times += [self._clock.when(elapsed - age + mark + 1e-3) for mark in self._marks["hypothesis"] if mark > age]
         first = self.policy.restraint.first_after
@@ -185,12 +207,17 @@ class Oversight:
         """A decision could not be carried out: what it was made for counts anew."""
         for reason in decision.reasons:
             self._told.pop((reason.signal, reason.stage), None)
-        self._set_arms()
         if decision.level == "ask_plan":
             self._plan_asked_at = None
-            self._is_explaining = False
-            self._occasions -= 1
         self._asked.discard(decision.question)
+        self._set_arms()
+
+    def held(self, decision: Decision) -> None:
+        """Limits over many sessions let a decision only be told: it is not tried again, and no plan was asked for."""
+        self._told = after(msgspec.structs.replace(decision, level="stop"), self.observed(unseen=False), self._rules)
+        if decision.level == "ask_plan":
+            self._plan_asked_at = None
+        self._set_arms()
 
     def measure_drift(self, by: DriftGauge | Unseen) -> None:
         """From now on this measures drift, or nothing does and here is why."""
@@ -223,6 +250,7 @@ class Oversight:
                 if self._drift is not None:
                     self._drift.goal(act.text)
             self._loops.progress()
+            self.values["loops"] = 0.0
             self._scope.confirm()
             self._scope_values()
         elif isinstance(act, Reported):
@@ -297,6 +325,8 @@ class Oversight:
             left = calls_left(self._actions, self._history)
             if left is not None and values["budget"] >= HALF:
                 values["calls_left"] = left / (self._actions + left)
+            else:
+                values.pop("calls_left", None)
 
     def _drift_values(self, call: Called) -> None:
         assert self._drift is not None
@@ -329,6 +359,15 @@ class Oversight:
 
     def _stepped_in(self, act: SteppedIn) -> None:
         decision = Decision(level=act.level, wanted=act.level, policy=self.policy.id, reasons=act.reasons)
+        if act.question:
+            self._asked.add(act.question)
+        # Counted here and not when it is decided: what was decided comes back as this, once it has happened.
+        if act.level == "ask_plan":
+            self._occasions += 1
+            self._is_explaining = True
+        elif act.level == "pause":
+            self._occasions += not self._is_explaining
+            self._is_explaining = False
         self._latch(decision)
 
     def _time_values(self) -> None:
@@ -336,9 +375,16 @@ class Oversight:
         if seconds is None:
             return
         self.values["duration"] = seconds
-        age = self._hypothesis.age(seconds)
+        if self._declared is None and self.task_class != self._armed_for:
+            self._set_arms()
+        age = self._age(seconds)
         if age is not None:
             self.values["hypothesis"] = age
+
+    def _age(self, seconds: float) -> float | None:
+        """Of the hypothesis; of the turn, where one must be stated before it acts and none was."""
+        is_missing = self.policy.signals.hypothesis.required and self._actions and not self._hypothesis.text
+        return seconds if is_missing else self._hypothesis.age(seconds)
 
     # ---- what is decided
 
@@ -354,12 +400,16 @@ class Oversight:
 
     def _arm_again(self) -> None:
         """A signal that has gone back behind its threshold counts anew the next time."""
-        for key, mark, below in self._disarmed:
-            value = self.values.get(key[0])
-            if value is not None and (value * _CLEARLY > mark if below else value < mark * _CLEARLY):
+        back = [
+            key
+            for key, mark, below in self._disarmed
+            if (value := self.values.get(key[0])) is not None
+            and (value * _CLEARLY > mark if below else value < mark * _CLEARLY)
+        ]
+        if back:
+            for key in back:
                 del self._told[key]
-                self._set_arms()
-                return
+            self._set_arms()
 
     def _decide(self) -> Decision | None:
         observed = self.observed(unseen=False)
@@ -375,12 +425,7 @@ class Oversight:
     def _latch(self, decision: Decision) -> None:
         self._told = after(decision, self.observed(unseen=False), self._rules)
         if decision.level == "ask_plan":
-            self._occasions += 1
-            self._is_explaining = True
             self._plan_asked_at = self._actions
-        elif decision.level == "pause":
-            self._occasions += not self._is_explaining
-            self._is_explaining = False
         if decision.level in ("pause", "stop", "ask"):
             self._reviewed = True
         self._set_arms()
@@ -414,6 +459,7 @@ class Oversight:
         if cause in self._asked or automatic == "never":
             return None
         self._asked.add(cause)
+        self._set_arms()
         self._reviewed = True
         return Decision(
             level="ask",
@@ -469,6 +515,8 @@ class Oversight:
             words["error_streak"] = words["errors"] = f"The last: {self._errors.last}."
         if self._scope.latest:
             words["new_domain"] = words["scope_expansion"] = f"The latest is {self._scope.latest}."
+        if not self._hypothesis.text:
+            words["hypothesis"] = "It has stated none at all."
         if self._goal:
             words["scope_drift"] = f"The goal is “{self._goal[:80]}”."
         used = [one for one in self.artifacts.made.values() if one.used_at is not None]
@@ -506,8 +554,8 @@ class Oversight:
         return tuple(missing)
 
 
-_ADDS_UP = frozenset({"duration", "cost", "budget", "resources", "api_calls", "compute_seconds", "bytes", "hypothesis"})
-"""Signals that only ever grow in a turn, or begin anew with what they measure."""
+_ADDS_UP = frozenset({"duration", "cost", "budget", "resources", "api_calls", "compute_seconds", "bytes"})
+"""Signals that only ever grow in a turn, or whose share begins anew where ``budget`` is set."""
 _OF_SESSION = frozenset({"cost", "budget", "api_calls", "compute_seconds", "bytes", "own_artifacts"})
 
 

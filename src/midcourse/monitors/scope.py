@@ -32,7 +32,7 @@ class Scope:
 
     def feed(self, call: Called) -> None:
         """Take note of what a call touched."""
-        if call.environment:
+        if call.environment and len(self.environments) < MOST:
             self.environments.add(call.environment)
         for resource in call.resources:
             if len(self._touched) < MOST:

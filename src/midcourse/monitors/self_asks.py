@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from midcourse.core.policy.acts import Called
@@ -89,6 +90,17 @@ def cause_of(call: Called, asks: AgentAsks, seen: frozenset[str] | set[str]) -> 
     ):
         return "unknown_error", f"{call.name} failed with {call.error}{f': {said}' if said else ''}."
     return "", ""
+
+
+def near_marks(policy: Policy, asked: AbstractSet[str]) -> list[tuple[str, float]]:
+    """From where on a signal is near, of the causes that have not been asked about."""
+    asks, signals = policy.agent_asks, policy.signals
+    drift, near = signals.scope_drift.intervene, asks.near
+    marks = [("scope_drift", drift * near)] if asks.drift and drift and "near_drift" not in asked else []
+    if asks.limits and "near_limit" not in asked:
+        limits = ("budget", signals.budget), ("cost", signals.cost), ("duration", signals.duration)
+        marks += [(name, part.stop * near) for name, part in (*limits, ("resources", signals.resources)) if part.stop]
+    return marks
 
 
 def near(policy: Policy, values: Mapping[str, float]) -> tuple[str, str]:

@@ -22,7 +22,7 @@ _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-_@")
 
 def to_document(policy: Policy) -> dict[str, Any]:
     """The whole document as JSON has it, with spans as people write them."""
-    return msgspec.to_builtins(policy, enc_hook=_spelled)
+    return msgspec.json.decode(msgspec.json.encode(policy, enc_hook=_spelled))
 
 
 def from_document(document: object) -> Policy:

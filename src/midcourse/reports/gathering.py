@@ -25,6 +25,8 @@ _PAGE: Final = 500
 _HEADS: Final = 200
 MOST: Final = 20_000
 """Sessions that a report looks at: the newest. How many more there are is said."""
+NAMELESS: Final = ("", "none")
+"""What stands where a session has no policy."""
 Progress = Callable[[int], None]
 """Told how many sessions have been read."""
 
@@ -123,7 +125,7 @@ class Gathering:
         return Gathered(facts=facts, policy=policy, values=await self._values(facts, policy))
 
     async def _policy(self, name: str) -> Policy:
-        if not name or name == "none":
+        if name in NAMELESS:
             return self.default
         known = self._policies.get(name)
         if known is None:
@@ -169,3 +171,12 @@ async def report_on(gathering: Gathering) -> Report:
     async for one in gathering.sessions():
         tally.add(one.facts, one.policy)
     return tally.report(gathering.since, gathering.until, gathering.notes)
+
+
+async def default_policy(store: Store, name: str) -> Policy:
+    """What sessions without a policy are held against: the one of that name, or ``standard`` for none at all.
+
+    Raises:
+        InvalidInput: ``policy_not_found``.
+    """
+    return STANDARD if name in NAMELESS else await load_policy(store, name)

@@ -131,11 +131,8 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
     measured: str
     target: str
     count: int
-
-    @property
-    def sentence(self) -> str:
-        """Such as ``Interrupted, long: 31 % of 402; the target is 10–20 %.``"""
-        return f"{self.what}, {self.where}: {self.measured} of {self.count:,}; the target is {self.target}."
+    sentence: str
+    """Such as ``Interrupted, long: 31 % of 402; the target is 10–20 %.``"""
 
 
 class Bar(msgspec.Struct, frozen=True):
@@ -492,6 +489,11 @@ def missed(found: Rate, *, above: bool = True, below: bool = True) -> bool:
     return (found.verdict == "above" and above) or (found.verdict == "below" and below)
 
 
+def _alert(what: str, where: str, measured: str, target: str, count: int) -> Alert:
+    sentence = f"{what}, {where}: {measured} of {count:,}; the target is {target}."
+    return Alert(what=what, where=where, measured=measured, target=target, count=count, sentence=sentence)
+
+
 def _class_alerts(rows: Iterable[ClassRow]) -> list[Alert]:
     found: list[Alert] = []
     for row in rows:
@@ -502,8 +504,7 @@ def _class_alerts(rows: Iterable[ClassRow]) -> list[Alert]:
             ("Satisfied", row.satisfied, False),
         ):
             if one.target is not None and missed(one, above=above):
-                aim = span_of_target(one.target)
-                found.append(Alert(what=what, where=where, measured=percent(one.share), target=aim, count=one.of))
+                found.append(_alert(what, where, percent(one.share), span_of_target(one.target), one.of))
         for what, taken in (("Response", row.response), ("Stop", row.stops)):
             for name, value, target, verdict in (
                 ("p50", taken.p50, taken.target_p50, taken.verdict_p50),
@@ -511,11 +512,7 @@ def _class_alerts(rows: Iterable[ClassRow]) -> list[Alert]:
             ):
                 if verdict == "above":
                     aim = f"at most {seconds(target)}"
-                    found.append(
-                        Alert(
-                            what=f"{what} {name}", where=where, measured=seconds(value), target=aim, count=taken.count
-                        )
-                    )
+                    found.append(_alert(f"{what} {name}", where, seconds(value), aim, taken.count))
     return found
 
 
@@ -527,12 +524,12 @@ def is_too_often_wrong(row: SignalRow) -> bool:
 
 def _signal_alerts(rows: Iterable[SignalRow]) -> list[Alert]:
     return [
-        Alert(
-            what="False positives",
-            where=f"{row.signal} of {row.agent}",
-            measured=percent(row.rate.share),
-            target=span_of_target(row.rate.target or (0.0, 1.0)),
-            count=row.rate.of,
+        _alert(
+            "False positives",
+            f"{row.signal} of {row.agent}",
+            percent(row.rate.share),
+            span_of_target(row.rate.target or (0.0, 1.0)),
+            row.rate.of,
         )
         for row in rows
         if row.agent and is_too_often_wrong(row)
@@ -544,4 +541,4 @@ def _answer_alerts(row: Answers) -> list[Alert]:
         return []
     measured = f"{percent(row.within.share)} in time"
     aim = f"half of them within {seconds(row.target)}"
-    return [Alert(what="Answered", where="all questions", measured=measured, target=aim, count=row.within.of)]
+    return [_alert("Answered", "all questions", measured, aim, row.within.of)]

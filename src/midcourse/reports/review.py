@@ -78,7 +78,7 @@ async def proposal(store: Store, name: str) -> Proposal:
     rows = await store.shelved(SHELF, first=name, last=name) if name else ()
     if not rows:
         raise InvalidInput(
-            f"There is no proposal '{name[:100]}'. List them with: midcourse review list", code="proposal_not_found"
+            f"There is no proposal '{name[:100]}'. Look at the list of proposals again.", code="proposal_not_found"
         )
     return _read(*rows[0])
 
@@ -142,7 +142,7 @@ def _read(key: str, content: bytes) -> Proposal:
         return msgspec.json.decode(content, type=Proposal)
     except msgspec.MsgspecError as error:
         raise Damaged(
-            f"Proposal '{key}' cannot be read ({error}). A later version of Midcourse may have written it: use that one."
+            f"Proposal '{key}' cannot be read ({error}). A later Midcourse may have written it: use that one."
         ) from error
 
 

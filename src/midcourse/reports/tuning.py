@@ -27,6 +27,8 @@ from midcourse.reports.words import percent
 NEAR: Final = 0.5
 """Share of a threshold that a signal must have reached, in the middle, where people stepped in before it did."""
 _DIGITS: Final = 3
+MANY: Final = 1e9
+"""More than anything that is counted one by one."""
 _LONGEST: Final = 64
 _OF_ONE: Final[Mapping[str, str]] = {
     "cost_per_action": "cost.per_action",
@@ -74,6 +76,12 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def after(self) -> Policy:
         """The policy that it proposes."""
         return from_document(self.document)
+
+
+class Proposals(msgspec.Struct, frozen=True):
+    """Several, as an answer has them."""
+
+    proposals: tuple[Proposal, ...]
 
 
 class Tuned(msgspec.Struct, frozen=True, kw_only=True):
@@ -370,11 +378,13 @@ def with_setting(policy: Policy, path: str, value: Setting) -> Policy:
         ValueError: it cannot hold that.
     """
     kind = _PATHS[path]
-    if isinstance(value, float) and value.is_integer() and "int" in str(kind) and "float" not in str(kind):
-        value = int(value)
-    elif isinstance(value, float) and "int" in str(kind) and "float" not in str(kind):
-        value = ceil(value)
-    return _with(policy, path.split("."), read_setting(value, kind))
+    try:
+        setting = read_setting(value, kind)
+    except ValueError:
+        if not isinstance(value, float) or not 1 < value < MANY:
+            raise
+        setting = read_setting(ceil(value), kind)  # of what is counted there is no half
+    return _with(policy, path.split("."), setting)
 
 
 def _with(part: Any, names: Sequence[str], value: Setting) -> Any:

@@ -12,6 +12,7 @@ from midcourse.core.codec import canonical, decode, digest_of, secret_free
 from midcourse.core.effects import DID_NOT_HAPPEN
 from midcourse.core.events import AskOpened
 from midcourse.core.ids import AskId, StepId, ask_id
+from midcourse.core.policy.document import Environments
 from midcourse.core.session import Status
 from midcourse.core.steps import AskRecord, approval_id
 from midcourse.errors import AskExpired, StepError
@@ -50,17 +51,26 @@ class Approving:
         tool, settings = step.tool, self._around.settings
         if step.kind != "tool":
             return ""
+        policy = self._around.environments(self._journal.session.terms.policy)
         reasons = [step.needs_approval]
-        reasons += [self._place(tool)] if tool.effect != "read" and settings.approve_prod else []
-        if settings.approve_paid and tool.cost > 0:
+        reasons += [self._place(tool, policy)] if tool.effect != "read" else []
+        if tool.cost > 0 and (settings.approve_paid or (policy is not None and policy.approve_paid)):
             reasons.append(f"costs about {tool.cost:g}")
         return " and ".join(filter(None, reasons))
 
-    def _place(self, tool: Tool[..., Any]) -> str:
-        if not tool.environment:
-            required = self._around.settings.require_environment
+    def _place(self, tool: Tool[..., Any], policy: Environments | None) -> str:
+        """What this process wants a person to be asked about, and what the session's policy wants on top of that."""
+        settings = self._around.settings
+        named = tool.environment.lower()
+        if not named:
+            required = (settings.approve_prod and settings.require_environment) or (
+                policy is not None and policy.require_tag
+            )
             return "names no environment, which counts as prod here" if required else ""
-        return "" if tool.environment.lower() in HARMLESS else f"changes something in {tool.environment}"
+        wanted = settings.approve_prod and named not in HARMLESS
+        if wanted or (policy is not None and named in policy.approve):
+            return f"changes something in {tool.environment}"
+        return ""
 
     async def approved(self, step: Step, key: str) -> Approval | None:
         """The approval for the next call of ``step``, once there is one. None: it needs none.

@@ -5,6 +5,7 @@ is durable, in order with what people want, and refused like anything else that 
 """
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from collections.abc import Coroutine, Mapping
@@ -17,7 +18,7 @@ from midcourse.core import events as ev
 from midcourse.core.events import Recorded
 from midcourse.core.ids import CommandId, Position, SessionId
 from midcourse.core.policy.decisions import Decision, Unseen
-from midcourse.core.policy.document import Policy
+from midcourse.core.policy.document import Environments, Policy
 from midcourse.core.policy.restraint import HOUR, Alarm, Ledger, restrain
 from midcourse.core.session import ENDED, Session
 from midcourse.core.terms import Terms
@@ -101,9 +102,19 @@ class Supervisor:
         known = self._policies.get(name)
         if known is None:
             known = await load_policy(self.store, name)
-            if "@" in name:  # a version never changes
-                self._policies[name] = known
+            self._policies[known.id] = known  # a version never changes; what a mere name means may
         return known
+
+    async def learn(self, session: Session) -> None:
+        """Have the policy of a session at hand before anything of it begins."""
+        if session.terms.policy not in ("", UNWATCHED) and session.terms.policy not in self._policies:
+            with contextlib.suppress(InvalidInput):  # it is not watched, which is said when it would be
+                await self._policy(session.terms.policy)
+
+    def environments(self, name: str) -> Environments | None:
+        """Where a session's policy wants a person to be asked; None if it has none, or it is not known here yet."""
+        policy = self._policies.get(name)
+        return None if policy is None else policy.environments
 
     async def oversight(self, session: Session) -> Oversight | None:
         """What watches a session; None if nobody can."""
@@ -202,6 +213,7 @@ class Watched:
         self._is_over = False
         self._is_due = False
         self._timer: asyncio.TimerHandle | None = None
+        self._due = 0.0
         supervisor.begin(self._catch_up(driver.session.position), driver.id)
 
     def stop(self) -> None:
@@ -234,6 +246,8 @@ class Watched:
                 break
             for record in page:
                 if record.position <= until:
+                    if isinstance(record.event, ev.BudgetRaised):
+                        oversight.budget = record.event.budget
                     for act in self._reader.read(record):
                         oversight.see(act, past=True)
                     if isinstance(record.event, ev.InterventionMade):
@@ -267,12 +281,14 @@ class Watched:
         self._look_later()
 
     def _look_later(self) -> None:
-        if self._timer is not None or self._oversight is None:
+        due = self._oversight.due() if self._oversight is not None else None
+        if due is None or (self._timer is not None and due >= self._due):
             return
-        due = self._oversight.due()
-        if due is not None:
-            delay = max(0.01, due - self._supervisor.clock.now())
-            self._timer = self._supervisor.loop.call_later(delay, self._look)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._due = due
+        delay = max(0.01, due - self._supervisor.clock.now())
+        self._timer = self._supervisor.loop.call_later(delay, self._look)
 
     def _look(self) -> None:
         self._timer = None
@@ -292,7 +308,10 @@ class Watched:
         if oversight is None or session.status in ENDED:
             return
         person = session.messages[0].by if session.messages else ""
-        decision = restrain(oversight.policy, decision, await self._supervisor.ledger(person, session.agent))
+        wanted = decision
+        decision = restrain(oversight.policy, wanted, await self._supervisor.ledger(person, session.agent))
+        if decision.level != wanted.level:
+            oversight.held(wanted)
         log.info("session %s: %s by %s: %s", session.id, decision.level, decision.policy, decision.arithmetic)
         by = f"{cmd.BY_AGENT}{session.agent}" if decision.level == "ask" else f"{cmd.BY_POLICY}{decision.policy}"
         # Named for the place it was decided at: whoever comes to the same decision again, makes it once.

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from midcourse.core.commands import AnyCommand
 from midcourse.core.ids import SessionId
+from midcourse.core.policy.document import Environments
 from midcourse.core.replies import Level, Reply
 from midcourse.core.session import Session
 from midcourse.ports.clock import Clock
@@ -52,4 +53,6 @@ class Surroundings:
     loop: asyncio.AbstractEventLoop
     is_fresh: Callable[[], bool]
     admission: Admission
+    environments: Callable[[str], Environments | None]
+    """Where the policy of that name wants a person to be asked; None if nobody watches."""
     tree: Tree

@@ -18,7 +18,7 @@ from midcourse.core.events import Record, Recorded, SessionCreated, encode_recor
 from midcourse.core.fold import first
 from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId
 from midcourse.core.session import LIVE, NEEDS_DRIVING, Session, Status
-from midcourse.core.terms import Terms
+from midcourse.core.terms import NO_TERMS, Terms
 from midcourse.errors import (
     AgentUnavailable,
     Damaged,
@@ -120,6 +120,7 @@ class Worker:
             loop=loop,
             is_fresh=self._is_fresh,
             admission=Admission(self.settings.max_running),
+            environments=self.supervisor.environments,
             tree=tree,
         )
         self._control = asyncio.new_event_loop()
@@ -127,6 +128,7 @@ class Worker:
         self._thread = threading.Thread(target=self._run_control, name="midcourse-control", daemon=True)
         try:
             await self.store.enlist(self.id, self.bus.address)
+            await self.supervisor.pinned(NO_TERMS)  # a default that nobody knows is better told now
             self._thread.start()
             self.bus.listen(self._hear)
         except BaseException:
@@ -275,6 +277,7 @@ class Worker:
         except Damaged as error:
             await self._bury(owned, error)
             raise
+        await self.supervisor.learn(loaded.state.session)
         driver = self._drive(loaded, owned.epoch, taken=True, sponsor=sponsor)
         with driver.journal.lock:
             calls = driver.journal.session.calls.values()

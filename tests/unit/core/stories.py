@@ -13,6 +13,7 @@ from midcourse.core.decisions import decide
 from midcourse.core.effects import Effect
 from midcourse.core.fold import Fold, Row, first
 from midcourse.core.ids import AskId, CommandId, PauseId, Position, SessionId, StepId, ask_id
+from midcourse.core.policy.decisions import Decision, Reason, Unseen, Worth
 from midcourse.core.session import Session, Status
 from midcourse.core.steps import StepLog
 
@@ -26,6 +27,16 @@ ASK_2: Final = AskId("ask_2")
 PAUSE_1: Final = PauseId("pause_1")
 PAUSE_2: Final = PauseId("pause_2")
 ID: Final = CommandId("c")
+STOP: Final = Decision(
+    level="stop",
+    wanted="stop",
+    policy="standard@1",
+    at=60.0,
+    reasons=(Reason("error_streak", "stop", 5, 5, "5 calls in a row failed."),),
+    unseen=(Unseen("scope_drift", "no encoder is installed"),),
+    worth=Worth(0.5, 10, 0.01, 1, 0.05, "avoids $1.00, costs $0.06"),
+)
+"""What a policy decides after five errors in a row."""
 
 
 def value(json: str) -> Value:

@@ -9,7 +9,7 @@ import pytest
 from midcourse.core import commands as cmd
 from midcourse.core.ids import CommandId, MessageId
 from midcourse.errors import Damaged, InvalidInput
-from tests.unit.core.stories import ASK_1, ID, PAUSE_1, value
+from tests.unit.core.stories import ASK_1, ID, PAUSE_1, STOP, value
 
 EVERY: tuple[cmd.AnyCommand, ...] = (
     cmd.Pause(id=ID, by="ada", reason="let me read", grace=1.5),
@@ -25,6 +25,9 @@ EVERY: tuple[cmd.AnyCommand, ...] = (
     cmd.Budget(id=ID, budget=12.5, resume=False),
     cmd.Halt(id=ID, role="operate", reason="fire"),
     cmd.Lift(id=ID, role="operate"),
+    cmd.Intervene(id=ID, by="policy:standard@1", decision=STOP),
+    cmd.Label(id=ID, about="int_1", verdict="wrong", note="it was waiting for the build"),
+    cmd.Rate(id=ID, score=4, note="the table is missing"),
 )
 
 
@@ -43,6 +46,7 @@ def test_a_command_is_called_by_the_word_people_write() -> None:
     assert [cmd.verb(kind) for kind in get_args(cmd.AnyCommand)] == [
         *("pause", "resume", "redirect", "cancel", "undo", "answer"),
         *("message", "edit", "withdraw", "event", "budget", "halt", "lift"),
+        *("intervene", "label", "rate"),
     ]
 
 
@@ -87,6 +91,16 @@ def test_a_command_that_cannot_be_read_is_damaged_and_says_to_send_it_again(cont
         (cmd.Budget(id=ID, budget=math.inf), "budget"),
         (cmd.Budget(id=ID, budget=1e10), "budget"),
         (cmd.Budget(id=ID, budget="ten"), "budget"),  # pyright: ignore[reportArgumentType]
+        (cmd.Label(id=ID, about="int_1", verdict="maybe"), "verdict"),  # pyright: ignore[reportArgumentType]
+        (cmd.Label(id=ID, about="i" * (cmd.ID_LIMIT + 1), verdict="right"), "about"),
+        (cmd.Label(id=ID, about=3, verdict="right"), "about"),  # pyright: ignore[reportArgumentType]
+        (cmd.Label(id=ID, about="int_1", verdict="right", note="x" * (cmd.TEXT_LIMIT + 1)), "text"),
+        (cmd.Rate(id=ID, score=0), "score"),
+        (cmd.Rate(id=ID, score=6), "score"),
+        (cmd.Rate(id=ID, score=4.5), "score"),  # pyright: ignore[reportArgumentType]
+        (cmd.Rate(id=ID, score="5"), "score"),  # pyright: ignore[reportArgumentType]
+        (cmd.Rate(id=ID, score=True), "score"),
+        (cmd.Rate(id=ID, score=5, note="x" * (cmd.TEXT_LIMIT + 1)), "text"),
         (cmd.Pause(id=ID, expects="x" * (cmd.ID_LIMIT + 1)), "expects"),
         (cmd.Redirect(id=ID, text="x", level="louder"), "level"),  # pyright: ignore[reportArgumentType]
         (cmd.Redirect(id=ID, text="x", level="louder", grace=0.0), "level"),  # pyright: ignore[reportArgumentType]

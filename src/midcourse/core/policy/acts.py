@@ -95,6 +95,7 @@ class SteppedIn(Act):
 
     level: Level = "none"
     reasons: tuple[Reason, ...] = ()
+    question: str = ""
 
 
 class Ended(Act):

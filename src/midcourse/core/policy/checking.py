@@ -83,6 +83,8 @@ def shown(value: object) -> str:
 
 def spelled_span(span: Span) -> str | float:
     """A span in words that mean exactly it: ``15m``; else its seconds."""
+    if not isfinite(span):
+        return float(span)
     for text in (str(span), f"{float(span)!r}s", f"{float(span) * 1000!r}ms"):
         try:
             if span_of(text) == span:

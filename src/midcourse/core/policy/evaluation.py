@@ -132,10 +132,16 @@ def after(decision: Decision, observed: Observed, rules: Sequence[Rule]) -> dict
     told = dict(observed.told)
     by_name = {rule.signal: rule for rule in rules}
     for reason in decision.reasons:
+        rule = by_name.get(reason.signal)
+        if rule is None:  # another policy's
+            continue
         latch = told.get((reason.signal, reason.stage), _NEVER)
-        times = _times(by_name[reason.signal], reason.stage, reason.value, reason.threshold)
+        times = _times(rule, reason.stage, reason.value, reason.threshold)
         is_done = decision.level in _DOES[reason.stage]
         told[reason.signal, reason.stage] = Latch(max(latch.told, times), times if is_done else latch.done)
+        if reason.stage == "stop" and is_done and rule.milestones:  # who saw the stop has seen what lies below it
+            passed = _times(rule, "pause", reason.value, reason.threshold)
+            told[reason.signal, "pause"] = Latch(passed, passed)
     return told
 
 

@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from midcourse.api import Midcourse
+from midcourse.api import Midcourse, check_correction
 from midcourse.core import commands as cmd
 from midcourse.core.ids import AskId, MessageId, PauseId, SessionId
 from midcourse.core.replies import Reply
@@ -72,8 +72,10 @@ async def resume(
 async def redirect(session_id: SessionPath, caller: Steerer, body: schemas.Redirect) -> Response:
     """Change the course. The instruction is durable at once and is what the agent's model sees next.
 
-    Until it has, the message named in the answer can be edited and withdrawn.
+    Until it has, the message named in the answer can be edited and withdrawn. A session's policy may want corrections
+    (all but another goal) to be short.
     """
+    await caller.read(check_correction(caller.control, SessionId(session_id), body.text, body.level))
     command = caller.wish(
         cmd.Redirect,
         text=body.text,

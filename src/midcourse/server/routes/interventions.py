@@ -1,4 +1,4 @@
-"""What policies have stepped in with: of one session, over all of them, as people are told; and what people say of it."""
+"""What policies have stepped in with: of one session, over all, as people are told of it; and what people say of it."""
 
 from typing import Annotated
 

@@ -1,0 +1,298 @@
+"""The checklist before a policy goes live: computed from what is recorded, never ticked. Pure, but for ``grounds_of``.
+
+An item holds, does not, or nobody can know yet; each with the number behind it.
+"""
+
+import asyncio
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, Literal, cast
+
+import msgspec
+
+from midcourse.core.policy.document import Policy
+from midcourse.core.replies import Durability
+from midcourse.errors import InvalidInput
+from midcourse.monitors.drift import shipped
+from midcourse.monitors.encoders import find_encoder, why_none
+from midcourse.reports.intervals import ENOUGH
+from midcourse.reports.rates import Report, is_too_often_wrong
+from midcourse.reports.words import percent, seconds
+
+Answer = Literal["holds", "does not", "unknown"]
+_NAMED: Final = 5
+_LARGEST: Final = 50_000_000
+"""Bytes of a backtest's result that is read."""
+
+
+class Item(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of it: ``number`` is what it was decided by, ``todo`` what to do if it does not hold."""
+
+    id: str
+    what: str
+    answer: Answer
+    number: str
+    todo: str = ""
+
+
+class Items(msgspec.Struct, frozen=True):
+    """All of it, as an answer has it."""
+
+    items: tuple[Item, ...]
+
+
+class Grounds(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known beside the sessions. ``encoder`` None: there is none, and ``no_encoder`` says why.
+
+    ``backtested``: the policies that a backtest's result tells of; None if none was given.
+    """
+
+    policy: Policy
+    durability: Durability
+    encoder: str | None = None
+    no_encoder: str = ""
+    domains: frozenset[str] = frozenset()
+    backtested: Mapping[str, int] | None = None
+
+
+async def grounds_of(policy: Policy, durability: Durability, backtest: Path | None = None) -> Grounds:
+    """What can be looked up here: the encoder, and a backtest's result if one is given.
+
+    Raises:
+        InvalidInput: that file is no result of a backtest.
+    """
+    encoder = await asyncio.to_thread(find_encoder)  # it takes half a second, the first time
+    return Grounds(
+        policy=policy,
+        durability=durability,
+        encoder=encoder.name if encoder is not None else None,
+        no_encoder=why_none(),
+        domains=_domains(encoder.name) if encoder is not None else frozenset(),
+        backtested=None if backtest is None else await asyncio.to_thread(read_backtest, backtest),
+    )
+
+
+def _domains(encoder: str) -> frozenset[str]:
+    return frozenset(domain for scales in shipped().encoders.get(encoder, {}).values() for domain in scales)
+
+
+def read_backtest(path: Path) -> dict[str, int]:
+    """The policies that ``midcourse backtest --format json`` tried, and on how many runs each.
+
+    Raises:
+        InvalidInput: the file cannot be read, or is none of those.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(_LARGEST + 1)
+        if len(content) > _LARGEST:
+            raise ValueError(f"it has more than {_LARGEST:,} bytes")
+        found: dict[str, Any] = msgspec.json.decode(content, type=dict[str, Any])
+        tried = cast("dict[str, Any]", found["policies"])
+        return {name: int(scores["all"]["runs"]) for name, scores in tried.items()}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise InvalidInput(
+            f"{path} is not the result of a backtest ({why}). Make one with: midcourse backtest --format json … > FILE",
+            field="backtest",
+        ) from error
+
+
+def checklist(report: Report, grounds: Grounds) -> tuple[Item, ...]:
+    """Every item, in the order in which to see to them."""
+    return tuple(_items(report, grounds))
+
+
+def _items(report: Report, grounds: Grounds) -> Iterator[Item]:
+    yield _durability(grounds)
+    yield from _stops(report, grounds.policy)
+    yield _outlived(report)
+    yield from _tools(report)
+    yield _answers(report, grounds.policy)
+    yield _labels(report)
+    yield _wrong(report)
+    yield _pinned(report)
+    yield _backtested(grounds)
+    yield _budgets(report)
+    yield from _drift(grounds)
+
+
+def _durability(grounds: Grounds) -> Item:
+    return Item(
+        id="durability",
+        what="What was answered survives a power cut",
+        answer="holds" if grounds.durability == "power" else "does not",
+        number=f"the store survives: {grounds.durability}",
+        todo="" if grounds.durability == "power" else "Open a file with durability='power'.",
+    )
+
+
+def _stops(report: Report, policy: Policy) -> Iterator[Item]:
+    rows = [row.stops for row in report.classes]
+    count = sum(row.count for row in rows)
+    for name, target in (("p50", policy.targets.response_p50), ("p99", policy.targets.response_p99)):
+        verdicts = {row.verdict_p50 if name == "p50" else row.verdict_p99 for row in rows if row.count}
+        value = report.stops.p50 if name == "p50" else report.stops.p99
+        answer: Answer = "does not" if "above" in verdicts else "holds" if verdicts == {"kept"} else "unknown"
+        yield Item(
+            id=f"stop-{name}",
+            what=f"A stop is a stop within {seconds(target)} ({name})",
+            answer=answer,
+            number=f"{seconds(value)}, of {count:,} stops; {report.waited} more let a call finish",
+            todo=_todo(
+                answer,
+                "See which calls hold it up: midcourse show.",
+                f"Stop some runs: {ENOUGH} in each class say enough.",
+            ),
+        )
+
+
+def _outlived(report: Report) -> Item:
+    named = ", ".join(f"{name} ({', '.join(calls)})" for name, calls in list(report.outlived.items())[:_NAMED])
+    none = not report.interventions
+    answer: Answer = "does not" if report.outlived_count else "unknown" if none else "holds"
+    return Item(
+        id="no-call-outlives",
+        what="No call goes on after its session has stopped",
+        answer=answer,
+        number=f"{report.outlived_count} sessions{f': {named}' if named else ''}",
+        todo=_todo(answer, "Run these tools in a process of their own: run_in='process'.", "Nothing was stopped yet."),
+    )
+
+
+def _tools(report: Report) -> Iterator[Item]:
+    writes = report.tools
+    silent = [one.name for one in writes if one.effect == "irreversible" and not one.can_probe]
+    bare = [
+        one.name for one in writes if not (one.can_undo or one.can_probe or one.effect in ("idempotent", "reversible"))
+    ]
+    for name, what, lacking, todo in (
+        (
+            "tools-declared",
+            "Every tool that changes something declares how it can be undone, probed or repeated",
+            bare,
+            "Declare effect, undo or probe: midcourse.tool.",
+        ),
+        (
+            "irreversible-probed",
+            "Whether an irreversible call happened can be found out",
+            silent,
+            "Give it a probe; without one a person is asked after a crash.",
+        ),
+    ):
+        answer: Answer = "unknown" if not writes else "does not" if lacking else "holds"
+        more = f": {', '.join(lacking[:_NAMED])}{', …' if len(lacking) > _NAMED else ''}" if lacking else ""
+        yield Item(
+            id=name,
+            what=what,
+            answer=answer,
+            number=f"{len(lacking)} of {len(writes)} that were called do not{more}",
+            todo=_todo(answer, todo, "No tool that changes something was called yet."),
+        )
+
+
+def _answers(report: Report, policy: Policy) -> Item:
+    found = report.answers
+    target = seconds(policy.response_target)
+    share = found.within.share
+    answer: Answer = "unknown" if share is None else "holds" if share >= 0.5 else "does not"
+    return Item(
+        id="answered",
+        what=f"Somebody answers within {target}, at least half of the time",
+        answer=answer,
+        number=f"{percent(share)} of {found.within.of:,} answers; median {seconds(found.seconds.p50)}; "
+        f"{found.open} are open",
+        todo=_todo(answer, "Have somebody on duty, or ask less.", "Nothing was asked and answered yet."),
+    )
+
+
+def _labels(report: Report) -> Item:
+    by_agent = [row for row in report.signals if row.agent]
+    few = [f"{row.signal} of {row.agent} ({row.rate.of})" for row in by_agent if row.rate.of < row.needed]
+    answer: Answer = "unknown" if not by_agent else "does not" if few else "holds"
+    return Item(
+        id="labelled",
+        what="Enough interventions of each signal and agent are labelled",
+        answer=answer,
+        number=f"{len(by_agent) - len(few)} of {len(by_agent)} are"
+        + (f"; too few: {', '.join(few[:_NAMED])}{', …' if len(few) > _NAMED else ''}" if few else ""),
+        todo=_todo(answer, "Label them right or wrong: midcourse label.", "No policy has stepped in yet."),
+    )
+
+
+def _wrong(report: Report) -> Item:
+    enough = [row for row in report.signals if row.agent and row.rate.of >= max(1, row.needed)]
+    wrong = [f"{row.signal} of {row.agent} ({percent(row.rate.share)})" for row in enough if is_too_often_wrong(row)]
+    answer: Answer = "unknown" if not enough else "does not" if wrong else "holds"
+    return Item(
+        id="false-positives",
+        what="No signal is wrong more often than the policy bears",
+        answer=answer,
+        number=f"{len(wrong)} of {len(enough)} with enough labels are"
+        + (f": {', '.join(wrong[:_NAMED])}" if wrong else ""),
+        todo=_todo(answer, "See what the review proposes: midcourse review.", "Too few labels."),
+    )
+
+
+def _pinned(report: Report) -> Item:
+    answer: Answer = "unknown" if not report.sessions else "holds" if report.pinned == report.sessions else "does not"
+    return Item(
+        id="pinned",
+        what="Every session has a policy, pinned to a version",
+        answer=answer,
+        number=f"{report.pinned:,} of {report.sessions:,} sessions",
+        todo=_todo(answer, "Name a policy in the agent's terms, or a default one.", "No session began in this time."),
+    )
+
+
+def _backtested(grounds: Grounds) -> Item:
+    known: Collection[str] = grounds.backtested or ()
+    policy = grounds.policy
+    runs = (grounds.backtested or {}).get(policy.id) or (grounds.backtested or {}).get(policy.name)
+    answer: Answer = "unknown" if grounds.backtested is None else "holds" if runs else "does not"
+    number = "no result was given" if grounds.backtested is None else f"{runs or 0:,} runs under {policy.id}"
+    if grounds.backtested is not None and not runs:
+        number += f"; the result is of {', '.join(known) or 'no policy'}"
+    return Item(
+        id="backtested",
+        what=f"Policy {policy.id} was tried on recorded runs",
+        answer=answer,
+        number=number,
+        todo="" if runs else f"midcourse backtest --policy {policy.name} --format json … > FILE, then --backtest FILE.",
+    )
+
+
+def _budgets(report: Report) -> Item:
+    answer: Answer = "unknown" if not report.sessions else "holds" if report.budgeted == report.sessions else "does not"
+    return Item(
+        id="budget",
+        what="Every session has a budget",
+        answer=answer,
+        number=f"{report.budgeted:,} of {report.sessions:,} sessions",
+        todo=_todo(answer, "Give the agent's terms a budget.", "No session began in this time."),
+    )
+
+
+def _drift(grounds: Grounds) -> Iterator[Item]:
+    rule = grounds.policy.signals.scope_drift
+    if rule.warn is None and rule.intervene is None:
+        return
+    yield Item(
+        id="drift-encoder",
+        what="Drift can be measured: an encoder is installed",
+        answer="holds" if grounds.encoder is not None else "does not",
+        number=grounds.encoder or grounds.no_encoder or "none",
+        todo="" if grounds.encoder is not None else "pip install 'midcourse[drift]'",
+    )
+    is_known = rule.domain in grounds.domains
+    yield Item(
+        id="drift-calibrated",
+        what=f"Drift is calibrated for the domain '{rule.domain}'",
+        answer="unknown" if grounds.encoder is None else "holds" if is_known else "does not",
+        number=f"there are scales for {', '.join(sorted(grounds.domains)) or 'nothing'}",
+        todo="" if is_known else "Choose a domain that is calibrated, or calibrate this one from your own runs.",
+    )
+
+
+def _todo(answer: Answer, otherwise: str, unknown: str) -> str:
+    return {"holds": "", "does not": otherwise, "unknown": unknown}[answer]

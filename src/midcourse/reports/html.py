@@ -1,0 +1,312 @@
+"""The report as one page of HTML that needs nothing else: no network, no script; light, dark and on paper.
+
+Every text of a session comes from somewhere else: it passes through ``escape``, and nothing is put together otherwise.
+"""
+
+import base64
+import hashlib
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from html import escape
+from typing import Final
+
+from midcourse.reports.checklist import Item
+from midcourse.reports.intervals import Rate, Verdict
+from midcourse.reports.plots import histogram, range_bar, scale_of
+from midcourse.reports.rates import Answers, ClassRow, KindRow, Report, SignalRow, Times, is_too_often_wrong
+from midcourse.reports.words import money, percent, seconds, span_of_target
+
+STYLE: Final = """
+:root{color-scheme:light dark;--bg:#f5f4f0;--line:#dcd9d0;--edge:#858176;--ink:#191c1e;--ink2:#474c4f;--ink3:#62676a;
+--band:#cfe3e5;--bar:#474c4f;--ok:#2a6a3b;--no:#8a4f00;--bad:#b0241c;--tint:#fcf0d8;--focus:#0a6571}
+@media (prefers-color-scheme:dark){:root{--bg:#0d1113;--line:#272f34;--edge:#707c82;--ink:#e8ecec;--ink2:#b4bdc0;
+--ink3:#8f9a9e;--band:#1f454b;--bar:#b4bdc0;--ok:#7fcc8f;--no:#ffb938;--bad:#ff7d71;--tint:#2c2413;--focus:#5fc9d4}}
+*{box-sizing:border-box}
+body{margin:0 auto;padding:32px;max-width:1376px;background:var(--bg);color:var(--ink);
+font:14px/1.5 system-ui,-apple-system,"Segoe UI",sans-serif;font-variant-numeric:tabular-nums}
+h1{font-size:22px;font-weight:600;margin:0}h2{font-size:16px;font-weight:600;margin:36px 0 8px}
+p{margin:4px 0;max-width:90ch}.sub{color:var(--ink3)}
+dl{display:flex;flex-wrap:wrap;gap:12px 48px;margin:24px 0 0}dt{color:var(--ink3)}
+dd{margin:0;font-size:22px;font-weight:600}dd small{display:block;font-size:13px;font-weight:400;color:var(--ink3)}
+.wide{overflow-x:auto}.wide:focus-visible{outline:2px solid var(--focus);outline-offset:2px}
+table{border-collapse:collapse;width:100%;min-width:max-content}
+caption{text-align:left;color:var(--ink3);padding:0 0 6px;white-space:normal;max-width:90ch}
+th,td{padding:7px 20px 7px 0;text-align:left;vertical-align:middle;border-bottom:1px solid var(--line)}
+thead th{font-weight:500;color:var(--ink3);border-bottom:1px solid var(--edge);vertical-align:bottom}
+tbody th{font-weight:600}.r{text-align:right}.dim{color:var(--ink3);font-weight:400}
+tbody td:last-child,thead th:last-child{padding-right:0}.wrap{white-space:normal;max-width:44ch}
+.verdict{white-space:nowrap}.verdict.ok{color:var(--ok)}.verdict.no{color:var(--no);font-weight:600}
+.verdict.few{color:var(--ink3)}
+ul.alerts{list-style:none;margin:16px 0 0;padding:10px 16px;background:var(--tint);border-left:3px solid var(--no)}
+ul.alerts li{padding:2px 0}ul.plain{margin:4px 0;padding:0 0 0 18px;color:var(--ink2);max-width:100ch}
+svg{display:block;max-width:100%}figure{margin:0;max-width:860px}figcaption{color:var(--ink3)}
+svg text{fill:var(--ink2);font-size:12px}svg text.small{fill:var(--ink3);font-size:11px}
+.bar{fill:var(--bar)}.edge{stroke:var(--edge);stroke-width:1}.band{fill:var(--band)}
+.whisker{stroke:var(--ink2);stroke-width:2}.limit{stroke:var(--no);stroke-width:2;stroke-dasharray:6 4}
+circle.ok{fill:var(--ok)}circle.no{fill:var(--no)}circle.few{fill:var(--bg);stroke:var(--ink2);stroke-width:2}
+.sr{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap}
+@media (max-width:720px){body{padding:16px 12px}dl{gap:12px 28px}}
+@media print{body{padding:0;max-width:none;font-size:10pt;background:#fff;color:#000}.wide{overflow:visible}
+table{min-width:0}h2{break-after:avoid}tr,figure{break-inside:avoid}th,td{padding:4px 10px 4px 0}}
+"""
+POLICY: Final = (
+    "default-src 'none'; style-src 'sha256-"
+    + base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+    + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""The Content-Security-Policy under which the page shows as it is, and nothing in it can run."""
+_SIGN: Final = {"ok": "●", "no": "▲", "few": "○"}
+_LIMITS: Final = {"short": "up to 30 s", "medium": "up to 5 min", "long": "longer", "very_long": "open-ended"}
+
+
+def page(report: Report, items: Sequence[Item] = ()) -> str:
+    """The whole page."""
+    when = f"{_day(report.since)} to {_day(report.until)}"
+    body = [
+        "<header><h1>Report</h1>",
+        f'<p class="sub">{when} · {report.sessions:,} sessions · {_policies(report)}</p></header><main>',
+        _figures(report),
+        _alerts(report),
+        _list(report.notes),
+        _classes(report.classes),
+        _times(report),
+        _signals(report.signals),
+        _kinds(report.kinds),
+        _answers(report.answers),
+        _outlived(report),
+        _checklist(items),
+        "<h2>How this was counted</h2>",
+        _list(report.method),
+        "</main>",
+    ]
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>Report, {when} · Midcourse</title><style>{STYLE}</style></head><body>{''.join(body)}</body></html>\n"
+    )
+
+
+def _day(at: float) -> str:
+    return f"{datetime.fromtimestamp(max(0.0, at), UTC):%-d %b %Y %H:%M} UTC"
+
+
+def _policies(report: Report) -> str:
+    names = [escape(name) for name in report.policies]
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"policy {', '.join(names[:3])}{more}" if names else "no policy"
+
+
+def _list(lines: Iterable[str]) -> str:
+    found = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    return f'<ul class="plain">{found}</ul>' if found else ""
+
+
+def _figures(report: Report) -> str:
+    by_policy = report.interventions - report.by_people
+    said, answers = report.labelled, report.answers
+    target = f"target {seconds(answers.target)}" if answers.target is not None else "nothing was asked"
+    figures = [
+        ("interruptions", f"{report.interventions:,}", f"{report.by_people:,} by people, {by_policy:,} by policy"),
+        ("right", percent(said.share), f"of {said.of:,} labelled"),
+        ("waste avoided", money(report.dollars_avoided), f"expected; at a cost of {money(report.dollars_cost)}"),
+        ("answered in", seconds(answers.seconds.p50), f"median; {target}"),
+        ("could not be stopped", f"{report.outlived_count:,}", "sessions with a call that went on"),
+    ]
+    return (
+        "<dl>"
+        + "".join(f"<div><dt>{name}</dt><dd>{value}<small>{more}</small></dd></div>" for name, value, more in figures)
+        + "</dl>"
+    )
+
+
+def _alerts(report: Report) -> str:
+    if not report.alerts:
+        return '<p class="sub">No target was missed, as far as can be said.</p>'
+    lines = "".join(f"<li>{escape(one.sentence)}</li>" for one in report.alerts)
+    return f'<h2>Missed targets</h2><ul class="alerts">{lines}</ul>'
+
+
+def _verdict(verdict: Verdict, *, above_is_fine: bool = False) -> str:
+    is_miss = verdict == "below" or (verdict == "above" and not above_is_fine)
+    kind = "no" if is_miss else "few" if verdict == "too few to say" else "ok"
+    return f'<span class="verdict {kind}"><span aria-hidden="true">{_SIGN[kind]} </span>{verdict}</span>'
+
+
+def _table(name: str, caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table. A head that begins with ``>`` is of numbers; the first cell of a row is what the row is about."""
+    right = [head.startswith(">") for head in heads]
+    shown = "".join(
+        f'<th scope="col"{" class=r" if is_right else ""}>{head.removeprefix(">")}</th>'
+        for head, is_right in zip(heads, right, strict=True)
+    )
+    body = ""
+    for first, *rest in rows:
+        cells = "".join(
+            f"<td{' class=r' if is_right else ''}>{cell}</td>" for cell, is_right in zip(rest, right[1:], strict=True)
+        )
+        body += f'<tr><th scope="row">{first}</th>{cells}</tr>'
+    return (
+        f'<div class="wide" tabindex="0" role="region" aria-label="{escape(name)}, scrolls sideways"><table>'
+        f"<caption>{escape(caption)}</caption><thead><tr>{shown}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _classes(rows: Sequence[ClassRow]) -> str:
+    if not rows:
+        return "<h2>Classes against their targets</h2><p>No session began in this time.</p>"
+    most = scale_of([row.interrupted for row in rows])
+
+    def cells(row: ClassRow) -> Sequence[str]:
+        limits = _LIMITS.get(row.task_class, "")
+        dim = f' <span class="dim">{limits}</span>' if limits else ""
+        several = f'<br><span class="dim">{escape(", ".join(row.policies))}</span>' if len(names) > 1 else ""
+        return (
+            f"{row.task_class.replace('_', ' ')}{dim}{several}",
+            f"{row.sessions:,}",
+            *_rate_cells(row.interrupted, range_bar(row.interrupted, most=most)),
+            *_rate_cells(row.completed, range_bar(row.completed), above_is_fine=True),
+            _of(row.satisfied),
+            "–" if row.score is None else f"{row.score:.1f}",
+            _verdict(row.satisfied.verdict, above_is_fine=True) if row.satisfied.of else "",
+        )
+
+    names = {row.policies for row in rows}
+    heads = (
+        "Class", ">Sessions", ">Interrupted", "of the target", "Verdict", ">Completed", "of the target", "Verdict",
+        ">Satisfied", ">of 5", "Verdict",
+    )  # fmt: skip
+    caption = f"The band is the target, the line 95 % confidence. Interrupted is drawn from 0 to {percent(most)}."
+    return "<h2>Classes against their targets</h2>" + _table("Classes", caption, heads, map(cells, rows))
+
+
+def _rate_cells(rate: Rate, bar: str, *, above_is_fine: bool = False) -> Sequence[str]:
+    aim = span_of_target(rate.target) if rate.target is not None else "–"
+    verdict = _verdict(rate.verdict, above_is_fine=above_is_fine) if rate.of else '<span class="dim">none ended</span>'
+    return percent(rate.share), f'{bar}<span class="dim">target {aim}</span>', verdict
+
+
+def _of(rate: Rate) -> str:
+    return "–" if not rate.of else f'{percent(rate.share)} <span class="dim">of {rate.of:,}</span>'
+
+
+def _times(report: Report) -> str:
+    rows = [
+        (f"{name}, {row.task_class.replace('_', ' ')}", taken)
+        for row in report.classes
+        for name, taken in (("stop", row.stops), ("response", row.response))
+        if taken.count
+    ]
+    head = "<h2>How fast a stop is a stop</h2>"
+    targets = [taken.target_p99 for _, taken in rows if taken.target_p99 is not None]
+    drawn = histogram(report.histogram, report.stops.p50, report.stops.p99, min(targets) if targets else None)
+    waited = f"{report.waited:,} more let a call finish first and are counted apart." if report.waited else ""
+    if not rows:
+        return f"{head}<p>Nothing was stopped. {waited}</p>"
+    words = (
+        f"From the moment it was decided until nothing ran: {report.stops.count:,} stops, median "
+        f"{seconds(report.stops.p50)}, p99 {seconds(report.stops.p99)}. {waited}"
+    )
+    figure = f"<figure>{drawn}<figcaption>{words}</figcaption></figure>" if drawn else f"<p>{words}</p>"
+
+    def cells(one: tuple[str, Times]) -> Sequence[str]:
+        name, taken = one
+        return (
+            name, f"{taken.count:,}", seconds(taken.p50), seconds(taken.target_p50), _verdict(taken.verdict_p50),
+            seconds(taken.p99), seconds(taken.target_p99), _verdict(taken.verdict_p99), seconds(taken.most),
+        )  # fmt: skip
+
+    heads = ("What", ">Count", ">p50", ">target", "Verdict", ">p99", ">target", "Verdict", ">longest")
+    return head + figure + _table("Times", "Against the targets of each class.", heads, map(cells, rows))
+
+
+def _signals(rows: Sequence[SignalRow]) -> str:
+    head = "<h2>Were we right to step in?</h2>"
+    if not rows:
+        return f"{head}<p>No policy stepped in.</p>"
+    most = scale_of([row.rate for row in rows])
+
+    def cells(row: SignalRow) -> Sequence[str]:
+        signal = escape(row.signal.replace("_", " "))
+        name = f"{signal}, all agents" if not row.agent else f'<span class="dim">{signal},</span> {escape(row.agent)}'
+        few = row.rate.of < row.needed
+        kind = "few" if few else "no" if is_too_often_wrong(row) else "ok"
+        words = f"{row.rate.of} labelled; needs {row.needed}" if few else "too often wrong" if kind == "no" else "kept"
+        aim = span_of_target(row.rate.target) if row.rate.target else "–"
+        return (
+            name, f"{row.interventions:,}", f"{row.right:,}", f"{row.wrong:,}", f"{row.unsure:,}",
+            percent(row.rate.share), f'{range_bar(row.rate, most=most)}<span class="dim">{aim}</span>',
+            f'<span class="verdict {kind}"><span aria-hidden="true">{_SIGN[kind]} </span>{words}</span>',
+        )  # fmt: skip
+
+    heads = (
+        "Signal", ">Interventions", ">Right", ">Wrong", ">Unsure", ">False positives", "of the limit", "Verdict",
+    )  # fmt: skip
+    caption = f"Wrong, of those labelled right or wrong. Drawn from 0 to {percent(most)}."
+    return head + _table("Signals", caption, heads, map(cells, rows))
+
+
+def _kinds(rows: Sequence[KindRow]) -> str:
+    head = "<h2>What an interruption took and cost</h2>"
+    if not rows:
+        return f"{head}<p>Nobody interrupted anything.</p>"
+
+    def cells(row: KindRow) -> Sequence[str]:
+        expected = (
+            "–" if row.expected_avoided is None else f"{money(row.expected_avoided)} / {money(row.expected_cost)}"
+        )
+        real = "–" if row.cost is None else f'{money(row.cost)} <span class="dim">of {row.compared}</span>'
+        quality = "–" if row.quality is None else f'{percent(row.quality)} <span class="dim">of {row.quality_of}</span>'
+        return (
+            row.kind.replace("_", " "), f"{row.count:,}", f"{row.by_people:,}", seconds(row.save.p50),
+            seconds(row.wait.p50), seconds(row.recovery.p50),
+            money(row.dollars, is_estimate=bool(row.estimated)),
+            "–" if row.kilobytes is None else f"{row.kilobytes:.1f}", quality, "–" if row.progress is None else f"{100 * row.progress:+.0f} pp", expected, real,
+        )  # fmt: skip
+
+    heads = (
+        "Kind", ">Count", ">by people", ">until stopped", ">stood still", ">recovery", ">money", ">KB saved",
+        ">quality", ">plan since", ">expected: avoided / cost", ">really cost",
+    )  # fmt: skip
+    caption = (
+        "Times are medians. ~ marks estimates. Really cost: money and the minutes it stood still, as far as known."
+    )
+    return head + _table("Interruptions by kind", caption, heads, map(cells, rows))
+
+
+def _answers(found: Answers) -> str:
+    head = "<h2>How soon people answered</h2>"
+    if not found.asked:
+        return f"{head}<p>Nothing was asked.</p>"
+    taken, resolved = found.seconds, found.resolution
+    return head + (
+        f"<p>{found.asked:,} questions, {taken.count:,} answered, {found.open:,} open. Time to response: median "
+        f"{seconds(taken.p50)}, p99 {seconds(taken.p99)}; {percent(found.within.share)} within the target of "
+        f"{seconds(found.target)}. Time to resolution, from the interruption until it went on or ended: median "
+        f"{seconds(resolved.p50)}, p99 {seconds(resolved.p99)}, of {resolved.count:,}.</p>"
+    )
+
+
+def _outlived(report: Report) -> str:
+    if not report.outlived_count:
+        return ""
+    named = [f"{name}: {', '.join(calls)}" for name, calls in report.outlived.items()]
+    more = report.outlived_count - len(named)
+    return "<h2>Could not be stopped</h2>" + _list([*named, *([f"and {more:,} more sessions"] if more else [])])
+
+
+def _checklist(items: Sequence[Item]) -> str:
+    if not items:
+        return ""
+    kinds = {"holds": "ok", "does not": "no", "unknown": "few"}
+
+    def cells(one: Item) -> Sequence[str]:
+        kind = kinds[one.answer]
+        return (
+            escape(one.what),
+            f'<span class="verdict {kind}"><span aria-hidden="true">{_SIGN[kind]} </span>{one.answer}</span>',
+            escape(one.number),
+            escape(one.todo),
+        )
+
+    heads = ("What", "Answer", "By", "To do")
+    return "<h2>Before it goes live</h2>" + _table("Checklist", "Computed, not ticked.", heads, map(cells, items))
