@@ -131,6 +131,25 @@ def running(page: Page, server: Server) -> None:
 
 
 @scene
+def policy_stopped(page: Page, server: Server) -> None:
+    watch(page, server, server.start("stumbles", GOAL))
+    says(page, "paused")
+    page.locator(".review").wait_for()
+
+
+@scene
+def policy_judged(page: Page, server: Server) -> None:
+    session = server.start("stumbles", f"{GOAL}, in short")
+    watch(page, server, session)
+    page.get_by_role("button", name="Go on", exact=True).click()
+    says(page, "completed")
+    page.keyboard.press("+")
+    page.get_by_text("You said: right.").wait_for()
+    page.get_by_role("button", name="4 of 5").click()
+    page.get_by_text("Rated 4 of 5.").wait_for()
+
+
+@scene
 def pausing(page: Page, server: Server) -> None:
     watch(page, server, server.start("memo", f"{GOAL}, and send it", budget=10))
     page.locator(".call code", has_text="send").wait_for()

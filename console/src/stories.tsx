@@ -5,7 +5,7 @@ import { Client } from "./api/client";
 import { Live } from "./api/live";
 import type { Receipt } from "./api/types";
 import { Handle } from "./features/handle/Handle";
-import type { EventData, EventType, Recorded } from "./model/events";
+import type { Decision, EventData, EventType, Recorded } from "./model/events";
 import { STATUSES } from "./model/status";
 import { EffectChip, Lamp, Meter, OUTCOME_ORDER, outcomeKey, outcomeShape, Word } from "./ui/Parts";
 import { Shape } from "./ui/Shape";
@@ -25,6 +25,10 @@ const call = (name: string, effect: EventData["step.begun"]["effect"]): Told => 
 const finished = (name: string): Told => ["step.finished", { step: `1/${name}#0`, attempt: 1, value: { ...NOTHING, raw: "97 rows" }, streamed: false, cost: 3.18, tokens: 900, told_by: "", nothing_done: false }];
 const PAUSE: Told = ["session.pause_requested", { pause: "pause_1", by: "you", reason: "", grace: null, lapses: null }];
 const PAUSED: Told = ["session.paused", { unknown: [], unreached: [] }];
+const STEPPED_IN: Decision = {
+  level: "pause", wanted: "pause", policy: "standard@7", unseen: [], held: [], question: "", words: "", worth: { sentence: "worth: 6.2 $ and 31 min expected waste against 0.4 $ and 2 min" },
+  reasons: [{ signal: "loops", stage: "intervene", value: 8, threshold: 5, below: false, sentence: "It goes round: 8 repeats with no progress reported; the limit is 5." }],
+};
 const CANCEL: Told = ["session.cancel_requested", { by: "you", grace: 2, reason: "", undo: "in-flight" }];
 
 const STORIES: [string, Told[]][] = [
@@ -33,6 +37,7 @@ const STORIES: [string, Told[]][] = [
   ["Pausing: something still runs", [...BEGUN, call("send_report", "irreversible"), PAUSE]],
   ["Pausing: it can be torn", [...BEGUN, call("score_accounts", "idempotent"), PAUSE]],
   ["Paused, with the one-line difference", [...BEGUN, call("create_table", "reversible"), finished("create_table"), PAUSE, PAUSED, ["session.redirected", { text: "EU first, the others as one table", level: "goal", by: "you", grace: null }]]],
+  ["Paused by a policy, for review", [...BEGUN, ["intervention.made", { intervention: "int_1", by: "policy:standard@7", pause: "pause_1", ask: "ask_1", decision: STEPPED_IN }], ["ask.opened", { ask: "ask_1", step: "1/review#1", reason: "review", prompt: STEPPED_IN.reasons[0]!.sentence, options: ["go on", "cancel"], expires_at: null, default: null, on_expiry: "fail" }], ["session.pause_requested", { pause: "pause_1", by: "policy:standard@7", reason: STEPPED_IN.reasons[0]!.sentence, grace: null, lapses: null }], PAUSED]],
   ["Waiting for approval", [...BEGUN, call("delete_records", "irreversible"), ["step.aborted", { step: "1/delete_records#0", attempt: 1, asked: true }], ["ask.opened", { ask: "ask_1", step: "1/delete_records#0?1", reason: "need_approval", prompt: "Confirm delete?", options: [], expires_at: Date.now() / 1000 + 252, default: null, on_expiry: "fail" }], ["session.waiting", {}]]],
   ["Cancelling, provisional receipt", [...BEGUN, call("create_table", "reversible"), finished("create_table"), call("send_report", "irreversible"), CANCEL]],
   ["Cancelled, receipt", [...BEGUN, call("create_table", "reversible"), finished("create_table"), CANCEL, ["session.cancelled", { receipt: [], unreached: [] }]]],

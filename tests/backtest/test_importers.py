@@ -2,14 +2,17 @@
 
 import gzip
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from midcourse.backtest import Notice, Recording, read_recordings, recording_of
+from midcourse.backtest import Notice, Recording, backtest, read_recordings, recording_of
 from midcourse.core import events as ev
 from midcourse.core.events import Recorded
 from midcourse.core.ids import InterventionId, Position, StepId
@@ -179,6 +182,42 @@ def test_a_file_that_is_no_recording_is_told_of_and_the_others_are_read(
     assert notices[-1].left_out == 1
 
 
+JUNK: list[Any] = [None, 1, -1, 1e300, "", "x", True, [], {}, [[]], {"a": 1}]
+
+
+def spoiled(value: Any, chance: st.DataObject) -> Any:
+    """The same JSON with something else somewhere in it."""
+    if isinstance(value, dict) and value:
+        fields = cast("dict[str, Any]", value)
+        name = chance.draw(st.sampled_from(sorted(fields)))
+        if chance.draw(st.booleans()):
+            return {**fields, name: spoiled(fields[name], chance)}
+        return {one: held for one, held in fields.items() if one != name}
+    if isinstance(value, list) and value:
+        items = cast("list[Any]", value)
+        number = chance.draw(st.integers(0, len(items) - 1))
+        return [*items[:number], spoiled(items[number], chance), *items[number + 1 :]]
+    return chance.draw(st.sampled_from(JUNK))
+
+
+@pytest.mark.parametrize("name", ["runs.jsonl", "claude-code.jsonl", "spans.jsonl", "trace.json"])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(chance=st.data())
+def test_whatever_stands_in_a_file_it_is_read_or_told_of(tmp_path: Path, name: str, chance: st.DataObject) -> None:
+    text = (DATA / name).read_text(encoding="utf-8")
+    lines: list[Any] = [json.loads(line) for line in ([text] if name.endswith(".json") else text.splitlines())]
+    number = chance.draw(st.integers(0, len(lines) - 1))
+    lines[number] = spoiled(lines[number], chance)
+    runs, notices = read(written(tmp_path / name, *lines))
+    assert runs or notices
+    for run in runs:
+        assert len(run.acts) == len(run.steps)
+        assert all(0 <= step < run.count for step in run.steps)
+        assert list(run.steps) == sorted(run.steps)
+    if runs:
+        backtest("standard", runs, resamples=2)
+
+
 def test_where_nobody_listens_nothing_is_left_out_in_silence(tmp_path: Path) -> None:
     reading = read_recordings([written(tmp_path / "a.jsonl", a_run(), "oops", a_run())])
     assert next(reading).run_id == "s/1"
@@ -235,6 +274,13 @@ def test_a_price_nobody_knows_is_none_and_named() -> None:
     write = next(act for act in session.acts if isinstance(act, Called) and act.name == "Write")
     assert write.cost is None
     assert "Nobody knows the price of nobody-9" in notice.sentence
+
+
+def test_without_a_price_list_no_cost_is_known_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "genai_prices", None)
+    (session, _), (notice,) = read(DATA / "claude-code.jsonl")
+    assert (session.cost, session.has_tokens) == (None, True)
+    assert "No price list is installed" in notice.sentence
 
 
 def test_a_turn_ends_where_a_person_speaks_again() -> None:

@@ -59,7 +59,7 @@ def test_without_matplotlib_it_is_said_what_to_install(
     tried: Backtest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(InvalidInput, match="pip install matplotlib"):
+    with pytest.raises(InvalidInput, match=r"pip install 'midcourse\[backtest\]'"):
         draw(tried, tmp_path)
 
 

@@ -136,6 +136,16 @@ def test_amounts_beyond_all_measure_leave_the_other_figures_alone() -> None:
     assert 0.8 < low <= high == 1
 
 
+def test_what_no_task_shows_may_still_be() -> None:
+    never = [verdict("failure", None, task_key=str(task)) for task in range(60)]
+    always = [verdict("success", 1, task_key=f"s{task}", warnings=1) for task in range(10)]
+    intervals = score([*never, *always]).intervals
+    assert intervals["recall"] == (0.0, 3 / 60)
+    assert intervals["false_positive_rate"] == (1 - 3 / 10, 1.0)
+    assert intervals["warnings"][1] < 1
+    assert score(always).intervals["warnings"] == (1.0, 1.0)
+
+
 def test_one_task_says_nothing_of_others() -> None:
     assert score([verdict("failure", 1), verdict("failure")]).intervals == {}
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from midcourse.monitors.risk import Domain, Model, Stated, load, save
 from tests.cli.conftest import Command
 
 DATA = Path(__file__).parent.parent / "backtest" / "data"
@@ -102,6 +103,37 @@ def test_pictures_are_drawn_where_they_are_wanted(midcourse: Command, folder: Pa
     assert done.code == 0, done.err
     assert "Drawn: pictures/recall.png" in done.out
     assert (folder / "pictures" / "when.svg").is_file()
+
+
+def model(folder: Path) -> Path:
+    """A risk that alarms at errors alone, and of runs of the desk never."""
+    stated = Stated(false_stops=0.1, recall=0.2, steps_saved=0.1)
+    often = Domain(
+        offset=-2.0, weights={"errors": (0.0, 5.0)}, target=0.1, alarms={0.1: 0.5}, runs=9, failures=3, stated=stated
+    )
+    never = Domain(offset=-9.0, weights={}, target=0.1, alarms={0.1: 0.9}, runs=9, failures=3, stated=stated)
+    save(Model(domains={"general": often, "desk": never}), folder / "risk.json")
+    return folder / "risk.json"
+
+
+def test_the_risk_is_switched_on_before_the_files(
+    midcourse: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("midcourse.monitors.risk.shipped", lambda: load(model(folder)))
+    done = midcourse("backtest", "--policy", "standard", "--risk", RUNS, "--format", "json")
+    assert done.code == 0, done.err
+    document = done.json()
+    assert document["risk"] is True
+    assert document["sources"]["fixer"]["signals"]["risk"] == {"interventions": 1, "failures": 1, "successes": 0}
+    own = midcourse("backtest", "--risk-model", str(model(folder)), RUNS, "--format", "json").json()
+    assert own == document
+    assert midcourse("backtest", RUNS, "--json").json()["risk"] is False
+
+
+def test_a_file_that_is_no_risk_model_is_told(midcourse: Command) -> None:
+    done = midcourse("backtest", "--risk-model", RUNS, RUNS)
+    assert (done.code, done.out) == (1, "")
+    assert "runs.jsonl is no risk model" in done.err
 
 
 @pytest.mark.parametrize("given", [".midcourse/midcourse.db", "sqlite:///.midcourse/midcourse.db"])

@@ -54,7 +54,7 @@ def test_every_command_works_over_a_server(midcourse: Command, server: str, fold
     assert "ask_1" in midcourse("answer", "sess_two", "x", *there).err
     assert midcourse("answer", "sess_two", "--ask", "ask_1", "x", *there).code == 0
     assert "nothing runs" in midcourse("pause", "sess_waiting", *there).out
-    assert midcourse("redirect", "sess_waiting", "only March", *there).code == 0
+    assert midcourse("redirect", "sess_waiting", "only March", "--level", "step", *there).code == 0
     assert "What it would come to" in midcourse("cancel", "sess_written", "--preview", *there).out
     assert "the session is cancelled" in midcourse("cancel", "sess_written", *there).out
     refused = midcourse("pause", "sess_done", *there)

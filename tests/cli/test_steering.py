@@ -60,7 +60,7 @@ def test_a_pause_names_what_still_runs(midcourse: Command, driving: str) -> None
 def test_a_session_that_another_program_drives_is_steered_while_it_runs(midcourse: Command, driving: str) -> None:
     paused = midcourse("pause", "sess_tick", "--until", "stopped", "--json").json()
     assert (paused["level"], paused["status"]) == ("stopped", "paused")
-    redirected = midcourse("redirect", "sess_tick", "count backwards")
+    redirected = midcourse("redirect", "sess_tick", "--level", "goal", "count backwards")
     assert "midcourse resume sess_ticking" in redirected.out
     assert "count backwards" in midcourse("show", "sess_tick").out
     assert midcourse("resume", "sess_tick", "--pause", paused["pause"]).code == 0
@@ -148,7 +148,7 @@ def test_a_command_that_is_misspelt_exits_with_2(midcourse: Command, arguments: 
         (["pause", "sess_done"], "Allowed now"),
         (["resume", "sess_done"], "session_ended"),
         (["resume", "sess_waiting"], "already_resumed"),
-        (["redirect", "sess_paused", "  "], "in words"),
+        (["redirect", "sess_paused", "  ", "--level", "step"], "in words"),
         (["answer", "sess_paused", "x"], "ask_not_found"),
     ],
 )

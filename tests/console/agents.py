@@ -205,10 +205,17 @@ async def read_page(number: int) -> str:
 
 
 @midcourse.tool(effect="read")
-async def wrap_up(order: str) -> str:
-    """Waits for its gate."""
-    await GATES.passed(order, "end")
-    return "wrapped up"
+async def wait(number: int) -> int:
+    """A pause need not wait long for it."""
+    await asyncio.sleep(0.1)
+    return number
+
+
+async def _until_its_end(run: midcourse.Run) -> None:
+    for number in itertools.count():
+        if GATES.is_open(str(run.session_id), "end"):
+            return
+        await run.step("wait", wait, number)
 
 
 @midcourse.agent(name="searcher", version="1", terms=WATCHED)
@@ -217,7 +224,7 @@ async def searcher(run: midcourse.Run) -> str:
     await run.step("create_table", create_table, "scratch.found")
     for _ in range(9):
         await run.step("search", search, "the login bug")
-    await run.step("wrap_up", wrap_up, str(run.session_id))
+    await _until_its_end(run)
     told = [message.text for message in run.messages[1:] if message.level == "step"]
     return f"told: {told[-1]}" if told else "found nothing"
 
@@ -228,7 +235,7 @@ async def stumbler(run: midcourse.Run) -> str:
     for number in range(5):
         with contextlib.suppress(midcourse.StepError):
             await run.step("read_page", read_page, number)
-    await run.step("wrap_up", wrap_up, str(run.session_id))
+    await _until_its_end(run)
     return "read nothing"
 
 

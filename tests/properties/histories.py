@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, get_args, get_origin
 
 import msgspec
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
@@ -16,10 +17,11 @@ from midcourse.core.decisions import decide, expire, next_turn
 from midcourse.core.effects import Effect
 from midcourse.core.evolution import GIVEN_UP, evolve
 from midcourse.core.ids import AskId, CommandId, Epoch, MessageId, PauseId, StepId, ask_id, call_key
+from midcourse.core.policy.decisions import Level
 from midcourse.core.session import OpenCall, Session
 from midcourse.core.steps import StepLog, step_id
 from midcourse.errors import ImpossibleEvent, Refused
-from tests.unit.core.stories import Story
+from tests.unit.core.stories import STOP, Story
 
 # ---- values of every type that stands in an event
 
@@ -133,10 +135,25 @@ outside_events: Final = st.builds(
     cmd.OutsideEvent, **_who, text=st.just("it broke"), source=st.sampled_from(["", "ci"])
 )
 budgets: Final = st.builds(cmd.Budget, **_who, budget=st.sampled_from([1.0, 5.0, 25.0]), resume=st.booleans())
+interventions: Final = st.builds(
+    cmd.Intervene,
+    **(_who | {"by": st.sampled_from(["policy:standard@1", "agent:writer"])}),
+    decision=st.sampled_from(["none", "notify", "ask_plan", "ask", "pause", "stop"]).map(
+        lambda level: replace(STOP, level=level, question="unknown_error" if level == "ask" else "")
+    ),
+)
+labels: Final = st.builds(
+    cmd.Label,
+    **_who,
+    about=st.sampled_from(["int_1", "int_2", "pause_1", "msg_1", "msg_2", "int_0", "nothing", "{status}"]),
+    verdict=st.sampled_from(["right", "wrong", "unsure"]),
+)
+ratings: Final = st.builds(cmd.Rate, **_who, score=st.integers(1, 5))
 halts: Final = st.builds(cmd.Halt, **_who)
 lifts: Final = st.builds(cmd.Lift, **_who)
 any_command: Final[st.SearchStrategy[cmd.AnyCommand]] = st.one_of(
-    pauses, resumes, redirects, cancels, undos, answers, messages, amendments, outside_events, budgets, halts, lifts
+    *(pauses, resumes, redirects, cancels, undos, answers, messages, amendments, outside_events, budgets),
+    *(interventions, labels, ratings, halts, lifts),
 )
 
 # ---- what a driver may do
@@ -360,6 +377,7 @@ def events_of(session: Session, log: StepLog, move: Move) -> Sequence[ev.AnyEven
 _VALUES: Final = (Value(), Value(raw=msgspec.Raw(b'{"rows":[1,2.5,null]}')), Value(blob="ab" * 16, size=40_000))
 _PICKS: Final = {"begin": 6, "finish": 3, "ask": 4, "write": 2, "abort": 2, "cut": 2, "fail": 4}
 _MOVES: Final = tuple(Move(do, pick, _VALUES[pick % 3]) for do in DRIVER for pick in range(_PICKS.get(do, 1)))
+_LEVELS: Final[tuple[Level, ...]] = ("notify", "ask_plan", "pause", "stop")
 _OPERATOR: Final[Mapping[str, Any]] = {"id": _ID, "role": "operate"}
 _WISHES: Final[tuple[cmd.AnyCommand, ...]] = (
     cmd.Pause(**_OPERATOR),
@@ -381,6 +399,11 @@ _WISHES: Final[tuple[cmd.AnyCommand, ...]] = (
     cmd.Undo(**_OPERATOR),
     cmd.Halt(**_OPERATOR),
     cmd.Lift(**_OPERATOR),
+    *(cmd.Intervene(**_OPERATOR, decision=replace(STOP, level=level)) for level in _LEVELS),
+    cmd.Answer(**_OPERATOR, value=_inline("go on")),
+    cmd.Answer(**_OPERATOR, value=_inline("shorter")),
+    cmd.Label(**_OPERATOR, about="int_1", verdict="wrong"),
+    cmd.Rate(**_OPERATOR, score=4),
 )
 _ENDS_MUCH: Final = (ev.CancelRequested, ev.SessionHalted, ev.SessionCompleted, ev.SessionFailed)
 

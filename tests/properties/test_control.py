@@ -27,10 +27,13 @@ from tests.properties.histories import (
     cancels,
     events_of,
     halts,
+    interventions,
+    labels,
     lifts,
     messages,
     outside_events,
     pauses,
+    ratings,
     redirects,
     resumes,
     values,
@@ -42,6 +45,7 @@ CODES: Final = {
     *("already_answered", "already_resumed", "ask_id_required", "ask_not_found", "checkpoint_not_found"),
     *("not_allowed", "operator_only", "session_damaged", "session_ended"),
     *("approver_only", "busy", "message_not_found", "message_seen", "not_raised"),
+    "intervention_not_found",
 }
 ANY_END: Final = {
     ev.SessionTaken,
@@ -56,7 +60,11 @@ ANY_END: Final = {
     ev.UndoEnded,
     ev.UndoFinished,
     ev.HoldReleased,
+    ev.InterventionLabelled,
+    ev.SessionRated,
 }
+JUDGES: Final = cmd.Intervene | cmd.Label | cmd.Rate
+"""What may be said of a session wherever it stands."""
 AFTER_THE_END: Final = {
     S.COMPLETED: ANY_END,
     S.CANCELLED: ANY_END,
@@ -164,6 +172,16 @@ class Control(RuleBasedStateMachine):
         self.somebody_wants(command)
 
     @precondition(is_in(*LIVE))
+    @rule(command=interventions)
+    def a_policy_steps_in(self, command: cmd.AnyCommand) -> None:
+        self.somebody_wants(command)
+
+    @precondition(lambda self: bool(self.story.session.interventions) or self.story.session.status in ENDED)
+    @rule(command=labels | ratings)
+    def somebody_judges_it(self, command: cmd.AnyCommand) -> None:
+        self.somebody_wants(command)
+
+    @precondition(is_in(*LIVE))
     @rule(command=halts)
     def somebody_halts(self, command: cmd.AnyCommand) -> None:
         self.somebody_wants(command)
@@ -258,7 +276,12 @@ class Control(RuleBasedStateMachine):
         if isinstance(command, cmd.Cancel | cmd.Lift) and self.story.session.status is S.CANCELLING and events:
             assert not self.story.session.asks
             assert not self.story.session.queue
-        if events and not isinstance(command, cmd.Pause | cmd.Cancel | cmd.Undo):  # those may just be made firmer
+        # Those may just be made firmer; what is said of a session, or told to people, changes nothing to decide by.
+        only_tells = isinstance(command, JUDGES) and (
+            not isinstance(command, cmd.Intervene) or command.decision.level == "notify"
+        )
+        assert not only_tells or self.story.session.mark == mark, command
+        if events and not only_tells and not isinstance(command, cmd.Pause | cmd.Cancel | cmd.Undo):
             assert self.story.session.mark != mark, command
 
     def the_driver_does(self, move: Move) -> None:
@@ -286,15 +309,16 @@ class Control(RuleBasedStateMachine):
         if session.status in ENDED:
             assert isinstance(
                 command,
-                cmd.Redirect | cmd.Resume | cmd.Cancel | cmd.Undo | cmd.Message | cmd.Edit | cmd.Withdraw,
+                cmd.Redirect | cmd.Resume | cmd.Cancel | cmd.Undo | cmd.Message | cmd.Edit | cmd.Withdraw | JUDGES,
             )
         if isinstance(command, cmd.Resume) and command.pause is not None:
             assert session.pause is not None
             assert command.pause == session.pause.id
         if {ev.HaltLifted, ev.SessionHalted} & kinds or session.status is S.HALTED:
-            assert command.role == "operate" or isinstance(command, cmd.Answer | cmd.Edit | cmd.Withdraw)
+            assert command.role == "operate" or isinstance(command, cmd.Answer | cmd.Edit | cmd.Withdraw | JUDGES)
         if session.status is S.CANCELLING:
-            assert kinds <= {ev.CancelRequested, ev.SessionHalted, ev.MessageEdited, ev.MessageWithdrawn}
+            told = {ev.InterventionMade, ev.InterventionLabelled}
+            assert kinds <= {ev.CancelRequested, ev.SessionHalted, ev.MessageEdited, ev.MessageWithdrawn, *told}
         if isinstance(command, cmd.Answer):
             ask = next(event.ask for event in events if isinstance(event, ev.AskAnswered))
             reason = next(one.reason for one in session.asks if one.id == ask)

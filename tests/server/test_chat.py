@@ -312,7 +312,7 @@ async def test_what_cannot_be_answered_any_more_is_checkpoint_not_found(place: P
             await gone(client, withdrawn.session, ask_id="ask_1")
             superseded = await stack.enter_async_context(chatting(client, "ask"))
             await superseded.until("interrupt")
-            await client.post(f"/sessions/{superseded.session}/redirect", json={"text": "never mind"})
+            await client.post(f"/sessions/{superseded.session}/redirect", json={"text": "never mind", "level": "step"})
             await gone(client, superseded.session, ask_id="ask_1")
 
 

@@ -124,7 +124,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 Provoked = Callable[[World], httpx2.Response]
 BODY: Mapping[str, object] = {
-    "redirect": {"text": "x"},
+    "redirect": {"text": "x", "level": "step"},
+    "label": {"about": "msg_1", "verdict": "right"},
+    "rate": {"score": 4},
     "edit": {"text": "x"},
     "answer_ask": {"value": 1},
     "message": {"text": "x"},
@@ -190,7 +192,7 @@ def _nowhere(operation: str) -> Provoked:
 def _plain(operation: str) -> Provoked:
     def provoke(world: World) -> httpx2.Response:
         method, path = ADDRESS[operation]
-        where = world.running.url + path.format(session_id=world.people.make("paused"), message="msg_1")
+        where = world.running.url + path.format(session_id=world.people.make("paused"), message="msg_1", name="none")
         return world.client.request(method.upper(), where, content=b"text", headers={"Content-Type": "text/plain"})
 
     return provoke
@@ -282,7 +284,33 @@ def _withdrawn_twice(world: World) -> httpx2.Response:
     return world.ask("withdraw", None, headers, session_id=name, message="msg_2")
 
 
+def _saved(*more: tuple[str, str], headers: Mapping[str, str] | None = None) -> Provoked:
+    """A policy is saved, and then again: each time with a number and why."""
+
+    def provoke(world: World) -> httpx2.Response:
+        found = [
+            world.ask(
+                "save_policy", {"document": f"policy: saved\ncorrection: {number}", "why": why}, sent, name="saved"
+            )
+            for (number, why), sent in ((("7", "first"), {}), *((one, headers or {}) for one in more))
+        ]
+        return found[-1]
+
+    return provoke
+
+
+def _keyed_save(world: World) -> httpx2.Response:
+    bodies = ({"document": f"policy: keyed\ncorrection: {number}", "why": "x"} for number in (7, 8))
+    return [world.ask("save_policy", one, {"Idempotency-Key": "save"}, name="keyed") for one in bodies][-1]
+
+
 PROVOKED: Mapping[tuple[str, str], Provoked] = {
+    ("get_policy", "policy_not_found"): lambda world: world.ask("get_policy"),
+    ("policy_history", "policy_not_found"): lambda world: world.ask("policy_history"),
+    ("diff_policies", "policy_not_found"): lambda world: world.client.get("/policies/none/diff?to=standard"),
+    ("save_policy", "policy_unchanged"): _saved(("7", "again")),
+    ("save_policy", "precondition_failed"): _saved(("8", "other"), headers={"If-Match": '"99"'}),
+    ("save_policy", "idempotency_key_reused"): _keyed_save,
     ("create_session", "agent_unavailable"): lambda world: world.ask("create_session", {"agent": "nobody"}),
     ("create_session", "session_exists"): _with_id(
         "create_session", {"agent": "standing", "session_id": "taken"}, {"agent": "standing", "session_id": "taken"}
@@ -327,6 +355,8 @@ PROVOKED: Mapping[tuple[str, str], Provoked] = {
     ("raise_budget", "not_allowed"): at("raise_budget", "halted"),
     ("raise_budget", "not_raised"): _lowered,
     ("raise_budget", "session_ended"): at("raise_budget", "completed"),
+    ("label", "intervention_not_found"): at("label", "paused", about="int_9"),
+    ("rate", "not_allowed"): at("rate", "running"),
     ("chat", "agent_mismatch"): at("chat", "completed", agent="stubborn"),
     ("chat", "agent_unavailable"): lambda world: world.ask("chat", {"agent": "nobody", "message": "x"}),
     ("chat", "busy"): at("chat", "running", behaviour="reject"),
@@ -359,7 +389,7 @@ GENERAL: Mapping[str, Callable[[str], Provoked]] = {
         operation, _first_of(operation), _second_of(operation), _GRANTS.get(operation, "paused")
     ),
 }
-_GRANTS = {"answer_ask": "waiting", "undo": "completed", "pause": "running", "tell_event": "paused"}
+_GRANTS = {"answer_ask": "waiting", "undo": "completed", "rate": "completed", "pause": "running", "tell_event": "paused"}
 
 
 def _first_of(operation: str) -> object:
@@ -375,6 +405,8 @@ def _second_of(operation: str) -> object:
         "resume": {"pause": "pause_9"},
         "answer_ask": {"value": 2},
         "raise_budget": {"budget": 6},
+        "label": {"verdict": "wrong"},
+        "rate": {"score": 5},
     }
     more: Any = changes.get(operation, {"text": "other"})
     return {**given, **more}
@@ -444,7 +476,7 @@ def test_a_damaged_session_is_neither_tried_again_nor_given_a_new_turn(tmp_path:
         chat = {"agent": "large", "message": "x", "session_id": "s"}
         for path, body in (
             ("resume", {}),
-            ("redirect", {"text": "x"}),
+            ("redirect", {"text": "x", "level": "step"}),
             ("message", {"text": "x"}),
             ("../../chat", chat),
         ):

@@ -150,7 +150,7 @@ async def test_a_redirect_can_be_edited_and_withdrawn_until_it_was_seen(memory: 
             session = await started(client)
             await work.entered.wait()
             await told(client, session, "pause")
-            first = await told(client, session, "redirect", {"text": "be brif"})
+            first = await told(client, session, "redirect", {"text": "be brif", "level": "step"})
             second = await told(client, session, "redirect", {"text": "no, be long", "level": "clarify"})
             assert (first["message"], second["message"]) == ("msg_2", "msg_3")
             edited = await client.patch(f"/sessions/{session}/messages/msg_2", json={"text": "be brief"})
@@ -272,14 +272,14 @@ async def test_a_key_makes_a_retry_the_same_command(place: Place) -> None:
         async with server.client() as client:
             session = await started(client)
             await work.entered.wait()
-            body = {"text": "be brief"}
+            body = {"text": "be brief", "level": "step"}
             said = await asyncio.gather(
                 *(told(client, session, "redirect", body, **{"Idempotency-Key": "click"}) for _ in range(50))
             )
             said.append(await told(client, session, "redirect", body, **{"Idempotency-Key": "click"}))
             assert {(one["message"], one["position"]) for one in said} == {("msg_2", said[0]["position"])}
             assert await count_of(client, session, "session.redirected") == 1
-            for verb, other in (("redirect", {"text": "be long"}), ("pause", {})):
+            for verb, other in (("redirect", {"text": "be long", "level": "step"}), ("pause", {})):
                 response = await client.post(
                     f"/sessions/{session}/{verb}", json=other, headers={"Idempotency-Key": "click"}
                 )
@@ -298,8 +298,8 @@ async def test_a_key_belongs_to_its_caller(memory: Place) -> None:
             async with server.client(made.json()["token"]) as ann:
                 session = await started(client)
                 await work.entered.wait()
-                await told(client, session, "redirect", {"text": "a"}, **{"Idempotency-Key": "1"})
-                await told(ann, session, "redirect", {"text": "b"}, **{"Idempotency-Key": "1"})
+                await told(client, session, "redirect", {"text": "a", "level": "step"}, **{"Idempotency-Key": "1"})
+                await told(ann, session, "redirect", {"text": "b", "level": "step"}, **{"Idempotency-Key": "1"})
                 by = [m["by"] for m in (await client.get(f"/sessions/{session}")).json()["messages"]]
                 assert by == ["local", "local", "ann"]
             work.may_end.set()
@@ -320,11 +320,16 @@ async def test_if_match_refuses_what_was_meant_for_an_earlier_state(place: Place
             etag = (await client.get(f"/sessions/{session}")).headers["etag"]
             assert etag.startswith('"')
             assert etag == (await client.get(f"/sessions/{session}")).json()["etag"]
-            await told(client, session, "redirect", {"text": "a"}, **{"If-Match": etag})
-            for verb, body in (("redirect", {"text": "b"}), ("pause", {}), ("cancel", {}), ("resume", {})):
+            await told(client, session, "redirect", {"text": "a", "level": "step"}, **{"If-Match": etag})
+            for verb, body in (
+                ("redirect", {"text": "b", "level": "step"}),
+                ("pause", {}),
+                ("cancel", {}),
+                ("resume", {}),
+            ):
                 response = await client.post(f"/sessions/{session}/{verb}", json=body, headers={"If-Match": etag})
                 assert (response.status_code, response.json()["code"]) == (412, "precondition_failed")
-            await told(client, session, "redirect", {"text": "c"}, **{"If-Match": "*"})
+            await told(client, session, "redirect", {"text": "c", "level": "step"}, **{"If-Match": "*"})
             etag = (await client.get(f"/sessions/{session}")).headers["etag"]
             await told(client, session, "pause", None, **{"If-Match": f"W/{etag}"})
             assert await count_of(client, session, "session.redirected") == 2
@@ -523,7 +528,7 @@ async def test_a_fork_goes_on_from_a_point_and_is_made_once_per_key(place: Place
             await result(client, elsewhere)
             other = await client.post(f"/sessions/{elsewhere}/fork", json=body, headers=keyed)
             assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused")
-            await told(client, fork["id"], "redirect", {"text": "another course", "resume": True})
+            await told(client, fork["id"], "redirect", {"text": "another course", "level": "step", "resume": True})
             assert await result(client, fork["id"]) == ["original", "another course"]
             assert work.written.count("original") == 1
 

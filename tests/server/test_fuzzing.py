@@ -36,8 +36,12 @@ BODIES: Mapping[str, str] = {
     "POST /sessions/{}/message": "Message",
     "POST /sessions/{}/event": "OutsideEvent",
     "POST /sessions/{}/budget": "Budget",
+    "POST /sessions/{}/label": "Label",
+    "POST /sessions/{}/rate": "Rate",
     "PATCH /sessions/{}/messages/msg_1": "Edit",
     "POST /tokens": "NewToken",
+    "POST /policies/check": "PolicyText",
+    "PUT /policies/mine": "NewPolicy",
     "POST /chat": "Chat",
     "POST /chat/resume": "ChatResume",
 }
@@ -45,10 +49,12 @@ BODIES: Mapping[str, str] = {
 READS = (
     *("GET /sessions/{}", "GET /sessions/{}/inspect", "GET /sessions/{}/events", "GET /sessions/{}/receipt"),
     *("GET /sessions/{}/cancel/preview", "GET /sessions/{}/result", "GET /sessions/{}/blobs/0", "GET /chat/{}"),
+    "GET /sessions/{}/interventions",
 )
 QUERIES = (
     *("GET /sessions", "GET /audit", "GET /sessions/{}/inspect", "GET /sessions/{}/events"),
     *("GET /sessions/{}/result", "GET /chat/{}"),
+    *("GET /interventions", "GET /alarms"),
 )
 
 
@@ -345,7 +351,23 @@ def _target(raw: bytes) -> bytes:
 @pytest.mark.parametrize("address", QUERIES)
 def test_no_query_does_harm(attempt: Attempt, address: str) -> None:
     names = st.sampled_from(
-        ["after", "limit", "at", "wait", "status", "agent", "search", "cursor", "deltas", "follow", "x"]
+        [
+            "after",
+            "limit",
+            "at",
+            "wait",
+            "status",
+            "agent",
+            "search",
+            "cursor",
+            "deltas",
+            "follow",
+            "x",
+            "since",
+            "label",
+            "person",
+            "gather",
+        ]
     )
     values = st.one_of(
         st.binary(max_size=20).map(_target),

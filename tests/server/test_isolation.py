@@ -62,7 +62,7 @@ async def test_an_agent_that_blocks_its_loop_blocks_no_control(memory: Place) ->
             paused, redirected, answered, cancelled = others
             reply = await client.post(f"/sessions/{paused}/pause")
             assert (reply.status_code, reply.json()["status"]) == (200, "paused")
-            reply = await client.post(f"/sessions/{redirected}/redirect", json={"text": "left"})
+            reply = await client.post(f"/sessions/{redirected}/redirect", json={"text": "left", "level": "step"})
             assert (reply.status_code, reply.json()["level"]) == (200, "decided")
             reply = await client.post(f"/sessions/{answered}/answer", json={"value": 1})
             assert (reply.status_code, reply.json()["level"]) == (200, "decided")

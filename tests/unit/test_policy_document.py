@@ -452,6 +452,7 @@ def test_there_and_back_are_opposites() -> None:
         ("signals__cost__milestones", (9.0, 25.0), None),
         ("signals__risk__warn", 0.5, None),
         ("signals__risk__enabled", True, True),
+        ("signals__risk__alone", False, True),
         ("signals__scope_drift__domain", "code", None),
         ("signals__hypothesis__required", True, True),
         ("restraint__first_after", Span(60), True),
@@ -473,7 +474,12 @@ def test_what_steps_in_earlier(name: str, value: object, tightens: bool | None) 
 
 def test_every_parameter_that_is_told_the_way_of_is_one() -> None:
     known = set(settings(STANDARD))
-    for paths in (checking.HIGHER_IS_EARLIER, checking.LOWER_IS_EARLIER, checking.ON_IS_EARLIER):
+    for paths in (
+        checking.HIGHER_IS_EARLIER,
+        checking.LOWER_IS_EARLIER,
+        checking.ON_IS_EARLIER,
+        checking.OFF_IS_EARLIER,
+    ):
         assert paths <= known
 
 

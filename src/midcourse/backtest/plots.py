@@ -50,7 +50,8 @@ def draw(backtest: "Backtest", folder: Path) -> list[Path]:
         from matplotlib.style import context
     except ImportError as error:
         raise InvalidInput(
-            "Pictures need matplotlib, which is not installed. To have it: pip install matplotlib", code="not_installed"
+            "Pictures need matplotlib, which is not installed. To have it: pip install 'midcourse[backtest]'",
+            code="not_installed",
         ) from error
     found: list[Path] = []
     pictures = {"recall": draw_recall, "steps-saved": draw_saved, "when": draw_when}

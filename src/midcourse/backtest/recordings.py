@@ -204,7 +204,7 @@ class Prices:
         if self.is_missing:
             return Notice(
                 file=file,
-                sentence="There is no price list here, so no cost is known. To have one: pip install genai-prices",
+                sentence="No price list is installed: no cost is known. To have one: pip install 'midcourse[backtest]'",
             )
         if not self.unknown:
             return None

@@ -2,6 +2,7 @@
 
 Rates are over runs whose outcome is known. What is saved is counted on failed runs alone, as a share of what they took.
 Intervals hold 95 %: tasks (not runs, for runs of one task are alike) are drawn again and again, with a fixed seed.
+Where no task shows a thing, or each does, no draw differs: there the rule of three is used.
 """
 
 from collections import Counter
@@ -71,6 +72,7 @@ class _Rate(msgspec.Struct, frozen=True):
     part: Callable[[Verdict], float]
     whole: Callable[[Verdict], float]
     why: str
+    is_share: bool = True
 
 
 def _failed(verdict: Verdict) -> bool:
@@ -128,7 +130,7 @@ _RATES: Final = (
         _is_labelled,
         "no interrupted run here has a labelled decisive step",
     ),
-    _Rate("warnings", lambda v: v.warnings, lambda _: 1, "there are no runs here"),
+    _Rate("warnings", lambda v: v.warnings, lambda _: 1, "there are no runs here", is_share=False),
 )
 
 
@@ -265,7 +267,19 @@ def _intervals(verdicts: Sequence[Verdict], rates: Sequence[_Rate], resamples: i
         for values, part, whole in zip(drawn, sums[::2], sums[1::2], strict=True):
             if whole:
                 values.append(part / whole)
-    return {rate.name: _middle(values) for rate, values in zip(rates, drawn, strict=True) if values}
+    return {
+        rate.name: _widened(_middle(values), sum(any(map(rate.whole, of)) for of in tasks), rate)
+        for rate, values in zip(rates, drawn, strict=True)
+        if values
+    }
+
+
+def _widened(interval: Interval, tasks: int, rate: _Rate) -> Interval:
+    """The same, unless it is all or nothing in every draw: of what none of n tasks show, up to 3 in n may (95 %)."""
+    if interval not in ((0.0, 0.0), (1.0, 1.0)) or not rate.is_share:
+        return interval
+    room = min(1.0, 3 / tasks)
+    return (0.0, room) if interval[1] == 0 else (1 - room, 1.0)
 
 
 def _whole_numbers(tasks: Sequence[Sequence[Verdict]], rate: _Rate) -> list[tuple[int, int]]:

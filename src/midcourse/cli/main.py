@@ -56,6 +56,7 @@ def build() -> "typer.Typer":
         events,
         interventions,
         policies,
+        reports,
         serve,
         sessions,
         tokens,
@@ -87,6 +88,7 @@ def build() -> "typer.Typer":
         if context.invoked_subcommand is None:
             print(context.get_help())
 
-    for noun in (serve, sessions, events, controls, answering, interventions, backtest, policies, tokens, doctor):
+    nouns = (serve, sessions, events, controls, answering, interventions, backtest, policies, reports, tokens, doctor)
+    for noun in nouns:
         noun.add_to(app)
     return app

@@ -39,7 +39,7 @@ FileArgument = Annotated[
 
 def add_to(root: typer.Typer) -> None:
     """Add the commands."""
-    root.add_typer(app, name="policy")
+    root.add_typer(app, name="policy", short_help="Look at policies, check, compare and keep them.")
 
 
 # ---- looking

@@ -30,7 +30,7 @@ from midcourse.wiring import open_store
 
 if TYPE_CHECKING:  # what these need is imported when they run: other commands are not to wait for it
     from midcourse.client.wire import Wire
-    from midcourse.reports.checklist import Item
+    from midcourse.reports.checklist import ChecklistItem
     from midcourse.reports.gathering import Progress
     from midcourse.reports.rates import Report
     from midcourse.reports.tuning import Proposal
@@ -141,7 +141,19 @@ def _show(found: "Report") -> None:
     if found.classes:
         say("")
         show_table(
-            ("class", "sessions", "interrupted", "target", "", "completed", "target", "", "stop p50", "p99", "satisfied"),
+            (
+                "class",
+                "sessions",
+                "interrupted",
+                "target",
+                "",
+                "completed",
+                "target",
+                "",
+                "stop p50",
+                "p99",
+                "satisfied",
+            ),
             [
                 (
                     row.task_class.replace("_", " "),
@@ -211,7 +223,9 @@ def _show(found: "Report") -> None:
 
 def checklist(
     since: SinceOption = "30d",
-    policy: Annotated[str, typer.Option("--policy", metavar="NAME", help="The policy that is to go live.")] = "standard",
+    policy: Annotated[
+        str, typer.Option("--policy", metavar="NAME", help="The policy that is to go live.")
+    ] = "standard",
     backtest: Annotated[
         Path | None,
         typer.Option("--backtest", metavar="FILE", help="What `midcourse backtest --format json` printed."),
@@ -362,7 +376,7 @@ def _settle(verb: Literal["accept", "refuse"], name: str, why: str, target: Targ
 class _Reports(Protocol):
     async def report(self, since: float, policy: str) -> "Report": ...
     async def page(self, since: float, policy: str) -> bytes: ...
-    async def checklist(self, since: float, policy: str, backtest: Path | None) -> "Sequence[Item]": ...
+    async def checklist(self, since: float, policy: str, backtest: Path | None) -> "Sequence[ChecklistItem]": ...
     async def review(self, since: float) -> Sequence[str]: ...
     async def proposals(self) -> "Sequence[Proposal]": ...
     async def settle(self, verb: Literal["accept", "refuse"], name: str, why: str) -> "Proposal": ...
@@ -414,10 +428,10 @@ class _Here:
         found = await self.report(since, policy)
         return page(found, await self._items(found, policy, None)).encode()
 
-    async def checklist(self, since: float, policy: str, backtest: Path | None) -> "Sequence[Item]":
+    async def checklist(self, since: float, policy: str, backtest: Path | None) -> "Sequence[ChecklistItem]":
         return await self._items(await self.report(since, policy), policy, backtest)
 
-    async def _items(self, found: "Report", policy: str, backtest: Path | None) -> "Sequence[Item]":
+    async def _items(self, found: "Report", policy: str, backtest: Path | None) -> "Sequence[ChecklistItem]":
         from midcourse.reports.checklist import checklist, grounds_of
         from midcourse.reports.gathering import default_policy
 
@@ -470,11 +484,13 @@ class _There:
         wanted = {"since": since, "policy": policy, "format": "html"}
         return await self._wire.send("GET", "reports", parameters=wanted, wait=_WAIT)
 
-    async def checklist(self, since: float, policy: str, backtest: Path | None) -> "Sequence[Item]":
+    async def checklist(self, since: float, policy: str, backtest: Path | None) -> "Sequence[ChecklistItem]":
         from midcourse.reports.checklist import Items
 
         if backtest is not None:
-            raise InvalidInput("A server cannot read your file. Leave --backtest out, or name the store.", field="backtest")
+            raise InvalidInput(
+                "A server cannot read your file. Leave --backtest out, or name the store.", field="backtest"
+            )
         return (await self._wire.get("checklist", Items, {"since": since, "policy": policy}, wait=_WAIT)).items
 
     async def review(self, since: float) -> Sequence[str]:

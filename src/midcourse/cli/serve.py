@@ -13,6 +13,7 @@ from midcourse.cli.opening import DEFAULT_STORE, FOLDER, StoreOption, store_path
 from midcourse.cli.printing import complain, say
 from midcourse.client.address import TOKEN_VARIABLE
 from midcourse.client.whereabouts import whereabouts
+from midcourse.core.policy.spans import span_of
 from midcourse.errors import InvalidInput, MidcourseError
 
 if TYPE_CHECKING:
@@ -61,6 +62,12 @@ def serve(
     policy: Annotated[
         str, typer.Option(metavar="NAME", help="The policy of agents that name none; 'none' leaves them alone.")
     ] = "standard",
+    review_every: Annotated[
+        str,
+        typer.Option(
+            "--review-every", metavar="SPAN", help="How often what people labelled is reviewed: 7d, 12h, or never."
+        ),
+    ] = "7d",
     reload: Annotated[bool, typer.Option("--reload", help="Start again when an agent's file changes.")] = False,
 ) -> None:
     """Serve the HTTP API over a store, and run its agents.
@@ -86,6 +93,7 @@ def serve(
         allow_origin or [],
         redis,
         policy,
+        _seconds_between(review_every),
     )
     if not reload:
         _explained(wishes)
@@ -98,6 +106,15 @@ def serve(
     kinds = PythonFilter(extra_extensions=(".yaml", ".yml"))
     # Time enough to let the sessions go; whoever is killed in the middle loses what was in flight.
     run_process(*watched, target=functools.partial(_explained, wishes), watch_filter=kinds, sigint_timeout=60)
+
+
+def _seconds_between(written: str) -> float | None:
+    if written == "never":
+        return None
+    try:
+        return float(span_of(written))
+    except ValueError as error:
+        raise typer.BadParameter(f"--review-every: {error}; or never.") from error
 
 
 def _explained(act: "functools.partial[None]") -> None:
@@ -128,6 +145,7 @@ def _serve(
     allow_origin: Sequence[str],
     redis: str | None,
     policy: str,
+    review_every: float | None,
 ) -> None:
     from midcourse.runtime.settings import Settings
     from midcourse.server import Server
@@ -154,6 +172,7 @@ def _serve(
         allowed_origins=allow_origin,
         redis=redis,
         settings=Settings(policy=policy),
+        review_every=review_every,
     )
 
     def ready(url: str) -> None:

@@ -4,6 +4,7 @@ The same object watches live sessions and recorded runs, so that a backtest deci
 holds no clock and does nothing: who uses it tells it what happened and what time it is, and acts on what it says.
 """
 
+from bisect import bisect_right
 from typing import Protocol
 
 import msgspec
@@ -146,13 +147,18 @@ class Oversight:
         self._armed_for = self.task_class
         automatic = self.policy.classes.of(self._armed_for).automatic
         self._arms = armed(self._rules, self._told, tells_only=automatic == "never")
+        self._measured = -1
+        self._is_past = False
         nearby = near_marks(self.policy, self._asked) if self._asks and automatic != "never" else []
         self._arms += [(signal, mark, False) for signal, mark in nearby]
         marks = {(rule.signal, stage): (mark, rule.below) for rule in self._rules for stage, mark in rule.steps}
         self._disarmed = [(key, *marks[key]) for key in self._told if key in marks and key[0] not in _ADDS_UP]
         time_rules = {rule.signal: [mark for _, mark in rule.steps] for rule in self._rules}
-        self._marks = {name: time_rules.get(name, []) for name in ("duration", "hypothesis")}
-        self._marks["duration"] += [mark for signal, mark in nearby if signal == "duration"]
+        near_times = [mark for signal, mark in nearby if signal == "duration"]
+        self._marks = {
+            "duration": sorted([*time_rules.get("duration", []), *near_times]),
+            "hypothesis": time_rules.get("hypothesis", []),
+        }
 
     # ---- what is told
 
@@ -192,16 +198,22 @@ class Oversight:
         elapsed = self._clock.seconds
         if elapsed is None:
             return None
+        mark = self._next_mark(elapsed)
         # Just past the mark: rounding must not make a look come a hair too early, again and again.
-        times = [self._clock.when(mark + 1e-3) for mark in self._marks["duration"] if mark > elapsed]
+        return None if mark is None else self._clock.when(mark + 1e-3)
+
+    def _next_mark(self, elapsed: float) -> float | None:
+        """The next threshold of time, in working seconds of the turn."""
+        marks = self._marks["duration"]
+        place = bisect_right(marks, elapsed)
+        ahead: list[float] = marks[place : place + 1]
         age = self._age(elapsed)
         if age is not None:
-            times += [self._clock.when(elapsed - age + mark + 1e-3) for mark in self._marks["hypothesis"] if mark > age]
+            ahead += [elapsed - age + one for one in self._marks["hypothesis"] if one > age]
         first = self.policy.restraint.first_after
-        if elapsed < first and self._is_past_a_mark():
-            times.append(self._clock.when(first + 1e-3))
-        known = [time for time in times if time is not None]
-        return min(known) if known else None
+        if self._is_past and elapsed < first:
+            ahead.append(first)
+        return min(ahead) if ahead else None
 
     def failed(self, decision: Decision) -> None:
         """A decision could not be carried out: what it was made for counts anew."""
@@ -392,11 +404,16 @@ class Oversight:
         values = self.values
         if self._disarmed:
             self._arm_again()
-        for signal, mark, below in self._arms:
-            value = values.get(signal)
-            if value is not None and (value <= mark if below else value >= mark):
-                return True
-        return False
+        if len(values) != self._measured:  # most signals of a run are never measured, and need not be looked at
+            self._measured = len(values)
+            self._present = [arm for arm in self._arms if arm[0] in values]
+        self._is_past = False
+        for signal, mark, below in self._present:
+            value = values[signal]
+            if value <= mark if below else value >= mark:
+                self._is_past = True
+                break
+        return self._is_past
 
     def _arm_again(self) -> None:
         """A signal that has gone back behind its threshold counts anew the next time."""

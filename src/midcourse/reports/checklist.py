@@ -25,7 +25,7 @@ _LARGEST: Final = 50_000_000
 """Bytes of a backtest's result that is read."""
 
 
-class Item(msgspec.Struct, frozen=True, kw_only=True):
+class ChecklistItem(msgspec.Struct, frozen=True, kw_only=True):
     """One line of it: ``number`` is what it was decided by, ``todo`` what to do if it does not hold."""
 
     id: str
@@ -38,7 +38,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
 class Items(msgspec.Struct, frozen=True):
     """All of it, as an answer has it."""
 
-    items: tuple[Item, ...]
+    items: tuple[ChecklistItem, ...]
 
 
 class Grounds(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,12 +98,12 @@ def read_backtest(path: Path) -> dict[str, int]:
         ) from error
 
 
-def checklist(report: Report, grounds: Grounds) -> tuple[Item, ...]:
+def checklist(report: Report, grounds: Grounds) -> tuple[ChecklistItem, ...]:
     """Every item, in the order in which to see to them."""
     return tuple(_items(report, grounds))
 
 
-def _items(report: Report, grounds: Grounds) -> Iterator[Item]:
+def _items(report: Report, grounds: Grounds) -> Iterator[ChecklistItem]:
     yield _durability(grounds)
     yield from _stops(report, grounds.policy)
     yield _outlived(report)
@@ -117,8 +117,8 @@ def _items(report: Report, grounds: Grounds) -> Iterator[Item]:
     yield from _drift(grounds)
 
 
-def _durability(grounds: Grounds) -> Item:
-    return Item(
+def _durability(grounds: Grounds) -> ChecklistItem:
+    return ChecklistItem(
         id="durability",
         what="What was answered survives a power cut",
         answer="holds" if grounds.durability == "power" else "does not",
@@ -127,18 +127,18 @@ def _durability(grounds: Grounds) -> Item:
     )
 
 
-def _stops(report: Report, policy: Policy) -> Iterator[Item]:
+def _stops(report: Report, policy: Policy) -> Iterator[ChecklistItem]:
     rows = [row.stops for row in report.classes]
     count = sum(row.count for row in rows)
     for name, target in (("p50", policy.targets.response_p50), ("p99", policy.targets.response_p99)):
         verdicts = {row.verdict_p50 if name == "p50" else row.verdict_p99 for row in rows if row.count}
         value = report.stops.p50 if name == "p50" else report.stops.p99
         answer: Answer = "does not" if "above" in verdicts else "holds" if verdicts == {"kept"} else "unknown"
-        yield Item(
+        yield ChecklistItem(
             id=f"stop-{name}",
             what=f"A stop is a stop within {seconds(target)} ({name})",
             answer=answer,
-            number=f"{seconds(value)}, of {count:,} stops; {report.waited} more let a call finish",
+            number=f"{seconds(value)}, of {count:,} stops; {report.waited.count} more let a call finish",
             todo=_todo(
                 answer,
                 "See which calls hold it up: midcourse show.",
@@ -147,11 +147,11 @@ def _stops(report: Report, policy: Policy) -> Iterator[Item]:
         )
 
 
-def _outlived(report: Report) -> Item:
+def _outlived(report: Report) -> ChecklistItem:
     named = ", ".join(f"{name} ({', '.join(calls)})" for name, calls in list(report.outlived.items())[:_NAMED])
     none = not report.interventions
     answer: Answer = "does not" if report.outlived_count else "unknown" if none else "holds"
-    return Item(
+    return ChecklistItem(
         id="no-call-outlives",
         what="No call goes on after its session has stopped",
         answer=answer,
@@ -160,7 +160,7 @@ def _outlived(report: Report) -> Item:
     )
 
 
-def _tools(report: Report) -> Iterator[Item]:
+def _tools(report: Report) -> Iterator[ChecklistItem]:
     writes = report.tools
     silent = [one.name for one in writes if one.effect == "irreversible" and not one.can_probe]
     bare = [
@@ -182,7 +182,7 @@ def _tools(report: Report) -> Iterator[Item]:
     ):
         answer: Answer = "unknown" if not writes else "does not" if lacking else "holds"
         more = f": {', '.join(lacking[:_NAMED])}{', …' if len(lacking) > _NAMED else ''}" if lacking else ""
-        yield Item(
+        yield ChecklistItem(
             id=name,
             what=what,
             answer=answer,
@@ -191,12 +191,12 @@ def _tools(report: Report) -> Iterator[Item]:
         )
 
 
-def _answers(report: Report, policy: Policy) -> Item:
+def _answers(report: Report, policy: Policy) -> ChecklistItem:
     found = report.answers
     target = seconds(policy.response_target)
     share = found.within.share
     answer: Answer = "unknown" if share is None else "holds" if share >= 0.5 else "does not"
-    return Item(
+    return ChecklistItem(
         id="answered",
         what=f"Somebody answers within {target}, at least half of the time",
         answer=answer,
@@ -206,11 +206,11 @@ def _answers(report: Report, policy: Policy) -> Item:
     )
 
 
-def _labels(report: Report) -> Item:
+def _labels(report: Report) -> ChecklistItem:
     by_agent = [row for row in report.signals if row.agent]
     few = [f"{row.signal} of {row.agent} ({row.rate.of})" for row in by_agent if row.rate.of < row.needed]
     answer: Answer = "unknown" if not by_agent else "does not" if few else "holds"
-    return Item(
+    return ChecklistItem(
         id="labelled",
         what="Enough interventions of each signal and agent are labelled",
         answer=answer,
@@ -220,11 +220,11 @@ def _labels(report: Report) -> Item:
     )
 
 
-def _wrong(report: Report) -> Item:
+def _wrong(report: Report) -> ChecklistItem:
     enough = [row for row in report.signals if row.agent and row.rate.of >= max(1, row.needed)]
     wrong = [f"{row.signal} of {row.agent} ({percent(row.rate.share)})" for row in enough if is_too_often_wrong(row)]
     answer: Answer = "unknown" if not enough else "does not" if wrong else "holds"
-    return Item(
+    return ChecklistItem(
         id="false-positives",
         what="No signal is wrong more often than the policy bears",
         answer=answer,
@@ -234,9 +234,9 @@ def _wrong(report: Report) -> Item:
     )
 
 
-def _pinned(report: Report) -> Item:
+def _pinned(report: Report) -> ChecklistItem:
     answer: Answer = "unknown" if not report.sessions else "holds" if report.pinned == report.sessions else "does not"
-    return Item(
+    return ChecklistItem(
         id="pinned",
         what="Every session has a policy, pinned to a version",
         answer=answer,
@@ -245,7 +245,7 @@ def _pinned(report: Report) -> Item:
     )
 
 
-def _backtested(grounds: Grounds) -> Item:
+def _backtested(grounds: Grounds) -> ChecklistItem:
     known: Collection[str] = grounds.backtested or ()
     policy = grounds.policy
     runs = (grounds.backtested or {}).get(policy.id) or (grounds.backtested or {}).get(policy.name)
@@ -253,7 +253,7 @@ def _backtested(grounds: Grounds) -> Item:
     number = "no result was given" if grounds.backtested is None else f"{runs or 0:,} runs under {policy.id}"
     if grounds.backtested is not None and not runs:
         number += f"; the result is of {', '.join(known) or 'no policy'}"
-    return Item(
+    return ChecklistItem(
         id="backtested",
         what=f"Policy {policy.id} was tried on recorded runs",
         answer=answer,
@@ -262,9 +262,9 @@ def _backtested(grounds: Grounds) -> Item:
     )
 
 
-def _budgets(report: Report) -> Item:
+def _budgets(report: Report) -> ChecklistItem:
     answer: Answer = "unknown" if not report.sessions else "holds" if report.budgeted == report.sessions else "does not"
-    return Item(
+    return ChecklistItem(
         id="budget",
         what="Every session has a budget",
         answer=answer,
@@ -273,11 +273,11 @@ def _budgets(report: Report) -> Item:
     )
 
 
-def _drift(grounds: Grounds) -> Iterator[Item]:
+def _drift(grounds: Grounds) -> Iterator[ChecklistItem]:
     rule = grounds.policy.signals.scope_drift
     if rule.warn is None and rule.intervene is None:
         return
-    yield Item(
+    yield ChecklistItem(
         id="drift-encoder",
         what="Drift can be measured: an encoder is installed",
         answer="holds" if grounds.encoder is not None else "does not",
@@ -285,7 +285,7 @@ def _drift(grounds: Grounds) -> Iterator[Item]:
         todo="" if grounds.encoder is not None else "pip install 'midcourse[drift]'",
     )
     is_known = rule.domain in grounds.domains
-    yield Item(
+    yield ChecklistItem(
         id="drift-calibrated",
         what=f"Drift is calibrated for the domain '{rule.domain}'",
         answer="unknown" if grounds.encoder is None else "holds" if is_known else "does not",

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Final
 
-from midcourse.reports.checklist import Item
-from midcourse.reports.intervals import Rate, Verdict
-from midcourse.reports.plots import histogram, range_bar, scale_of
+from midcourse.reports.checklist import ChecklistItem
+from midcourse.reports.intervals import Proportion, Verdict
+from midcourse.reports.plots import bottom_of, histogram, range_bar, scale_of
 from midcourse.reports.rates import Answers, ClassRow, KindRow, Report, SignalRow, Times, is_too_often_wrong
 from midcourse.reports.words import money, percent, seconds, span_of_target
 
@@ -34,12 +34,13 @@ caption{text-align:left;color:var(--ink3);padding:0 0 6px;white-space:normal;max
 th,td{padding:7px 20px 7px 0;text-align:left;vertical-align:middle;border-bottom:1px solid var(--line)}
 thead th{font-weight:500;color:var(--ink3);border-bottom:1px solid var(--edge);vertical-align:bottom}
 tbody th{font-weight:600}.r{text-align:right}.dim{color:var(--ink3);font-weight:400}
-tbody td:last-child,thead th:last-child{padding-right:0}.wrap{white-space:normal;max-width:44ch}
+tbody td:last-child,thead th:last-child{padding-right:0}
+table.text{min-width:640px}table.text td,table.text th{vertical-align:top}table.text tbody th{width:34%}
 .verdict{white-space:nowrap}.verdict.ok{color:var(--ok)}.verdict.no{color:var(--no);font-weight:600}
 .verdict.few{color:var(--ink3)}
 ul.alerts{list-style:none;margin:16px 0 0;padding:10px 16px;background:var(--tint);border-left:3px solid var(--no)}
 ul.alerts li{padding:2px 0}ul.plain{margin:4px 0;padding:0 0 0 18px;color:var(--ink2);max-width:100ch}
-svg{display:block;max-width:100%}figure{margin:0;max-width:860px}figcaption{color:var(--ink3)}
+svg{display:block;max-width:100%}figure{margin:0 0 20px;max-width:860px}figcaption{color:var(--ink3)}
 svg text{fill:var(--ink2);font-size:12px}svg text.small{fill:var(--ink3);font-size:11px}
 .bar{fill:var(--bar)}.edge{stroke:var(--edge);stroke-width:1}.band{fill:var(--band)}
 .whisker{stroke:var(--ink2);stroke-width:2}.limit{stroke:var(--no);stroke-width:2;stroke-dasharray:6 4}
@@ -59,7 +60,7 @@ _SIGN: Final = {"ok": "●", "no": "▲", "few": "○"}
 _LIMITS: Final = {"short": "up to 30 s", "medium": "up to 5 min", "long": "longer", "very_long": "open-ended"}
 
 
-def page(report: Report, items: Sequence[Item] = ()) -> str:
+def page(report: Report, items: Sequence[ChecklistItem] = ()) -> str:
     """The whole page."""
     when = f"{_day(report.since)} to {_day(report.until)}"
     body = [
@@ -132,7 +133,9 @@ def _verdict(verdict: Verdict, *, above_is_fine: bool = False) -> str:
     return f'<span class="verdict {kind}"><span aria-hidden="true">{_SIGN[kind]} </span>{verdict}</span>'
 
 
-def _table(name: str, caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def _table(
+    name: str, caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]], *, is_text: bool = False
+) -> str:
     """A table. A head that begins with ``>`` is of numbers; the first cell of a row is what the row is about."""
     right = [head.startswith(">") for head in heads]
     shown = "".join(
@@ -146,7 +149,8 @@ def _table(name: str, caption: str, heads: Sequence[str], rows: Iterable[Sequenc
         )
         body += f'<tr><th scope="row">{first}</th>{cells}</tr>'
     return (
-        f'<div class="wide" tabindex="0" role="region" aria-label="{escape(name)}, scrolls sideways"><table>'
+        f'<div class="wide" tabindex="0" role="region" aria-label="{escape(name)}, scrolls sideways">'
+        f"<table{' class=text' if is_text else ''}>"
         f"<caption>{escape(caption)}</caption><thead><tr>{shown}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
@@ -154,7 +158,7 @@ def _table(name: str, caption: str, heads: Sequence[str], rows: Iterable[Sequenc
 def _classes(rows: Sequence[ClassRow]) -> str:
     if not rows:
         return "<h2>Classes against their targets</h2><p>No session began in this time.</p>"
-    most = scale_of([row.interrupted for row in rows])
+    most, least = scale_of([row.interrupted for row in rows]), bottom_of([row.completed for row in rows])
 
     def cells(row: ClassRow) -> Sequence[str]:
         limits = _LIMITS.get(row.task_class, "")
@@ -164,29 +168,38 @@ def _classes(rows: Sequence[ClassRow]) -> str:
             f"{row.task_class.replace('_', ' ')}{dim}{several}",
             f"{row.sessions:,}",
             *_rate_cells(row.interrupted, range_bar(row.interrupted, most=most)),
-            *_rate_cells(row.completed, range_bar(row.completed), above_is_fine=True),
-            _of(row.satisfied),
-            "–" if row.score is None else f"{row.score:.1f}",
-            _verdict(row.satisfied.verdict, above_is_fine=True) if row.satisfied.of else "",
+            *_rate_cells(
+                row.completed,
+                range_bar(row.completed, least=least, kind="ok" if row.completed.verdict == "above" else ""),
+                above_is_fine=True,
+            ),
+            _satisfied(row),
         )
 
     names = {row.policies for row in rows}
     heads = (
-        "Class", ">Sessions", ">Interrupted", "of the target", "Verdict", ">Completed", "of the target", "Verdict",
-        ">Satisfied", ">of 5", "Verdict",
+        "Class", ">Sessions", ">Interrupted", "against its target", "Verdict", ">Completed", "against its target",
+        "Verdict", "Satisfied",
     )  # fmt: skip
-    caption = f"The band is the target, the line 95 % confidence. Interrupted is drawn from 0 to {percent(most)}."
+    caption = (
+        "The band is the target, the line 95 % confidence. Drawn from 0 to "
+        f"{percent(most)} where interrupted, from {percent(least)} to 100 % where completed."
+    )
     return "<h2>Classes against their targets</h2>" + _table("Classes", caption, heads, map(cells, rows))
 
 
-def _rate_cells(rate: Rate, bar: str, *, above_is_fine: bool = False) -> Sequence[str]:
+def _rate_cells(rate: Proportion, bar: str, *, above_is_fine: bool = False) -> Sequence[str]:
     aim = span_of_target(rate.target) if rate.target is not None else "–"
     verdict = _verdict(rate.verdict, above_is_fine=above_is_fine) if rate.of else '<span class="dim">none ended</span>'
     return percent(rate.share), f'{bar}<span class="dim">target {aim}</span>', verdict
 
 
-def _of(rate: Rate) -> str:
-    return "–" if not rate.of else f'{percent(rate.share)} <span class="dim">of {rate.of:,}</span>'
+def _satisfied(row: ClassRow) -> str:
+    rate = row.satisfied
+    if not rate.of or row.score is None:
+        return "–"
+    words = f'<span class="dim">of {rate.of:,}, {row.score:.1f} of 5</span>'
+    return f"{percent(rate.share)} {words}<br>{_verdict(rate.verdict, above_is_fine=True)}"
 
 
 def _times(report: Report) -> str:
@@ -199,7 +212,13 @@ def _times(report: Report) -> str:
     head = "<h2>How fast a stop is a stop</h2>"
     targets = [taken.target_p99 for _, taken in rows if taken.target_p99 is not None]
     drawn = histogram(report.histogram, report.stops.p50, report.stops.p99, min(targets) if targets else None)
-    waited = f"{report.waited:,} more let a call finish first and are counted apart." if report.waited else ""
+    apart = report.waited
+    waited = (
+        f"{apart.count:,} more let a call finish first and are counted apart: median {seconds(apart.p50)}, longest "
+        f"{seconds(apart.most)}."
+        if apart.count
+        else ""
+    )
     if not rows:
         return f"{head}<p>Nothing was stopped. {waited}</p>"
     words = (
@@ -223,23 +242,25 @@ def _signals(rows: Sequence[SignalRow]) -> str:
     head = "<h2>Were we right to step in?</h2>"
     if not rows:
         return f"{head}<p>No policy stepped in.</p>"
+    agents = {signal: sum(row.signal == signal for row in rows) - 1 for signal in {row.signal for row in rows}}
+    rows = [row for row in rows if row.agent or agents[row.signal] > 1]
     most = scale_of([row.rate for row in rows])
 
     def cells(row: SignalRow) -> Sequence[str]:
         signal = escape(row.signal.replace("_", " "))
-        name = f"{signal}, all agents" if not row.agent else f'<span class="dim">{signal},</span> {escape(row.agent)}'
+        name = f"{signal}, all agents" if not row.agent else f'{signal} <span class="dim">{escape(row.agent)}</span>'
         few = row.rate.of < row.needed
         kind = "few" if few else "no" if is_too_often_wrong(row) else "ok"
         words = f"{row.rate.of} labelled; needs {row.needed}" if few else "too often wrong" if kind == "no" else "kept"
         aim = span_of_target(row.rate.target) if row.rate.target else "–"
         return (
             name, f"{row.interventions:,}", f"{row.right:,}", f"{row.wrong:,}", f"{row.unsure:,}",
-            percent(row.rate.share), f'{range_bar(row.rate, most=most)}<span class="dim">{aim}</span>',
+            percent(row.rate.share), f'{range_bar(row.rate, most=most, kind=kind)}<span class="dim">{aim}</span>',
             f'<span class="verdict {kind}"><span aria-hidden="true">{_SIGN[kind]} </span>{words}</span>',
         )  # fmt: skip
 
     heads = (
-        "Signal", ">Interventions", ">Right", ">Wrong", ">Unsure", ">False positives", "of the limit", "Verdict",
+        "Signal", ">Interventions", ">Right", ">Wrong", ">Unsure", ">False positives", "against its limit", "Verdict",
     )  # fmt: skip
     caption = f"Wrong, of those labelled right or wrong. Drawn from 0 to {percent(most)}."
     return head + _table("Signals", caption, heads, map(cells, rows))
@@ -260,7 +281,8 @@ def _kinds(rows: Sequence[KindRow]) -> str:
             row.kind.replace("_", " "), f"{row.count:,}", f"{row.by_people:,}", seconds(row.save.p50),
             seconds(row.wait.p50), seconds(row.recovery.p50),
             money(row.dollars, is_estimate=bool(row.estimated)),
-            "–" if row.kilobytes is None else f"{row.kilobytes:.1f}", quality, "–" if row.progress is None else f"{100 * row.progress:+.0f} pp", expected, real,
+            "–" if row.kilobytes is None else f"{row.kilobytes:.1f}", quality,
+            "–" if row.progress is None else f"{100 * row.progress:+.0f} pp", expected, real,
         )  # fmt: skip
 
     heads = (
@@ -294,12 +316,12 @@ def _outlived(report: Report) -> str:
     return "<h2>Could not be stopped</h2>" + _list([*named, *([f"and {more:,} more sessions"] if more else [])])
 
 
-def _checklist(items: Sequence[Item]) -> str:
+def _checklist(items: Sequence[ChecklistItem]) -> str:
     if not items:
         return ""
     kinds = {"holds": "ok", "does not": "no", "unknown": "few"}
 
-    def cells(one: Item) -> Sequence[str]:
+    def cells(one: ChecklistItem) -> Sequence[str]:
         kind = kinds[one.answer]
         return (
             escape(one.what),
@@ -309,4 +331,6 @@ def _checklist(items: Sequence[Item]) -> str:
         )
 
     heads = ("What", "Answer", "By", "To do")
-    return "<h2>Before it goes live</h2>" + _table("Checklist", "Computed, not ticked.", heads, map(cells, items))
+    return "<h2>Before it goes live</h2>" + _table(
+        "Checklist", "Computed, not ticked.", heads, map(cells, items), is_text=True
+    )

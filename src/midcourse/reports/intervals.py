@@ -18,7 +18,7 @@ MANY: Final = 200
 """From so many on, a rate outside its range misses it, although its interval reaches into it. A miss is an alert."""
 
 
-class Rate(msgspec.Struct, frozen=True, kw_only=True):
+class Proportion(msgspec.Struct, frozen=True, kw_only=True):
     """``part`` of ``of``; between ``low`` and ``high`` with 95 % confidence; held against ``target``, if there is one.
 
     ``share`` is None where there was nothing to count.
@@ -33,12 +33,12 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict = "too few to say"
 
 
-def rate(part: int, of: int, target: Range | None = None) -> Rate:
+def rate(part: int, of: int, target: Range | None = None) -> Proportion:
     """A rate, its interval, and what may be said of the target."""
     low, high = exact(part, of)
     share = part / of if of else None
     found: Verdict = "too few to say" if target is None else verdict(part, of, target)
-    return Rate(part=part, of=of, share=share, low=low, high=high, target=target, verdict=found)
+    return Proportion(part=part, of=of, share=share, low=low, high=high, target=target, verdict=found)
 
 
 def verdict(part: int, of: int, target: Range) -> Verdict:

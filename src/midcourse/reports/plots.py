@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Final
 
-from midcourse.reports.intervals import Rate
+from midcourse.reports.intervals import Proportion
 from midcourse.reports.rates import Bar
 from midcourse.reports.words import percent, seconds, span_of_target
 
@@ -31,7 +31,7 @@ def histogram(bars: Sequence[Bar], p50: float | None, p99: float | None, target:
                 f'text-anchor="middle">{bar.count:,}</text>'
             )
         if bar.below is not None:
-            words = seconds(bar.below)
+            words = f"{1000 * bar.below:g} ms" if bar.below < 0.1 else f"{bar.below:g} s"
             parts.append(
                 f'<line class="edge" x1="{x + step:.1f}" x2="{x + step:.1f}" y1="{_BASE}" y2="{_BASE + 4}"/>'
                 f'<text class="small" x="{x + step:.1f}" y="{_BASE + 17}" text-anchor="middle">{words}</text>'
@@ -41,7 +41,7 @@ def histogram(bars: Sequence[Bar], p50: float | None, p99: float | None, target:
         x = _LEFT + step * _place(edges, target)
         parts.append(
             f'<line class="limit" x1="{x:.1f}" x2="{x:.1f}" y1="14" y2="{_BASE}"/>'
-            f'<text x="{x + 6:.1f}" y="12">target {seconds(target)}</text>'
+            f'<text class="small" x="{x + 6:.1f}" y="18">target {seconds(target)}</text>'
         )
     label = f"Stops by how long they took. Median {seconds(p50)}, 99th percentile {seconds(p99)}."
     axis = f'<line class="edge" x1="{_LEFT}" x2="{_WIDTH - 8}" y1="{_BASE}" y2="{_BASE}"/>'
@@ -58,18 +58,22 @@ def _place(edges: Sequence[float | None], value: float) -> float:
     return float(len(edges))
 
 
-def range_bar(rate: Rate, *, most: float = 1.0, width: int = 190) -> str:
-    """A rate on a line from 0 to ``most``: its target as a band, its interval as a whisker, itself as a mark."""
+def range_bar(rate: Proportion, *, least: float = 0.0, most: float = 1.0, kind: str = "", width: int = 150) -> str:
+    """A rate on a line from ``least`` to ``most``: its target as a band, its interval as a line, itself as a mark."""
     if rate.share is None:
         return ""
+
+    def place(share: float) -> float:
+        return min(1.0, max(0.0, (share - least) / (most - least))) * width
+
     parts = [f'<line class="edge" x1="0" x2="{width}" y1="9" y2="9"/>']
     if rate.target is not None:
-        low, high = (min(1.0, one / most) * width for one in rate.target)
+        low, high = (place(one) for one in rate.target)
         low, high = (low - 1.5, high + 1.5) if high - low < 3 else (low, high)
         low = max(0.0, min(low, width - 3.0))
         parts.append(f'<rect class="band" x="{low:.1f}" y="2" width="{max(3.0, high - low):.1f}" height="14"/>')
-    at, left, right = (min(1.0, one / most) * width for one in (rate.share, rate.low, rate.high))
-    kind = {"kept": "ok", "above": "no", "below": "no"}.get(rate.verdict, "few")
+    at, left, right = (place(one) for one in (rate.share, rate.low, rate.high))
+    kind = kind or {"kept": "ok", "above": "no", "below": "no"}.get(rate.verdict, "few")
     parts.append(f'<line class="whisker" x1="{left:.1f}" x2="{right:.1f}" y1="9" y2="9"/>')
     at = min(max(at, 3.0), width - 3.0)
     parts.append(f'<circle class="{kind}" cx="{at:.1f}" cy="9" r="4.5"/>')
@@ -78,10 +82,16 @@ def range_bar(rate: Rate, *, most: float = 1.0, width: int = 190) -> str:
     return _svg(width, 18, label, "".join(parts), scale=False)
 
 
-def scale_of(rates: Sequence[Rate]) -> float:
+def scale_of(rates: Sequence[Proportion]) -> float:
     """Up to where a column of such lines reaches: what there is to see, and no more."""
     tops = [max(one.share or 0.0, one.high, *(one.target or ())) for one in rates if one.share is not None]
     return min(1.0, max([0.05, *tops]) * 1.05)
+
+
+def bottom_of(rates: Sequence[Proportion]) -> float:
+    """The same from below, for rates that are near 1."""
+    ends = [min(one.low, *(one.target or ())) for one in rates if one.share is not None]
+    return max(0.0, min([0.95, *ends]) - 0.02)
 
 
 def _svg(width: float, height: float, label: str, body: str, *, scale: bool = True) -> str:

@@ -16,7 +16,7 @@ from midcourse.core.ids import SessionId
 from midcourse.core.policy.document import CLASSES, Policy
 from midcourse.core.terms import TaskClass
 from midcourse.reports.facts import Interruption, SessionFacts, ToolUse
-from midcourse.reports.intervals import Range, Rate, Verdict, rate
+from midcourse.reports.intervals import Proportion, Range, Verdict, rate
 from midcourse.reports.words import percent, seconds, span_of_target
 
 SATISFIED: Final = 4
@@ -63,9 +63,9 @@ class ClassRow(msgspec.Struct, frozen=True, kw_only=True):
     policies: tuple[str, ...]
     sessions: int
     declared: int
-    interrupted: Rate
-    completed: Rate
-    satisfied: Rate
+    interrupted: Proportion
+    completed: Proportion
+    satisfied: Proportion
     score: float | None
     response: Times
     stops: Times
@@ -80,7 +80,7 @@ class SignalRow(msgspec.Struct, frozen=True, kw_only=True):
     right: int
     wrong: int
     unsure: int
-    rate: Rate
+    rate: Proportion
     needed: int
     """Labels without which the rate says nothing."""
 
@@ -93,7 +93,8 @@ class KindRow(msgspec.Struct, frozen=True, kw_only=True):
     by_people: int
     response: Times
     save: Times
-    waited: int
+    waited: Times
+    """The same for stops that let a call finish."""
     wait: Times
     recovery: Times
     resolution: Times
@@ -118,7 +119,7 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
     asked: int
     open: int
     seconds: Times
-    within: Rate
+    within: Proportion
     target: float | None
     resolution: Times
 
@@ -153,7 +154,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     policies: Mapping[str, int]
     interventions: int
     by_people: int
-    labelled: Rate
+    labelled: Proportion
     dollars_avoided: float
     dollars_cost: float
     cost: float
@@ -163,7 +164,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     answers: Answers
     stops: Times
     histogram: tuple[Bar, ...]
-    waited: int
+    waited: Times
     outlived: Mapping[str, tuple[str, ...]]
     outlived_count: int
     tools: tuple[ToolUse, ...]
@@ -216,7 +217,6 @@ class _OfClass:
 class _OfKind:
     count: int = 0
     by_people: int = 0
-    waited: int = 0
     dollars: float = 0.0
     estimated: int = 0
     requests: int = 0
@@ -233,6 +233,7 @@ class _OfKind:
     compared: int = 0
     response: "array[float]" = field(default_factory=_floats)
     save: "array[float]" = field(default_factory=_floats)
+    waited: "array[float]" = field(default_factory=_floats)
     wait: "array[float]" = field(default_factory=_floats)
     recovery: "array[float]" = field(default_factory=_floats)
     resolution: "array[float]" = field(default_factory=_floats)
@@ -261,6 +262,7 @@ class Tally:
         self._policies: Counter[str] = Counter()
         self._said: Counter[str] = Counter()
         self._stops = _floats()
+        self._waited = _floats()
         self._bars: Counter[int] = Counter()
         self._answers = _floats()
         self._resolutions = _floats()
@@ -334,8 +336,9 @@ class Tally:
         if one.response is not None:
             row.response.append(one.response)
             of_class.response.append(one.response)
-        if one.waited_for:
-            row.waited += 1
+        if one.waited_for and one.save is not None:
+            row.waited.append(one.save)
+            self._waited.append(one.save)
         elif one.save is not None:
             row.save.append(one.save)
             of_class.stops.append(one.save)
@@ -406,7 +409,7 @@ class Tally:
             histogram=tuple(
                 Bar(EDGES[place] if place < len(EDGES) else None, self._bars[place]) for place in range(len(EDGES) + 1)
             ),
-            waited=sum(row.waited for row in kinds),
+            waited=times(self._waited),
             outlived={str(name): calls for name, calls in self._outlived.items()},
             outlived_count=self._outlived_count,
             tools=tuple(sorted(self._tools, key=lambda one: one.name)),
@@ -463,7 +466,7 @@ def _kind_row(kind: str, row: _OfKind) -> KindRow:
         by_people=row.by_people,
         response=times(row.response),
         save=times(row.save),
-        waited=row.waited,
+        waited=times(row.waited),
         wait=times(row.wait),
         recovery=times(row.recovery),
         resolution=times(row.resolution),
@@ -484,7 +487,7 @@ def _kind_row(kind: str, row: _OfKind) -> KindRow:
 # ---- alerts
 
 
-def missed(found: Rate, *, above: bool = True, below: bool = True) -> bool:
+def missed(found: Proportion, *, above: bool = True, below: bool = True) -> bool:
     """Whether a target was missed on a side that counts. To complete more than was aimed at is no miss."""
     return (found.verdict == "above" and above) or (found.verdict == "below" and below)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from math import ceil, floor, log10
 from statistics import median
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -24,6 +24,8 @@ from midcourse.reports.facts import Interruption
 from midcourse.reports.gathering import Gathered
 from midcourse.reports.words import percent
 
+State = Literal["open", "accepted", "refused", "superseded"]
+"""``superseded``: a later review proposed something else for the same agent or person."""
 NEAR: Final = 0.5
 """Share of a threshold that a signal must have reached, in the middle, where people stepped in before it did."""
 _DIGITS: Final = 3
@@ -66,7 +68,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     made_at: float
     agent: str = ""
     person: str = ""
-    state: str = "open"
+    state: State = "open"
     by: str = ""
     why: str = ""
     settled_at: float | None = None

@@ -17,6 +17,7 @@ from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.events import Recorded
 from midcourse.core.ids import CommandId, Position, SessionId
+from midcourse.core.policy.acts import Begun
 from midcourse.core.policy.decisions import Decision, Unseen
 from midcourse.core.policy.document import Environments, Policy
 from midcourse.core.policy.restraint import HOUR, Alarm, Ledger, restrain
@@ -131,6 +132,19 @@ class Supervisor:
             awaits_drift=True,
         )
 
+    def about_goal(self, session: Session) -> cmd.Intervene | None:
+        """What the agent of a new session has to ask before it begins."""
+        policy = self._policies.get(session.terms.policy)
+        if policy is None:
+            return None
+        oversight = Oversight(policy, task_class=session.terms.task_class)
+        question = oversight.see(Begun(at=session.created_at, goal=session.goal))
+        if question is None:
+            return None
+        return cmd.Intervene(
+            id=_command_id(question, session.position), by=f"{cmd.BY_AGENT}{session.agent}", decision=question
+        )
+
     async def drift(self, policy: Policy) -> Drift | Unseen:
         """What measures drift under a policy, or why nothing does."""
         rule = policy.signals.scope_drift
@@ -194,6 +208,11 @@ class Supervisor:
         task.add_done_callback(self._tasks.discard)
 
 
+def _command_id(decision: Decision, position: Position) -> CommandId:
+    """Named for the place it was decided at: whoever comes to the same decision again, makes it once."""
+    return CommandId(f"policy_{position}_{decision.level}")
+
+
 async def _carefully(doing: Coroutine[Any, Any, None], session_id: SessionId) -> None:
     try:
         await doing
@@ -255,9 +274,6 @@ class Watched:
             position = page[-1].position
         await keep_alarms(self._supervisor.store, made)
         self._oversight = oversight
-        # A session of this moment has no past but its goal, and that is news.
-        if until == 1 and (question := oversight.about_goal()) is not None:
-            self._act(question, until)
         self._work()
 
     async def _measure_drift(self, oversight: Oversight) -> None:
@@ -314,9 +330,7 @@ class Watched:
             oversight.held(wanted)
         log.info("session %s: %s by %s: %s", session.id, decision.level, decision.policy, decision.arithmetic)
         by = f"{cmd.BY_AGENT}{session.agent}" if decision.level == "ask" else f"{cmd.BY_POLICY}{decision.policy}"
-        # Named for the place it was decided at: whoever comes to the same decision again, makes it once.
-        command_id = CommandId(f"policy_{position}_{decision.level}")
-        command = cmd.Intervene(id=command_id, by=by, decision=decision)
+        command = cmd.Intervene(id=_command_id(decision, position), by=by, decision=decision)
         delays = _DELAYS[: oversight.policy.restraint.retries]
         for delay in (*delays, None):
             try:

@@ -228,8 +228,13 @@ class Worker:
             self._remember(session_id, agent)
         epoch = await self.store.create(head_of(state.session, state.digest), rows, worker=worker)
         self._remember(session_id, agent)
+        question = self.supervisor.about_goal(state.session)
+        if question is not None:  # decided before anything of it begins, whoever drives it
+            await self.store.put(session_id, question.id, encode_command(question), at)
         if worker is not None:
-            self._drive(Loaded(state, 0), epoch)
+            driver = self._drive(Loaded(state, 0), epoch, decides_first=question is not None)
+            if question is not None:
+                await driver.recover()
 
     async def attend(self, session_id: SessionId, sponsor: Driver | None = None) -> None:
         """Take a session nobody alive owns, decide its inbox, and drive it on or let it go again.
@@ -286,7 +291,15 @@ class Worker:
         self._broken.pop(session_id, None)
         return driver
 
-    def _drive(self, loaded: Loaded, epoch: Epoch, *, taken: bool = False, sponsor: Driver | None = None) -> Driver:
+    def _drive(
+        self,
+        loaded: Loaded,
+        epoch: Epoch,
+        *,
+        taken: bool = False,
+        decides_first: bool = False,
+        sponsor: Driver | None = None,
+    ) -> Driver:
         session = loaded.state.session
         journal = Journal(
             self.store,
@@ -316,7 +329,7 @@ class Worker:
             gone=self._forget,
             unavailable=unavailable,
             sponsor=sponsor,
-            is_recovering=taken,
+            is_recovering=taken or decides_first,
         )
         watched = None
         if agent is not None and session.status in LIVE and session.terms.policy not in ("", UNWATCHED):

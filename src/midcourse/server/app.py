@@ -1,5 +1,6 @@
 """The server as an ASGI application: over a store of its own, or mounted into yours."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from starlette.responses import Response
 from midcourse._version import __version__
 from midcourse.core.replies import Durability
 from midcourse.ports.store import Store
+from midcourse.reports.review import WEEKLY
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.clock import SystemClock
 from midcourse.runtime.control import Control
@@ -22,7 +24,8 @@ from midcourse.server.limits import BODY_LIMIT, BodyLimit, Buckets, RateLimit, S
 from midcourse.server.origins import Cors, HostCheck, OriginCheck, allowed_origins, host_allowed
 from midcourse.server.pages import Console, is_built, not_built
 from midcourse.server.problems import explain_errors
-from midcourse.server.routes import chat, controls, interventions, policies, server, sessions
+from midcourse.server.reviewing import check_every, keep_reviewing
+from midcourse.server.routes import chat, controls, interventions, policies, reports, server, sessions
 from midcourse.server.tokens import Tokens, check_given_token
 
 API: Final = "/api/v1"
@@ -69,9 +72,12 @@ class Server:
     limits: Limits = field(default_factory=Limits)
     redis: str | None = None
     grace: float = 10.0
+    review_every: float | None = WEEKLY
+    """Seconds between reviews of what people labelled; None: none is made."""
 
     def __post_init__(self) -> None:
         check_given_token(self.token)
+        check_every(self.review_every)
         self.control: Control | None = None
         self.parked = 0
         self.app = self._make()
@@ -92,12 +98,22 @@ class Server:
             self.app.state.control = control
             self.app.state.reading = reading = Reading()
             self.app.state.access = Access(Tokens(control.worker.store, control.worker.clock, local=self.token))
+            reviewing = self._begin_reviews(control, reading)
             try:
                 yield
             finally:
+                if reviewing is not None:
+                    reviewing.cancel()
                 self.parked = len(control.worker.drivers())
                 self.control = None
                 reading.close()
+
+    def _begin_reviews(self, control: Control, reading: Reading) -> "asyncio.Task[None] | None":
+        if self.review_every is None:
+            return None
+        worker, policy = control.worker, self.settings.policy
+        work = keep_reviewing(worker.store, worker.clock, reading, every=self.review_every, policy=policy)
+        return asyncio.get_running_loop().create_task(work)
 
     def _make(self) -> FastAPI:
         app = FastAPI(
@@ -115,7 +131,7 @@ class Server:
         app.openapi = lambda: describe(app)
         app.state.streams = Streams(each=self.limits.streams_each, total=self.limits.streams)
         app.state.access = None
-        for one in (chat, sessions, controls, interventions, policies, server):
+        for one in (chat, sessions, controls, interventions, policies, reports, server):
             app.include_router(one.router, prefix=API)
 
         async def entrance(request: Request) -> Response:

@@ -73,6 +73,7 @@ TAGS: Final = (
     ("sessions", "Sessions: create, list, look at, inspect, fork; their events, receipts and results."),
     ("controls", "One verb per control. What each answers is what is known, and never more."),
     ("interventions", "What policies have stepped in with, why, and what people say of it."),
+    ("reports", "What interruptions came to, what must hold before a policy goes live, and what reviews propose."),
     ("policies", "When to interrupt: the policies that come with it, and those that were saved, with their history."),
     ("server", "The server itself: its agents, its tokens, its audit log, who the caller is, whether it lives."),
 )
@@ -105,6 +106,12 @@ def answers(
     codes |= {*_WITH_A_BODY} if body else set()
     codes |= {"unsupported_media_type"} if body and name != "Frame" else set()  # the chat takes any Content-Type
     return _answers({status: _good(name, status, headers) for status in outcomes if isinstance(status, int)}, codes)
+
+
+def also(found: Responses, media: str) -> Responses:
+    """The same answers, the good one also as text of another kind."""
+    found[200]["content"] |= {media: {"schema": TEXT}}
+    return found
 
 
 def open_answers(name: str) -> Responses:

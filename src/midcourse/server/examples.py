@@ -34,6 +34,7 @@ from midcourse.server import views
 from midcourse.server.chatting import Chat
 from midcourse.server.policy_views import check_view, difference_view, policy_view
 from midcourse.server.problems import problem_of
+from midcourse.server.report_examples import report_examples
 from midcourse.server.stream import frame
 from midcourse.server.tokens import KeptToken, Principal
 
@@ -54,6 +55,7 @@ REQUESTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "Fork": {"at": 12, "paused": True},
     "NewToken": {"name": "nightly-report", "role": "watch"},
     "PolicyText": {"document": "policy: careful\nextends: conservative\nsignals:\n  cost: {warn: 2}\n"},
+    "Settling": {"why": "14 of 44 were wrong"},
     "NewPolicy": {
         "document": "policy: careful\nextends: conservative\nsignals:\n  cost: {warn: 2}\n",
         "why": "The agent is new.",
@@ -181,6 +183,7 @@ def answer_examples() -> dict[str, Any]:
         "Principal": views.principal_view(Principal("ada", "approve")),
         "Health": {"status": "ok"},
         **_policies(),
+        **report_examples(journal.records),
         "Problem": msgspec.json.decode(problem_of(refusal).body),
         "text/event-stream chat": _chat(asked),
         "text/event-stream resume_chat": _chat(journal.records[len(asked) :]),

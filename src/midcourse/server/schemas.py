@@ -227,6 +227,13 @@ class NewPolicy(PolicyText):
     """Why it is changed, for whoever looks at it later."""
 
 
+class Settling(Body):
+    """What somebody says of a proposal."""
+
+    why: Annotated[str, Field(min_length=1, max_length=WHY_LIMIT)]
+    """Why, for whoever looks at it later."""
+
+
 class Chat(Body):
     """A message to an agent, in a new session or one that goes on."""
 

@@ -16,6 +16,9 @@ from midcourse.core.replies import Reply
 from midcourse.core.session import Failure, Message, Session, Status
 from midcourse.core.terms import Terms
 from midcourse.ports.store import Head
+from midcourse.reports.checklist import ChecklistItem
+from midcourse.reports.rates import Report
+from midcourse.reports.tuning import Proposal
 from midcourse.server.tokens import KeptToken, Principal
 from midcourse.server.views import BOOKKEEPING, event_tag
 
@@ -32,7 +35,7 @@ def value_schemas() -> dict[str, Schema]:
     found: dict[str, Schema] = {}
     for kind in (Session, Message, Reply, Receipt, Head, StepView, Terms, AuditEntry, KeptToken, Principal, Failure):
         _shape(types.type_info(kind), found)
-    for kind in (Intervention, LabelledAlarm, Batch):
+    for kind in (Intervention, LabelledAlarm, Batch, Report, ChecklistItem, Proposal):
         _shape(types.type_info(kind), found)
     _as_shown(found)
     events = _events(found)
@@ -121,6 +124,13 @@ def _shape(kind: types.Type, found: dict[str, Schema]) -> Schema:
             return {"anyOf": [_shape(one, found) for one in several]}
         case types.VarTupleType(item_type=item) | types.ListType(item_type=item):
             return {"type": "array", "items": _shape(item, found)}
+        case types.TupleType(item_types=several):
+            return {
+                "type": "array",
+                "items": _shape(several[0], found),
+                "minItems": len(several),
+                "maxItems": len(several),
+            }
         case types.DictType(value_type=value):
             return {"type": "object", "additionalProperties": _shape(value, found)}
         case types.LiteralType(values=values):
@@ -239,6 +249,8 @@ PLAIN: Final[Mapping[str, Schema]] = {
     "Health": fields({"status": TEXT}),
     "Policy": fields(_POLICY, "A version of a policy: all of it, as JSON and as YAML."),
     "PolicySummary": fields(_SUMMARY, "A version of a policy, without its document."),
+    "Checklist": fields({"items": listed("ChecklistItem")}),
+    "ProposalList": fields({"proposals": listed("Proposal")}),
     "PolicyList": fields({"policies": listed("PolicySummary")}),
     "PolicyHistory": fields({"versions": listed("PolicySummary")}),
     "PolicyChange": fields(

@@ -25,7 +25,7 @@ from midcourse.core.audit import (
 from midcourse.core.codec import GENESIS, chain
 from midcourse.core.ids import MessageId, SessionId, StepId
 from midcourse.errors import Damaged
-from tests.unit.core.stories import ASK_1, ID, PAUSE_1, SESSION, value
+from tests.unit.core.stories import ASK_1, ID, PAUSE_1, SESSION, STOP, value
 
 replace = msgspec.structs.replace
 texts = st.text(st.characters(codec="utf-8"))
@@ -110,6 +110,11 @@ SAID: tuple[tuple[cmd.AnyCommand, Sequence[ev.AnyEvent], str], ...] = (
     (cmd.Budget(id=ID, budget=1234567.5, resume=False), (), "$1234567.5"),
     (cmd.Halt(id=ID, role="operate", reason="fire"), (), "fire"),
     (cmd.Lift(id=ID, role="operate"), (), ""),
+    (cmd.Intervene(id=ID, by="policy:standard@1", decision=STOP), (), "stop; 5 calls in a row failed."),
+    (cmd.Label(id=ID, about="int_1", verdict="wrong"), (), "int_1; wrong"),
+    (cmd.Label(id=ID, about="int_1", verdict="right", note="a loop"), (), "int_1; right; a loop"),
+    (cmd.Rate(id=ID, score=4), (), "4 of 5"),
+    (cmd.Rate(id=ID, score=2, note="too long"), (), "2 of 5; too long"),
 )
 
 

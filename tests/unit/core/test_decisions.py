@@ -21,6 +21,7 @@ from tests.unit.core.stories import (
     PAUSE_1,
     PAUSE_2,
     QUESTION,
+    STOP,
     Story,
     asked,
     begun,
@@ -83,6 +84,19 @@ completed  | same
 failed     | same
 cancelled  | same
 """
+INTERVENTIONS_AS_EVERYONE: Final = """
+in         | intervene | label | rate
+queued     | paused    | same  | not_allowed
+running    | pausing   | same  | not_allowed
+pausing    | nothing   | same  | not_allowed
+paused     | nothing   | same  | not_allowed
+waiting    | paused    | same  | not_allowed
+cancelling | nothing   | same  | not_allowed
+halted     | nothing   | same  | not_allowed
+completed  | nothing   | same  | same
+failed     | nothing   | same  | same
+cancelled  | nothing   | same  | same
+"""
 KILL_SWITCH_AS_ANYONE: Final = """
 in         | halt          | lift
 queued     | operator_only | not_allowed
@@ -123,6 +137,9 @@ COMMANDS: Final[Mapping[str, Callable[[cmd.Role], cmd.AnyCommand]]] = {
     "budget": lambda role: cmd.Budget(id=ID, role=role, budget=5.0),
     "halt": lambda role: cmd.Halt(id=ID, role=role),
     "lift": lambda role: cmd.Lift(id=ID, role=role),
+    "intervene": lambda role: cmd.Intervene(id=ID, role=role, by="policy:standard@1", decision=STOP),
+    "label": lambda role: cmd.Label(id=ID, role=role, about="msg_1", verdict="right"),
+    "rate": lambda role: cmd.Rate(id=ID, role=role, score=4),
 }
 WITH_ASK: Final[Mapping[Status, Callable[[], Story]]] = {
     S.QUEUED: lambda: Story().happen(asked()),
@@ -153,8 +170,8 @@ def cells(table: str) -> list[tuple[Status, str, str]]:
     return [(Status(row[0]), verb, cell) for row in rows for verb, cell in zip(header[1:], row[1:], strict=True)]
 
 
-AS_EVERYONE: Final = cells(UNDO_AS_EVERYONE) + cells(MESSAGES_AS_EVERYONE)
-NOT_OFFERED: Final = {"event", "budget", "halt", "lift"}
+AS_EVERYONE: Final = cells(UNDO_AS_EVERYONE) + cells(MESSAGES_AS_EVERYONE) + cells(INTERVENTIONS_AS_EVERYONE)
+NOT_OFFERED: Final = {"event", "budget", "halt", "lift", "intervene", "label", "rate"}
 
 
 def check_cell(story: Story, command: cmd.AnyCommand, expected: str) -> None:

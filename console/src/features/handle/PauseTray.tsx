@@ -14,14 +14,13 @@ export function changesOf(live: Live): Changed[] {
   if (!session) return [];
   return session.messages.flatMap((message, place) => {
     const isSeen = place < session.seen;
-    if (message.withdrawn || (isSeen && !(session.pause && message.at >= session.pause.since))) return [];
+    // A policy that asks for the plan changes nothing: the log tells of it.
+    if (message.withdrawn || message.by.startsWith("policy:") || (isSeen && !(session.pause && message.at >= session.pause.since))) return [];
     const before = message.level === "goal" ? session.messages.slice(0, place).findLast((one) => one.level === "goal" && !one.withdrawn)?.text ?? "" : "";
     return [{ id: `msg_${place + 1}`, message, before, isSeen }];
   });
 }
 
-/** Magenta is what a person commanded. */
-const isPolicy = (by: string): boolean => by.startsWith("policy:");
 const SAYS: Record<Message["level"], string> = { step: "changed the step", goal: "changed the goal", clarify: "explained", event: "told of an event" };
 
 export function Difference({ live, who, edit, withdraw }: { live: Live; who: (by: string) => string; edit: (id: string, text: string) => void; withdraw: (id: string) => void }): JSX.Element {
@@ -30,8 +29,8 @@ export function Difference({ live, who, edit, withdraw }: { live: Live; who: (by
   return (
     <>
       {changesOf(live).map(({ id, message, before, isSeen }) => (
-        <div class="diff" key={id} data-policy={isPolicy(message.by) || undefined}>
-          <span class="who">{capitalised(who(message.by))} {isPolicy(message.by) ? "asks for its plan" : SAYS[message.level]}</span>
+        <div class="diff" key={id}>
+          <span class="who">{capitalised(who(message.by))} {SAYS[message.level]}</span>
           {editing === id ? (
             <form class="talk" aria-label="Say it otherwise" onSubmit={(event) => { event.preventDefault(); if (text.trim()) { edit(id, text.trim()); setEditing(""); } }}>
               <input class="field" value={text} aria-label="Other words" maxLength={200} onInput={(event) => write(event.currentTarget.value)} />

@@ -63,6 +63,13 @@ class Message(msgspec.Struct, gc=False):
     usage: Tokens | None = None
 
 
+_EFFECTS: Final = {
+    **dict.fromkeys(("Edit", "MultiEdit", "NotebookEdit", "Write"), "write"),
+    **dict.fromkeys(("Glob", "Grep", "LS", "NotebookRead", "Read", "WebFetch", "WebSearch"), "read"),
+}
+"""What the tools that everybody has do to what they touch. A shell may do anything."""
+
+
 class Entry(msgspec.Struct, gc=False, rename="camel"):
     """A line of a person or the model."""
 
@@ -91,7 +98,10 @@ _entries = msgspec.json.Decoder(Entry)
 
 def is_line(line: dict[str, Any]) -> bool:
     """Whether a line is of a transcript."""
-    return line.get("type") in _KINDS and not {"sessionId", "leafUuid", "snapshot", "uuid"}.isdisjoint(line)
+    kind = line.get("type")
+    return (
+        isinstance(kind, str) and kind in _KINDS and not {"sessionId", "leafUuid", "snapshot", "uuid"}.isdisjoint(line)
+    )
 
 
 def read(lines: Lines) -> Iterator[Recording]:
@@ -216,6 +226,7 @@ class _Transcript:
                 error="refused" if is_refused else "error" if block.is_error else "",
                 text=text[:LONGEST_TEXT],
                 resources=_resources(given),
+                effect=_EFFECTS.get(call.name, ""),
                 seconds=max(0.0, at - call.at) if at is not None and call.at is not None else None,
                 at=at,
             )

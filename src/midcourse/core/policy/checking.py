@@ -431,6 +431,7 @@ ON_IS_EARLIER: Final = frozenset(
         *(f"agent_asks.{name}" for name in ("ambiguous", "credentials", "drift", "limits", "unknown_errors")),
     }
 )
+OFF_IS_EARLIER: Final = frozenset({"signals.risk.alone"})
 _MORE_IS_EARLIER: Final = {
     "signals.cost.milestones": True,
     "environments.approve": True,
@@ -448,10 +449,10 @@ def _tightens(path: str, before: Setting, after: Setting) -> bool | None:
         return _AUTOMATIC.index(str(after)) > _AUTOMATIC.index(str(before))
     if path in _MORE_IS_EARLIER and isinstance(before, tuple) and isinstance(after, tuple):
         return _more(before, after, _MORE_IS_EARLIER[path])
-    if path in ON_IS_EARLIER:
-        return bool(after)
+    if path in ON_IS_EARLIER or path in OFF_IS_EARLIER:
+        return bool(after) is (path in ON_IS_EARLIER)
     is_higher = path in HIGHER_IS_EARLIER
-    is_threshold = path.startswith("signals.") and not isinstance(before, str | tuple)
+    is_threshold = path.startswith("signals.") and not isinstance(before, str | tuple | bool)
     if not (is_higher or is_threshold or path in LOWER_IS_EARLIER):
         return None
     if path in _NONE_IS_UNKNOWN and None in (before, after):

@@ -67,7 +67,8 @@ async def create_session(body: NewSession, caller: Steerer) -> Response:
         session = await caller.session(session_id)
         # As it was created: its budget may have been raised since.
         first = await caller.session_at(session_id, 1)
-        wanted = terms or (agent.terms if agent else Terms())
+        # The version of its policy was settled when it began.
+        wanted = replace(terms or (agent.terms if agent else Terms()), policy=first.terms.policy)
         if (first.agent, first.messages[0].text, first.terms) != (body.agent, body.goal, wanted):
             raise Refused(
                 "This Idempotency-Key was used before, for another session. Use a fresh one for each.",

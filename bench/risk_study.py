@@ -1,0 +1,134 @@
+"""Does the combined risk beat a plain one, on tasks it has not seen? And: makes the model that comes with the package.
+
+    python -m bench.risk_study RUNS...            prints the table
+    python -m bench.risk_study RUNS... --ship     also writes src/midcourse/monitors/risk_model.json
+
+``RUNS`` are files of recorded runs, the five with both outcomes from ``data/trajectories``. All is cross-validated by
+task. ``plain`` is one logistic regression on what anybody would count. ``combined`` chooses, inside each fold, among
+the sets of facts that are named below for its source; those were named after looking at these very runs, so that it
+flatters itself a little. ``automatic`` chooses among all sets: what a user's own runs get, and nothing is flattered.
+"""
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from midcourse.backtest.importers import read_recordings
+from midcourse.backtest.recordings import Recording
+from midcourse.backtest.training import (
+    SETS,
+    TARGET,
+    Judged,
+    Linear,
+    Run,
+    fit,
+    judge,
+    learn,
+    learn_general,
+    observe,
+    spread_out,
+    summary,
+    thresholds,
+    train,
+)
+from midcourse.monitors.risk import FEATURES, save
+
+TARGETS: Final = {
+    "mini_swe": 0.13,
+    "aider_swe": 0.19,
+    "tau_bench": 0.10,
+    "agentrx_tau_retail": 0.10,
+    "trail": 0.24,
+}
+"""The false stops at which others were measured, so that all are compared at the same."""
+NARROWED: Final = {
+    "mini_swe": ("effort",),
+    "aider_swe": ("effort", "basics"),
+    "tau_bench": ("talk", "request", "all"),
+    "agentrx_tau_retail": ("goal", "request"),
+    "trail": ("research", "basics"),
+}
+"""Coding is told by what it takes, a conversation by how it goes, a short order by what is asked, research by its answers."""
+LEAST: Final = 10
+"""Two of the sources have fewer than the 20 failures or successes that users' own runs need."""
+SHIPPED: Final = Path(__file__).parents[1] / "src/midcourse/monitors/risk_model.json"
+
+
+def plain(runs: Sequence[Run]) -> Linear:
+    """What anybody would try first."""
+    return fit(runs, [list(FEATURES).index(name) for name in SETS["basics"]], 1.0)
+
+
+def row(name: str, how: str, judged: Judged, target: float) -> str:
+    """A row of the table."""
+    cells = [
+        f"{value:.2f} ({low:.2f}–{high:.2f})"
+        for value, (low, high) in zip(judged.effect, judged.intervals, strict=True)
+    ]
+    return f"| {name} | {how} | {target:.2f} | {' | '.join(cells)} |"
+
+
+def table(by_source: dict[str, list[Run]]) -> None:
+    """Plain, combined and automatic, source by source."""
+    print("| source | risk | false stops | recall | steps saved (of all) | steps saved (mean of runs) |")
+    print("|---|---|---|---|---|---|")
+    for name, runs in by_source.items():
+        target = TARGETS.get(name, TARGET)
+        ways: dict[str, tuple[Callable[[Sequence[Run]], Linear], int]] = {
+            "plain": (plain, 4),
+            "combined": (lambda of, n=name, t=target: learn(of, t, NARROWED.get(n, tuple(SETS))), 4),
+            "automatic": (lambda of, t=target: learn(of, t), 2),
+        }
+        for how, (make, repeats) in ways.items():
+            print(row(name, how, judge(runs, make, target, repeats=repeats), target), flush=True)
+
+
+def elsewhere(by_source: dict[str, list[Run]]) -> None:
+    """The general model on each source, made, with its alarm, from the others."""
+    filled = iter(spread_out(by_source))
+    parts = {name: [next(filled) for _ in runs] for name, runs in by_source.items()}
+    print("\nGeneral model, made from the other sources, its alarm set there to stop 10 %:\n")
+    print("| source | false stops | recall |\n|---|---|---|")
+    for name, runs in parts.items():
+        others = {other: of for other, of in parts.items() if other != name}
+        model = learn_general(others)
+        apart = [
+            (learn_general({third: of for third, of in others.items() if third != other}), run)
+            for other, of in others.items()
+            for run in of
+        ]
+        alarm = thresholds([one.scores(run) for one, run in apart], [run for _, run in apart], [TARGET])[0]
+        stopped = {run.failed: [0, 0] for run in runs}
+        for run in runs:
+            stopped[run.failed][0] += bool(model.scores(run).max() >= alarm)
+            stopped[run.failed][1] += 1
+        shares = {failed: part / whole for failed, (part, whole) in stopped.items()}
+        print(f"| {name} | {shares.get(False, 0):.2f} | {shares.get(True, 0):.2f} |")
+
+
+def main() -> None:
+    """The table; with ``--ship`` the model, too."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="+", type=Path)
+    parser.add_argument("--ship", action="store_true", help="write the model that comes with the package")
+    parser.add_argument("--no-table", action="store_true", help="only the model")
+    given = parser.parse_args()
+    recordings: list[Recording] = list(read_recordings(given.runs))
+    by_source: dict[str, list[Run]] = {}
+    for recording in recordings:
+        run = observe(recording)
+        if run is not None:
+            by_source.setdefault(recording.source, []).append(run)
+    both = {name: runs for name, runs in by_source.items() if 0 < sum(run.failed for run in runs) < len(runs)}
+    if not given.no_table:
+        table(both)
+        elsewhere(both)
+    if given.ship:
+        model = train(recordings, target=TARGETS, sets=NARROWED, least=LEAST, progress=print)
+        save(model, SHIPPED)
+        print(summary(model))
+
+
+if __name__ == "__main__":
+    main()

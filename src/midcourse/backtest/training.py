@@ -1,0 +1,547 @@
+"""A risk model from recorded runs whose outcome is known: training, calibration, and what to expect of it.
+
+A run is stopped at the first call at which its risk reaches the alarm, and nothing counts after that. So what is
+optimised is not how well single steps are told apart but what a stop does: the share of failing runs that are stopped
+and of their steps that are saved, while a stated share of succeeding runs is stopped by mistake.
+
+Runs are few, facts are many. So there is a short list of small sets of facts (``SETS``), each weighed by a logistic
+regression with a ridge penalty; in proportion to how well they do out of fold they are averaged, into one set of
+weights. Every number that is stated comes from runs of tasks that neither weights, choice nor alarm had seen.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from midcourse.backtest.recordings import Recording
+from midcourse.core.policy.acts import Called, Said
+from midcourse.errors import InvalidInput
+from midcourse.monitors.risk import FEATURES, FIRST_CALLS, GENERAL, MEASURED, Domain, Facts, Model, Stated, save
+
+try:
+    import numpy as np
+except ImportError as error:
+    raise InvalidInput("Training a risk model needs NumPy: pip install numpy", code="no_numpy") from error
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats: TypeAlias = NDArray[np.float64]
+    Flags: TypeAlias = NDArray[np.bool_]
+
+LEAST: Final = 20
+"""Failures, and successes, below which nothing can be learned of a domain."""
+TARGET: Final = 0.10
+"""Share of succeeding runs that may be stopped, unless somebody says otherwise."""
+MARKS: Final = (0.02, 0.05, 0.08, 0.10, 0.13, 0.16, 0.19, 0.22, 0.24, 0.27, 0.30, 0.40)
+"""Shares of false stops for which a model knows its alarm."""
+SETS: Final[Mapping[str, tuple[str, ...]]] = {
+    "effort": (
+        "steps", "user_turns", "errors", "repeats", "tokens_in_last", "tokens_in", "tokens_out", "tokens_out_max",
+        "cost", "cost_max", "seconds",
+    ),
+    "basics": (
+        "steps", "user_turns", "errors", "error_rate", "error_streak", "repeats", "most_repeats", "resources",
+        "tokens_in_last", "tokens_out", "cost", "seconds", "text_length", "write_share", "tests", "tool_entropy",
+    ),
+    "talk": (
+        "steps", "refusals", "recent_refusals", "doubts", "troubles", "numbers", "text_length", "text_full", "lists",
+        "user_length", "user_questions", "user_thanks", "user_insists", "user_agrees", "user_troubles", "goal_length",
+        "goal_conditions", "goal_numbers", "writes", "write_share", "searches", "tool_entropy", "tool_kinds",
+        "transfer",
+    ),
+    "request": (
+        "steps", "goal_length", "goal_conditions", "goal_sentences", "goal_numbers", "refusals", "numbers",
+        "text_length", "lists", "user_length", "writes", "searches",
+    ),
+    "goal": ("steps", "goal_length", "goal_conditions", "goal_sentences"),
+    "research": (
+        "steps", "questions", "answer_length", "empty_answers", "tool_share", "tokens_out_mean", "tokens_in_last",
+        "goal_length", "goal_covered", "goal_quantities", "text_length", "error_rate", "context_resets",
+    ),
+    "all": tuple(FEATURES),
+}  # fmt: skip
+"""Sets of facts that belong together: what work took, what anybody would count, how a conversation goes, …"""
+PENALTIES: Final = (1.0, 4.0, 16.0)
+FOLDS: Final = 5
+REPEATS: Final = 4
+"""How often runs are dealt into folds anew for what is stated."""
+INNER_REPEATS: Final = 3
+BOOTSTRAPS: Final = 400
+_TEMPERATURE: Final = 0.05
+"""Differences of merit between sets that are taken for chance."""
+_NEVER: Final = -50.0
+"""The score of a step at which nothing may be stopped."""
+_PLACES: Final = {name: place for place, name in enumerate(FEATURES)}
+
+Progress: TypeAlias = Callable[[str], None]
+
+
+class Run(NamedTuple):
+    """The facts of a run after each of its rows; ``may_stop`` marks the rows at which it can be stopped."""
+
+    task: str
+    failed: bool
+    rows: "Floats"
+    may_stop: "Flags"
+    unseen: frozenset[str] = frozenset()
+
+
+class Linear(NamedTuple):
+    """A weighted sum of facts."""
+
+    weights: "Floats"
+    offset: float
+
+    def scores(self, run: Run) -> "Floats":
+        """The sum after each row; never an alarm where nothing may be stopped."""
+        return np.where(run.may_stop, run.rows @ self.weights + self.offset, _NEVER)
+
+
+class Candidate(NamedTuple):
+    """A set of facts and how strongly it is held back."""
+
+    name: str
+    penalty: float
+
+
+def observe(recording: Recording) -> Run | None:
+    """What a monitor would have seen of a run; None if its outcome is unknown or nothing happened in it."""
+    if recording.outcome == "unknown" or not recording.count:
+        return None
+    facts = Facts()
+    rows: list[tuple[float, ...]] = []
+    may_stop: list[bool] = []
+    for act in recording.acts:
+        facts.feed(act)
+        if isinstance(act, Called | Said):
+            rows.append(facts.values())
+            may_stop.append(isinstance(act, Called) and facts.calls >= FIRST_CALLS)
+    return Run(
+        recording.task_key or recording.run_id,
+        recording.outcome == "failure",
+        np.array(rows, dtype=np.float64),
+        np.array(may_stop),
+        frozenset(facts.unseen),
+    )
+
+
+# ---- one model
+
+
+def _picked(length: int, most: int) -> "NDArray[np.intp]":
+    """So many rows, evenly spread, the last among them."""
+    return np.unique(np.round(np.linspace(0, length - 1, min(most, length))).astype(np.intp))
+
+
+def fit(runs: Sequence[Run], columns: Sequence[int], penalty: float, *, rows: int = 20) -> Linear:
+    """A logistic regression on prefixes of runs. Every run counts the same, and so do failures and successes."""
+    picked = [_picked(len(run.rows), rows) for run in runs]
+    facts = np.vstack([run.rows[at][:, columns] for run, at in zip(runs, picked, strict=True)])
+    failed = np.concatenate([np.full(len(at), float(run.failed)) for run, at in zip(runs, picked, strict=True)])
+    weight = np.concatenate([np.full(len(at), 1 / len(at)) for at in picked])
+    share = float(weight @ failed), float(weight @ (1 - failed))
+    weight = np.where(failed == 1, weight / max(share[0], 1e-9), weight / max(share[1], 1e-9)) * len(runs) / 2
+    mean = np.average(facts, axis=0, weights=weight)
+    spread = np.sqrt(np.average((facts - mean) ** 2, axis=0, weights=weight))
+    spread = np.where(spread < 1e-9, 1e9, spread)
+    found = _ridge((facts - mean) / spread, failed, weight, penalty)
+    weights = np.zeros(len(FEATURES))
+    weights[list(columns)] = found[:-1] / spread
+    return Linear(weights, float(found[-1] - (found[:-1] / spread) @ mean))
+
+
+def _ridge(facts: "Floats", failed: "Floats", weight: "Floats", penalty: float) -> "Floats":
+    """Newton's method; the last coefficient is the offset, which is not held back."""
+    inputs = np.hstack([facts, np.ones((len(facts), 1))])
+    held = np.full(inputs.shape[1], penalty)
+    held[-1] = 1e-8
+    found = np.zeros(inputs.shape[1])
+    for _ in range(12):
+        chance = 1 / (1 + np.exp(-np.clip(inputs @ found, -15, 15)))
+        slope = inputs.T @ (weight * (chance - failed)) + held * found
+        curve = (inputs * (weight * chance * (1 - chance))[:, None]).T @ inputs
+        curve[np.diag_indices(len(found))] += held
+        step = np.linalg.solve(curve, slope)
+        found = found - step
+        if np.abs(step).max() < 1e-4:
+            break
+    return found
+
+
+def _columns(name: str) -> list[int]:
+    return [_PLACES[one] for one in SETS[name]]
+
+
+# ---- what a stop does
+
+
+class Effect(NamedTuple):
+    """What stops do at one share of false stops."""
+
+    recall: float
+    steps_saved: float
+    saved_per_run: float
+
+
+def effects(scores: Sequence["Floats"], runs: Sequence[Run], shares: Sequence[float]) -> list[Effect]:
+    """What stopping does, at exactly these shares of false stops: between two possible thresholds, in proportion."""
+    tops = np.sort([one.max() for one, run in zip(scores, runs, strict=True) if not run.failed])[::-1]
+    courses = [np.maximum.accumulate(one) for one, run in zip(scores, runs, strict=True) if run.failed]
+    places = [(int(share * len(tops) + 1e-9), share * len(tops)) for share in shares]
+    wanted = sorted({min(place + more, len(tops) - 1) for place, _ in places for more in (0, 1)})
+    marks = tops[wanted]
+    found = np.zeros((3, len(wanted)))
+    for course in courses:
+        at = np.searchsorted(course, marks, side="right")
+        saved = np.where(at < len(course), len(course) - at - 1, 0)
+        found += np.stack([at < len(course), saved, saved / len(course)])
+    found /= np.array([[len(courses)], [sum(map(len, courses))], [len(courses)]])
+    by_place = dict(zip(wanted, found.T, strict=True))
+    result: list[Effect] = []
+    for place, exact in places:
+        low, high = by_place[min(place, len(tops) - 1)], by_place[min(place + 1, len(tops) - 1)]
+        result.append(Effect(*(float(one) for one in low + (high - low) * (exact - place))))
+    return result
+
+
+def merit(scores: Sequence["Floats"], runs: Sequence[Run], target: float) -> float:
+    """How good stopping is around the wanted share of false stops: who is stopped, and how much is saved."""
+    around = [min(0.4, max(0.04, target * times)) for times in (0.5, 0.75, 1, 1.25, 1.5, 2)]
+    found = effects(scores, runs, around)
+    return sum(one.recall + 0.35 * one.steps_saved + 0.35 * one.saved_per_run for one in found) / len(found)
+
+
+# ---- choosing
+
+
+def deal(runs: Sequence[Run], folds: int, seed: int) -> "NDArray[np.intp]":
+    """A fold for each run: all runs of a task in one, tasks that fail as often in all of them."""
+    chance = np.random.default_rng(seed)
+    of_task: dict[str, list[bool]] = {}
+    for run in runs:
+        of_task.setdefault(run.task, []).append(run.failed)
+    rates = {task: sum(failed) / len(failed) for task, failed in of_task.items()}
+    ordered = sorted(sorted(rates), key=lambda task: (rates[task], chance.random()))
+    dealt: dict[str, int] = {}
+    for start in range(0, len(ordered), folds):
+        order = chance.permutation(folds)
+        for place, task in enumerate(ordered[start : start + folds]):
+            dealt[task] = int(order[place])
+    return np.array([dealt[run.task] for run in runs], dtype=np.intp)
+
+
+def out_of_fold(
+    runs: Sequence[Run], make: Callable[[Sequence[Run]], Linear], *, seed: int, folds: int = FOLDS
+) -> list["Floats"]:
+    """The scores of each run by a model that has not seen its task."""
+    dealt = deal(runs, folds, seed)
+    scores: list[Floats] = [np.zeros(0)] * len(runs)
+    for fold in range(folds):
+        model = make([run for run, of in zip(runs, dealt, strict=True) if of != fold])
+        for place in np.flatnonzero(dealt == fold):
+            scores[place] = model.scores(runs[place])
+    return scores
+
+
+def choose(runs: Sequence[Run], target: float, sets: Sequence[str]) -> dict[Candidate, float]:
+    """How much say each candidate gets, by what it does out of fold on these runs."""
+    candidates = [Candidate(name, penalty) for name in sets for penalty in PENALTIES]
+    merits: list[float] = []
+    for one in candidates:
+        columns = _columns(one.name)
+        tries = (
+            merit(out_of_fold(runs, lambda of: fit(of, columns, one.penalty, rows=12), seed=100 + seed), runs, target)
+            for seed in range(INNER_REPEATS)
+        )
+        merits.append(sum(tries) / INNER_REPEATS)
+    say = np.exp((np.array(merits) - max(merits)) / _TEMPERATURE)
+    say = np.where(say / say.sum() < 0.03, 0.0, say)
+    say /= say.sum()
+    return {one: float(share) for one, share in zip(candidates, say, strict=True) if share}
+
+
+def mix(runs: Sequence[Run], say: Mapping[Candidate, float]) -> Linear:
+    """The candidates' weights, each on the same scale, averaged."""
+    weights, offset = np.zeros(len(FEATURES)), 0.0
+    for one, share in say.items():
+        model = fit(runs, _columns(one.name), one.penalty)
+        sums = np.concatenate([run.rows @ model.weights + model.offset for run in runs])
+        even = np.concatenate([np.full(len(run.rows), 1 / len(run.rows)) for run in runs])
+        middle = np.average(sums, weights=even)
+        spread = float(np.sqrt(np.average((sums - middle) ** 2, weights=even))) + 1e-9
+        weights += share * model.weights / spread
+        offset += share * (model.offset - float(middle)) / spread
+    return Linear(weights, offset)
+
+
+def learn(runs: Sequence[Run], target: float, sets: Sequence[str] = tuple(SETS)) -> Linear:
+    """Choose and fit: all that is done with runs before a model is held against others."""
+    return mix(runs, choose(runs, target, sets))
+
+
+# ---- calibrating
+
+
+def thresholds(scores: Sequence["Floats"], runs: Sequence[Run], shares: Sequence[float] = MARKS) -> list[float]:
+    """Scores that so large a share of the succeeding runs reaches: conformal, on the highest score of each.
+
+    Of n succeeding runs, another one is above the k-th highest with a chance of k / (n + 1).
+    """
+    tops = np.sort([one.max() for one, run in zip(scores, runs, strict=True) if not run.failed])[::-1]
+    at = np.clip(np.array(shares) * (len(tops) + 1) - 1, 0, len(tops) - 1)
+    return [float(one) for one in np.interp(at, np.arange(len(tops)), tops)]
+
+
+def _chance(scores: Sequence["Floats"], runs: Sequence[Run]) -> tuple[float, float]:
+    """Platt: from scores to log-odds that a run fails, at the rate at which runs fail here."""
+    used = [(one[run.may_stop], run.failed) for one, run in zip(scores, runs, strict=True) if run.may_stop.any()]
+    sums = np.concatenate([one for one, _ in used])[:, None]
+    failed = np.concatenate([np.full(len(one), float(is_failed)) for one, is_failed in used])
+    weight = np.concatenate([np.full(len(one), 1 / len(one)) for one, _ in used])
+    slope, offset = _ridge(sums, failed, weight, 0.1)
+    # A slope below zero would turn the model on its head; it then says next to nothing, and shall say that.
+    return max(float(slope), 0.05), float(offset)
+
+
+class Judged(NamedTuple):
+    """What a way of making models does to runs it has not seen: scores, and what follows from them."""
+
+    scores: list[list["Floats"]]
+    effect: Effect
+    intervals: tuple[tuple[float, float], ...]
+
+
+def judge(
+    runs: Sequence[Run], make: Callable[[Sequence[Run]], Linear], target: float, *, repeats: int = REPEATS
+) -> Judged:
+    """Cross-validation by task, dealt anew a few times; intervals by drawing tasks anew."""
+    scores = [out_of_fold(runs, make, seed=seed) for seed in range(repeats)]
+    return Judged(scores, _mean(scores, runs, target), intervals(scores, runs, target))
+
+
+def _mean(scores: Sequence[Sequence["Floats"]], runs: Sequence[Run], target: float) -> Effect:
+    found = [effects(one, runs, [target])[0] for one in scores]
+    return Effect(*(sum(values) / len(found) for values in zip(*found, strict=True)))
+
+
+def intervals(
+    scores: Sequence[Sequence["Floats"]], runs: Sequence[Run], target: float, *, draws: int = BOOTSTRAPS
+) -> tuple[tuple[float, float], ...]:
+    """95 % of each number in an ``Effect``, if other tasks like these had been recorded."""
+    chance = np.random.default_rng(0)
+    tasks: dict[str, list[int]] = {}
+    for place, run in enumerate(runs):
+        tasks.setdefault(run.task, []).append(place)
+    groups = list(tasks.values())
+    found: list[Effect] = []
+    for _ in range(draws):
+        drawn = [place for group in chance.integers(0, len(groups), len(groups)) for place in groups[group]]
+        picked = [runs[place] for place in drawn]
+        if 0 < sum(run.failed for run in picked) < len(picked) - 1:
+            found.append(_mean([[one[place] for place in drawn] for one in scores], picked, target))
+    low, high = np.quantile(np.array(found), [0.025, 0.975], axis=0)
+    return tuple(zip(map(float, low), map(float, high), strict=True))
+
+
+def _domain(
+    runs: Sequence[Run], model: Linear, judged: Judged, target: float, made_from: Mapping[Candidate, float]
+) -> Domain:
+    """A model and its calibration, as it is kept. The slope becomes part of the weights."""
+    slopes = [_chance(one, runs) for one in judged.scores]
+    slope = sum(one for one, _ in slopes) / len(slopes)
+    offset = sum(one for _, one in slopes) / len(slopes)
+    marks = np.mean([thresholds(one, runs) for one in judged.scores], axis=0)
+    mean = np.average(
+        np.vstack([run.rows for run in runs]),
+        axis=0,
+        weights=np.concatenate([np.full(len(run.rows), 1 / len(run.rows)) for run in runs]),
+    )
+    weights = {
+        name: (round(float(mean[place]), 5), float(f"{slope * model.weights[place]:.5g}"))
+        for name, place in _PLACES.items()
+        if abs(slope * model.weights[place]) > 1e-6
+    }
+    middle = sum(weight * at for at, weight in weights.values()) + slope * model.offset
+    alarms = {share: _logistic(slope * float(mark) + offset) for share, mark in zip(MARKS, marks, strict=True)}
+    effect, (recall, steps_saved, _) = judged.effect, judged.intervals
+    return Domain(
+        offset=round(middle + offset, 5),
+        weights=weights,
+        target=target,
+        alarms=alarms,
+        runs=len(runs),
+        failures=sum(run.failed for run in runs),
+        stated=Stated(
+            false_stops=target,
+            recall=round(effect.recall, 3),
+            steps_saved=round(effect.steps_saved, 3),
+            recall_interval=(round(recall[0], 3), round(recall[1], 3)),
+            steps_saved_interval=(round(steps_saved[0], 3), round(steps_saved[1], 3)),
+        ),
+        made_from={f"{one.name}, penalty {one.penalty:g}": round(share, 2) for one, share in made_from.items()},
+    )
+
+
+def _logistic(odds: float) -> float:
+    return float(f"{1 / (1 + np.exp(-odds)):.6g}")
+
+
+# ---- runs of no known domain
+
+
+def spread_out(by_domain: Mapping[str, Sequence[Run]]) -> list[Run]:
+    """All runs; what a domain never measures stands where it usually stands elsewhere, and so says nothing."""
+    every = [run for runs in by_domain.values() for run in runs]
+    filled: list[Run] = []
+    means: dict[str, Floats] = {}
+    for what, names in MEASURED.items():
+        seen = [run.rows.mean(axis=0) for run in every if what not in run.unseen]
+        middle = np.mean(seen, axis=0) if seen else np.zeros(len(FEATURES))
+        means[what] = np.array([middle[place] if name in names else 0.0 for name, place in _PLACES.items()])
+    for run in every:
+        rows = run.rows.copy()
+        for what in run.unseen:
+            columns = [_PLACES[name] for name in MEASURED[what]]
+            rows[:, columns] = means[what][columns]
+        filled.append(run._replace(rows=rows))
+    return filled
+
+
+GENERAL_SET: Final = Candidate("effort", 16.0)
+GENERAL_TARGET: Final = 0.05
+"""Less than elsewhere: what is an alarm in one domain is not in another, so that more false stops must be expected."""
+
+
+def learn_general(by_domain: Mapping[str, Sequence[Run]]) -> Linear:
+    """One model for runs from anywhere: the same facts in each domain, and their weights averaged."""
+    models: list[Linear] = []
+    for runs in by_domain.values():
+        models.append(mix(runs, {GENERAL_SET: 1.0}))
+    return Linear(np.mean([one.weights for one in models], axis=0), float(np.mean([one.offset for one in models])))
+
+
+# ---- all of it
+
+
+def train(
+    recordings: Iterable[Recording],
+    *,
+    target: float | Mapping[str, float] = TARGET,
+    sets: Mapping[str, Sequence[str]] | None = None,
+    least: int = LEAST,
+    progress: Progress | None = None,
+) -> Model:
+    """A model of these runs: one domain for each source with runs enough, and a general one.
+
+    ``target`` is the share of succeeding runs that may be stopped, for all domains or for each. ``sets`` narrows, for
+    a domain, the sets of facts to choose from. ``least`` is how many failures, and how many successes, are enough.
+
+    Raises:
+        InvalidInput: there is no domain with failures and successes enough.
+    """
+    tell = progress or (lambda _: None)
+    by_domain, seen = _by_domain(recordings)
+    able = {name: runs for name, runs in by_domain.items() if not _lacking(runs, least)}
+    if not able:
+        raise _too_few(by_domain, least)
+    domains: dict[str, Domain] = {}
+    for name, runs in sorted(able.items()):
+        wanted = target if isinstance(target, float) else target.get(name, TARGET)
+        allowed = tuple((sets or {}).get(name, SETS))
+        tell(f"{name}: {len(runs)} runs, choosing and judging")
+        judged = judge(runs, lambda of, wanted=wanted, allowed=allowed: learn(of, wanted, allowed), wanted)
+        say = choose(runs, wanted, allowed)
+        domains[name] = _domain(runs, mix(runs, say), judged, wanted, say)
+    tell("runs of no known domain")
+    domains[GENERAL] = _general(able)
+    return Model(data=seen, domains=domains)
+
+
+def _general(by_domain: Mapping[str, Sequence[Run]]) -> Domain:
+    """The general model, judged on each domain by a model of the others; of a single domain, by task."""
+    filled = spread_out(by_domain)
+    names = [name for name, runs in by_domain.items() for _ in runs]
+    parts = {name: [run for run, of in zip(filled, names, strict=True) if of == name] for name in by_domain}
+    if len(parts) == 1:
+        judged = judge(filled, lambda runs: learn_general({"": runs}), GENERAL_TARGET)
+    else:
+        left_out: dict[str, Linear] = {
+            name: learn_general({other: runs for other, runs in parts.items() if other != name}) for name in parts
+        }
+        scores = [[left_out[name].scores(run) for run, name in zip(filled, names, strict=True)]]
+        judged = Judged(scores, _mean(scores, filled, GENERAL_TARGET), intervals(scores, filled, GENERAL_TARGET))
+    return _domain(filled, learn_general(parts), judged, GENERAL_TARGET, {GENERAL_SET: 1.0})
+
+
+def _by_domain(recordings: Iterable[Recording]) -> tuple[dict[str, list[Run]], str]:
+    """The runs of each source whose outcome is known, and the hash of them all."""
+    found: dict[str, list[Run]] = {}
+    digest = sha256()
+    for recording in recordings:
+        run = observe(recording)
+        if run is not None:
+            found.setdefault(recording.source, []).append(run)
+            digest.update(f"{recording.run_id} {recording.outcome} {recording.count}\n".encode())
+            digest.update(run.rows.round(6).tobytes())
+    return found, digest.hexdigest()
+
+
+def _lacking(runs: Sequence[Run], least: int) -> bool:
+    failures = sum(run.failed for run in runs)
+    return failures < least or len(runs) - failures < least
+
+
+def _too_few(by_domain: Mapping[str, Sequence[Run]], least: int) -> InvalidInput:
+    if not by_domain:
+        had = "there is no run with a known outcome"
+    else:
+        failures = {name: sum(run.failed for run in runs) for name, runs in by_domain.items()}
+        had = "; ".join(
+            f"{name or 'these runs'} has {failures[name]} failures and {len(runs) - failures[name]} successes"
+            for name, runs in sorted(by_domain.items())
+        )
+    return InvalidInput(
+        f"To learn from runs takes at least {least} failures and {least} successes of one source: {had}. "
+        'Record more, or say how those without an outcome ended ("outcome": "success" or "failure").',
+        code="too_few_runs",
+        least=least,
+    )
+
+
+def train_file(
+    paths: Iterable[str | Path],
+    out: str | Path,
+    *,
+    target: float = TARGET,
+    progress: Progress | None = None,
+) -> Model:
+    """Train on the runs in these files and write the model to ``out``.
+
+    Raises:
+        InvalidInput: a file cannot be read, or there are too few runs.
+    """
+    from midcourse.backtest.importers import read_recordings
+
+    # What a file holds beside usable runs is the importer's to tell; what counts here is how many are usable.
+    model = train(read_recordings(paths, tell=lambda _: None), target=target, progress=progress)
+    save(model, Path(out))
+    return model
+
+
+def summary(model: Model) -> str:
+    """What to expect of a model, for people."""
+    lines: list[str] = []
+    for name, domain in model.domains.items():
+        stated = domain.stated
+        recall, saved = stated.recall_interval, stated.steps_saved_interval
+        lines.append(
+            f"{name}: {domain.runs} runs, {domain.failures} failed. Where {stated.false_stops:.0%} of the succeeding runs"
+            f" are stopped, so are {stated.recall:.0%} of the failing ones ({recall[0]:.0%}–{recall[1]:.0%}), and"
+            f" {stated.steps_saved:.0%} of their steps are saved ({saved[0]:.0%}–{saved[1]:.0%})."
+        )
+        moved = sorted(domain.weights, key=lambda fact: -abs(domain.weights[fact][1]))[:3]
+        lines.append(f"  It looks most at {', '.join(FEATURES[fact] for fact in moved)}.")
+    lines.append("Measured on tasks that the model had not seen; in brackets where 95 of 100 such sets of tasks lie.")
+    return "\n".join(lines)

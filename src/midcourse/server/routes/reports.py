@@ -1,0 +1,127 @@
+"""What interruptions came to: reports against targets, the checklist, and what reviews propose."""
+
+from typing import Annotated, Final, Literal
+
+from fastapi import APIRouter, Path, Query
+from starlette.responses import Response
+
+from midcourse.core.spelling import spelled
+from midcourse.policies.schema import REFERENCE
+from midcourse.ports.store import Store
+from midcourse.reports import review
+from midcourse.reports.checklist import ChecklistItem, checklist, grounds_of
+from midcourse.reports.gathering import Gathering, default_policy, report_on
+from midcourse.reports.html import POLICY, page
+from midcourse.reports.rates import Report
+from midcourse.server import schemas
+from midcourse.server.caller import Caller, Operator, Watcher
+from midcourse.server.documents import also, answers
+from midcourse.server.views import answer
+
+router = APIRouter(tags=["reports"])
+WEEK: Final = 7 * 86_400.0
+Since = Annotated[
+    float | None,
+    Query(
+        ge=0,
+        le=1e12,
+        allow_inf_nan=False,
+        description="Sessions that began since: seconds since 1970. Left out: a week ago.",
+    ),
+]
+PolicyName = Annotated[
+    str | None, Query(pattern=REFERENCE, description="What sessions without one are held against; the server's own.")
+]
+ProposalPath = Annotated[str, Path(min_length=1, max_length=100, description="The proposal's id.")]
+
+
+def _store(caller: Caller) -> Store:
+    return caller.control.worker.store
+
+
+def _policy(caller: Caller, name: str | None) -> str:
+    return caller.control.worker.settings.policy if name is None else name
+
+
+async def _report(caller: Caller, since: float | None, name: str) -> Report:
+    now = caller.control.worker.clock.now()
+    default = await default_policy(_store(caller), name)
+    return await report_on(Gathering(_store(caller), now - WEEK if since is None else since, now, default=default))
+
+
+async def _items(caller: Caller, report: Report, name: str) -> tuple[ChecklistItem, ...]:
+    policy = await default_policy(_store(caller), name)
+    return checklist(report, await grounds_of(policy, _store(caller).durability))
+
+
+@router.get("/reports", responses=also(answers("Report", 200, "policy_not_found", "damaged"), "text/html"))
+async def get_report(
+    caller: Watcher,
+    since: Since = None,
+    policy: PolicyName = None,
+    format: Annotated[
+        Literal["json", "html"], Query(description="A document, or a page for people that needs nothing else.")
+    ] = "json",
+) -> Response:
+    """What became of the sessions of a time: rates per class against their targets, times, false positives, costs.
+
+    Every target that was missed is in `alerts`.
+    """
+    name = _policy(caller, policy)
+
+    async def shown() -> Response:
+        found = await _report(caller, since, name)
+        if format == "json":
+            return answer(spelled(found))
+        content = page(found, await _items(caller, found, name))
+        return Response(content, headers={"Content-Security-Policy": POLICY}, media_type="text/html")
+
+    return await caller.read(shown())
+
+
+@router.get("/checklist", responses=answers("Checklist", 200, "policy_not_found", "damaged"))
+async def get_checklist(caller: Watcher, since: Since = None, policy: PolicyName = None) -> Response:
+    """What must hold before a policy goes live: each item holds, does not, or is unknown yet, with the number."""
+    name = _policy(caller, policy)
+
+    async def shown() -> Response:
+        found = await _report(caller, since, name)
+        return answer({"items": spelled(await _items(caller, found, name))})
+
+    return await caller.read(shown())
+
+
+@router.get("/proposals", responses=answers("ProposalList", 200, "damaged"))
+async def list_proposals(
+    caller: Watcher,
+    state: Annotated[
+        Literal["open", "accepted", "refused", "superseded"] | None, Query(description="Only those.")
+    ] = None,
+) -> Response:
+    """What reviews proposed for thresholds, per agent and per person, with the evidence, newest first."""
+    found = await caller.read(review.proposals(_store(caller), state=state))
+    return answer({"proposals": spelled(found)})
+
+
+@router.post(
+    "/proposals/{proposal}/accept",
+    responses=answers(
+        "Proposal", 200, "proposal_not_found", "proposal_settled", "policy_unchanged", "damaged", body=True
+    ),
+)
+async def accept_proposal(proposal: ProposalPath, body: schemas.Settling, caller: Operator) -> Response:
+    """Save the policy that was proposed. Agents whose terms name it use it from their next session on."""
+    now = caller.control.worker.clock.now()
+    done = await review.accept(_store(caller), proposal, by=caller.principal.by, why=body.why, now=now)
+    return answer(spelled(done))
+
+
+@router.post(
+    "/proposals/{proposal}/refuse",
+    responses=answers("Proposal", 200, "proposal_not_found", "proposal_settled", "damaged", body=True),
+)
+async def refuse_proposal(proposal: ProposalPath, body: schemas.Settling, caller: Operator) -> Response:
+    """Say that it is not wanted, and why. The same is not proposed again."""
+    now = caller.control.worker.clock.now()
+    done = await review.refuse(_store(caller), proposal, by=caller.principal.by, why=body.why, now=now)
+    return answer(spelled(done))
