@@ -26,7 +26,8 @@ BEYOND: Final = (
     "store keeps a hash. Their names are what journals and the audit log say a command was by. `midcourse token revoke "
     "NAME` takes one away: refused within a second, open streams end within 15.",
     "With `--session SESSION` a token belongs to a session. It is for the session's own tools: it reaches that session "
-    "and its children alone, and its commands are by `session:SESSION`.",
+    "and its children alone, and its commands are by `session:SESSION`. It neither labels what was done about the "
+    "session nor rates it: an agent that judged its own alarms could have them all called wrong.",
     "Programs send `Authorization: Bearer TOKEN`. Browsers come with the link, which sets the cookie "
     "`midcourse_token`: HttpOnly, SameSite=Strict, and Secure behind TLS.",
     "## Where requests come from",

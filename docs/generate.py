@@ -28,6 +28,7 @@ from midcourse.core import events as ev
 from midcourse.core.decisions import TABLE, decide
 from midcourse.core.evolution import created, evolve
 from midcourse.core.ids import CommandId, Position, SessionId, StepId, ask_id, message_id
+from midcourse.core.policy.decisions import Decision, Reason, Unseen, Worth
 from midcourse.core.session import ALLOWED_IN, BACK, ENDED, LIVE, TRANSITIONS, Session, Status
 from midcourse.errors import Refused
 from midcourse.policies.schema import schema_json
@@ -163,7 +164,13 @@ COMMANDS: Final[Mapping[type[cmd.AnyCommand], Callable[[cmd.Role], cmd.AnyComman
     cmd.Budget: lambda role: cmd.Budget(id=CommandId("c"), role=role, budget=5.0),
     cmd.Halt: lambda role: cmd.Halt(id=CommandId("c"), role=role),
     cmd.Lift: lambda role: cmd.Lift(id=CommandId("c"), role=role),
+    cmd.Intervene: lambda role: cmd.Intervene(id=CommandId("c"), role=role, decision=STOP),
+    cmd.Label: lambda role: cmd.Label(id=CommandId("c"), role=role, about=message_id(1), verdict="right"),
+    cmd.Rate: lambda role: cmd.Rate(id=CommandId("c"), role=role, score=4),
 }
+STOP: Final = Decision(
+    level="stop", wanted="stop", policy="standard@1", reasons=(Reason("cost", "stop", 50, 50, "It has cost $50."),)
+)
 
 
 def outcome(session: Session, command: cmd.AnyCommand) -> str:
@@ -216,8 +223,9 @@ def states() -> str:
         "`approver_only`; and a session that answers an ask of its own tree is told `own_ask`.",
         "A message that is not to be queued (`reject`) is `busy` in a session that works. What the model has seen, or "
         "was withdrawn, is neither edited nor withdrawn: `message_seen`; what never was is `message_not_found`. A "
-        "budget is only ever raised: `not_raised`. Any command that names the mark of the session it was made for is "
-        "`precondition_failed` once the session has moved on.",
+        "budget is only ever raised: `not_raised`. What a policy decides (`intervene`, here a stop) has nothing to do "
+        "where nothing works. A label of what never was is `intervention_not_found`. Any command that names the mark "
+        "of the session it was made for is `precondition_failed` once the session has moved on.",
         "## Where everything else happens",
         "Whatever is not listed here or above cannot happen, and a journal that says so is damaged.",
         table(["event", "in"], stays),
@@ -267,7 +275,7 @@ def events() -> str:
     for kind in get_args(ev.AnyEvent):
         version = tag(kind).partition("@")[2]
         parts += [f"## `{name(kind)}`", f"`{kind.__name__}`, version {version}. {doc(kind)}", fields_of(kind)]
-    for kind in (ev.ReceiptLine, ev.PlanItem, ev.Value):
+    for kind in (ev.ReceiptLine, ev.PlanItem, Decision, Reason, Unseen, Worth, ev.Value):
         parts += [f"## {kind.__name__}", doc(kind), fields_of(kind)]
     return page(
         "Events",

@@ -79,7 +79,26 @@ async def failer(run: midcourse.Run) -> None:
     raise ValueError("no such file: täglich.csv")
 
 
-AGENTS = {one.name: one for one in (ticker, asker, singer, writer, failer)}
+FETCHING = "Read the twelve reports in the folder and write one page about churn in Q3"
+
+
+@midcourse.tool(effect="read")
+async def fetch(number: int) -> str:
+    raise TimeoutError(f"page {number} does not answer")
+
+
+@midcourse.agent(name="served-fetcher")
+async def fetcher(run: midcourse.Run) -> str:
+    """Fails until a policy stops it."""
+    for number in range(8):
+        try:
+            await run.step("fetch", fetch, number)
+        except midcourse.StepError:
+            await asyncio.sleep(0.03)
+    return "in the end"
+
+
+AGENTS = {one.name: one for one in (ticker, asker, singer, writer, failer, fetcher)}
 
 
 @asynccontextmanager

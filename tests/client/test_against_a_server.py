@@ -11,7 +11,7 @@ import pytest
 import midcourse
 from midcourse.core.session import Session
 from midcourse.server.views import BOOKKEEPING
-from tests.client.serving import TOKEN, both, serving
+from tests.client.serving import FETCHING, TOKEN, both, fetcher, serving
 
 Wish = Callable[[Any], Awaitable[object]]
 
@@ -198,3 +198,66 @@ async def test_who_has_no_token_is_told_so(tmp_path: Path) -> None:
                     await there.list()
                 assert raised.value.code == "unauthorized"
                 assert "mct_wrong" not in str(raised.value)
+
+
+async def test_interventions_labels_and_ratings_are_the_same_on_both_sides(tmp_path: Path) -> None:
+    store = tmp_path / "runs.db"
+    watched = midcourse.Settings(policy="standard")
+    async with midcourse.open(f"sqlite:///{store}", durability="process", settings=watched) as mc:
+        stopped = await mc.start(fetcher, FETCHING, session_id="sess_down", by="ada")
+        ask = await stopped.next_ask(timeout=30)
+        while not await mc.interventions():
+            await asyncio.sleep(0.01)
+    async with both(tmp_path) as (here, there):
+        session, local = await there.get("sess_down"), await here.get("sess_down")
+        [made] = await session.interventions()
+        assert [made] == await local.interventions()
+        assert (made.level, made.ask, made.label) == ("stop", ask.id, None)
+        assert "error_streak 5 ≥ 5" in made.arithmetic
+        assert (await session.label(made.id, "right", "the pages were down")).level == "decided"
+        assert (await session.interventions())[0].label == "right"
+        assert list(await session.interventions()) == list(await local.interventions())
+        while not await there.interventions(label="right"):
+            await asyncio.sleep(0.01)
+        each: tuple[dict[str, Any], ...] = (
+            {},
+            {"agent": "served-fetcher"},
+            {"agent": "x"},
+            {"since": made.at},
+            {"label": "none"},
+        )
+        for filters in each:
+            assert await there.interventions(**filters) == await here.interventions(**filters)
+        assert [one.person for one in await there.interventions(since=made.at, limit=1)] == ["ada"]
+        for wanted in (None, "ada", "bob"):
+            assert await there.alarms(wanted, gather=60) == await here.alarms(wanted, gather=60)
+        [batch] = await there.alarms()
+        assert batch.ready_at == batch.since == made.at
+        wishes: tuple[Wish, ...] = (
+            lambda one: one.rate(4),
+            lambda one: one.rate(9),
+            lambda one: one.label("int_9", "right"),
+            lambda one: one.label("int_1", "maybe"),
+            lambda one: one.redirect("x" * 201),
+            lambda one: one.redirect("x" * 201, level="clarify"),
+        )
+        for wish in wishes:
+            with pytest.raises(midcourse.MidcourseError) as there_said:
+                await wish(session)
+            with pytest.raises(midcourse.MidcourseError) as here_said:
+                await wish(local)
+            assert type(there_said.value) is type(here_said.value)
+            assert (str(there_said.value), there_said.value.code) == (str(here_said.value), here_said.value.code)
+        lists: tuple[Wish, ...] = (
+            lambda one: one.interventions(since=-1),
+            lambda one: one.interventions(label="maybe"),
+            lambda one: one.interventions(limit=0),
+            lambda one: one.alarms(gather=-1),
+        )
+        for wish in lists:
+            for side in (here, there):
+                with pytest.raises(midcourse.InvalidInput):
+                    await wish(side)
+        await session.cancel(until="stopped")
+        assert (await session.rate(5)).status == "cancelled"
+        assert (await session.state()).score == (await local.state()).score == 5

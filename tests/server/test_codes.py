@@ -304,7 +304,54 @@ def _keyed_save(world: World) -> httpx2.Response:
     return [world.ask("save_policy", one, {"Idempotency-Key": "save"}, name="keyed") for one in bodies][-1]
 
 
+def _settled(operation: str) -> Provoked:
+    """A proposal that somebody else has settled."""
+
+    def provoke(world: World) -> httpx2.Response:
+        control = world.running.server.control
+        assert control is not None
+        asyncio.run(_put_proposal(control.worker.store))
+        return world.ask(operation, {"why": "x"}, name="prop_1")
+
+    return provoke
+
+
+async def _put_proposal(store: Store) -> None:
+    settled = Proposal(
+        id="prop_1", name="a", policy="b", changes=(), evidence=(), document={}, made_at=0.0, state="refused", by="bob"
+    )
+    await store.shelve(review.SHELF, {settled.id: msgspec.json.encode(settled)})
+
+
+def _settled_otherwise(world: World) -> httpx2.Response:
+    world.ask("accept_proposal", {"why": "x"}, name="prop_1")
+    return _settled("refuse_proposal")(world)
+
+
+def _says_the_same(world: World) -> httpx2.Response:
+    """A proposal of what is kept already."""
+    kept = world.ask("save_policy", {"document": "policy: proposed\ncorrection: 7", "why": "x"}, name="proposed").json()
+    made = Proposal(
+        id="prop_2", name="proposed", policy="b", changes=(), evidence=(), document=kept["document"], made_at=0.0
+    )
+    control = world.running.server.control
+    assert control is not None
+
+    async def put(store: Store) -> None:
+        await store.shelve(review.SHELF, {made.id: msgspec.json.encode(made)})
+
+    asyncio.run(put(control.worker.store))
+    return world.ask("accept_proposal", {"why": "y"}, name="prop_2")
+
+
 PROVOKED: Mapping[tuple[str, str], Provoked] = {
+    ("get_report", "policy_not_found"): lambda world: world.client.get("/reports?policy=nobody"),
+    ("get_checklist", "policy_not_found"): lambda world: world.client.get("/checklist?policy=nobody"),
+    ("accept_proposal", "proposal_not_found"): lambda world: world.ask("accept_proposal", {"why": "x"}),
+    ("accept_proposal", "proposal_settled"): _settled("accept_proposal"),
+    ("accept_proposal", "policy_unchanged"): _says_the_same,
+    ("refuse_proposal", "proposal_not_found"): lambda world: world.ask("refuse_proposal", {"why": "x"}),
+    ("refuse_proposal", "proposal_settled"): lambda world: _settled_otherwise(world),
     ("get_policy", "policy_not_found"): lambda world: world.ask("get_policy"),
     ("policy_history", "policy_not_found"): lambda world: world.ask("policy_history"),
     ("diff_policies", "policy_not_found"): lambda world: world.client.get("/policies/none/diff?to=standard"),
@@ -389,7 +436,13 @@ GENERAL: Mapping[str, Callable[[str], Provoked]] = {
         operation, _first_of(operation), _second_of(operation), _GRANTS.get(operation, "paused")
     ),
 }
-_GRANTS = {"answer_ask": "waiting", "undo": "completed", "rate": "completed", "pause": "running", "tell_event": "paused"}
+_GRANTS = {
+    "answer_ask": "waiting",
+    "undo": "completed",
+    "rate": "completed",
+    "pause": "running",
+    "tell_event": "paused",
+}
 
 
 def _first_of(operation: str) -> object:
@@ -434,7 +487,7 @@ def assert_says_what_happened(response: httpx2.Response) -> None:
     problem: dict[str, Any] = response.json()
     assert response.headers["content-type"] == "application/problem+json"
     assert re.match(r"[A-Z'\w]", problem["detail"])
-    assert problem["detail"].endswith("."), problem["detail"]
+    assert problem["detail"].endswith((".", "?")), problem["detail"]
     assert len(problem["detail"].split()) >= 3
     if problem["code"] == "invalid_input":
         assert problem["field"], problem

@@ -42,6 +42,8 @@ BODIES: Mapping[str, str] = {
     "POST /tokens": "NewToken",
     "POST /policies/check": "PolicyText",
     "PUT /policies/mine": "NewPolicy",
+    "POST /proposals/prop_1/accept": "Settling",
+    "POST /proposals/prop_1/refuse": "Settling",
     "POST /chat": "Chat",
     "POST /chat/resume": "ChatResume",
 }
@@ -55,6 +57,7 @@ QUERIES = (
     *("GET /sessions", "GET /audit", "GET /sessions/{}/inspect", "GET /sessions/{}/events"),
     *("GET /sessions/{}/result", "GET /chat/{}"),
     *("GET /interventions", "GET /alarms"),
+    *("GET /reports", "GET /checklist", "GET /proposals"),
 )
 
 

@@ -13,6 +13,8 @@ from midcourse.backtest.recordings import Recording
 from midcourse.core.policy.document import Policy
 from midcourse.core.policy.spans import Span
 from midcourse.errors import InvalidInput
+from midcourse.monitors.drift import Drift
+from midcourse.monitors.encoders import find_encoder, why_none
 from midcourse.monitors.oversight import DriftGauge, Oversight
 
 FALSE_STOPS: Final = 0.10
@@ -76,6 +78,28 @@ def course_of(recording: Recording, policy: Policy, drift: DriftGauge | None = N
                 if not known or value > known[-1][1]:
                     known.append((step, value))
     return Course(recording.outcome == "failure", {name: tuple(found) for name, found in heights.items()})
+
+
+def calibrate_files(
+    paths: Iterable[str], policy: Policy, false_stops: float = FALSE_STOPS, *, drift: bool = False
+) -> Calibrated:
+    """The same from files of recorded runs, those whose outcome is known.
+
+    Raises:
+        InvalidInput: a file cannot be read, too few runs, or drift cannot be measured here.
+    """
+    from midcourse.backtest.importers import read_recordings
+
+    encoder = find_encoder() if drift else None
+    if drift and encoder is None:
+        raise InvalidInput(f"Drift cannot be measured: {why_none()}", code="drift_not_installed", field="drift")
+    domain = policy.signals.scope_drift.domain
+    courses = [
+        course_of(recording, policy, None if encoder is None else Drift(encoder, domain=domain))
+        for recording in read_recordings(paths)
+        if recording.outcome != "unknown"
+    ]
+    return calibrate(courses, policy, false_stops)
 
 
 def calibrate(courses: Sequence[Course], policy: Policy, false_stops: float = FALSE_STOPS) -> Calibrated:
@@ -149,7 +173,7 @@ def _with(policy: Policy, marks: Mapping[str, float]) -> Policy:
         changes: dict[str, object] = {field: written}
         for other, is_wrong in (("warn", float.__ge__), ("explain", float.__ge__), ("stop", float.__le__)):
             standing = getattr(rule, other, None)
-            if other != field and standing is not None and is_wrong(float(standing), float(mark)):
+            if field in ("intervene", "stop") and other != field and standing is not None and is_wrong(float(standing), float(mark)):
                 changes[other] = None
         if part == "cost" and field == "stop":
             changes["milestones"] = tuple(one for one in rule.milestones if one < mark)

@@ -10,6 +10,7 @@ weights. Every number that is stated comes from runs of tasks that neither weigh
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
@@ -64,7 +65,8 @@ SETS: Final[Mapping[str, tuple[str, ...]]] = {
 }  # fmt: skip
 """Sets of facts that belong together: what work took, what anybody would count, how a conversation goes, …"""
 PENALTIES: Final = (1.0, 4.0, 16.0)
-FOLDS: Final = 5
+FOLDS: Final = 10
+INNER_FOLDS: Final = 5
 REPEATS: Final = 4
 """How often runs are dealt into folds anew for what is stated."""
 INNER_REPEATS: Final = 3
@@ -240,9 +242,14 @@ def out_of_fold(
     scores: list[Floats] = [np.zeros(0)] * len(runs)
     for fold in range(folds):
         model = make([run for run, of in zip(runs, dealt, strict=True) if of != fold])
-        for place in np.flatnonzero(dealt == fold):
-            scores[place] = model.scores(runs[place])
+        for place, of in enumerate(dealt):
+            if of == fold:
+                scores[place] = model.scores(runs[place])
     return scores
+
+
+def _quickly(runs: Sequence[Run], columns: Sequence[int], penalty: float) -> Linear:
+    return fit(runs, columns, penalty, rows=12)
 
 
 def choose(runs: Sequence[Run], target: float, sets: Sequence[str]) -> dict[Candidate, float]:
@@ -250,11 +257,11 @@ def choose(runs: Sequence[Run], target: float, sets: Sequence[str]) -> dict[Cand
     candidates = [Candidate(name, penalty) for name in sets for penalty in PENALTIES]
     merits: list[float] = []
     for one in candidates:
-        columns = _columns(one.name)
-        tries = (
-            merit(out_of_fold(runs, lambda of: fit(of, columns, one.penalty, rows=12), seed=100 + seed), runs, target)
+        make = partial(_quickly, columns=_columns(one.name), penalty=one.penalty)
+        tries = [
+            merit(out_of_fold(runs, make, seed=100 + seed, folds=INNER_FOLDS), runs, target)
             for seed in range(INNER_REPEATS)
-        )
+        ]
         merits.append(sum(tries) / INNER_REPEATS)
     say = np.exp((np.array(merits) - max(merits)) / _TEMPERATURE)
     say = np.where(say / say.sum() < 0.03, 0.0, say)
@@ -337,7 +344,7 @@ def intervals(
     groups = list(tasks.values())
     found: list[Effect] = []
     for _ in range(draws):
-        drawn = [place for group in chance.integers(0, len(groups), len(groups)) for place in groups[group]]
+        drawn = [place for group in chance.integers(0, len(groups), len(groups)) for place in groups[int(group)]]
         picked = [runs[place] for place in drawn]
         if 0 < sum(run.failed for run in picked) < len(picked) - 1:
             found.append(_mean([[one[place] for place in drawn] for one in scores], picked, target))
@@ -365,6 +372,8 @@ def _domain(
     }
     middle = sum(weight * at for at, weight in weights.values()) + slope * model.offset
     alarms = {share: _logistic(slope * float(mark) + offset) for share, mark in zip(MARKS, marks, strict=True)}
+    spread = np.std(np.vstack([run.rows[-1] for run in runs]), axis=0)
+    looks_at = sorted(weights, key=lambda name: -abs(weights[name][1]) * float(spread[_PLACES[name]]))[:5]
     effect, (recall, steps_saved, _) = judged.effect, judged.intervals
     return Domain(
         offset=round(middle + offset, 5),
@@ -380,6 +389,7 @@ def _domain(
             recall_interval=(round(recall[0], 3), round(recall[1], 3)),
             steps_saved_interval=(round(steps_saved[0], 3), round(steps_saved[1], 3)),
         ),
+        looks_at=tuple(looks_at),
         made_from={f"{one.name}, penalty {one.penalty:g}": round(share, 2) for one, share in made_from.items()},
     )
 
@@ -416,9 +426,7 @@ GENERAL_TARGET: Final = 0.05
 
 def learn_general(by_domain: Mapping[str, Sequence[Run]]) -> Linear:
     """One model for runs from anywhere: the same facts in each domain, and their weights averaged."""
-    models: list[Linear] = []
-    for runs in by_domain.values():
-        models.append(mix(runs, {GENERAL_SET: 1.0}))
+    models = [mix(runs, {GENERAL_SET: 1.0}) for runs in by_domain.values()]
     return Linear(np.mean([one.weights for one in models], axis=0), float(np.mean([one.offset for one in models])))
 
 
@@ -441,22 +449,26 @@ def train(
     Raises:
         InvalidInput: there is no domain with failures and successes enough.
     """
-    tell = progress or (lambda _: None)
+    tell = progress or _tell_nobody
     by_domain, seen = _by_domain(recordings)
     able = {name: runs for name, runs in by_domain.items() if not _lacking(runs, least)}
     if not able:
         raise _too_few(by_domain, least)
     domains: dict[str, Domain] = {}
     for name, runs in sorted(able.items()):
-        wanted = target if isinstance(target, float) else target.get(name, TARGET)
+        wanted = target.get(name, TARGET) if isinstance(target, Mapping) else target
         allowed = tuple((sets or {}).get(name, SETS))
         tell(f"{name}: {len(runs)} runs, choosing and judging")
-        judged = judge(runs, lambda of, wanted=wanted, allowed=allowed: learn(of, wanted, allowed), wanted)
+        judged = judge(runs, partial(learn, target=wanted, sets=allowed), wanted)
         say = choose(runs, wanted, allowed)
         domains[name] = _domain(runs, mix(runs, say), judged, wanted, say)
     tell("runs of no known domain")
     domains[GENERAL] = _general(able)
     return Model(data=seen, domains=domains)
+
+
+def _tell_nobody(_: str) -> None:
+    """For those who do not want to know."""
 
 
 def _general(by_domain: Mapping[str, Sequence[Run]]) -> Domain:
@@ -537,11 +549,10 @@ def summary(model: Model) -> str:
         stated = domain.stated
         recall, saved = stated.recall_interval, stated.steps_saved_interval
         lines.append(
-            f"{name}: {domain.runs} runs, {domain.failures} failed. Where {stated.false_stops:.0%} of the succeeding runs"
-            f" are stopped, so are {stated.recall:.0%} of the failing ones ({recall[0]:.0%}–{recall[1]:.0%}), and"
+            f"{name}: {domain.runs} runs, {domain.failures} failed. Where {stated.false_stops:.0%} of the succeeding"
+            f" runs are stopped, so are {stated.recall:.0%} of the failing ones ({recall[0]:.0%}–{recall[1]:.0%}), and"
             f" {stated.steps_saved:.0%} of their steps are saved ({saved[0]:.0%}–{saved[1]:.0%})."
         )
-        moved = sorted(domain.weights, key=lambda fact: -abs(domain.weights[fact][1]))[:3]
-        lines.append(f"  It looks most at {', '.join(FEATURES[fact] for fact in moved)}.")
+        lines.append(f"  It looks most at {', '.join(FEATURES[fact] for fact in domain.looks_at)}.")
     lines.append("Measured on tasks that the model had not seen; in brackets where 95 of 100 such sets of tasks lie.")
     return "\n".join(lines)

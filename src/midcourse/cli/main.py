@@ -56,6 +56,7 @@ def build() -> "typer.Typer":
         events,
         interventions,
         policies,
+        risk,
         reports,
         serve,
         sessions,
@@ -88,7 +89,20 @@ def build() -> "typer.Typer":
         if context.invoked_subcommand is None:
             print(context.get_help())
 
-    nouns = (serve, sessions, events, controls, answering, interventions, backtest, policies, reports, tokens, doctor)
+    nouns = (
+        serve,
+        sessions,
+        events,
+        controls,
+        answering,
+        interventions,
+        backtest,
+        policies,
+        risk,
+        reports,
+        tokens,
+        doctor,
+    )
     for noun in nouns:
         noun.add_to(app)
     return app

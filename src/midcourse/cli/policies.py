@@ -272,6 +272,43 @@ def save(
     carry_out(work(), as_json=as_json)
 
 
+@app.command("calibrate", short_help="Thresholds from your own runs.")
+def calibrate(
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILES", help="Recorded runs with their outcomes.", show_default=False)
+    ],
+    policy: Annotated[str, typer.Option("--policy", "-p", metavar="POLICY", help="What it starts from.")] = "standard",
+    false_stops: Annotated[
+        float, typer.Option("--false-stops", metavar="SHARE", help="How many of the succeeding runs may be stopped.")
+    ] = 0.1,
+    drift: Annotated[bool, typer.Option("--drift", help="Also how far actions are from their goal. Slow.")] = False,
+) -> None:
+    """Print a policy whose thresholds are as early as your own recorded runs allow.
+
+    Only what stops at least two failing runs is believed. What it says of these runs is too good to be true of others:
+    try it with `midcourse backtest` on runs that it has not seen before you save it. Changes nothing.
+
+    \b
+    Examples:
+      midcourse policy calibrate runs.jsonl.gz > mine.yaml
+      midcourse policy calibrate runs/ --policy conservative --false-stops 0.05 > mine.yaml
+    """
+
+    async def work() -> None:
+        from midcourse.backtest.calibrating import calibrate_files
+        from midcourse.policies.loading import read_policy
+        from midcourse.policies.writing import to_yaml
+
+        found = calibrate_files(files, read_policy(policy), false_stops, drift=drift)
+        comments = (
+            f"# Would have stopped {found.stopped} of {found.failures} failing and {found.stopped_wrongly} of",
+            f"# {found.successes} succeeding runs: those that these thresholds were made from.",
+        )
+        say(*comments, *to_yaml(found.policy).rstrip("\n").split("\n"))
+
+    carry_out(work(), as_json=False)
+
+
 def _text(file: str) -> str:
     from midcourse.policies.loading import decoded, read_text
     from midcourse.policies.pages import SIZE_LIMIT

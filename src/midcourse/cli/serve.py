@@ -62,6 +62,9 @@ def serve(
     policy: Annotated[
         str, typer.Option(metavar="NAME", help="The policy of agents that name none; 'none' leaves them alone.")
     ] = "standard",
+    risk_model: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A combined risk of your own, for policies that use one.")
+    ] = None,
     review_every: Annotated[
         str,
         typer.Option(
@@ -93,6 +96,7 @@ def serve(
         allow_origin or [],
         redis,
         policy,
+        risk_model,
         _seconds_between(review_every),
     )
     if not reload:
@@ -145,6 +149,7 @@ def _serve(
     allow_origin: Sequence[str],
     redis: str | None,
     policy: str,
+    risk_model: Path | None,
     review_every: float | None,
 ) -> None:
     from midcourse.runtime.settings import Settings
@@ -171,7 +176,7 @@ def _serve(
         allowed_hosts=[host, *allow_host],
         allowed_origins=allow_origin,
         redis=redis,
-        settings=Settings(policy=policy),
+        settings=Settings(policy=policy, risk_model=str(risk_model or "")),
         review_every=review_every,
     )
 

@@ -25,7 +25,7 @@ app = typer.Typer(
 
 def add_to(root: typer.Typer) -> None:
     """Add the commands."""
-    root.add_typer(app, name="token")
+    root.add_typer(app, name="token", short_help="Who may use a server, and in which role.")
 
 
 @app.command("add")

@@ -113,7 +113,7 @@ class Oversight:
         self._awaits_drift = awaits_drift
         self._unmeasured: list[str] = []
         self._risk_threshold: float | None = None
-        self._risk_words = ""
+        self._risk_reading: RiskReading | None = None
         self._rules = rules_of(policy, 1.0)
         self._told: dict[tuple[str, str], Latch] = {}
         self._asked: set[str] = set()
@@ -283,7 +283,7 @@ class Oversight:
             if kind is Called:
                 reading = self._risk.read()
                 self.values["risk"] = reading.value
-                self._risk_words = reading.words
+                self._risk_reading = reading
                 if reading.threshold != self._risk_threshold:
                     self._risk_threshold = reading.threshold
                     self._rules = rules_of(self.policy, reading.threshold)
@@ -539,8 +539,8 @@ class Oversight:
         used = [one for one in self.artifacts.made.values() if one.used_at is not None]
         if used:
             words["own_artifacts"] = f"The last: {used[-1].name}, made at action {used[-1].step}."
-        if self._risk_words:
-            words["risk"] = self._risk_words
+        if self._risk_reading is not None:
+            words["risk"] = self._risk_reading.words
         return words
 
     def unseen(self) -> tuple[Unseen, ...]:
@@ -562,18 +562,35 @@ class Oversight:
             missing.append(Unseen("scope_expansion", "fewer than 3 calls are known to have changed something"))
         if not self._hypothesis.text:
             missing.append(Unseen("hypothesis", "the agent has stated none"))
+        elif "hypothesis" not in values:
+            missing.append(Unseen("hypothesis", "nobody knows since when it stands: the record had no clock"))
         if calls_left(self._actions, self._history) is None:
             missing.append(Unseen("calls_left", _why_no_estimate(self._history)))
         elif not self.budget:
             missing.append(Unseen("calls_left", "the session has no budget to hold the calls against"))
         if self.policy.signals.risk.enabled and self._risk is None:
             missing.append(Unseen("risk", "no model is loaded"))
+        named = {one.signal for one in missing}
+        for rule in self._rules:
+            if rule.signal in _WHY_UNSEEN and rule.signal not in values and rule.signal not in named:
+                missing.append(Unseen(rule.signal, _WHY_UNSEEN[rule.signal]))
         return tuple(missing)
 
 
 _ADDS_UP = frozenset({"duration", "cost", "budget", "resources", "api_calls", "compute_seconds", "bytes"})
 """Signals that only ever grow in a turn, or whose share begins anew where ``budget`` is set."""
 _OF_SESSION = frozenset({"cost", "budget", "api_calls", "compute_seconds", "bytes", "own_artifacts"})
+
+
+_WHY_UNSEEN = {
+    "cost": "nothing in it has a price",
+    "errors": "too few calls that could fail",
+    "alignment": "nothing measures it, or no hypothesis was stated",
+    "compute_seconds": "no call says how long it took",
+    "bytes": "no call says how much it moved",
+    "risk": "no call has been judged yet",
+}
+"""What is to be said of a signal with a threshold that nothing has measured so far."""
 
 
 def _why_no_estimate(history: History) -> str:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from importlib.resources import files
+from itertools import pairwise
 from math import exp, log, log1p
 from pathlib import Path
 from typing import Final
@@ -381,7 +382,8 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
 
     ``weights`` says for each fact where it usually stands and how much, in log-odds, one more of it adds. ``alarms``
     are the risks at which so large a share of succeeding runs is stopped; ``target`` is the share that is meant if
-    nobody asks for another. ``made_from`` tells which sets of facts had how much say.
+    nobody asks for another. ``looks_at`` are the facts that make most of the difference between runs; ``made_from``
+    tells which sets of facts had how much say.
     """
 
     offset: float
@@ -391,6 +393,7 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
     runs: int
     failures: int
     stated: Stated
+    looks_at: tuple[str, ...] = ()
     made_from: dict[str, float] = {}
 
 
@@ -447,7 +450,7 @@ def alarm_at(domain: Domain, target: float | None = None) -> float:
     marks = sorted(domain.alarms.items())
     if wanted <= marks[0][0]:
         return marks[0][1]
-    for (low, at_low), (high, at_high) in zip(marks, marks[1:], strict=False):
+    for (low, at_low), (high, at_high) in pairwise(marks):
         if wanted <= high:
             return at_low + (at_high - at_low) * (wanted - low) / (high - low)
     return marks[-1][1]

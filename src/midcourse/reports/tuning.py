@@ -158,8 +158,9 @@ class Tuning:
             return
         is_right = made.label == "right"
         self._labelled += 1
-        person.right += is_right
-        person.wrong += not is_right
+        if made.kind != "notify":
+            person.right += is_right
+            person.wrong += not is_right
         for reason in made.reasons:
             agent.seen.setdefault(reason.signal, []).append(_seen(reason, is_right=is_right))
 

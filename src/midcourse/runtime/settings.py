@@ -35,6 +35,8 @@ class Settings:
     """Whether a tool that names no environment counts as one of ``prod``."""
     policy: str = ""
     """The policy of sessions whose agent names none. Empty: nobody watches those."""
+    risk_model: str = ""
+    """The file of the combined risk, for policies that use one. Empty: the one that comes with the package."""
     segment_tokens: int = 100
     """Streamed pieces after which a durable segment is written."""
     segment_seconds: float = 0.25

@@ -9,6 +9,7 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import Coroutine, Mapping
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -29,12 +30,15 @@ from midcourse.monitors.encoders import Encoder, find_encoder, why_none
 from midcourse.monitors.estimates import History
 from midcourse.monitors.journal import JournalReader
 from midcourse.monitors.oversight import Oversight
+from midcourse.monitors.risk import Risk
+from midcourse.monitors.risk import load as load_risk
 from midcourse.policies.kept import load as load_policy
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Store
 from midcourse.runtime.artifacts import artifact_of, keep_artifact
 from midcourse.runtime.interventions import alarm_of, keep_alarms, keep_label, read_alarms, read_labels, wrong_by_agent
 from midcourse.runtime.loading import read_events
+from midcourse.runtime.settings import Settings
 
 log = logging.getLogger("midcourse")
 
@@ -75,11 +79,12 @@ class Steered(Protocol):
 class Supervisor:
     """What all watched sessions of a process share: policies, encoder, histories, and what people have had to bear."""
 
-    def __init__(self, store: Store, clock: Clock, loop: asyncio.AbstractEventLoop, default: str) -> None:
+    def __init__(self, store: Store, clock: Clock, loop: asyncio.AbstractEventLoop, settings: Settings) -> None:
         self.store = store
         self.clock = clock
         self.loop = loop
-        self._default = default
+        self._default = settings.policy
+        self._risk_model = load_risk(Path(settings.risk_model)) if settings.risk_model else None
         self._policies: dict[str, Policy] = {}
         self._histories: dict[str, tuple[float, History]] = {}
         self._alarms: list[Alarm] = []
@@ -129,6 +134,7 @@ class Supervisor:
             task_class=session.terms.task_class,
             budget=session.terms.budget,
             history=await self._history(session.agent),
+            risk=Risk(self._risk_model, domain=session.agent) if policy.signals.risk.enabled else None,
             awaits_drift=True,
         )
 

@@ -109,7 +109,7 @@ class Worker:
         self._turns = Turns(TURNS)
         self._watchdog = Watchdog(self.clock, self.settings.blocked_after)
         loop = asyncio.get_running_loop()
-        self.supervisor = Supervisor(self.store, self.clock, loop, self.settings.policy)
+        self.supervisor = Supervisor(self.store, self.clock, loop, self.settings)
         self._around = Surroundings(
             store=self.store,
             clock=self.clock,

@@ -100,7 +100,7 @@ function Doing(props: Props): JSX.Element {
 
 function resultLine(value: unknown): string {
   if (value === null || value === undefined) return "";
-  return (typeof value === "string" ? value : JSON.stringify(value)).split("\n").find((line) => line.trim()) ?? "";
+  return (typeof value === "string" ? value : JSON.stringify(value)).split("\n").find((line) => line.trim())?.trim() ?? "";
 }
 
 /** With its full stop. */

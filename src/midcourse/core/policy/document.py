@@ -122,6 +122,8 @@ class RiskRule(Part):
     warn: Share | None = None
     intervene: Share | None = None
     enabled: bool = False
+    first_after: Span = Span(0)
+    """Working time before the first alarm of a calibrated risk, whose rate of false stops counts from the start."""
     alone: bool = True
     """Where the risk is calibrated, the thresholds it was made to replace only tell people. Stops and money stay."""
 

@@ -90,7 +90,8 @@ def _rule(
         ("explain", explain),
         ("warn", warn),
     )
-    steps: list[tuple[Stage, float]] = [(stage, mark) for stage, mark in marks if mark is not None]
+    # Plain numbers: a reason is journaled with its threshold, and no codec knows a Span.
+    steps: list[tuple[Stage, float]] = [(stage, float(mark)) for stage, mark in marks if mark is not None]
     return Rule(signal, tuple(steps), below=below)
 
 
@@ -109,7 +110,10 @@ def evaluate(policy: Policy, observed: Observed, now: float | None, *, rules: Se
         return Decision(level="none", wanted="none", policy=policy.id, at=now)
     gravest = _first_that_counts(policy, reasons, observed)
     wanted = _wanted(policy, gravest.stage, observed) if gravest is not None else "notify"
-    level, held, worth = _held(policy, wanted, observed)
+    first_after = policy.restraint.first_after
+    if gravest is not None and gravest.signal == "risk" and observed.risk_threshold is not None:
+        first_after = policy.signals.risk.first_after
+    level, held, worth = _held(policy, wanted, observed, first_after)
     if gravest is not reasons[0]:
         held = (*held, "the combined risk decides, and the other signals only tell")
     if level == "notify" and all(latch.told for _, latch in found):
@@ -258,7 +262,9 @@ def _wanted(policy: Policy, stage: Stage, observed: Observed) -> Level:
             return "notify"
 
 
-def _held(policy: Policy, wanted: Level, observed: Observed) -> tuple[Level, tuple[str, ...], Worth | None]:
+def _held(
+    policy: Policy, wanted: Level, observed: Observed, first_after: float
+) -> tuple[Level, tuple[str, ...], Worth | None]:
     """What remains of a wish: the class first, then how early it is, then whether it is worth it."""
     automatic = policy.classes.of(observed.task_class).automatic
     named = f"{'declared' if observed.is_class_declared else 'taken for'} {observed.task_class}"
@@ -270,7 +276,7 @@ def _held(policy: Policy, wanted: Level, observed: Observed) -> tuple[Level, tup
         return "notify", (f"a run {named} is only watched; stops alone interrupt it",), None
     if SEVERITY[wanted] <= SEVERITY["notify"]:
         return wanted, (), None
-    held = _too_early(policy, observed)
+    held = _too_early(policy, observed, first_after)
     asked = observed.plan_asked_at
     if wanted == "pause" and asked is not None and observed.actions - asked < policy.restraint.patience:
         held.append(f"it was asked for its plan {observed.actions - asked} actions ago")
@@ -290,16 +296,16 @@ def _held(policy: Policy, wanted: Level, observed: Observed) -> tuple[Level, tup
 
 def is_too_early(policy: Policy, observed: Observed) -> bool:
     """Whether a run has not gone on for long enough to be judged."""
-    return bool(_too_early(policy, observed))
+    return bool(_too_early(policy, observed, policy.restraint.first_after))
 
 
-def _too_early(policy: Policy, observed: Observed) -> list[str]:
-    restraint = policy.restraint
+def _too_early(policy: Policy, observed: Observed, first_after: float) -> list[str]:
+    actions = policy.restraint.first_after_actions
     held: list[str] = []
-    if observed.actions < restraint.first_after_actions:
-        held.append(f"{observed.actions} of {restraint.first_after_actions} actions")
-    if observed.elapsed is not None and observed.elapsed < restraint.first_after:
-        held.append(f"{observed.elapsed:.0f} of {restraint.first_after:g} seconds")
+    if observed.actions < actions:
+        held.append(f"{observed.actions} of {actions} actions")
+    if observed.elapsed is not None and observed.elapsed < first_after:
+        held.append(f"{observed.elapsed:.0f} of {first_after:g} seconds")
     return held
 
 

@@ -21,7 +21,7 @@ router = APIRouter(tags=["interventions"])
 @router.get(
     "/sessions/{session_id}/interventions", responses=answers("InterventionList", 200, "session_not_found", "damaged")
 )
-async def list_interventions_of_session(session_id: SessionPath, caller: Watcher) -> Response:
+async def get_interventions(session_id: SessionPath, caller: Watcher) -> Response:
     """What policies, and the agent itself, have stepped in with, oldest first: why, and the arithmetic of it."""
     handle = await Midcourse(caller.control).get(session_id)
 

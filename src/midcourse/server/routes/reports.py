@@ -104,24 +104,24 @@ async def list_proposals(
 
 
 @router.post(
-    "/proposals/{proposal}/accept",
+    "/proposals/{name}/accept",
     responses=answers(
         "Proposal", 200, "proposal_not_found", "proposal_settled", "policy_unchanged", "damaged", body=True
     ),
 )
-async def accept_proposal(proposal: ProposalPath, body: schemas.Settling, caller: Operator) -> Response:
+async def accept_proposal(name: ProposalPath, body: schemas.Settling, caller: Operator) -> Response:
     """Save the policy that was proposed. Agents whose terms name it use it from their next session on."""
     now = caller.control.worker.clock.now()
-    done = await review.accept(_store(caller), proposal, by=caller.principal.by, why=body.why, now=now)
+    done = await review.accept(_store(caller), name, by=caller.principal.by, why=body.why, now=now)
     return answer(spelled(done))
 
 
 @router.post(
-    "/proposals/{proposal}/refuse",
+    "/proposals/{name}/refuse",
     responses=answers("Proposal", 200, "proposal_not_found", "proposal_settled", "damaged", body=True),
 )
-async def refuse_proposal(proposal: ProposalPath, body: schemas.Settling, caller: Operator) -> Response:
+async def refuse_proposal(name: ProposalPath, body: schemas.Settling, caller: Operator) -> Response:
     """Say that it is not wanted, and why. The same is not proposed again."""
     now = caller.control.worker.clock.now()
-    done = await review.refuse(_store(caller), proposal, by=caller.principal.by, why=body.why, now=now)
+    done = await review.refuse(_store(caller), name, by=caller.principal.by, why=body.why, now=now)
     return answer(spelled(done))

@@ -1,0 +1,196 @@
+"""What a policy did, at a terminal: who, why, the arithmetic; what people say of it; on a file and over a server."""
+
+import asyncio
+import json
+import re
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import midcourse as package
+from midcourse.core.policy.restraint import Alarm
+from midcourse.runtime.interventions import keep_alarms
+from tests.cli.conftest import Command
+from tests.client.serving import TOKEN, serving
+
+GOAL = "Read the twelve reports in the folder and write one page about churn in Q3"
+
+
+@package.tool(effect="read")
+async def fetch(number: int) -> str:
+    """The pages are down."""
+    raise TimeoutError(f"page {number} does not \x1b[31manswer")
+
+
+@package.agent(name="told-fetcher")
+async def fetcher(run: package.Run) -> str:
+    """Fails until the standard policy stops it."""
+    for number in range(8):
+        try:
+            await run.step("fetch", fetch, number)
+        except package.StepError:
+            await asyncio.sleep(0.03)
+    return "in the end"
+
+
+async def tell(store: Path) -> None:
+    """Make a store with one session that was stopped by its policy, and alarms of others."""
+    watched = package.Settings(policy="standard")
+    async with package.open(f"sqlite:///{store}", durability="process", settings=watched) as mc:
+        session = await mc.start(fetcher, GOAL, session_id="sess_stopped", by="ada")
+        while await session.status() != "paused" or not await mc.interventions():
+            await asyncio.sleep(0.01)
+        alarms = [
+            Alarm(at=1000.0 + one, session="sess_slow", intervention=f"int_{one}", person="bob", sentence="Slow.")
+            for one in range(1, 4)
+        ]
+        await keep_alarms(mc._worker.store, alarms)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    store = tmp_path_factory.mktemp("interventions") / "midcourse.db"
+    asyncio.run(tell(store))
+    return store
+
+
+def test_a_list_over_all_sessions_says_who_did_what_and_why(midcourse: Command) -> None:
+    done = midcourse("interventions", "--agent", "told-fetcher")
+    assert done.code == 0
+    assert "sess_stopped" in done.out
+    assert "stop" in done.out
+    assert "policy:standard@1" in done.out
+    assert "5 calls in a row failed." in done.out
+    assert "Was it right? midcourse label sess_stopped int_1 right|wrong|unsure" in done.out
+    assert "sess_slow" not in done.out
+    assert [one["session"] for one in midcourse("interventions", "--json").json()["interventions"]] == [
+        "sess_stopped",
+        *["sess_slow"] * 3,
+    ]
+    assert len(midcourse("interventions", "--hours", "1", "--json").json()["interventions"]) == 1
+    assert "The newest 2." in midcourse("interventions", "--limit", "2").out
+    assert midcourse("interventions", "--label", "right").out == "No intervention matches.\n"
+
+
+def test_a_sessions_list_has_the_arithmetic(midcourse: Command) -> None:
+    done = midcourse("interventions", "stopped")
+    assert "policy:standard@1 stopped it (pause_1, ask_1): 5 calls in a row failed." in done.out
+    assert "error_streak 5 ≥ 5" in done.out
+    assert "not seen: calls_left" in done.out
+    [made] = midcourse("interventions", "sess_stopped", "--json").json()["interventions"]
+    assert (made["id"], made["level"], made["label"]) == ("int_1", "stop", None)
+
+
+def test_show_and_events_tell_of_it_readably(midcourse: Command) -> None:
+    shown = midcourse("show", "sess_stopped").out
+    assert re.search(r"^policy +standard@1$", shown, re.MULTILINE)
+    assert "Interventions:\n  int_1  " in shown
+    assert "policy:standard@1 stopped it" in shown
+    assert "midcourse answer sess_stopped --ask ask_1" in shown
+    events = midcourse("events", "sess_stopped").out
+    assert "intervention.made         int_1 policy:standard@1 stopped it (pause_1, ask_1): 5 calls" in events
+    assert "error_streak 5 ≥ 5" in events
+    assert "\x1b" not in shown + events
+
+
+def test_a_label_is_kept_and_the_last_word_counts(midcourse: Command) -> None:
+    assert midcourse("label", "sess_stopped", "int_1", "wrong").code == 0
+    done = midcourse("label", "sess_stopped", "int_1", "right", "--note", "the pages were down")
+    assert done.out == "sess_stopped: decided; the session is paused.\n"
+    assert "labelled right: the pages were down" in midcourse("interventions", "sess_stopped").out
+    assert "labelled right" in midcourse("show", "sess_stopped").out
+    listed = midcourse("interventions", "--label", "right", "--json").json()["interventions"]
+    assert [one["session"] for one in listed] == ["sess_stopped"]
+    unknown = midcourse("label", "sess_stopped", "int_9", "right", "--json")
+    assert unknown.code == 1
+    assert json.loads(unknown.err)["code"] == "intervention_not_found"
+    assert midcourse("label", "sess_stopped", "int_1", "maybe").code == 2
+
+
+def test_a_session_is_rated_once_it_has_ended(midcourse: Command) -> None:
+    early = midcourse("rate", "sess_stopped", "4")
+    assert (early.code, early.out) == (1, "")
+    assert "rate it once it has ended" in early.err
+    assert midcourse("cancel", "sess_stopped").code == 0
+    assert midcourse("rate", "sess_stopped", "4", "--note", "fair").code == 0
+    assert re.search(r"^rated +4 of 5$", midcourse("show", "sess_stopped").out, re.MULTILINE)
+    assert midcourse("rate", "sess_stopped", "6").code == 2
+
+
+def test_alarms_come_in_batches(midcourse: Command) -> None:
+    done = midcourse("alarms").out
+    assert "ada: 1 alarm, told " in done
+    assert "bob: 3 alarms, told " in done
+    assert done.index("ada") < done.index("bob")
+    assert "stop: 5 calls in a row failed." in done
+    batches = midcourse("alarms", "--person", "bob", "--gather", "1", "--json").json()["batches"]
+    assert [len(one["alarms"]) for one in batches] == [1, 1, 1]
+    assert midcourse("alarms", "--person", "nobody").out == "There are no alarms.\n"
+
+
+def test_what_is_not_watched_has_none(midcourse: Command, folder: Path) -> None:
+    store = f"sqlite:///{folder}/empty.db"
+    asyncio.run(_empty(store))
+    assert midcourse("interventions", "--store", store).out == "No policy has stepped in so far.\n"
+    assert "No policy has stepped in in sess_quiet." in midcourse("interventions", "sess_quiet", "--store", store).out
+    chosen = midcourse("interventions", "sess_quiet", "--agent", "x", "--store", store)
+    assert chosen.code == 2
+    assert "leave SESSION out" in chosen.err
+
+
+async def _empty(store: str) -> None:
+    @package.agent(name="told-quiet")
+    async def quiet(run: package.Run) -> str:
+        return run.goal
+
+    async with package.open(store, durability="process") as mc:
+        await (await mc.start(quiet, "x", session_id="sess_quiet")).result(timeout=10)
+
+
+def test_a_redirect_says_what_it_is(midcourse: Command) -> None:
+    done = midcourse("redirect", "sess_stopped", "skip them")
+    assert done.code == 2
+    assert "--level" in done.err
+    long = midcourse("redirect", "sess_stopped", "--level", "step", "x" * 201)
+    assert long.code == 1
+    assert "at most 200" in long.err
+    assert midcourse("redirect", "sess_stopped", "--level", "goal", "x" * 201).code == 0
+
+
+@pytest.fixture
+def server(folder: Path) -> Iterator[str]:
+    """A server over the same sessions."""
+    shutil.copy(folder / ".midcourse" / "midcourse.db", folder / "served.db")
+    over, ready = threading.Event(), threading.Event()
+    found: list[str] = []
+
+    async def serve() -> None:
+        async with serving(folder / "served.db") as url:
+            found.append(url)
+            ready.set()
+            while not over.is_set():
+                await asyncio.sleep(0.02)
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    assert ready.wait(30)
+    (folder / ".midcourse" / "midcourse.db").unlink()
+    yield found[0]
+    over.set()
+    thread.join(30)
+
+
+def test_every_command_works_over_a_server(midcourse: Command, server: str) -> None:
+    there = ("--url", server, "--token", TOKEN)
+    assert "5 calls in a row failed." in midcourse("interventions", *there).out
+    assert "error_streak 5 ≥ 5" in midcourse("interventions", "sess_stopped", *there).out
+    assert "bob: 3 alarms" in midcourse("alarms", *there).out
+    assert midcourse("label", "sess_stopped", "int_1", "right", *there).code == 0
+    assert "labelled right" in midcourse("show", "sess_stopped", *there).out
+    assert "stopped it" in midcourse("events", "sess_stopped", *there).out
+    assert "at most 200" in midcourse("redirect", "sess_stopped", "--level", "step", "x" * 201, *there).err
+    assert midcourse("cancel", "sess_stopped", *there).code == 0
+    assert midcourse("rate", "sess_stopped", "5", *there).code == 0
