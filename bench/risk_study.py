@@ -5,8 +5,9 @@
 
 ``RUNS`` are files of recorded runs, the five with both outcomes from ``data/trajectories``. All is cross-validated by
 task. ``plain`` is one logistic regression on what anybody would count. ``combined`` chooses, inside each fold, among
-the sets of facts that are named below for its source; those were named after looking at these very runs, so that it
-flatters itself a little. ``automatic`` chooses among all sets: what a user's own runs get, and nothing is flattered.
+the sets of facts that are named below for its source; ``automatic`` among all sets, as for a user's own runs. The sets,
+and which of them a source gets, were named after looking at these very runs: ``combined`` flatters itself, and
+``automatic`` a little. Where the ``alarm`` is ``set beforehand``, false stops are measured and not set to be equal.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from typing import Final
 from midcourse.backtest.importers import read_recordings
 from midcourse.backtest.recordings import Recording
 from midcourse.backtest.training import (
+    AFTER,
     SETS,
     TARGET,
     Judged,
@@ -135,12 +137,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", type=Path)
     parser.add_argument("--ship", action="store_true", help="write the model that comes with the package")
+    parser.add_argument("--after", type=float, default=AFTER, help="seconds in which nothing is stopped")
     parser.add_argument("--no-table", action="store_true", help="only the model")
     given = parser.parse_args()
     recordings: list[Recording] = list(read_recordings(given.runs))
     by_source: dict[str, list[Run]] = {}
     for recording in recordings:
-        run = observe(recording)
+        run = observe(recording, given.after)
         if run is not None:
             by_source.setdefault(recording.source, []).append(run)
     both = {name: runs for name, runs in by_source.items() if 0 < sum(run.failed for run in runs) < len(runs)}
@@ -148,7 +151,7 @@ def main() -> None:
         table(both)
         elsewhere(both)
     if given.ship:
-        model = train(recordings, target=TARGETS, sets=NARROWED, least=LEAST, progress=print)
+        model = train(recordings, target=TARGETS, sets=NARROWED, least=LEAST, after=given.after, progress=print)
         save(model, SHIPPED)
         print(summary(model))
 

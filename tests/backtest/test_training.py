@@ -178,6 +178,23 @@ class TestFolds:
         assert run is not None
         assert run.may_stop.tolist() == [False, False, False, True, True, False]
 
+    def test_a_run_with_a_clock_can_be_stopped_after_the_time_that_is_asked_for(self):
+        recorder = Recorder("Help me.")
+        recorder.begin(0.0)
+        for at in (50.0, 60.0, 70.0, 119.0, 121.0):
+            recorder.called(Called(kind="tool", name="look", at=at))
+        one = recorder.done(source="s", run_id="s/1", outcome="success")
+        late, soon = observe(one, after=120.0), observe(one)
+        assert late is not None
+        assert soon is not None
+        assert late.may_stop.tolist() == [False, False, False, False, True]
+        assert soon.may_stop.tolist() == [False, False, True, True, True]
+
+    def test_runs_that_could_not_be_stopped_do_not_lower_the_alarm(self):
+        runs = [run_of(False) for _ in range(9)]
+        scores = [np.full(4, top) for top in (7.0, 8.0, 9.0, *[-50.0] * 6)]
+        assert thresholds(scores, runs, [0.1, 0.3, 0.8]) == pytest.approx([9.0, 7.0, 7.0])
+
 
 class TestFiles:
     def test_a_file_of_runs_becomes_a_file_with_a_model(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -196,7 +213,7 @@ class TestFiles:
 def _write(path: Path, runs: Sequence[Recording]) -> None:
     lines: list[bytes] = []
     for run in runs:
-        steps = [
+        steps: list[dict[str, object]] = [
             {
                 "index": index,
                 "kind": act.kind,
@@ -210,7 +227,7 @@ def _write(path: Path, runs: Sequence[Recording]) -> None:
             }
             for index, act in enumerate(one for one in run.acts if isinstance(one, Called))
         ]
-        line = {
+        line: dict[str, object] = {
             "source": run.source,
             "run_id": run.run_id,
             "task_key": run.task_key,

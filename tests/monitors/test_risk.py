@@ -5,6 +5,7 @@ from math import exp, log, log1p
 from pathlib import Path
 from time import perf_counter
 
+import msgspec
 import pytest
 
 from midcourse.core.policy.acts import Begun, Called, Rested, Said, WentOn
@@ -151,6 +152,16 @@ class TestReading:
             risk.feed(tool(error="boom"))
             alarms.append(risk.read().alarm)
         assert alarms == [False, False, True]
+
+    def test_where_there_is_a_clock_an_alarm_waits_for_the_time_that_it_was_calibrated_to(self):
+        model = Model(domains={"shop": msgspec.structs.replace(domain({"errors": (0.0, 50.0)}), after=120.0)})
+        risk = Risk(model, domain="shop")
+        risk.feed(Begun(goal="g", at=0.0))
+        alarms: list[bool] = []
+        for at in (10.0, 20.0, 30.0, 119.0, 120.0):
+            risk.feed(tool(error="boom", at=at))
+            alarms.append(risk.read().alarm)
+        assert alarms == [False, False, False, False, True]
 
     def test_what_was_never_measured_adds_nothing_and_is_named(self):
         risk = Risk(model_of({"tokens_in": (9.0, 5.0), "errors": (0.0, 1.0)}), domain="shop")

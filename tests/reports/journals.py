@@ -113,8 +113,8 @@ class Journal:
         value = inline(f'"{text}"'.encode())
         return self.wished(cmd.Answer, at, by=by, role="approve", ask=AskId(ask), value=value)
 
-    def labelled(self, about: str, verdict: ev.Verdict, at: float = 1e6) -> "Journal":
-        return self.wished(cmd.Label, at, about=about, verdict=verdict)
+    def labelled(self, about: str, verdict: ev.Verdict) -> "Journal":
+        return self.wished(cmd.Label, self.at, about=about, verdict=verdict)
 
     def facts(self, policy: Policy = STANDARD) -> SessionFacts:
         return facts_of(self.id, self.records, policy)

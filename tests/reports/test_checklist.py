@@ -90,7 +90,7 @@ def test_a_call_that_outlived_its_stop_is_named() -> None:
     journal.wished(cmd.Cancel, 6.0)
     journal.happens(ev.SessionCancelled(receipt=(ev.ReceiptLine(step, "send_mail", "still running"),)), at=8.0)
     found = items(of(journal))["no-call-outlives"]
-    assert (found.answer, found.number) == ("does not", "1 sessions: sess_1 (send_mail)")
+    assert (found.answer, found.number) == ("does not", "in 1 of 1 sessions: sess_1 (send_mail)")
 
 
 @pytest.mark.parametrize(("after", "answer"), [(60.0, "holds"), (3000.0, "does not")])

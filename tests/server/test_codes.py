@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import msgspec
 import pytest
 
 import midcourse
@@ -16,6 +17,8 @@ from midcourse.core import commands as cmd
 from midcourse.core.ids import CommandId, SessionId
 from midcourse.errors import StoreFull, StoreUnavailable
 from midcourse.ports.store import Store
+from midcourse.reports.review import SHELF
+from midcourse.reports.tuning import Proposal, State
 from midcourse.server import Limits, Server
 from midcourse.server.codes import CODES
 from midcourse.stores.memory import MemoryStore
@@ -304,54 +307,40 @@ def _keyed_save(world: World) -> httpx2.Response:
     return [world.ask("save_policy", one, {"Idempotency-Key": "save"}, name="keyed") for one in bodies][-1]
 
 
-def _settled(operation: str) -> Provoked:
-    """A proposal that somebody else has settled."""
+def _proposed(operation: str, state: State, document: Mapping[str, Any] | None = None) -> Provoked:
+    """A proposal lies there, and somebody settles it, or did before."""
 
     def provoke(world: World) -> httpx2.Response:
         control = world.running.server.control
         assert control is not None
-        asyncio.run(_put_proposal(control.worker.store))
-        return world.ask(operation, {"why": "x"}, name="prop_1")
+        made = Proposal(
+            id="prop_1", name="proposed", policy="standard@1", changes=(), evidence=(), document=dict(document or {}),
+            made_at=0.0, state=state, by="" if state == "open" else "bob",
+        )  # fmt: skip
+        asyncio.run(_shelved(control.worker.store, made))
+        return world.ask(operation, {"why": "x"}, name=made.id)
 
     return provoke
 
 
-async def _put_proposal(store: Store) -> None:
-    settled = Proposal(
-        id="prop_1", name="a", policy="b", changes=(), evidence=(), document={}, made_at=0.0, state="refused", by="bob"
-    )
-    await store.shelve(review.SHELF, {settled.id: msgspec.json.encode(settled)})
+async def _shelved(store: Store, made: Proposal) -> None:
+    await store.shelve(SHELF, {made.id: msgspec.json.encode(made)})
 
 
-def _settled_otherwise(world: World) -> httpx2.Response:
-    world.ask("accept_proposal", {"why": "x"}, name="prop_1")
-    return _settled("refuse_proposal")(world)
-
-
-def _says_the_same(world: World) -> httpx2.Response:
-    """A proposal of what is kept already."""
-    kept = world.ask("save_policy", {"document": "policy: proposed\ncorrection: 7", "why": "x"}, name="proposed").json()
-    made = Proposal(
-        id="prop_2", name="proposed", policy="b", changes=(), evidence=(), document=kept["document"], made_at=0.0
-    )
-    control = world.running.server.control
-    assert control is not None
-
-    async def put(store: Store) -> None:
-        await store.shelve(review.SHELF, {made.id: msgspec.json.encode(made)})
-
-    asyncio.run(put(control.worker.store))
-    return world.ask("accept_proposal", {"why": "y"}, name="prop_2")
+def _proposes_the_same(world: World) -> httpx2.Response:
+    body = {"document": "policy: proposed\ncorrection: 7", "why": "x"}
+    kept = world.ask("save_policy", body, name="proposed").json()
+    return _proposed("accept_proposal", "open", kept["document"])(world)
 
 
 PROVOKED: Mapping[tuple[str, str], Provoked] = {
     ("get_report", "policy_not_found"): lambda world: world.client.get("/reports?policy=nobody"),
     ("get_checklist", "policy_not_found"): lambda world: world.client.get("/checklist?policy=nobody"),
     ("accept_proposal", "proposal_not_found"): lambda world: world.ask("accept_proposal", {"why": "x"}),
-    ("accept_proposal", "proposal_settled"): _settled("accept_proposal"),
-    ("accept_proposal", "policy_unchanged"): _says_the_same,
+    ("accept_proposal", "proposal_settled"): _proposed("accept_proposal", "refused"),
+    ("accept_proposal", "policy_unchanged"): _proposes_the_same,
     ("refuse_proposal", "proposal_not_found"): lambda world: world.ask("refuse_proposal", {"why": "x"}),
-    ("refuse_proposal", "proposal_settled"): lambda world: _settled_otherwise(world),
+    ("refuse_proposal", "proposal_settled"): _proposed("refuse_proposal", "accepted"),
     ("get_policy", "policy_not_found"): lambda world: world.ask("get_policy"),
     ("policy_history", "policy_not_found"): lambda world: world.ask("policy_history"),
     ("diff_policies", "policy_not_found"): lambda world: world.client.get("/policies/none/diff?to=standard"),

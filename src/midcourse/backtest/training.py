@@ -6,7 +6,8 @@ and of their steps that are saved, while a stated share of succeeding runs is st
 
 Runs are few, facts are many. So there is a short list of small sets of facts (``SETS``), each weighed by a logistic
 regression with a ridge penalty; in proportion to how well they do out of fold they are averaged, into one set of
-weights. Every number that is stated comes from runs of tasks that neither weights, choice nor alarm had seen.
+weights. Every number that is stated comes from runs of tasks that neither weights nor choice had seen, at exactly the
+share of false stops that is named; on other runs, an alarm that was set on these stops a few more or fewer.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from midcourse.backtest.recordings import Recording
 from midcourse.core.policy.acts import Called, Said
 from midcourse.errors import InvalidInput
-from midcourse.monitors.risk import FEATURES, FIRST_CALLS, GENERAL, MEASURED, Domain, Facts, Model, Stated, save
+from midcourse.monitors.risk import FEATURES, GENERAL, MEASURED, Domain, Facts, Model, Stated, save
 
 try:
     import numpy as np
@@ -35,6 +36,8 @@ LEAST: Final = 20
 """Failures, and successes, below which nothing can be learned of a domain."""
 TARGET: Final = 0.10
 """Share of succeeding runs that may be stopped, unless somebody says otherwise."""
+AFTER: Final = 0.0
+"""Seconds in which nothing is stopped, as ``signals.risk.first_after`` in a policy: alarms are calibrated to it."""
 MARKS: Final = (0.02, 0.05, 0.08, 0.10, 0.13, 0.16, 0.19, 0.22, 0.24, 0.27, 0.30, 0.40)
 """Shares of false stops for which a model knows its alarm."""
 SETS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -108,8 +111,11 @@ class Candidate(NamedTuple):
     penalty: float
 
 
-def observe(recording: Recording) -> Run | None:
-    """What a monitor would have seen of a run; None if its outcome is unknown or nothing happened in it."""
+def observe(recording: Recording, after: float = AFTER) -> Run | None:
+    """What a monitor would have seen of a run; None if its outcome is unknown or nothing happened in it.
+
+    It may be stopped at calls, from the third on, and ``after`` so many seconds where the recording has a clock.
+    """
     if recording.outcome == "unknown" or not recording.count:
         return None
     facts = Facts()
@@ -119,7 +125,7 @@ def observe(recording: Recording) -> Run | None:
         facts.feed(act)
         if isinstance(act, Called | Said):
             rows.append(facts.values())
-            may_stop.append(isinstance(act, Called) and facts.calls >= FIRST_CALLS)
+            may_stop.append(isinstance(act, Called) and facts.may_stop(after))
     return Run(
         recording.task_key or recording.run_id,
         recording.outcome == "failure",
@@ -297,6 +303,8 @@ def thresholds(scores: Sequence["Floats"], runs: Sequence[Run], shares: Sequence
     Of n succeeding runs, another one is above the k-th highest with a chance of k / (n + 1).
     """
     tops = np.sort([one.max() for one, run in zip(scores, runs, strict=True) if not run.failed])[::-1]
+    # Runs that could never be stopped say that fewer are, not from where on.
+    tops = np.maximum(tops, tops[tops > _NEVER].min(initial=tops[0]))
     at = np.clip(np.array(shares) * (len(tops) + 1) - 1, 0, len(tops) - 1)
     return [float(one) for one in np.interp(at, np.arange(len(tops)), tops)]
 
@@ -353,7 +361,12 @@ def intervals(
 
 
 def _domain(
-    runs: Sequence[Run], model: Linear, judged: Judged, target: float, made_from: Mapping[Candidate, float]
+    runs: Sequence[Run],
+    model: Linear,
+    judged: Judged,
+    target: float,
+    made_from: Mapping[Candidate, float],
+    after: float,
 ) -> Domain:
     """A model and its calibration, as it is kept. The slope becomes part of the weights."""
     slopes = [_chance(one, runs) for one in judged.scores]
@@ -380,6 +393,7 @@ def _domain(
         weights=weights,
         target=target,
         alarms=alarms,
+        after=after,
         runs=len(runs),
         failures=sum(run.failed for run in runs),
         stated=Stated(
@@ -439,18 +453,20 @@ def train(
     target: float | Mapping[str, float] = TARGET,
     sets: Mapping[str, Sequence[str]] | None = None,
     least: int = LEAST,
+    after: float = AFTER,
     progress: Progress | None = None,
 ) -> Model:
     """A model of these runs: one domain for each source with runs enough, and a general one.
 
     ``target`` is the share of succeeding runs that may be stopped, for all domains or for each. ``sets`` narrows, for
     a domain, the sets of facts to choose from. ``least`` is how many failures, and how many successes, are enough.
+    Nothing is stopped in the first ``after`` seconds.
 
     Raises:
         InvalidInput: there is no domain with failures and successes enough.
     """
     tell = progress or _tell_nobody
-    by_domain, seen = _by_domain(recordings)
+    by_domain, seen = _by_domain(recordings, after)
     able = {name: runs for name, runs in by_domain.items() if not _lacking(runs, least)}
     if not able:
         raise _too_few(by_domain, least)
@@ -461,9 +477,9 @@ def train(
         tell(f"{name}: {len(runs)} runs, choosing and judging")
         judged = judge(runs, partial(learn, target=wanted, sets=allowed), wanted)
         say = choose(runs, wanted, allowed)
-        domains[name] = _domain(runs, mix(runs, say), judged, wanted, say)
+        domains[name] = _domain(runs, mix(runs, say), judged, wanted, say, after)
     tell("runs of no known domain")
-    domains[GENERAL] = _general(able)
+    domains[GENERAL] = _general(able, after)
     return Model(data=seen, domains=domains)
 
 
@@ -471,7 +487,7 @@ def _tell_nobody(_: str) -> None:
     """For those who do not want to know."""
 
 
-def _general(by_domain: Mapping[str, Sequence[Run]]) -> Domain:
+def _general(by_domain: Mapping[str, Sequence[Run]], after: float) -> Domain:
     """The general model, judged on each domain by a model of the others; of a single domain, by task."""
     filled = spread_out(by_domain)
     names = [name for name, runs in by_domain.items() for _ in runs]
@@ -484,15 +500,15 @@ def _general(by_domain: Mapping[str, Sequence[Run]]) -> Domain:
         }
         scores = [[left_out[name].scores(run) for run, name in zip(filled, names, strict=True)]]
         judged = Judged(scores, _mean(scores, filled, GENERAL_TARGET), intervals(scores, filled, GENERAL_TARGET))
-    return _domain(filled, learn_general(parts), judged, GENERAL_TARGET, {GENERAL_SET: 1.0})
+    return _domain(filled, learn_general(parts), judged, GENERAL_TARGET, {GENERAL_SET: 1.0}, after)
 
 
-def _by_domain(recordings: Iterable[Recording]) -> tuple[dict[str, list[Run]], str]:
+def _by_domain(recordings: Iterable[Recording], after: float) -> tuple[dict[str, list[Run]], str]:
     """The runs of each source whose outcome is known, and the hash of them all."""
     found: dict[str, list[Run]] = {}
     digest = sha256()
     for recording in recordings:
-        run = observe(recording)
+        run = observe(recording, after)
         if run is not None:
             found.setdefault(recording.source, []).append(run)
             digest.update(f"{recording.run_id} {recording.outcome} {recording.count}\n".encode())

@@ -54,7 +54,7 @@ def add_to(app: typer.Typer) -> None:
     """Add these commands."""
     app.command("report", short_help="Show what interruptions came to, against the targets.")(report)
     app.command("checklist", short_help="Check what must hold before a policy goes live.")(checklist)
-    app.add_typer(reviews, name="review")
+    app.add_typer(reviews, name="review", short_help="Propose thresholds from what people labelled.")
 
 
 # ---- report
@@ -133,9 +133,9 @@ def _show(found: "Report") -> None:
 
     by_policy = found.interventions - found.by_people
     say(
-        f"{found.sessions:,} sessions, {found.ended:,} ended. {found.interventions:,} interruptions, "
-        f"{found.by_people:,} by people, {by_policy:,} by policies; {percent(found.labelled.share)} of "
-        f"{found.labelled.of:,} labelled ones were right."
+        f"Sessions: {found.sessions:,}, {found.ended:,} ended. Interruptions: {found.interventions:,}, "
+        f"{found.by_people:,} by people, {by_policy:,} by policies. Labelled: {found.labelled.of:,}"
+        + (f", {percent(found.labelled.share)} right." if found.labelled.of else ".")
     )
     say(*(f"Missed: {one.sentence}" for one in found.alerts), *found.notes)
     if found.classes:

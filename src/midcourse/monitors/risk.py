@@ -299,6 +299,10 @@ class Facts:
         self._searches += searches
         self._transfer = self._transfer or transfers
 
+    def may_stop(self, after: float) -> bool:
+        """Whether it has gone on for long enough to be judged: so many calls, and seconds where there is a clock."""
+        return self.calls >= FIRST_CALLS and (not self.has_clock or self._seconds >= after)
+
     @property
     def unseen(self) -> tuple[str, ...]:
         """What the record does not hold: of tokens, cost, clock and goal."""
@@ -368,7 +372,7 @@ class Facts:
 
 
 class Stated(msgspec.Struct, frozen=True, kw_only=True):
-    """What a domain's alarm did to runs it was not made from; each with the 95 % interval over tasks."""
+    """What stops did to runs of tasks that had not been learned from, at that share of false ones; 95 % over tasks."""
 
     false_stops: float
     recall: float
@@ -382,14 +386,15 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
 
     ``weights`` says for each fact where it usually stands and how much, in log-odds, one more of it adds. ``alarms``
     are the risks at which so large a share of succeeding runs is stopped; ``target`` is the share that is meant if
-    nobody asks for another. ``looks_at`` are the facts that make most of the difference between runs; ``made_from``
-    tells which sets of facts had how much say.
+    nobody asks for another; nothing is an alarm in the first ``after`` seconds. ``looks_at`` are the facts that make
+    most of the difference between runs; ``made_from`` tells which sets of facts had how much say.
     """
 
     offset: float
     weights: dict[str, tuple[float, float]]
     target: float
     alarms: dict[float, float]
+    after: float = 0.0
     runs: int
     failures: int
     stated: Stated
@@ -489,6 +494,7 @@ class Risk:
         self.threshold = alarm_at(of, target)
         self.facts = Facts()
         self._offset = of.offset
+        self._after = of.after
         places = {name: place for place, name in enumerate(FEATURES)}
         self._all = tuple((places[name], mean, weight) for name, (mean, weight) in of.weights.items())
         self._matters = frozenset(_WHY[place] for place, _, _ in self._all)
@@ -517,7 +523,7 @@ class Risk:
         return RiskReading(
             value,
             self.threshold,
-            value >= self.threshold and facts.calls >= FIRST_CALLS,
+            value >= self.threshold and facts.may_stop(self._after),
             tuple((_SAID[place], part) for part, place in parts[: -_MOVED - 1 : -1]),
             self.domain,
             self._unseen,

@@ -155,7 +155,7 @@ def _outlived(report: Report) -> ChecklistItem:
         id="no-call-outlives",
         what="No call goes on after its session has stopped",
         answer=answer,
-        number=f"{report.outlived_count} sessions{f': {named}' if named else ''}",
+        number=f"in {report.outlived_count} of {report.sessions:,} sessions{f': {named}' if named else ''}",
         todo=_todo(answer, "Run these tools in a process of their own: run_in='process'.", "Nothing was stopped yet."),
     )
 

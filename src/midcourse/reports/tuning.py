@@ -204,7 +204,7 @@ def _loosened(
         remarks.append(f"{told}; {needed} labels are needed to say more.")
         return policy
     told += f" and {wrong} wrong: {percent(wrong / len(seen))}, and the limit is {percent(limit)}."
-    changed = policy
+    changed, said = policy, len(remarks)
     for stage in _STAGES:
         path = path_of(signal, stage)
         at_stage = [one for one in seen if one.stage == stage]
@@ -223,7 +223,7 @@ def _loosened(
         if difference(changed, after):
             evidence.append(f"{told} With {path} = {shown(_setting(after, path))} {words}")
             changed = after
-    if changed is policy:
+    if changed is policy and len(remarks) == said:
         remarks.append(f"{told} No threshold tells the right ones from the wrong ones; it only tells people meanwhile.")
     return changed
 

@@ -49,7 +49,7 @@ _ONLY: Final = re.compile(
     r"(?:only|stay (?:with|in)|back to|just)\s+(?:edit\s+|touch\s+|change\s+|files in\s+|the\s+)*([\w./-]+)",
     re.IGNORECASE,
 )
-_SLOWLY: Final = 12.0
+_SLOWLY: Final = 24.0
 _tree: ContextVar[Path] = ContextVar("midcourse_sample_tree")
 """The tree of the session whose tool runs. A context variable, and no parameter: an undo has no RunContext."""
 
