@@ -4,18 +4,22 @@
     python -m bench.risk_study RUNS... --ship     also writes src/midcourse/monitors/risk_model.json
 
 ``RUNS`` are files of recorded runs, the five with both outcomes from ``data/trajectories``. All is cross-validated by
-task. ``plain`` is one logistic regression on what anybody would count. ``combined`` chooses, inside each fold, among
-the sets of facts that are named below for its source; ``automatic`` among all sets, as for a user's own runs. The sets,
-and which of them a source gets, were named after looking at these very runs: ``combined`` flatters itself, and
+task, but for the profiles as they are, which have learned nothing. Calibrated thresholds are made from four fifths of
+the tasks. ``plain`` is one logistic regression on what anybody would count. ``combined`` chooses, inside each fold,
+among the sets of facts that are named below for its source; ``automatic`` among all sets, as for a user's own runs. The
+sets, and which of them a source gets, were named after looking at these very runs: ``combined`` flatters itself, and
 ``automatic`` a little. Where the ``alarm`` is ``set beforehand``, false stops are measured and not set to be equal.
 """
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
+from midcourse.backtest import Verdict, backtest, scored
+from midcourse.backtest.calibrating import Course, calibrate, course_of
 from midcourse.backtest.importers import read_recordings
 from midcourse.backtest.recordings import Recording
 from midcourse.backtest.training import (
@@ -37,6 +41,8 @@ from midcourse.backtest.training import (
     thresholds,
     train,
 )
+from midcourse.core.policy.profiles import PROFILES, STANDARD
+from midcourse.errors import InvalidInput
 from midcourse.monitors.risk import FEATURES, save
 
 TARGETS: Final = {
@@ -72,12 +78,80 @@ def row(name: str, how: str, judged: Judged, target: float) -> str:
     return f"| {name} | {how} | {target:.2f} | {' | '.join(cells)} |"
 
 
-def table(by_source: dict[str, list[Run]]) -> None:
-    """Plain, combined and automatic, source by source."""
+def as_they_are(recordings: Sequence[Recording]) -> None:
+    """The profiles with their own thresholds, on these runs: nothing was learned, so nothing is cross-validated."""
+    for tried in backtest(tuple(PROFILES), recordings).policies.values():
+        score = tried.scores.all
+        low, high = score.intervals["false_positive_rate"]
+        cells = [
+            f"{getattr(score, figure):.2f} ({score.intervals[figure][0]:.2f}–{score.intervals[figure][1]:.2f})"
+            for figure in ("recall", "steps_saved")
+        ]
+        false = f"{score.false_positive_rate:.2f} ({low:.2f}–{high:.2f})"
+        print(
+            f"| {recordings[0].source} | {tried.policy.name} as it is | {false} | {' | '.join(cells)} | |", flush=True
+        )
+
+
+def calibrated(recordings: Sequence[Recording], target: float) -> None:
+    """Thresholds that are calibrated on four fifths of the tasks, on the others."""
+    tasks = sorted({recording.task_key for recording in recordings})
+    fold_of = {
+        task: place % 5 for place, task in enumerate(sorted(tasks, key=lambda task: blake2b(task.encode()).digest()))
+    }
+    courses = [course_of(recording, STANDARD) for recording in recordings]
+    verdicts: list[Verdict] = []
+    try:
+        for fold in range(5):
+            known = [of for run, of in zip(recordings, courses, strict=True) if fold_of[run.task_key] != fold]
+            marks = calibrate(known, STANDARD, target).marks
+            verdicts += [
+                _verdict(run, of, marks)
+                for run, of in zip(recordings, courses, strict=True)
+                if fold_of[run.task_key] == fold
+            ]
+    except InvalidInput as error:
+        print(
+            f"| {recordings[0].source} | thresholds, calibrated | | {error.message.partition(':')[0]} | | |", flush=True
+        )
+        return
+    score = scored(verdicts).all
+    low, high = score.intervals["false_positive_rate"]
+    cells = [
+        f"{getattr(score, figure):.2f} ({score.intervals[figure][0]:.2f}–{score.intervals[figure][1]:.2f})"
+        for figure in ("recall", "steps_saved")
+    ]
+    false = f"{score.false_positive_rate:.2f} ({low:.2f}–{high:.2f})"
+    print(f"| {recordings[0].source} | thresholds, calibrated | {false} | {' | '.join(cells)} | |", flush=True)
+
+
+def _verdict(run: Recording, course: Course, marks: Mapping[str, float]) -> Verdict:
+    stops = [
+        next(step for step, height in course.heights[signal] if height >= mark)
+        for signal, mark in marks.items()
+        if course.reaches(signal, mark)
+    ]
+    return Verdict(
+        run_id=run.run_id,
+        source=run.source,
+        task_key=run.task_key,
+        outcome=run.outcome,
+        steps=run.count,
+        stopped_at_step=min(stops) if stops else None,
+        level="ask_plan" if stops else "",
+        steps_saved=run.count - 1 - min(stops) if stops else 0,
+    )
+
+
+def table(by_source: dict[str, list[Run]], recordings: Sequence[Recording]) -> None:
+    """The profiles, calibrated thresholds, plain, combined and automatic, source by source."""
     print("| source | risk | false stops | recall | steps saved (of all) | steps saved (mean of runs) |")
     print("|---|---|---|---|---|---|")
     for name, runs in by_source.items():
         target = TARGETS.get(name, TARGET)
+        known = [one for one in recordings if one.source == name and one.outcome != "unknown"]
+        as_they_are(known)
+        calibrated(known, target)
         ways: dict[str, tuple[Callable[[Sequence[Run]], Linear], int]] = {
             "plain": (plain, 3),
             "combined": (lambda of, n=name, t=target: learn(of, t, NARROWED.get(n, tuple(SETS))), 3),
@@ -148,7 +222,7 @@ def main() -> None:
             by_source.setdefault(recording.source, []).append(run)
     both = {name: runs for name, runs in by_source.items() if 0 < sum(run.failed for run in runs) < len(runs)}
     if not given.no_table:
-        table(both)
+        table(both, recordings)
         elsewhere(both)
     if given.ship:
         model = train(recordings, target=TARGETS, sets=NARROWED, least=LEAST, after=given.after, progress=print)

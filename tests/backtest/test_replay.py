@@ -209,6 +209,7 @@ class Doubt:
 
     threshold = 0.5
     words = "It has called too much."
+    is_calibrated = True
 
     def __init__(self) -> None:
         self.value = 0.0

@@ -163,6 +163,16 @@ def _candidates(failed: Iterable[Course], signal: str, standing: float | None) -
     return sorted(peak for peak in peaks if standing is None or peak < standing)
 
 
+def _out_of_order(rule: object, field: str, mark: float) -> list[str]:
+    """The other thresholds of a rule that a new one leaves on the wrong side."""
+    standing = {name: getattr(rule, name, None) for name in ("warn", "explain", "stop") if name != field}
+    return [
+        name
+        for name, value in standing.items()
+        if value is not None and (value <= mark if name == "stop" else value >= mark)
+    ]
+
+
 def _with(policy: Policy, marks: Mapping[str, float]) -> Policy:
     """The policy with these thresholds, and without a warning or a stop that would now be on the wrong side of them."""
     signals = policy.signals
@@ -171,10 +181,8 @@ def _with(policy: Policy, marks: Mapping[str, float]) -> Policy:
         rule = getattr(signals, part)
         written: float = Span(mark) if part == "duration" else int(mark) if signal in _WHOLE else mark
         changes: dict[str, object] = {field: written}
-        for other, is_wrong in (("warn", float.__ge__), ("explain", float.__ge__), ("stop", float.__le__)):
-            standing = getattr(rule, other, None)
-            if field in ("intervene", "stop") and other != field and standing is not None and is_wrong(float(standing), float(mark)):
-                changes[other] = None
+        if field in ("intervene", "stop"):
+            changes |= dict.fromkeys(_out_of_order(rule, field, mark))
         if part == "cost" and field == "stop":
             changes["milestones"] = tuple(one for one in rule.milestones if one < mark)
         signals = msgspec.structs.replace(signals, **{part: msgspec.structs.replace(rule, **changes)})

@@ -63,15 +63,19 @@ class Loops:
 
     @property
     def value(self) -> float:
-        """The more of the two: of the last call, how often; of calls alike, how many in a row, at their worth."""
-        again = self._counts[self._recent[-1]] if self._recent else 0
+        """The more of the two: of the same call, how often; of calls alike, how many in a row, at their worth.
+
+        What else it does in between ends no loop.
+        """
+        again = max(self._counts.values(), default=0)
         return max(float(again), self._alike * self._worth)
 
     @property
     def words(self) -> str:
         """What the number hides."""
-        if self._recent and self._counts[self._recent[-1]] >= self._alike * self._worth:
-            return f"The call is {self.last}."
+        most = max(self._counts, key=self._counts.__getitem__, default=None)
+        if most is not None and self._counts[most] >= self._alike * self._worth:
+            return f"The call is {most[0]}."
         return f"{self._alike + 1} calls of {self.last} in a row differ in one argument alone."
 
 

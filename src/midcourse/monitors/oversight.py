@@ -68,6 +68,11 @@ class RiskReading(Protocol):
         ...
 
     @property
+    def is_calibrated(self) -> bool:
+        """Whether its threshold was made from runs like this one."""
+        ...
+
+    @property
     def words(self) -> str:
         """What moved it."""
         ...
@@ -112,7 +117,7 @@ class Oversight:
         self._given_unseen: tuple[Unseen, ...] = ()
         self._awaits_drift = awaits_drift
         self._unmeasured: list[str] = []
-        self._risk_threshold: float | None = None
+        self._risk_marks: tuple[float | None, float | None] | None = None
         self._risk_reading: RiskReading | None = None
         self._rules = rules_of(policy, 1.0)
         self._told: dict[tuple[str, str], Latch] = {}
@@ -134,6 +139,7 @@ class Oversight:
         self._plan_asked_at: int | None = None
         self._is_explaining = False
         self._reviewed = False
+        self._unheard: Decision | None = None
         self._asked.clear()
         self._goal = ""
         # What counts for the whole session stays; what counts for a turn begins anew.
@@ -274,6 +280,9 @@ class Oversight:
             self._done_items = act.done
         elif isinstance(act, SteppedIn):
             self._stepped_in(act)
+        elif isinstance(act, WentOn) and self._unheard is not None:
+            # It never happened: somebody had stopped it, or was being asked. That is no reason to go on for ever.
+            self.failed(self._unheard)
         elif isinstance(act, WentOn) and self._reviewed:
             self._reviewed = False
             self._scope.confirm()
@@ -284,9 +293,10 @@ class Oversight:
                 reading = self._risk.read()
                 self.values["risk"] = reading.value
                 self._risk_reading = reading
-                if reading.threshold != self._risk_threshold:
-                    self._risk_threshold = reading.threshold
-                    self._rules = rules_of(self.policy, reading.threshold)
+                if self._risk_marks is None:
+                    threshold = reading.threshold
+                    self._risk_marks = (threshold, None) if reading.is_calibrated else (None, threshold)
+                    self._rules = rules_of(self.policy, *self._risk_marks)
                     self._set_arms()
         self._time_values()
 
@@ -371,6 +381,7 @@ class Oversight:
 
     def _stepped_in(self, act: SteppedIn) -> None:
         decision = Decision(level=act.level, wanted=act.level, policy=self.policy.id, reasons=act.reasons)
+        self._unheard = None
         if act.question:
             self._asked.add(act.question)
         # Counted here and not when it is decided: what was decided comes back as this, once it has happened.
@@ -437,6 +448,7 @@ class Oversight:
             return question
         decision = evaluate(self.policy, self.observed(), self._clock.now, rules=self._rules)
         self._latch(decision)
+        self._unheard = decision if decision.interrupts else None
         return decision
 
     def _latch(self, decision: Decision) -> None:
@@ -519,7 +531,8 @@ class Oversight:
             calls_left=left,
             dollars_per_request=spending.per_request,
             seconds_per_request=self._seconds_per_request(),
-            risk_threshold=self._risk_threshold,
+            risk_threshold=self._risk_marks[0] if self._risk_marks else None,
+            risk_warns=self._risk_marks[1] if self._risk_marks else None,
         )
 
     def _seconds_per_request(self) -> float | None:
@@ -571,9 +584,11 @@ class Oversight:
         if self.policy.signals.risk.enabled and self._risk is None:
             missing.append(Unseen("risk", "no model is loaded"))
         named = {one.signal for one in missing}
-        for rule in self._rules:
-            if rule.signal in _WHY_UNSEEN and rule.signal not in values and rule.signal not in named:
-                missing.append(Unseen(rule.signal, _WHY_UNSEEN[rule.signal]))
+        missing += [
+            Unseen(rule.signal, _WHY_UNSEEN[rule.signal])
+            for rule in self._rules
+            if rule.signal in _WHY_UNSEEN and rule.signal not in values and rule.signal not in named
+        ]
         return tuple(missing)
 
 

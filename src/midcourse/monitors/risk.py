@@ -476,6 +476,11 @@ class RiskReading(msgspec.Struct, frozen=True, gc=False):
     unseen: tuple[str, ...] = ()
 
     @property
+    def is_calibrated(self) -> bool:
+        """Whether its alarm was set on runs of this domain. On those of others it may be wrong much more often."""
+        return self.calibrated_for != GENERAL
+
+    @property
     def words(self) -> str:
         """What moved it."""
         moved = ", ".join(f"{what} ({part:+.1f})" for what, part in self.because)

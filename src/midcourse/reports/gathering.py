@@ -17,8 +17,9 @@ from midcourse.monitors.journal import JournalReader
 from midcourse.monitors.oversight import Oversight
 from midcourse.policies.kept import load as load_policy
 from midcourse.ports.store import Head, Store
-from midcourse.reports.facts import FactsReader, Interruption, SessionFacts
+from midcourse.reports.facts import Interruption, SessionFacts
 from midcourse.reports.rates import MOST_NAMED, Report, Tally
+from midcourse.reports.reading import FactsReader
 from midcourse.runtime.loading import read_events
 
 _PAGE: Final = 500

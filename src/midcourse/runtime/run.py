@@ -15,6 +15,7 @@ from midcourse.core.codec import JSON, NOTHING, Blob, canonical, decode, digest_
 from midcourse.core.commands import TEXT_LIMIT
 from midcourse.core.decisions import is_review
 from midcourse.core.ids import Epoch, SessionId, StepId
+from midcourse.core.requests import check_text
 from midcourse.core.session import Hold, Message, Status, standing
 from midcourse.core.steps import NEW_VERSION, WORLD, Outcome, StepRecord, check_name, step_id
 from midcourse.errors import AskExpired, InterruptRequested, InvalidInput, MidcourseError, MisusedRun, StepError
@@ -629,7 +630,7 @@ class Plan:
 
     def set(self, *titles: str) -> None:
         """The list, from scratch; every item is queued."""
-        self._items = [ev.PlanItem(title) for title in titles]
+        self._items = [ev.PlanItem(check_text(title, "title")) for title in titles]
         self._tell()
 
     def start(self, title: str) -> None:
@@ -641,7 +642,7 @@ class Plan:
         self._change(title, "done")
 
     def _change(self, title: str, status: ev.PlanStatus) -> None:
-        item = ev.PlanItem(title, status)
+        item = ev.PlanItem(check_text(title, "title"), status)
         titles = [known.title for known in self._items]
         if title in titles:
             self._items[titles.index(title)] = item

@@ -9,9 +9,10 @@ from midcourse.core.policy.decisions import Reason
 from midcourse.core.policy.profiles import STANDARD
 from midcourse.core.spelling import spelled
 from midcourse.reports.checklist import Grounds, checklist
-from midcourse.reports.facts import Interruption, SessionFacts, facts_of
+from midcourse.reports.facts import Interruption, SessionFacts
 from midcourse.reports.gathering import Gathered
 from midcourse.reports.rates import Tally
+from midcourse.reports.reading import facts_of
 from midcourse.reports.tuning import Tuning
 
 

@@ -20,7 +20,7 @@ from midcourse.core.interventions import (
     interventions_of,
     with_labels,
 )
-from midcourse.core.policy.decisions import Decision, Level, Reason
+from midcourse.core.policy.decisions import Decision, Level
 from midcourse.core.policy.restraint import Alarm
 from midcourse.core.session import ENDED, LIVE, Status
 from midcourse.errors import ImpossibleEvent, InvalidInput, Refused
@@ -390,9 +390,3 @@ def test_what_can_be_meant_is_taken() -> None:
     check_interventions(0, "none", 1000)
     check_alarms(None, 1)
     check_alarms(0, 1000)
-
-
-def test_a_reason_shows_its_arithmetic() -> None:
-    assert Reason("token_rate", "intervene", 0.2, 0.3, "It has slowed down.", below=True).arithmetic == (
-        "token_rate 0.2 ≤ 0.3"
-    )

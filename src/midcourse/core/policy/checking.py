@@ -222,6 +222,7 @@ _MAY_BE_ZERO: Final = frozenset(
         "signals.calls_left.intervene",
         "signals.calls_left.finish",
         "signals.errors.at_least",
+        "signals.risk.first_after",
         *_BELOW_IS_WORSE,
         *_ABOVE_ONE,
     }

@@ -28,7 +28,7 @@ class Reason(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     @property
     def arithmetic(self) -> str:
         """Such as ``loops 6 ≥ 5``."""
-        return f"{self.signal} {self.value:.4g} {'<' if self.below else '≥'} {self.threshold:.4g}"
+        return f"{self.signal} {self.value:.4g} {'≤' if self.below else '≥'} {self.threshold:.4g}"
 
 
 class Unseen(msgspec.Struct, gc=False, frozen=True):

@@ -35,8 +35,11 @@ class Rule(msgspec.Struct, gc=False, frozen=True):
     below: bool = False
 
 
-def rules_of(policy: Policy, risk_threshold: float | None = None) -> tuple[Rule, ...]:
-    """The thresholds of a policy as a list to go through. ``risk_threshold`` is what the risk was calibrated to."""
+def rules_of(policy: Policy, risk_threshold: float | None = None, risk_warns: float | None = None) -> tuple[Rule, ...]:
+    """The thresholds of a policy as a list to go through.
+
+    ``risk_threshold`` is what the risk was calibrated to for such runs; ``risk_warns`` what it is for runs in general.
+    """
     signals = policy.signals
     risk = signals.risk
     intervene = risk.intervene if risk.intervene is not None else risk_threshold
@@ -65,7 +68,7 @@ def rules_of(policy: Policy, risk_threshold: float | None = None) -> tuple[Rule,
         _levels("compute_seconds", signals.compute_seconds),
         _levels("bytes", signals.bytes),
         _rule("own_artifacts", warn=1.0 if policy.artifacts.flag_use else None),
-        _rule("risk", warn=risk.warn, intervene=intervene) if risk.enabled else Rule("risk", ()),
+        _rule("risk", warn=risk.warn or risk_warns, intervene=intervene) if risk.enabled else Rule("risk", ()),
     ]
     return tuple(rule for rule in wanted if rule.steps or rule.milestones)
 
@@ -98,7 +101,7 @@ def _rule(
 def evaluate(policy: Policy, observed: Observed, now: float | None, *, rules: Sequence[Rule] | None = None) -> Decision:
     """What to do now. Level ``none`` means nothing new; ``wanted`` then says what the signals would ask for."""
     found: list[tuple[Reason, Latch]] = []
-    for rule in rules_of(policy, observed.risk_threshold) if rules is None else rules:
+    for rule in rules_of(policy, observed.risk_threshold, observed.risk_warns) if rules is None else rules:
         value = observed.values.get(rule.signal)
         if value is not None:
             crossed = _crossed(policy, rule, value, observed)

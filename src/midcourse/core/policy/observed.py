@@ -67,3 +67,5 @@ class Observed(msgspec.Struct, gc=False, frozen=True, kw_only=True):
     seconds_per_request: float | None = None
     kilobytes: float = 0.0
     risk_threshold: float | None = None
+    risk_warns: float | None = None
+    """What the risk was calibrated to: for runs like this one, or only for runs in general."""
