@@ -123,8 +123,8 @@ class SessionHandle(Generic[T_co]):
     ) -> Reply:
         """Change the course. The instruction is durable at once and is what the agent's model sees next.
 
-        A paused session keeps it for later, unless ``resume``; an ended one begins a new turn with it. A policy may want
-        corrections (all but another goal) to be short.
+        A paused session keeps it for later, unless ``resume``; an ended one begins a new turn with it. A policy may
+        want corrections (all but another goal) to be short.
         """
         await check_correction(self._control, self.id, text, level)
         seconds = None if grace == math.inf else grace

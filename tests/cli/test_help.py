@@ -9,7 +9,8 @@ import typer
 from midcourse.cli.main import build
 from tests.cli.conftest import Command
 
-COMMANDS = ("ps", "show", "events", "pause", "resume", "redirect", "cancel", "answer", "doctor") + (
+COMMANDS = (
+    *("ps", "show", "events", "pause", "resume", "redirect", "cancel", "answer", "doctor"),
     *("interventions", "alarms", "label", "rate"),
 )
 

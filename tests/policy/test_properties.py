@@ -39,7 +39,7 @@ NOT_APPLICABLE: Final = frozenset(
 
 policies: Final = st.sampled_from(tuple(BUILT_IN.values()))
 numbers: Final = st.floats(0, 1e9) | st.sampled_from([0.0, 1.0, 5.0, 10.0, 50.0, 1e300])
-words: Final = st.text(max_size=12) | st.sampled_from(["same", "src/a.py", "https://example.org/a", GOAL, "fix it"])
+words: Final = st.text(max_size=12) | st.sampled_from(["same", "src/a.py", "https://example.org/a", "http://[::1", GOAL, "fix it"])
 times: Final = st.none() | st.floats(0, 5000) | st.sampled_from([0.0, 1e12, 1e300])
 calls: Final[st.SearchStrategy[AnyAct]] = st.builds(
     Called,

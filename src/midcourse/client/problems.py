@@ -36,7 +36,7 @@ KINDS: Final[Mapping[str, type[MidcourseError]]] = {
     **dict.fromkeys(
         (
             *("body_too_large", "unsupported_media_type", "method_not_allowed", "not_found", "not_started"),
-            *("blob_not_found", "policy_not_found", "token_not_found", "token_exists"),
+            *("blob_not_found", "policy_not_found", "proposal_not_found", "token_not_found", "token_exists"),
         ),
         errors.InvalidInput,
     ),

@@ -5,6 +5,7 @@ holds no clock and does nothing: who uses it tells it what happened and what tim
 """
 
 from bisect import bisect_right
+from math import inf
 from typing import Protocol
 
 import msgspec
@@ -150,8 +151,9 @@ class Oversight:
         self._set_arms()
 
     def _set_arms(self) -> None:
-        self._armed_for = self.task_class
-        automatic = self.policy.classes.of(self._armed_for).automatic
+        rule = self.policy.classes.of(self.task_class)
+        self._outlived_at = rule.up_to if self._declared is None and rule.up_to is not None else inf
+        automatic = rule.automatic
         self._arms = armed(self._rules, self._told, tells_only=automatic == "never")
         self._measured = -1
         self._is_past = False
@@ -223,6 +225,7 @@ class Oversight:
 
     def failed(self, decision: Decision) -> None:
         """A decision could not be carried out: what it was made for counts anew."""
+        self._unheard = None
         for reason in decision.reasons:
             self._told.pop((reason.signal, reason.stage), None)
         if decision.level == "ask_plan":
@@ -398,7 +401,7 @@ class Oversight:
         if seconds is None:
             return
         self.values["duration"] = seconds
-        if self._declared is None and self.task_class != self._armed_for:
+        if seconds >= self._outlived_at:  # it has moved up to the next class
             self._set_arms()
         age = self._age(seconds)
         if age is not None:

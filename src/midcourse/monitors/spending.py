@@ -37,15 +37,15 @@ class Spending:
         self._earlier = 0.0
 
     def feed(self, call: Called) -> None:
-        """Add a call."""
+        """Add a call. A number below 0 was measured by nobody."""
         self.requests += 1
-        if call.seconds is not None:
+        if call.seconds is not None and call.seconds >= 0:
             self.seconds += call.seconds
             self.timed += 1
-        if call.bytes is not None:
+        if call.bytes is not None and call.bytes >= 0:
             self.bytes += call.bytes
         cost = call.cost
-        if cost is None:
+        if cost is None or cost < 0:
             if call.kind == "model":
                 self.unpriced += 1
             return
