@@ -138,7 +138,15 @@ def one_evaluation() -> Result:
         start = time.perf_counter()
         evaluate(STANDARD, observed, 1.0, rules=rules)
         taken.append((time.perf_counter() - start) * 1e6)
-    return Result(QUESTION, "evaluate alone, every signal past a threshold", p99(taken), "µs", EVENTS, median=median(taken), must=MUST)
+    return Result(
+        QUESTION,
+        "evaluate alone, every signal past a threshold",
+        p99(taken),
+        "µs",
+        EVENTS,
+        median=median(taken),
+        must=MUST,
+    )
 
 
 def memory() -> list[Result]:

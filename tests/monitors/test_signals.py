@@ -187,7 +187,7 @@ def test_a_token_rate_is_compared_with_the_requests_before() -> None:
         ("customer:42", "customer"),
         ("file:src/a.py", "src"),
         ("", ""),
-        ("http://[::1", "http://[::1"),
+        ("http://[::1", "[::1"),
     ],
 )
 def test_a_resource_belongs_to_a_host_a_folder_a_database_or_a_kind(resource: str, domain: str) -> None:

@@ -24,7 +24,8 @@ def called(kind: Any = "tool", name: str = "read", **fields: Any) -> Called:
 
 def observed(values: Mapping[str, float], **fields: Any) -> Observed:
     """A run that is old enough for everything, of which nothing has been told, and nobody knows what it costs."""
-    return Observed(**{"values": values, "actions": 50, "requests": 50, "elapsed": 86_400.0, **fields})
+    given: dict[str, Any] = {"values": values, "actions": 50, "requests": 50, "elapsed": 86_400.0, **fields}
+    return Observed(**given)
 
 
 class Run:

@@ -188,7 +188,7 @@ def test_not_to_be_let_in_is_told_from_the_error_or_from_its_words(error: str, d
     assert decision.question == "missing_credentials"
 
 
-@pytest.mark.parametrize("goal", ["", "  ", "fix it", "Please improve this!", "do something", "Make it better.", "TBD"])
+@pytest.mark.parametrize("goal", ["fix it", "Please improve this!", "do something", "Make it better.", "TBD"])
 def test_a_goal_that_can_mean_anything_is_asked_about(goal: str) -> None:
     assert ambiguous(goal)
     run = Run(asks=True)
@@ -199,7 +199,15 @@ def test_a_goal_that_can_mean_anything_is_asked_about(goal: str) -> None:
 
 @pytest.mark.parametrize(
     "goal",
-    [CLEAR, "Fix the login bug", "Update it-infrastructure.md", "Do 3 pull requests", "Änder die Rechnung", "x" * 10_000],
+    [
+        "",
+        CLEAR,
+        "Fix the login bug",
+        "Update it-infrastructure.md",
+        "Do 3 pull requests",
+        "Änder die Rechnung",
+        "x" * 10_000,
+    ],
 )
 def test_a_goal_that_says_what_is_wanted_is_not(goal: str) -> None:
     assert not ambiguous(goal)

@@ -87,8 +87,9 @@ def test_a_tool_without_a_price_costs_nothing_and_needs_no_word() -> None:
 def test_a_negative_number_takes_nothing_back(field: str) -> None:
     signal = {"cost": "cost", "seconds": "compute_seconds", "bytes": "bytes"}[field]
     run = Run()
-    run.call("model", **{field: 3})
-    run.call("model", **{field: -2})
+    for number in (3, -2):
+        given: dict[str, Any] = {field: number}
+        run.call("model", **given)
     assert run.value(signal) == 3
 
 

@@ -66,7 +66,8 @@ def test_in_a_class_that_is_watched_an_agent_may_still_ask_of_its_own_accord() -
 
 
 @pytest.mark.parametrize(
-    ("seconds", "wanted"), [(5, "short"), (29.9, "short"), (30, "medium"), (299.9, "medium"), (300, "long"), (9e9, "long")]
+    ("seconds", "wanted"),
+    [(5, "short"), (29.9, "short"), (30, "medium"), (299.9, "medium"), (300, "long"), (9e9, "long")],
 )
 def test_a_class_is_predicted_from_the_agents_own_runs(seconds: float, wanted: str) -> None:
     assert class_of(runs_of(seconds), STANDARD.classes, 0.0) == wanted

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from midcourse.api import SessionHandle
 from midcourse.backtest import replay
 from midcourse.backtest.importers.journal import recording_of
 from midcourse.backtest.recordings import Recording
@@ -24,10 +25,10 @@ from midcourse.errors import StepError
 from midcourse.monitors.estimates import History
 from midcourse.monitors.oversight import Oversight
 from midcourse.runtime.supervision import Supervisor
-from tests.policy.agents import Box, World, fail, take, think, work
+from tests.policy.agents import Box, World, fail, finish, take, think, work
 from tests.policy.runs import GOAL
 from tests.policy.watching import a_while, interventions, no_drift, opened, under
-from tests.promises.harness import Place, history, until_status
+from tests.promises.harness import Place, history, stop_watching
 
 NOT_APPLICABLE: Final = frozenset(
     {"budget", "resources", "new_domain", "own_artifacts", "cost_per_action", "cost_acceleration"}
@@ -39,7 +40,9 @@ NOT_APPLICABLE: Final = frozenset(
 
 policies: Final = st.sampled_from(tuple(BUILT_IN.values()))
 numbers: Final = st.floats(0, 1e9) | st.sampled_from([0.0, 1.0, 5.0, 10.0, 50.0, 1e300])
-words: Final = st.text(max_size=12) | st.sampled_from(["same", "src/a.py", "https://example.org/a", "http://[::1", GOAL, "fix it"])
+words: Final = st.text(max_size=12) | st.sampled_from(
+    ["same", "src/a.py", "https://example.org/a", "http://[::1", GOAL, "fix it"]
+)
 times: Final = st.none() | st.floats(0, 5000) | st.sampled_from([0.0, 1e12, 1e300])
 calls: Final[st.SearchStrategy[AnyAct]] = st.builds(
     Called,
@@ -243,10 +246,13 @@ def test_a_decision_never_gets_weaker_when_only_a_value_grows(
 
 
 @given(policy=st.sampled_from(tuple(PROFILES.values())), look=looks, low=st.floats(0, 1), more=st.floats(0, 1))
-def test_a_slower_model_never_leads_to_a_weaker_decision(policy: Policy, look: Observed, low: float, more: float) -> None:
+def test_a_slower_model_never_leads_to_a_weaker_decision(
+    policy: Policy, look: Observed, low: float, more: float
+) -> None:
     base = replace(look, told={})
     slow, quick = (
-        evaluate(policy, replace(base, values={**look.values, "token_rate": value}), None) for value in (low, low + more)
+        evaluate(policy, replace(base, values={**look.values, "token_rate": value}), None)
+        for value in (low, low + more)
     )
     assert SEVERITY[slow.wanted] >= SEVERITY[quick.wanted]
 
@@ -329,6 +335,7 @@ async def loops(run: Any) -> None:
     """The same call, again and again."""
     for _ in range(12):
         await run.step("take", take, 0.5)
+    await run.step("finish", finish)
 
 
 async def fails(run: Any) -> None:
@@ -338,6 +345,7 @@ async def fails(run: Any) -> None:
             await run.step("crm", fail, "value", str(number))
         except StepError:
             continue
+    await run.step("finish", finish)
 
 
 async def spends(run: Any) -> None:
@@ -346,18 +354,30 @@ async def spends(run: Any) -> None:
     for number in range(20):
         await run.stream("think", think, 0.9)
         await run.step("work", work, number)
+    await run.step("finish", finish)
 
 
 async def takes_long(run: Any) -> None:
     """Forty minutes, one after the other."""
     for number in range(40):
         await run.step("take", take, 1.0 + number / 1000)
+    await run.step("finish", finish)
 
 
 async def works(run: Any) -> None:
     """As one would wish."""
     for number in range(20):
         await run.step("work", work, number)
+    await run.step("finish", finish)
+
+
+async def stepped_into(session: SessionHandle[Any]) -> None:
+    """Once a policy has paused it, or asked it for its plan."""
+    watching = session.watch(follow=True)
+    async for event in watching:
+        if event.type in ("session.pause_requested", "session.redirected"):
+            break
+    await stop_watching(watching)
 
 
 @pytest.mark.parametrize("function", [loops, fails, spends, takes_long, works], ids=lambda one: one.__name__)
@@ -367,8 +387,11 @@ async def test_a_real_session_is_decided_about_live_as_in_a_backtest_of_its_jour
     agent = under(function)
     async with opened(place, agent, clock=world.clock) as mc:
         session = await mc.start(agent, GOAL)
-        await until_status(session, "paused", "completed", "failed")
-        await a_while()
+        if function is works:
+            await world.at_the_end.wait()
+            await a_while()
+        else:
+            await stepped_into(session)
         events = await history(session)
         made = [one.decision for one in await interventions(session) if one.decision.interrupts]
         recording = recording_of(events, run_id=session.id)
@@ -376,6 +399,7 @@ async def test_a_real_session_is_decided_about_live_as_in_a_backtest_of_its_jour
         verdict = replay(recording, Oversight(STANDARD))
         if function is works:
             assert (made, verdict.decision) == ([], None)
+            world.may_end.set()
             return
         decided = verdict.decision
         if function is takes_long:  # on this clock time passes at once: a live session is not looked at in between
@@ -385,4 +409,5 @@ async def test_a_real_session_is_decided_about_live_as_in_a_backtest_of_its_jour
         assert decided is not None
         assert (decided.level, decided.reasons) == (made[0].level, made[0].reasons)
         assert (decided.held, decided.at) == (made[0].held, made[0].at)
+        world.may_end.set()
         await session.cancel(grace=0)

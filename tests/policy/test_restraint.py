@@ -217,7 +217,9 @@ def test_one_signal_that_is_trusted_is_enough() -> None:
 
 
 def test_an_agents_own_question_is_not_taken_for_mistrusted() -> None:
-    asking = Decision(level="ask", wanted="ask", policy="standard@1", question="unknown_error", words="What shall I do?")
+    asking = Decision(
+        level="ask", wanted="ask", policy="standard@1", question="unknown_error", words="What shall I do?"
+    )
     assert restrain(STANDARD, asking, Ledger(wrong={"loops": (10, 10)})) == asking
 
 

@@ -38,7 +38,7 @@ FOUR: Final[tuple[Level, ...]] = ("notify", "ask_plan", "ask_plan", "stop")
 
 def table(profile: str) -> dict[str, Marks]:
     """For each signal its thresholds, and what is done at each in a run of which nothing was decided before."""
-    turn = [(MINUTE * one, level) for one, level in zip(TURNS[profile], FOUR, strict=True)]
+    turn: Marks = [(MINUTE * one, level) for one, level in zip(TURNS[profile], FOUR, strict=True)]
     resources: Marks = [(float(one), level) for one, level in zip(RESOURCES[profile], THREE, strict=True)]
     return {
         # The permissive profile pauses where it stops: it stops.
@@ -72,7 +72,9 @@ def cases() -> Iterator[tuple[str, str, float, str]]:
 
 
 @pytest.mark.parametrize(("profile", "signal", "value", "wanted"), list(cases()))
-def test_a_signal_leads_to_its_level_from_its_threshold_on(profile: str, signal: str, value: float, wanted: str) -> None:
+def test_a_signal_leads_to_its_level_from_its_threshold_on(
+    profile: str, signal: str, value: float, wanted: str
+) -> None:
     decision = evaluate(PROFILES[profile], observed({signal: value}), 1.0)
     assert (decision.level, decision.wanted) == (wanted, wanted)
     assert decision.held == ()
@@ -139,7 +141,15 @@ def test_a_profile_has_the_designs_interventions_per_hour_and_response_time(prof
 
 
 def test_every_signal_with_a_threshold_is_in_this_table() -> None:
-    elsewhere = {"token_rate", "calls_left", "api_calls", "compute_seconds", "bytes", "cost_acceleration", "own_artifacts"}
+    elsewhere = {
+        "token_rate",
+        "calls_left",
+        "api_calls",
+        "compute_seconds",
+        "bytes",
+        "cost_acceleration",
+        "own_artifacts",
+    }
     off_by_default = {"risk", "alignment"}
     assert set(table("standard")) | elsewhere | off_by_default == set(SIGNALS)
 
@@ -445,7 +455,9 @@ def test_the_same_words_are_no_update_and_other_words_are() -> None:
 
 
 def test_the_second_hypothesis_that_grows_old_is_told_like_the_first() -> None:
-    policy = replace(STANDARD, signals=replace(STANDARD.signals, duration=replace(STANDARD.signals.duration, warn=None)))
+    policy = replace(
+        STANDARD, signals=replace(STANDARD.signals, duration=replace(STANDARD.signals.duration, warn=None))
+    )
     run = Run(policy).settle()
     run.report(hypothesis="It is the cache")
     assert level(run.wait(11 * MINUTE).look()) == "notify"

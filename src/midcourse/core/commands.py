@@ -277,7 +277,7 @@ def check_command(command: AnyCommand) -> None:
             )
         case Label(verdict=verdict) if verdict not in get_args(Verdict):
             raise InvalidInput(f"verdict is {verdict!r}; it is one of {', '.join(get_args(Verdict))}.", field="verdict")
-        case Rate(score=score) if not (isinstance(score, int) and 1 <= score <= 5):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's
+        case Rate(score=score) if isinstance(score, bool) or not (isinstance(score, int) and 1 <= score <= 5):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's
             raise InvalidInput(f"score is {score!r}; it is a whole number from 1 to 5.", field="score")
         case Budget(budget=budget) if not (_is_number(budget) and 0 < budget <= 1e9):
             raise InvalidInput(f"budget is {budget}; it is a sum in dollars above 0, at most 1e9.", field="budget")

@@ -172,13 +172,18 @@ def _resume(session: Session, command: cmd.AnyCommand) -> Events:
         _check_pause_was(session, command)
         why = f"'{command.pause}' was lifted before; it is paused again, by '{session.pause.id}'"
         raise refused(session, command, "already_resumed", why)
-    return (*_reviewed(session), ev.SessionResumed(by=command.by, pause=session.pause.id))
+    return _lifted(session, command)
 
 
-def _reviewed(session: Session) -> Events:
-    """The pause is lifted: what a policy had opened for review has been decided that way."""
-    reviews = (ask for ask in session.asks if is_review(ask))
-    return tuple(ev.AskClosed(ask=ask.id, step=ask.step, end="superseded") for ask in reviews)
+def _lifted(session: Session, command: cmd.AnyCommand) -> Events:
+    """The pause is lifted: what a policy had opened for review has been decided that way, and by somebody else."""
+    assert session.pause is not None
+    reviews = [ask for ask in session.asks if is_review(ask)]
+    if reviews and _is_its_own(session, command):
+        why = f"a policy has paused it, and '{reviews[0].id}' is a person's to answer, never the session's"
+        raise refused(session, command, "own_ask", why)
+    closed = (ev.AskClosed(ask=ask.id, step=ask.step, end="superseded") for ask in reviews)
+    return (*closed, ev.SessionResumed(by=command.by, pause=session.pause.id))
 
 
 def is_review(ask: OpenAsk) -> bool:
@@ -259,10 +264,10 @@ def _redirect(session: Session, command: cmd.AnyCommand) -> Events:
         by=command.by,
         grace=command.grace,
     )
-    resumed: Events = ()
-    if command.resume and session.pause is not None:
-        resumed = (ev.SessionResumed(by=command.by, pause=session.pause.id),)
-    return (redirected, *closed, *resumed)
+    if not command.resume or session.pause is None:
+        return (redirected, *closed)
+    *_, resumed = _lifted(session, command)
+    return (redirected, *closed, resumed)
 
 
 def _new_turn(session: Session, command: cmd.AnyCommand) -> Events:
@@ -384,7 +389,7 @@ def _raise_budget(session: Session, command: cmd.AnyCommand) -> Events:
     raised = () if command.budget == standing else (ev.BudgetRaised(budget=command.budget, by=command.by),)
     if not command.resume or session.pause is None:
         return raised
-    return (*raised, *_reviewed(session), ev.SessionResumed(by=command.by, pause=session.pause.id))
+    return (*raised, *_lifted(session, command))
 
 
 def _cancel(session: Session, command: cmd.AnyCommand) -> Events:
@@ -428,16 +433,20 @@ def _undo(session: Session, command: cmd.AnyCommand) -> Events:
 def _answer(session: Session, command: cmd.AnyCommand) -> Events:
     assert isinstance(command, cmd.Answer)
     ask = _which_ask(session, command)
-    # Ids in one tree begin alike: no session of it may let another do what a person was asked for.
-    if command.by.startswith(cmd.BY_SESSION) and root_of(command.by.removeprefix(cmd.BY_SESSION)) == root_of(
-        session.id
-    ):
+    if _is_its_own(session, command):
         raise refused(session, command, "own_ask", "an ask is a person's to answer, never the session's that asked")
     if not _may_answer(ask, command.role):
         why = f"'{ask.id}' asks for an approval, which needs the role 'approve'; yours is '{command.role}'"
         raise refused(session, command, "approver_only", why)
     answered = ev.AskAnswered(ask=ask.id, step=ask.step, value=command.value, by=command.by)
     return (answered, *_review(session, ask, command)) if is_review(ask) else (answered,)
+
+
+def _is_its_own(session: Session, command: cmd.AnyCommand) -> bool:
+    """Whether a session wishes this for itself. Ids in one tree begin alike: none of it acts for another."""
+    return command.by.startswith(cmd.BY_SESSION) and root_of(command.by.removeprefix(cmd.BY_SESSION)) == root_of(
+        session.id
+    )
 
 
 def _review(session: Session, ask: OpenAsk, command: cmd.Answer) -> Events:
@@ -450,7 +459,7 @@ def _review(session: Session, ask: OpenAsk, command: cmd.Answer) -> Events:
     if words.lower() == CANCEL:
         return _cancel(rest, cmd.Cancel(id=command.id, by=command.by, role=command.role, reason=ask.prompt))
     if is_yes(command.value) or words.lower() in ("", GO_ON, "resume", "continue"):
-        return (*_reviewed(rest), ev.SessionResumed(by=command.by, pause=session.pause.id))
+        return _lifted(rest, command)
     level: ev.Level = "step" if ask.reason == REVIEW else "clarify"
     return _redirect(rest, cmd.Redirect(id=command.id, by=command.by, text=words, level=level, resume=True))
 

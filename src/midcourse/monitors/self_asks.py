@@ -65,10 +65,11 @@ _OPEN: Final = re.compile(r"\b(?:tbd|to be decided|or whatever|some(?:how|thing 
 
 
 def ambiguous(goal: str) -> str:
-    """Why a goal can mean anything; empty if it says what is wanted. Words that leave the object open, in English."""
+    """Why a goal can mean anything; empty if it says what is wanted. Words that leave the object open, in English.
+
+    An empty goal is none: many an agent knows what to do.
+    """
     text = goal.strip()
-    if not text:
-        return "the goal is empty."
     if _VAGUE.match(text):
         return f"“{text[:80]}” does not say what."
     found = _OPEN.search(text)

@@ -9,6 +9,7 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import Coroutine, Mapping
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -21,10 +22,10 @@ from midcourse.core.ids import CommandId, Position, SessionId
 from midcourse.core.policy.acts import Begun
 from midcourse.core.policy.decisions import Decision, Unseen
 from midcourse.core.policy.document import Environments, Policy
-from midcourse.core.policy.restraint import HOUR, Alarm, Ledger, restrain
-from midcourse.core.session import ENDED, Session
+from midcourse.core.policy.restraint import HOUR, NOTHING_SO_FAR, Alarm, Ledger, restrain
+from midcourse.core.session import ENDED, LIVE, Session
 from midcourse.core.terms import Terms
-from midcourse.errors import InvalidInput, MidcourseError, StoreError
+from midcourse.errors import Damaged, InvalidInput, MidcourseError, StoreError
 from midcourse.monitors.drift import Drift
 from midcourse.monitors.encoders import Encoder, find_encoder, why_none
 from midcourse.monitors.estimates import History
@@ -46,6 +47,8 @@ UNWATCHED: Final = "none"
 """The name of the policy that leaves a session alone, whatever the default is."""
 _DELAYS: Final = (0.05, 0.25, 1.0)
 """Seconds before an interruption that failed is tried again."""
+_SLOWLY: Final = 10.0
+"""Seconds between tries to begin watching, when the first few have failed."""
 _STALE: Final = 60.0
 """Seconds after which what is known of other sessions is looked up again."""
 _PAGE: Final = 200
@@ -87,7 +90,9 @@ class Supervisor:
         self._risk_model = load_risk(Path(settings.risk_model)) if settings.risk_model else None
         self._policies: dict[str, Policy] = {}
         self._histories: dict[str, tuple[float, History]] = {}
-        self._alarms: list[Alarm] = []
+        self._alarms: dict[tuple[str, str], Alarm] = {}
+        self._on_its_way: dict[SessionId, str] = {}
+        self._looking = asyncio.Lock()
         self._encoder: Encoder | str | None = None
         self._wrong: Mapping[str, Mapping[str, tuple[int, int]]] = {}
         self._known_at: float | None = None
@@ -114,7 +119,7 @@ class Supervisor:
     async def learn(self, session: Session) -> None:
         """Have the policy of a session at hand before anything of it begins."""
         if session.terms.policy not in ("", UNWATCHED) and session.terms.policy not in self._policies:
-            with contextlib.suppress(InvalidInput):  # it is not watched, which is said when it would be
+            with contextlib.suppress(InvalidInput, Damaged):  # it is not watched, which is said when it would be
                 await self._policy(session.terms.policy)
 
     def environments(self, name: str) -> Environments | None:
@@ -126,7 +131,7 @@ class Supervisor:
         """What watches a session; None if nobody can."""
         try:
             policy = await self._policy(session.terms.policy)
-        except InvalidInput as error:
+        except (InvalidInput, Damaged) as error:
             log.warning("session %s is not watched: %s", session.id, error)
             return None
         return Oversight(
@@ -175,18 +180,35 @@ class Supervisor:
 
     # ---- over many sessions
 
+    async def restrained(self, policy: Policy, decision: Decision, session: Session) -> Decision:
+        """The decision, or what limits over many sessions leave of it. What interrupts counts from now on."""
+        person = session.messages[0].by if session.messages else ""
+        waits = decision.interrupts and decision.level != "stop"  # nothing holds the others back
+        ledger = await self.ledger(person, session.agent) if waits else NOTHING_SO_FAR
+        decision = restrain(policy, decision, ledger)
+        if decision.interrupts:
+            self._on_its_way[session.id] = person
+        return decision
+
+    def arrived(self, session_id: SessionId) -> None:
+        """What was on its way to a session has been done, or will not be."""
+        self._on_its_way.pop(session_id, None)
+
     async def ledger(self, person: str, agent: str) -> Ledger:
         """What counts for a decision about a run of this agent, for this person."""
-        now = self.clock.monotonic()
-        if self._known_at is None or now - self._known_at > _STALE:
-            self._known_at = now
-            alarms = await read_alarms(self.store)
-            self._wrong = wrong_by_agent(alarms, await read_labels(self.store))
-            self._alarms = [one for one in alarms if one.level != "notify"]
+        async with self._looking:  # who comes meanwhile would know of nothing
+            now = self.clock.monotonic()
+            if self._known_at is None or now - self._known_at > _STALE:
+                alarms = await read_alarms(self.store)
+                self._wrong = wrong_by_agent(alarms, await read_labels(self.store))
+                self._alarms.update({_key(one): one for one in alarms if one.level != "notify"})
+                self._known_at = now
         since = self.clock.now() - HOUR
-        self._alarms = [one for one in self._alarms if one.at > since]
-        heard = sum(one.person == person for one in self._alarms)
-        return Ledger(last_hour=heard, wrong=self._wrong.get(agent, {}))
+        for one in list(self._alarms.values()):
+            if one.at <= since:
+                self._alarms.pop(_key(one), None)
+        heard = [one.person for one in list(self._alarms.values())] + list(self._on_its_way.values())
+        return Ledger(last_hour=heard.count(person), wrong=self._wrong.get(agent, {}))
 
     def note(self, session: Session, record: Recorded) -> None:
         """List an intervention, what somebody says of one, or what the agent made. On any thread."""
@@ -194,15 +216,24 @@ class Supervisor:
             case ev.InterventionMade():
                 alarm = alarm_of(session, record.at, record.event)
                 if alarm.level != "notify":
-                    self._alarms.append(alarm)
+                    self._alarms[_key(alarm)] = alarm
+                    self.arrived(session.id)
                 self.begin(keep_alarms(self.store, [alarm]), session.id)
             case ev.ReportMade() if (artifact := artifact_of(session, record)) is not None:
                 self.begin(keep_artifact(self.store, artifact), session.id)
             case ev.InterventionLabelled():
-                self._known_at = None
-                self.begin(keep_label(self.store, session, record), session.id)
+                self.begin(self._keep_label(session, record), session.id)
             case _:
                 pass
+
+    async def _keep_label(self, session: Session, record: Recorded) -> None:
+        await keep_label(self.store, session, record)
+        self._known_at = None
+
+    async def finish(self, patience: float) -> None:
+        """Wait for what was begun, so that lists are whole when the store closes."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=patience)
 
     def begin(self, doing: Coroutine[Any, Any, None], session_id: SessionId) -> None:
         """Have it done on the agents' loop; what fails is logged. On any thread."""
@@ -219,11 +250,17 @@ def _command_id(decision: Decision, position: Position) -> CommandId:
     return CommandId(f"policy_{position}_{decision.level}")
 
 
+def _key(alarm: Alarm) -> tuple[str, str]:
+    return (alarm.session, alarm.intervention)
+
+
 async def _carefully(doing: Coroutine[Any, Any, None], session_id: SessionId) -> None:
     try:
         await doing
     except MidcourseError as error:
         log.warning("session %s: its policy could not act: %s", session_id, error)
+    except Exception:
+        log.exception("session %s: its policy could not act: unexpected", session_id)
 
 
 class Watched:
@@ -239,7 +276,15 @@ class Watched:
         self._is_due = False
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0.0
-        supervisor.begin(self._catch_up(driver.session.position), driver.id)
+        self._until = driver.session.position
+        self._is_begun = False
+        self._begin_if_live()
+
+    def _begin_if_live(self) -> None:
+        """What has ended is watched from its next turn on: to label it takes no look at all that happened."""
+        if not self._is_begun and self._driver.session.status in LIVE:
+            self._is_begun = True
+            self._supervisor.begin(self._begin(), self._driver.id)
 
     def stop(self) -> None:
         """The session is another's, or nobody's."""
@@ -252,20 +297,38 @@ class Watched:
         if self._is_over:
             return
         self._behind.append(record)
+        self._begin_if_live()
         if self._oversight is not None and not self._is_due:
             self._is_due = True
             self._supervisor.loop.call_soon_threadsafe(self._work)
+
+    async def _begin(self) -> None:
+        """Catch up, however often the store is away: a session that nobody watches is one that nobody stops."""
+        try:
+            for delay in chain(_DELAYS, repeat(_SLOWLY)):
+                try:
+                    return await self._catch_up(self._until)
+                except StoreError as error:
+                    if self._is_over:
+                        return
+                    log.warning("session %s is not watched yet, tries again: %s", self._driver.id, error)
+                    await asyncio.sleep(delay)
+        except Exception:
+            self.stop()
+            self._behind.clear()
+            raise
 
     async def _catch_up(self, until: Position) -> None:
         """Read what had happened before this process had the session, and decide nothing of that again."""
         oversight = await self._supervisor.oversight(self._driver.session)
         if oversight is None:
-            self._is_over = True
+            self.stop()
+            self._behind.clear()
             return
-        self._supervisor.begin(self._measure_drift(oversight), self._driver.id)
+        reader = self._reader = JournalReader()
         made: list[Alarm] = []
         position = Position(0)
-        while position < until:
+        while position < until and not self._is_over:
             page = await read_events(self._supervisor.store, self._driver.id, position, _PAGE)
             if not page:
                 break
@@ -273,12 +336,15 @@ class Watched:
                 if record.position <= until:
                     if isinstance(record.event, ev.BudgetRaised):
                         oversight.budget = record.event.budget
-                    for act in self._reader.read(record):
+                    for act in reader.read(record):
                         oversight.see(act, past=True)
                     if isinstance(record.event, ev.InterventionMade):
                         made.append(alarm_of(self._driver.session, record.at, record.event))
+                    elif isinstance(record.event, ev.SessionForked):  # what was before is its source's
+                        made.clear()
             position = page[-1].position
         await keep_alarms(self._supervisor.store, made)
+        self._supervisor.begin(self._measure_drift(oversight), self._driver.id)
         self._oversight = oversight
         self._work()
 
@@ -292,15 +358,20 @@ class Watched:
         oversight = self._oversight
         if oversight is None or self._is_over:
             return
-        while self._behind:
-            record = self._behind.popleft()
-            if isinstance(record.event, ev.BudgetRaised):
-                oversight.budget = record.event.budget
-            for act in self._reader.read(record):
-                decision = oversight.see(act)
-                if decision is not None:
-                    self._act(decision, record.position)
-        self._look_later()
+        try:
+            while self._behind:
+                record = self._behind.popleft()
+                if isinstance(record.event, ev.BudgetRaised):
+                    oversight.budget = record.event.budget
+                for act in self._reader.read(record):
+                    decision = oversight.see(act)
+                    if decision is not None:
+                        self._act(decision, record.position)
+        finally:  # what cannot be read or measured is logged by the loop, and the rest goes on
+            if self._behind and not self._is_due:
+                self._is_due = True
+                self._supervisor.loop.call_soon(self._work)
+            self._look_later()
 
     def _look_later(self) -> None:
         due = self._oversight.due() if self._oversight is not None else None
@@ -329,23 +400,29 @@ class Watched:
         oversight, session = self._oversight, self._driver.session
         if oversight is None or session.status in ENDED:
             return
-        person = session.messages[0].by if session.messages else ""
-        wanted = decision
-        decision = restrain(oversight.policy, wanted, await self._supervisor.ledger(person, session.agent))
+        command: cmd.Intervene | None = None
+        delays = _DELAYS[: oversight.policy.restraint.retries]
+        try:
+            for delay in (*delays, None):
+                try:
+                    command = command or await self._command(oversight, decision, position)
+                    await self._driver.step_in(command)
+                except StoreError as error:
+                    if delay is None:
+                        oversight.failed(decision)
+                        raise
+                    log.warning("session %s: could not %s, tries again: %s", session.id, decision.level, error)
+                    await asyncio.sleep(delay)
+                else:
+                    return
+        finally:
+            self._supervisor.arrived(session.id)
+
+    async def _command(self, oversight: Oversight, wanted: Decision, position: Position) -> cmd.Intervene:
+        session = self._driver.session
+        decision = await self._supervisor.restrained(oversight.policy, wanted, session)
         if decision.level != wanted.level:
             oversight.held(wanted)
         log.info("session %s: %s by %s: %s", session.id, decision.level, decision.policy, decision.arithmetic)
         by = f"{cmd.BY_AGENT}{session.agent}" if decision.level == "ask" else f"{cmd.BY_POLICY}{decision.policy}"
-        command = cmd.Intervene(id=_command_id(decision, position), by=by, decision=decision)
-        delays = _DELAYS[: oversight.policy.restraint.retries]
-        for delay in (*delays, None):
-            try:
-                await self._driver.step_in(command)
-            except StoreError as error:
-                if delay is None:
-                    oversight.failed(decision)
-                    raise
-                log.warning("session %s: could not %s, tries again: %s", session.id, decision.level, error)
-                await asyncio.sleep(delay)
-            else:
-                return
+        return cmd.Intervene(id=_command_id(decision, position), by=by, decision=decision)

@@ -17,7 +17,7 @@ from midcourse.core.commands import AnyCommand, encode_command
 from midcourse.core.events import Record, Recorded, SessionCreated, encode_record
 from midcourse.core.fold import first
 from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId
-from midcourse.core.session import LIVE, NEEDS_DRIVING, Session, Status
+from midcourse.core.session import NEEDS_DRIVING, Session, Status
 from midcourse.core.terms import NO_TERMS, Terms
 from midcourse.errors import (
     AgentUnavailable,
@@ -157,6 +157,7 @@ class Worker:
             await asyncio.sleep(0.002)
         for driver in self.drivers():
             log.error("session %s: still running: %s", driver.id, ", ".join(call.name for call in driver.running()))
+        await self.supervisor.finish(self.settings.cleanup)
         await self._processes.close()
         await self._checkpoints.close()
         self.bus.close()
@@ -332,7 +333,7 @@ class Worker:
             is_recovering=taken or decides_first,
         )
         watched = None
-        if agent is not None and session.status in LIVE and session.terms.policy not in ("", UNWATCHED):
+        if agent is not None and session.terms.policy not in ("", UNWATCHED):
             watched = Watched(driver, self.supervisor)
         with self._lock:
             self._drivers[session.id] = driver
