@@ -49,6 +49,7 @@ from midcourse.ports.bus import Delta
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Head, Store
 from midcourse.runtime.agents import Agent
+from midcourse.runtime.artifacts import due, read_artifacts
 from midcourse.runtime.auditing import read_audit
 from midcourse.runtime.control import Control
 from midcourse.runtime.interventions import MOST, read_alarms, read_labels
@@ -525,14 +526,18 @@ class Midcourse:
     async def alarms(
         self, person: str | None = None, *, gather: float | None = None, limit: int = 100
     ) -> Sequence[Batch]:
-        """Interventions as people are told of them, newest batch first: what interrupts at once, the rest together.
+        """Interventions, and artifacts that are due for review, as people are told of them, newest batch first.
+
+        What interrupts comes at once, the rest together.
 
         A batch is told at its ``ready_at``: ``gather`` seconds after its first alarm, without it as long as the policy
         ``standard`` says (an hour). ``person`` is who began the session.
         """
         check_alarms(gather, limit)
         seconds = float(STANDARD.restraint.batch) if gather is None else gather
-        alarms = [one for one in await read_alarms(self._worker.store) if person in (None, one.person)]
+        made = await read_artifacts(self._worker.store)
+        alarms = [*await read_alarms(self._worker.store), *due(made, STANDARD.artifacts, self._worker.clock.now())]
+        alarms = sorted((one for one in alarms if person in (None, one.person)), key=lambda one: one.at)
         return batches(alarms, seconds)[::-1][:limit]
 
     async def work(self, grace: float = 10.0) -> None:

@@ -19,7 +19,8 @@ _numbers = itertools.count(1)
 
 def called(kind: Any = "tool", name: str = "read", **fields: Any) -> Called:
     """A call that is like no other, unless its ``digest`` is given."""
-    return Called(kind=kind, name=name, **{"digest": f"d{next(_numbers)}", **fields})
+    given: dict[str, Any] = {"digest": f"d{next(_numbers)}", **fields}
+    return Called(kind=kind, name=name, **given)
 
 
 def observed(values: Mapping[str, float], **fields: Any) -> Observed:

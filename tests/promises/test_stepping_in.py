@@ -31,7 +31,6 @@ from tests.policy.watching import a_while, interventions, levels, no_drift, of_t
 from tests.promises.faults import Faulty
 from tests.promises.harness import QUICK, Place, history, types, until, until_status, until_true
 
-
 _numbers = itertools.count(1)
 
 

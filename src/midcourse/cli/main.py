@@ -50,6 +50,7 @@ def build() -> "typer.Typer":
 
     from midcourse.cli import (
         answering,
+        artifacts,
         backtest,
         controls,
         doctor,
@@ -96,6 +97,7 @@ def build() -> "typer.Typer":
         controls,
         answering,
         interventions,
+        artifacts,
         backtest,
         policies,
         risk,

@@ -310,7 +310,7 @@ class Watched:
                     return await self._catch_up(self._until)
                 except StoreError as error:
                     if self._is_over:
-                        return
+                        return None
                     log.warning("session %s is not watched yet, tries again: %s", self._driver.id, error)
                     await asyncio.sleep(delay)
         except Exception:
@@ -325,6 +325,7 @@ class Watched:
             self.stop()
             self._behind.clear()
             return
+        self._supervisor.begin(self._measure_drift(oversight), self._driver.id)
         reader = self._reader = JournalReader()
         made: list[Alarm] = []
         position = Position(0)
@@ -344,7 +345,6 @@ class Watched:
                         made.clear()
             position = page[-1].position
         await keep_alarms(self._supervisor.store, made)
-        self._supervisor.begin(self._measure_drift(oversight), self._driver.id)
         self._oversight = oversight
         self._work()
 
