@@ -8,6 +8,7 @@ import asyncio
 import os
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -22,7 +23,9 @@ from midcourse import (
     Run,
     SessionHandle,
     Settings,
+    StepError,
     StreamEnd,
+    Terms,
     agent,
     current_call,
     tool,
@@ -191,6 +194,12 @@ async def forever(door: str) -> None:
         await asyncio.get_running_loop().create_future()
     finally:
         await world.doors[door].wait()
+
+
+@tool(effect="idempotent", local=True)
+async def stumble() -> None:
+    """Fails, in a way that every agent knows. It has no result that could be lost."""
+    raise ValueError("not today")
 
 
 @tool(effect="idempotent", local=True)
@@ -505,7 +514,31 @@ async def play_orphans(client: Client) -> None:
     await client.ended()
 
 
+@agent(terms=Terms(policy="standard"))
+async def watched(run: Run) -> list[str]:
+    """Fails five times in a row, which a policy stops; then does as it is told."""
+    for _ in range(5):
+        with suppress(StepError):
+            await run.step("stumble", stumble)
+    done = await run.step("go on", behind, "review")
+    return [done, *(message.text for message in run.messages)]
+
+
+async def play_watched(client: Client) -> None:
+    """Sees the policy stop it, answers its review, labels what it did, and rates the whole."""
+    handle = client.handle
+    made = await client.saw(lambda event: isinstance(event, ev.InterventionMade) and event.decision.level == "stop")
+    assert isinstance(made.event, ev.InterventionMade)
+    world.doors["review"].set()
+    await client.saw(is_a(ev.SessionPaused))
+    await client.send("c-answer", handle.answer, "mind the step", ask=made.event.ask)
+    await client.ended()
+    await client.send("c-label", handle.label, made.event.intervention, "right")
+    await client.send("c-rate", handle.rate, 4)
+
+
 SCENARIOS: Final = {
+    "watched": Scenario(agent=watched, play=play_watched),
     "plain": Scenario(agent=plain, play=play_plain, settings=Settings(segment_tokens=4)),
     "pause": Scenario(agent=pausing, play=play_pausing),
     "ask": Scenario(agent=asking, play=play_asking),

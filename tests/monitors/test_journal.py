@@ -103,7 +103,7 @@ def test_reports_plans_and_ends_are_told() -> None:
     acts = read(
         CREATED,
         ev.ReportMade(progress=0.5, hypothesis="cache", artifact="plan.md", message="", documentation="the plan"),
-        ev.PlanChanged(items=(ev.PlanItem("a", "done"), ev.PlanItem("b", "open"))),
+        ev.PlanChanged(items=(ev.PlanItem("a", "done"), ev.PlanItem("b", "queued"))),
         ev.SessionCompleted(result=value("1")),
         ev.TurnOpened(text="and now in French", level="goal", by="ada"),
     )

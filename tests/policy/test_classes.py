@@ -1,4 +1,4 @@
-"""Task classes: which of them a policy may interrupt, how a class is known, and the presets, by the design's numbers."""
+"""Task classes: which of them a policy may interrupt, how a class is known; and the presets, by the design."""
 
 from typing import Final
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import itertools
 import logging
 from typing import Any
@@ -18,7 +19,7 @@ from midcourse.core.policy.decisions import Decision, Reason
 from midcourse.core.policy.document import DurationRule, ErrorRule, Policy
 from midcourse.core.policy.profiles import STANDARD
 from midcourse.core.policy.spans import Span
-from midcourse.errors import InvalidInput, StepError, StoreUnavailable
+from midcourse.errors import InvalidInput, Refused, StepError, StoreUnavailable
 from midcourse.policies import kept
 from midcourse.runtime import supervision, worker
 from midcourse.runtime.interventions import read_alarms
@@ -333,7 +334,141 @@ async def test_a_decision_that_was_written_when_its_process_died_is_carried_out_
         await again.cancel(grace=0)
 
 
+# ---- what goes on
+
+
+async def test_a_turn_after_the_first_is_watched_like_the_first(place: Place) -> None:
+    script = Script()
+    async with opened(place, script.agent, clock=script.clock) as mc:
+        session = await script.started(mc)
+        script.later("end")
+        assert await session.result(20) == GOAL
+        await until_true(lambda: not mc._worker.drivers())  # noqa: SLF001 - it has been let go of  # pyright: ignore[reportPrivateUsage]
+        await session.message("Write the churn memo for May")
+        await stopped(session, script)
+        assert await levels(session) == ["stop"]
+        await session.cancel(grace=0)
+
+
+async def test_a_fork_does_not_list_what_its_source_was_stopped_for(place: Place) -> None:
+    script = Script()
+    store = await place.store()
+    async with opened(place, script.agent, clock=script.clock, store=store) as mc:
+        session = await script.started(mc)
+        await stopped(session, script)
+        fork = await session.fork()
+        await a_while()
+        assert [one.session for one in await read_alarms(store)] == [session.id]
+        await fork.cancel(grace=0)
+        await session.cancel(grace=0)
+
+
+async def test_a_policy_that_cannot_be_read_any_more_leaves_its_sessions_to_people(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    script = Script("quickly")
+    store = await place.store()
+    await save(store, QUICKLY)
+    async with opened(place, script.agent, clock=script.clock, store=store) as mc:
+        session = await script.started(mc)
+        await session.pause(grace=0)
+        await until_status(session, "paused")
+        await store.shelve(
+            kept.SHELF, {"quickly@000001": b'{"document": {"unheard_of": 1}, "by": "a", "why": "b", "at": 1.0}'}
+        )
+        damaged = dict(await store.shelved(kept.SHELF))
+    store = await place.store()
+    await store.shelve(kept.SHELF, damaged)
+    with caplog.at_level(logging.WARNING, logger="midcourse"):
+        async with opened(place, script.agent, clock=script.clock, store=store) as mc:
+            again = await mc.get(session.id)
+            await again.cancel(grace=0)
+            await until_status(again, "cancelled")
+
+
+async def test_an_answer_to_a_review_is_refused_where_the_agent_cannot_go_on(place: Place) -> None:
+    script = Script()
+    closure = dataclasses.replace(script.agent, resumable=False)
+    async with opened(place, clock=script.clock) as mc:
+        session = await mc.start(closure, GOAL)
+        await until(session, "step.begun")
+        await stopped(session, script)
+    async with opened(place, clock=script.clock) as mc:
+        again = await mc.get(session.id)
+        with pytest.raises(Refused, match="closure"):
+            await again.answer("go on")
+        assert await again.status() == "paused"
+        await again.cancel(grace=0)
+
+
 # ---- faults
+
+
+async def test_a_stop_does_not_wait_for_the_lists_over_many_sessions(place: Place) -> None:
+    script = Script()
+    store = Unlisted(await place.store())
+    async with opened(place, script.agent, clock=script.clock, store=store) as mc:
+        session = await script.started(mc)
+        store.is_away = True
+        await stopped(session, script)
+        assert await levels(session) == ["stop"]
+        await session.cancel(grace=0)
+
+
+async def test_what_interrupts_is_tried_again_when_the_lists_cannot_be_read(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervision, "_DELAYS", (0.05, 0.05, 0.05))
+    script = Script()
+    store = Unlisted(await place.store())
+    async with opened(place, script.agent, clock=script.clock, store=store) as mc:
+        session = await script.started(mc)
+        store.is_away = True
+        script.later("locked")
+        await until_true(lambda: store.tried > 0)
+        store.is_away = False
+        await until(session, "intervention.made")
+        assert await levels(session) == ["ask"]
+        await session.cancel(grace=0)
+
+
+async def test_a_session_is_watched_as_soon_as_the_store_can_be_read(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervision, "_DELAYS", (0.01, 0.01, 0.01))
+    script = Script()
+    store = Unlisted(await place.store())
+    async with opened(place, script.agent, clock=script.clock, store=store) as mc:
+        store.is_away = True
+        session = await script.started(mc)
+        await until_true(lambda: store.tried > 0)
+        store.is_away = False
+        await stopped(session, script)
+        assert await levels(session) == ["stop"]
+        await session.cancel(grace=0)
+
+
+class Unlisted(Faulty):
+    """A store of which nothing over many sessions can be read while it ``is_away``."""
+
+    is_away = False
+    tried = 0
+
+    async def shelved(self, shelf: str, **given: Any) -> Any:
+        """See the port."""
+        if shelf != kept.SHELF:
+            self._look()
+        return await self.inner.shelved(shelf, **given)
+
+    async def heads(self, **given: Any) -> Any:
+        """See the port."""
+        self._look()
+        return await self.inner.heads(**given)
+
+    def _look(self) -> None:
+        if self.is_away:
+            self.tried += 1
+            raise StoreUnavailable("The lists are away; try again.")
 
 
 def failing(store: Faulty, times: int) -> list[str]:
@@ -644,3 +779,27 @@ async def test_the_sixth_interruption_of_a_person_in_an_hour_is_only_told_and_a_
         assert await levels(session) == ["ask"]
         for one in await mc.list():
             await (await mc.get(one.id)).cancel(grace=0)
+
+
+async def test_many_that_come_at_the_same_moment_are_no_more_than_a_person_bears(place: Place) -> None:
+    async def locked(run: midcourse.Run) -> None:
+        with contextlib.suppress(StepError):
+            await run.step("crm", not_let_in)
+        await run.step("wait", may_end.wait)
+
+    async def not_let_in() -> None:
+        await now.wait()
+        raise PermissionError("no API key")
+
+    now, may_end = asyncio.Event(), asyncio.Event()
+    agent = under(locked, name="locked")
+    async with opened(place, agent) as mc:
+        sessions = [await mc.start(agent, GOAL, by="ada") for _ in range(20)]
+        for one in sessions:
+            await until(one, "step.begun")
+        now.set()
+        for one in sessions:
+            await until(one, "intervention.made")
+        assert sorted([level for one in sessions for level in await levels(one)]) == ["ask"] * 5 + ["notify"] * 15
+        for one in sessions:
+            await one.cancel(grace=0)

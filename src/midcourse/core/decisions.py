@@ -257,7 +257,7 @@ def _check_can_go_on(session: Session, command: cmd.AnyCommand) -> None:
 
 def _redirect(session: Session, command: cmd.AnyCommand) -> Events:
     assert isinstance(command, cmd.Redirect)
-    closed = tuple(ev.AskClosed(ask=ask.id, step=ask.step, end="superseded") for ask in session.asks)
+    closed = _superseded(session)
     redirected = ev.SessionRedirected(
         text=command.text,
         level=command.level,
@@ -266,8 +266,13 @@ def _redirect(session: Session, command: cmd.AnyCommand) -> Events:
     )
     if not command.resume or session.pause is None:
         return (redirected, *closed)
-    *_, resumed = _lifted(session, command)
-    return (redirected, *closed, resumed)
+    return (redirected, *closed, *_lifted(session, command))
+
+
+def _superseded(session: Session) -> Events:
+    """What was asked on the ground that has just changed. A review stays as long as the policy's pause does."""
+    asks = (ask for ask in session.asks if not is_review(ask))
+    return tuple(ev.AskClosed(ask=ask.id, step=ask.step, end="superseded") for ask in asks)
 
 
 def _new_turn(session: Session, command: cmd.AnyCommand) -> Events:
@@ -376,8 +381,7 @@ def _happened(session: Session, command: cmd.AnyCommand) -> Events:
     assert isinstance(command, cmd.OutsideEvent)
     source = f" ({command.source})" if command.source else ""
     text = f"An event outside{source}: {command.text}\nWhat was assumed before may no longer hold."
-    closed = tuple(ev.AskClosed(ask=ask.id, step=ask.step, end="superseded") for ask in session.asks)
-    return (ev.SessionRedirected(text=text, level="event", by=command.by), *closed)
+    return (ev.SessionRedirected(text=text, level="event", by=command.by), *_superseded(session))
 
 
 def _raise_budget(session: Session, command: cmd.AnyCommand) -> Events:
@@ -455,6 +459,8 @@ def _review(session: Session, ask: OpenAsk, command: cmd.Answer) -> Events:
     if session.pause is None or session.status not in (Status.PAUSING, Status.PAUSED):
         return ()
     said = decode(command.value.raw)
+    if not (said is None or said is True or isinstance(said, str)):  # a no, or nothing that anybody could act on
+        return ()
     words = said.strip() if isinstance(said, str) else ""
     if words.lower() == CANCEL:
         return _cancel(rest, cmd.Cancel(id=command.id, by=command.by, role=command.role, reason=ask.prompt))

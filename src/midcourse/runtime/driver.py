@@ -138,6 +138,11 @@ class Driver:
         """The session as it is, durable or not."""
         return self.journal.session
 
+    @property
+    def is_recovering(self) -> bool:
+        """Whether commands that it found in its inbox are still to be decided."""
+        return self._is_recovering
+
     async def step_in(self, command: Intervene) -> None:
         """Put a policy's decision into the inbox, and decide it. What stops shuts the gate before it is written.
 

@@ -69,7 +69,11 @@ class Inbox:
             command = cmd.decode_command(row.content)
             if self._unavailable is not None and (isinstance(command, cmd.Resume) or getattr(command, "resume", False)):
                 raise self._unavailable
-            events = decide(session, command)
+            wanted = decide(session, command)
+            # An answer to a review resumes, too.
+            if self._unavailable is not None and any(isinstance(event, ev.SessionResumed) for event in wanted):
+                raise self._unavailable
+            events = wanted
         except (Refused, Damaged, AgentUnavailable) as error:
             outcome = refusal(error, session.status.value, session.position)
         else:

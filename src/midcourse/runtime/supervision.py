@@ -53,6 +53,8 @@ _STALE: Final = 60.0
 """Seconds after which what is known of other sessions is looked up again."""
 _PAGE: Final = 200
 """Events of the past that are read before others have their turn."""
+_SOON: Final = 0.01
+"""Seconds between two looks whether a session that was taken has decided what it found in its inbox."""
 _RUNS: Final = 200
 """Earlier runs of an agent that an estimate is made from."""
 
@@ -68,6 +70,11 @@ class Steered(Protocol):
     @property
     def session(self) -> Session:
         """The session as it is."""
+        ...
+
+    @property
+    def is_recovering(self) -> bool:
+        """Whether commands that it found in its inbox are still to be decided."""
         ...
 
     async def step_in(self, command: cmd.Intervene) -> None:
@@ -233,7 +240,9 @@ class Supervisor:
     async def finish(self, patience: float) -> None:
         """Wait for what was begun, so that lists are whole when the store closes."""
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=patience)
+            _, late = await asyncio.wait(self._tasks, timeout=patience)
+            for task in late:
+                task.cancel()
 
     def begin(self, doing: Coroutine[Any, Any, None], session_id: SessionId) -> None:
         """Have it done on the agents' loop; what fails is logged. On any thread."""
@@ -347,6 +356,12 @@ class Watched:
         await keep_alarms(self._supervisor.store, made)
         self._oversight = oversight
         self._work()
+        # What was due when the last owner died, and was not in its inbox yet, is due now.
+        while self._driver.is_recovering and not self._is_over:  # noqa: ASYNC110 - it decides on another thread
+            await asyncio.sleep(_SOON)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._look()
 
     async def _measure_drift(self, oversight: Oversight) -> None:
         """From when the encoder is there: the other signals do not wait for it."""

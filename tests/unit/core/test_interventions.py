@@ -183,6 +183,35 @@ def test_to_go_on_lifts_the_pause(words: object) -> None:
     assert (story.session.status, story.session.asks, story.session.pause) == (S.RUNNING, (), None)
 
 
+@pytest.mark.parametrize("words", [False, 0, 1, ["go on"], {"go": "on"}])
+def test_what_is_neither_yes_nor_words_lifts_nothing(words: object) -> None:
+    story = reviewed()
+
+    assert len(decide(story.session, answers(words))) == 1
+    story.want(answers(words))
+    assert (story.session.status, story.session.asks) == (S.PAUSED, ())
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        cmd.Redirect(id=ID, text="skip the broken ones", level="step"),
+        cmd.OutsideEvent(id=ID, text="the table has moved", source="crm"),
+        cmd.Message(id=ID, text="skip the broken ones", behaviour="redirect"),
+    ],
+)
+def test_a_review_stays_open_as_long_as_the_pause_stands(wish: cmd.AnyCommand) -> None:
+    """Or nobody would be asked any more; and a session would lift its own pause in two steps."""
+    own = f"{cmd.BY_SESSION}{SESSION}"
+    story = reviewed().want(replace(wish, by=own))
+
+    assert (story.session.status, [ask.step for ask in story.session.asks]) == (S.PAUSED, [REVIEW_1])
+    with pytest.raises(Refused, match="own_ask"):
+        story.want(cmd.Resume(id=ID, by=own))
+    story.want(cmd.Resume(id=ID, by="ada"))
+    assert (story.session.status, story.session.asks) == (S.RUNNING, ())
+
+
 @pytest.mark.parametrize("words", ["cancel", " CANCEL "])
 def test_to_cancel_cancels_for_the_reason_that_was_asked_about(words: str) -> None:
     story = reviewed().want(answers(words))
