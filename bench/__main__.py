@@ -35,6 +35,9 @@ QUESTIONS: Final = (
     "alive_sessions",
     "kill_recover",
     "idle_cpu",
+    "policy_evaluation",
+    "drift_speed",
+    "backtest_speed",
 )
 """The modules, in the order of the table. Each has a docstring that asks, a ``QUESTION``, and ``answers()``."""
 

@@ -17,11 +17,13 @@ from bench.harness import Result, cells, percentile, saved, table, versions
 PARTS: Final = {
     "__main__",
     "children",
+    "drift_study",
     "effects",
     "floors",
     "harness",
     "loops",
     "readme",
+    "risk_study",
     "soak",
     "soak_verdict",
     "soak_worker",

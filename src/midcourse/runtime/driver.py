@@ -139,6 +139,11 @@ class Driver:
         return self.journal.session
 
     @property
+    def may_ask(self) -> bool:
+        """Whether its agent may ask people anything."""
+        return self._agent is not None and self._agent.asks
+
+    @property
     def is_recovering(self) -> bool:
         """Whether commands that it found in its inbox are still to be decided."""
         return self._is_recovering

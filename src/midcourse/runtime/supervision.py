@@ -73,6 +73,11 @@ class Steered(Protocol):
         ...
 
     @property
+    def may_ask(self) -> bool:
+        """Whether its agent may ask people anything."""
+        ...
+
+    @property
     def is_recovering(self) -> bool:
         """Whether commands that it found in its inbox are still to be decided."""
         ...
@@ -134,7 +139,7 @@ class Supervisor:
         policy = self._policies.get(name)
         return None if policy is None else policy.environments
 
-    async def oversight(self, session: Session) -> Oversight | None:
+    async def oversight(self, session: Session, *, asks: bool) -> Oversight | None:
         """What watches a session; None if nobody can."""
         try:
             policy = await self._policy(session.terms.policy)
@@ -147,15 +152,16 @@ class Supervisor:
             budget=session.terms.budget,
             history=await self._history(session.agent),
             risk=Risk(self._risk_model, domain=session.agent) if policy.signals.risk.enabled else None,
+            asks=asks,
             awaits_drift=True,
         )
 
-    def about_goal(self, session: Session) -> cmd.Intervene | None:
+    def about_goal(self, session: Session, *, asks: bool) -> cmd.Intervene | None:
         """What the agent of a new session has to ask before it begins."""
         policy = self._policies.get(session.terms.policy)
         if policy is None:
             return None
-        oversight = Oversight(policy, task_class=session.terms.task_class)
+        oversight = Oversight(policy, task_class=session.terms.task_class, asks=asks)
         question = oversight.see(Begun(at=session.created_at, goal=session.goal))
         if question is None:
             return None
@@ -329,7 +335,7 @@ class Watched:
 
     async def _catch_up(self, until: Position) -> None:
         """Read what had happened before this process had the session, and decide nothing of that again."""
-        oversight = await self._supervisor.oversight(self._driver.session)
+        oversight = await self._supervisor.oversight(self._driver.session, asks=self._driver.may_ask)
         if oversight is None:
             self.stop()
             self._behind.clear()
@@ -354,21 +360,20 @@ class Watched:
                         made.clear()
             position = page[-1].position
         await keep_alarms(self._supervisor.store, made)
-        self._oversight = oversight
-        self._work()
-        # What was due when the last owner died, and was not in its inbox yet, is due now.
+        # What the last owner had decided may lie in the inbox: it is not decided a second time.
         while self._driver.is_recovering and not self._is_over:  # noqa: ASYNC110 - it decides on another thread
             await asyncio.sleep(_SOON)
-        if self._timer is not None:
-            self._timer.cancel()
+        self._oversight = oversight
+        self._work(past=until > 1)
+        # And what was due when it died, and had not come that far, is due now.
         self._look()
 
     async def _measure_drift(self, oversight: Oversight) -> None:
         """From when the encoder is there: the other signals do not wait for it."""
         oversight.measure_drift(await self._supervisor.drift(oversight.policy))
 
-    def _work(self) -> None:
-        """Tell the monitors what has happened, and begin what the policy decides."""
+    def _work(self, *, past: bool = False) -> None:
+        """Tell the monitors what has happened, and begin what the policy decides; of what is ``past``, nothing."""
         self._is_due = False
         oversight = self._oversight
         if oversight is None or self._is_over:
@@ -379,7 +384,7 @@ class Watched:
                 if isinstance(record.event, ev.BudgetRaised):
                     oversight.budget = record.event.budget
                 for act in self._reader.read(record):
-                    decision = oversight.see(act)
+                    decision = oversight.see(act, past=past)
                     if decision is not None:
                         self._act(decision, record.position)
         finally:  # what cannot be read or measured is logged by the loop, and the rest goes on

@@ -229,7 +229,7 @@ class Worker:
             self._remember(session_id, agent)
         epoch = await self.store.create(head_of(state.session, state.digest), rows, worker=worker)
         self._remember(session_id, agent)
-        question = self.supervisor.about_goal(state.session)
+        question = self.supervisor.about_goal(state.session, asks=agent.asks)
         if question is not None:  # decided before anything of it begins, whoever drives it
             await self.store.put(session_id, question.id, encode_command(question), at)
         if worker is not None:
