@@ -12,14 +12,14 @@ sets, and which of them a source gets, were named after looking at these very ru
 """
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
-from midcourse.backtest import Verdict, backtest, scored
-from midcourse.backtest.calibrating import Course, calibrate, course_of
+from midcourse.backtest import Score, Verdict, backtest, scored
+from midcourse.backtest.calibrating import calibrate, course_of
 from midcourse.backtest.importers import read_recordings
 from midcourse.backtest.recordings import Recording
 from midcourse.backtest.training import (
@@ -81,66 +81,35 @@ def row(name: str, how: str, judged: Judged, target: float) -> str:
 def as_they_are(recordings: Sequence[Recording]) -> None:
     """The profiles with their own thresholds, on these runs: nothing was learned, so nothing is cross-validated."""
     for tried in backtest(tuple(PROFILES), recordings).policies.values():
-        score = tried.scores.all
-        low, high = score.intervals["false_positive_rate"]
-        cells = [
-            f"{getattr(score, figure):.2f} ({score.intervals[figure][0]:.2f}–{score.intervals[figure][1]:.2f})"
-            for figure in ("recall", "steps_saved")
-        ]
-        false = f"{score.false_positive_rate:.2f} ({low:.2f}–{high:.2f})"
-        print(
-            f"| {recordings[0].source} | {tried.policy.name} as it is | {false} | {' | '.join(cells)} | |", flush=True
-        )
+        _print(recordings[0].source, f"{tried.policy.name} as it is", tried.scores.all)
 
 
 def calibrated(recordings: Sequence[Recording], target: float) -> None:
-    """Thresholds that are calibrated on four fifths of the tasks, on the others."""
-    tasks = sorted({recording.task_key for recording in recordings})
-    fold_of = {
-        task: place % 5 for place, task in enumerate(sorted(tasks, key=lambda task: blake2b(task.encode()).digest()))
-    }
+    """Thresholds that are calibrated on four fifths of the tasks, on the others: as `policy calibrate` makes them."""
+    tasks = sorted({recording.task_key for recording in recordings}, key=lambda task: blake2b(task.encode()).digest())
+    fold_of = {task: place % 5 for place, task in enumerate(tasks)}
     courses = [course_of(recording, STANDARD) for recording in recordings]
     verdicts: list[Verdict] = []
     try:
         for fold in range(5):
             known = [of for run, of in zip(recordings, courses, strict=True) if fold_of[run.task_key] != fold]
-            marks = calibrate(known, STANDARD, target).marks
-            verdicts += [
-                _verdict(run, of, marks)
-                for run, of in zip(recordings, courses, strict=True)
-                if fold_of[run.task_key] == fold
-            ]
+            policy = calibrate(known, STANDARD, target).policy
+            others = [run for run in recordings if fold_of[run.task_key] == fold]
+            verdicts += backtest(policy, others, resamples=0).verdicts
     except InvalidInput as error:
         print(
             f"| {recordings[0].source} | thresholds, calibrated | | {error.message.partition(':')[0]} | | |", flush=True
         )
         return
-    score = scored(verdicts).all
-    low, high = score.intervals["false_positive_rate"]
+    _print(recordings[0].source, "thresholds, calibrated", scored(verdicts).all)
+
+
+def _print(source: str, how: str, score: Score) -> None:
+    figures = ("false_positive_rate", "recall", "steps_saved")
     cells = [
-        f"{getattr(score, figure):.2f} ({score.intervals[figure][0]:.2f}–{score.intervals[figure][1]:.2f})"
-        for figure in ("recall", "steps_saved")
+        f"{getattr(score, one):.2f} ({score.intervals[one][0]:.2f}–{score.intervals[one][1]:.2f})" for one in figures
     ]
-    false = f"{score.false_positive_rate:.2f} ({low:.2f}–{high:.2f})"
-    print(f"| {recordings[0].source} | thresholds, calibrated | {false} | {' | '.join(cells)} | |", flush=True)
-
-
-def _verdict(run: Recording, course: Course, marks: Mapping[str, float]) -> Verdict:
-    stops = [
-        next(step for step, height in course.heights[signal] if height >= mark)
-        for signal, mark in marks.items()
-        if course.reaches(signal, mark)
-    ]
-    return Verdict(
-        run_id=run.run_id,
-        source=run.source,
-        task_key=run.task_key,
-        outcome=run.outcome,
-        steps=run.count,
-        stopped_at_step=min(stops) if stops else None,
-        level="ask_plan" if stops else "",
-        steps_saved=run.count - 1 - min(stops) if stops else 0,
-    )
+    print(f"| {source} | {how} | {' | '.join(cells)} | |", flush=True)
 
 
 def table(by_source: dict[str, list[Run]], recordings: Sequence[Recording]) -> None:

@@ -20,6 +20,16 @@ FINE = [course(failed=False, resources=float(count), error_streak=1.0) for count
 FAILING = [course(failed=True, resources=5.0, error_streak=4.0) for _ in range(12)]
 
 
+def test_what_its_stops_would_end_anyway_is_counted_first() -> None:
+    stopped = [course(failed=False, error_streak=5.0) for _ in range(2)]
+    found = calibrate([*FINE, *stopped, *FAILING], STANDARD, 0.10)
+    assert (found.stopped_wrongly, found.successes) == (2, 22)
+    assert found.marks == {"error_streak": 4.0}
+    assert (
+        calibrate([*FINE, *stopped, *(course(failed=True, loops=9.0) for _ in range(12))], STANDARD, 0.05).marks == {}
+    )
+
+
 def test_a_threshold_is_as_early_as_the_false_stops_allow() -> None:
     found = calibrate([*FINE, *FAILING], STANDARD, 0.10)
     assert found.marks == {"error_streak": 4.0}
@@ -44,6 +54,7 @@ def test_a_threshold_takes_away_what_it_leaves_on_the_wrong_side() -> None:
     assert (policy.signals.duration.warn, policy.signals.duration.explain) == (None, None)
     assert policy.signals.duration.intervene == 300.0
     assert policy.signals.duration.stop == STANDARD.signals.duration.stop
+    assert (policy.signals.loops.intervene, policy.signals.loops.warn) == (None, STANDARD.signals.loops.warn)
     assert check_policy(policy) == policy
 
 
@@ -83,14 +94,14 @@ def test_whatever_the_runs_its_own_false_stops_keep_to_the_rate_and_the_policy_i
 def test_a_course_holds_each_new_height_with_its_step() -> None:
     acts: list[AnyAct] = [Begun(goal="Read all of it", at=0.0)]
     acts += [
-        Called(kind="tool", name="read", arguments=f"{place}", error="error" if place else "", at=10.0 * place)
+        Called(kind="tool", name="read", arguments=f"{place}", error="error" if place else "", at=100.0 * (place + 2))
         for place in range(4)
     ]
     recording = Recording(source="x", run_id="x/1", acts=tuple(acts), steps=(0, 0, 1, 2, 3), count=4, outcome="failure")
     found = course_of(recording, STANDARD)
     assert found.failed
-    assert found.heights["error_streak"] == ((1, 1.0), (2, 2.0), (3, 3.0))
-    assert found.heights["duration"][-1] == (3, 30.0)
+    assert found.heights["error_streak"] == ((2, 2.0), (3, 3.0)), "nothing counts before the third call"
+    assert found.heights["duration"][-1] == (3, 500.0)
     assert found.reaches("error_streak", 3.0)
     assert not found.reaches("error_streak", 3.1)
     assert not found.reaches("cost", 0.0)

@@ -449,6 +449,11 @@ def test_a_journal_is_a_run_of_its_calls() -> None:
     assert {type(act) for act in run.acts} >= {Rested, WentOn}
 
 
+def test_sessions_with_the_same_goal_are_runs_of_one_task() -> None:
+    runs = [recording_of(a_journal(), run_id=name) for name in ("sess_1", "sess_2")]
+    assert {run.task_key for run in runs if run is not None} == {"Mend it."}
+
+
 def test_what_another_policy_did_then_is_marked_and_not_shown() -> None:
     run = recording_of(a_journal(), run_id="sess_1")
     assert run is not None

@@ -40,7 +40,6 @@ def test_each_picture_is_drawn_as_png_and_svg(tried: Backtest, tmp_path: Path) -
             assert "standard@1" in words(path)
     recall = words(tmp_path / "new" / "folder" / "recall.svg")
     assert "fixer (3 runs)" in recall
-    assert "limit: 30 %" in recall
     assert "fixer" in words(tmp_path / "new" / "folder" / "steps-saved.svg")
 
 

@@ -125,6 +125,11 @@ class TestRefusals:
         assert "synthetic has 5 failures and 25 successes" in str(refused.value)
         assert refused.value.code == "too_few_runs"
 
+    def test_runs_of_a_single_task_are_refused_for_nothing_could_be_said_of_another(self):
+        alike = [msgspec.structs.replace(one, task_key="the same") for one in recordings(25)]
+        with pytest.raises(InvalidInput, match="of 1 tasks"):
+            train(alike)
+
     def test_runs_without_an_outcome_do_not_count(self):
         unknown = [msgspec.structs.replace(one, outcome="unknown") for one in recordings(25)]
         with pytest.raises(InvalidInput, match="no run with a known outcome"):

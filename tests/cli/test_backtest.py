@@ -112,7 +112,7 @@ def model(folder: Path) -> Path:
         offset=-2.0, weights={"errors": (0.0, 5.0)}, target=0.1, alarms={0.1: 0.5}, runs=9, failures=3, stated=stated
     )
     never = Domain(offset=-9.0, weights={}, target=0.1, alarms={0.1: 0.9}, runs=9, failures=3, stated=stated)
-    save(Model(domains={"general": often, "desk": never}), folder / "risk.json")
+    save(Model(domains={"general": never, "fixer": often, "desk": never}), folder / "risk.json")
     return folder / "risk.json"
 
 

@@ -65,6 +65,13 @@ def test_a_call_that_was_cut_or_aborted_is_none() -> None:
         assert [one for one in read(CREATED, begun(), end, finished()) if isinstance(one, Called)] == []
 
 
+def test_what_was_cut_is_paid_for_with_the_next_call() -> None:
+    model, again = begun(kind="model"), begun(kind="model", attempt=2)
+    cut = ev.StepCut(step=FETCH, attempt=1, length=3, cost=0.25)
+    (act,) = [one for one in read(CREATED, model, cut, again, finished(attempt=2, cost=0.5)) if isinstance(one, Called)]
+    assert act.cost == 0.75
+
+
 def test_paused_waiting_parked_and_between_two_owners_it_rests() -> None:
     acts = read(
         CREATED,

@@ -187,6 +187,7 @@ MISTAKES = {
         "targets.quality",
     ),
     "endless": ("policy: mine\nsignals: {cost: {warn: .inf}}", "signals.cost.warn is inf", 2, "signals.cost.warn"),
+    "half a character": ('policy: mine\nabout: "\\ud800"', "half a character", 2, "about"),
     "no number": ("policy: mine\nsignals: {cost: {warn: .nan}}", "signals.cost.warn is nan", 2, "signals.cost.warn"),
     "too large a number": (
         "policy: mine\nsignals: {cost: {warn: 1e999}}",

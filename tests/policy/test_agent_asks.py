@@ -110,7 +110,8 @@ async def test_the_answer_reaches_the_agent_as_a_message(
     await session.answer("Use the figures of March instead")
     assert await session.result(30) == "Use the figures of March instead"
     state = await session.state()
-    assert (state.messages[-1].text, state.messages[-1].level) == ("Use the figures of March instead", "clarify")
+    level = "goal" if cause == "ambiguous_instructions" else "clarify"
+    assert (state.messages[-1].text, state.messages[-1].level) == ("Use the figures of March instead", level)
     assert state.asks == ()
     assert [one.decision.question for one in await interventions(session) if one.decision.question] == [cause]
 

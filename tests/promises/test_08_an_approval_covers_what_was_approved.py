@@ -2,14 +2,22 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace as policy_with
 
 import midcourse
 from midcourse.core import events as ev
+from midcourse.core.policy.document import Environments
+from midcourse.core.policy.profiles import STANDARD
 from midcourse.core.session import OpenAsk
+from midcourse.policies.kept import save as save_policy
+from midcourse.runtime.clock import SystemClock
+from midcourse.runtime.supervision import Supervisor
 from midcourse.runtime.tools import declared_tool, register
+from midcourse.stores.memory import MemoryStore
 from tests.promises.harness import Place, history, resumable, until_status, until_true
 
 
@@ -301,6 +309,32 @@ async def test_what_needs_a_person_is_prod_and_what_costs(
         used = [action for _, action, _ in await _logged(mc) if action == "approval.used"]
         assert len(used) == bool(why)
         assert deploy.done == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "why"), [("staging", "changes something in staging"), ("prod", ""), ("", ""), ("dev", "")]
+)
+async def test_a_policy_names_other_places_however_it_spells_them(environment: str, why: str, place: Place) -> None:
+    deploy = Deploy(environment=environment)
+    one = replace(deploy.agent("x"), terms=midcourse.Terms(policy="careful"))
+    store = await place.store()
+    careful = policy_with(STANDARD, name="careful", environments=Environments(approve=("Staging",)))
+    await save_policy(store, careful, by="ada", why="a test", now=0.0)
+    settings = midcourse.Settings(poll=0.05, unreachable_after=30.0, approve_prod=False)
+    async with place.open(one, settings=settings, store=store) as mc:
+        session = await mc.start(one, "Deploy x")
+        if why:
+            assert (await _asked(session)).prompt.endswith(f"It {why}.")
+            await session.answer("yes")
+        assert await session.result() == ["deployed x"]
+
+
+def test_where_a_policy_cannot_be_read_people_are_asked_about_the_usual_places() -> None:
+    loop = asyncio.new_event_loop()
+    supervisor = Supervisor(MemoryStore(), SystemClock(), loop, midcourse.Settings())
+    loop.close()
+    assert supervisor.environments("gone@3") == Environments()
+    assert supervisor.environments("") is supervisor.environments("none") is None
 
 
 async def test_parallel_calls_are_asked_about_one_by_one(place: Place) -> None:

@@ -106,6 +106,18 @@ def no_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 FIVE = ("fail",) * 5
+EAGER: Policy = replace(
+    STANDARD,
+    name="eager",
+    extends="standard",
+    restraint=replace(
+        STANDARD.restraint,
+        first_after=Span(0),
+        first_after_actions=0,
+        worth=replace(STANDARD.restraint.worth, attention=Span(0), quality=0.0),
+    ),
+)
+"""It steps in at once, as far as people bear it."""
 
 
 async def stopped(session: SessionHandle[Any], script: Script) -> None:
@@ -150,6 +162,7 @@ async def test_an_agent_is_asked_to_explain_itself_in_a_message_and_paused_if_it
     async with opened(place, script.agent, clock=script.clock) as mc:
         session = await script.started(mc)
         await script.do(*("same",) * 5, minutes=1)
+        await until(session, "intervention.made", times=2)
         assert await levels(session) == ["notify", "ask_plan"]
         state = await session.state()
         assert state.status == "running"
@@ -291,6 +304,7 @@ async def test_only_working_time_is_counted_across_processes(place: Place) -> No
         script.clock.skipped += 600 * 60
         await again.resume()
         await script.do("ok", minutes=2)
+        await until(again, "intervention.made")
         (made,) = await interventions(again)
         assert (made.decision.level, made.decision.reasons[0].signal) == ("notify", "duration")
         assert made.decision.reasons[0].value == pytest.approx(11 * 60, abs=20)
@@ -347,6 +361,21 @@ async def test_a_turn_after_the_first_is_watched_like_the_first(place: Place) ->
         await session.message("Write the churn memo for May")
         await stopped(session, script)
         assert await levels(session) == ["stop"]
+        await session.cancel(grace=0)
+
+
+@pytest.mark.parametrize(("message", "deed"), [("fix it", "ok"), ("Write the churn memo for May", "locked")])
+async def test_what_is_unclear_in_a_turn_after_the_first_is_asked(place: Place, message: str, deed: str) -> None:
+    script = Script()
+    async with opened(place, script.agent, clock=script.clock) as mc:
+        session = await script.started(mc)
+        script.later("end")
+        assert await session.result(20) == GOAL
+        await until_true(lambda: not mc._worker.drivers())  # noqa: SLF001 - it has been let go of  # pyright: ignore[reportPrivateUsage]
+        script.later(deed)
+        await session.message(message)
+        await until(session, "intervention.made")
+        assert await levels(session) == ["ask"]
         await session.cancel(grace=0)
 
 
@@ -419,16 +448,42 @@ async def test_what_interrupts_is_tried_again_when_the_lists_cannot_be_read(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supervision, "_DELAYS", (0.05, 0.05, 0.05))
-    script = Script()
+    script = Script("eager")
     store = Unlisted(await place.store())
+    await save(store, EAGER)
     async with opened(place, script.agent, clock=script.clock, store=store) as mc:
         session = await script.started(mc)
+        await a_while()
         store.is_away = True
-        script.later("locked")
+        script.later("think 30")
         await until_true(lambda: store.tried > 0)
         store.is_away = False
         await until(session, "intervention.made")
-        assert await levels(session) == ["ask"]
+        assert await levels(session) == ["pause"]
+        await session.cancel(grace=0)
+
+
+async def test_a_session_whose_question_cannot_be_written_begins_without_it(place: Place) -> None:
+    script = Script()
+    store = Faulty(await place.store())
+    async with opened(place, script.agent, clock=script.clock, store=store) as mc:
+        failing(store, 1)
+        session = await mc.start(script.agent, "fix it")
+        await until(session, "step.begun")
+        script.later("end")
+        assert await session.result(20) == "fix it"
+
+
+async def test_a_list_that_is_damaged_keeps_nobody_from_being_asked(place: Place) -> None:
+    script = Script("eager")
+    store = await place.store()
+    await save(store, EAGER)
+    await store.shelve("interventions", {"000001700000000/sess_1/int_1": b"{"})
+    async with opened(place, script.agent, clock=script.clock, store=store) as mc:
+        session = await script.started(mc)
+        script.later("think 30")
+        await until(session, "intervention.made")
+        assert await levels(session) == ["pause"]
         await session.cancel(grace=0)
 
 
@@ -782,24 +837,25 @@ async def test_the_sixth_interruption_of_a_person_in_an_hour_is_only_told_and_a_
 
 
 async def test_many_that_come_at_the_same_moment_are_no_more_than_a_person_bears(place: Place) -> None:
-    async def locked(run: midcourse.Run) -> None:
-        with contextlib.suppress(StepError):
-            await run.step("crm", not_let_in)
-        await run.step("wait", may_end.wait)
-
-    async def not_let_in() -> None:
-        await now.wait()
-        raise PermissionError("no API key")
+    async def dear(run: midcourse.Run) -> None:
+        await run.step("wait", now.wait)
+        await run.stream("think", think, 30.0)
+        await run.step("end", may_end.wait)
 
     now, may_end = asyncio.Event(), asyncio.Event()
-    agent = under(locked, name="locked")
-    async with opened(place, agent) as mc:
+    agent = under(dear, "eager", name="dear")
+    store = await place.store()
+    await save(store, EAGER)
+    async with opened(place, agent, store=store) as mc:
         sessions = [await mc.start(agent, GOAL, by="ada") for _ in range(20)]
         for one in sessions:
             await until(one, "step.begun")
         now.set()
         for one in sessions:
             await until(one, "intervention.made")
-        assert sorted([level for one in sessions for level in await levels(one)]) == ["ask"] * 5 + ["notify"] * 15
+        made = [(await interventions(one))[0].decision for one in sessions]
+        assert {one.wanted for one in made} == {"pause"}
+        assert sorted(one.level for one in made) == ["notify"] * 15 + ["pause"] * 5
+        may_end.set()
         for one in sessions:
             await one.cancel(grace=0)

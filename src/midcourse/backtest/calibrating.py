@@ -36,6 +36,22 @@ _FIELDS: Final[Mapping[str, tuple[str, str]]] = {
     "compute_seconds": ("compute_seconds", "intervene"),
 }
 """The signals that are calibrated, and where their threshold stands in a policy."""
+_STEPS_IN: Final[Mapping[str, tuple[str, ...]]] = {
+    "duration": ("explain", "intervene"),
+    "cost": ("per_action",),
+    "errors": ("intervene",),
+    "scope_drift": ("intervene", "alignment"),
+    "resources": ("intervene",),
+    "token_rate": ("intervene",),
+    "calls_left": ("intervene",),
+    "hypothesis": ("intervene",),
+    "scope": ("expansion", "new_domain"),
+    "loops": ("intervene",),
+    "api_calls": ("intervene",),
+    "compute_seconds": ("intervene",),
+    "bytes": ("intervene",),
+}
+"""The thresholds that step in before a stop does: those that the allowance is for."""
 _WHOLE: Final = frozenset({"error_streak"})
 
 
@@ -68,9 +84,14 @@ def course_of(recording: Recording, policy: Policy, drift: DriftGauge | None = N
     if drift is not None:
         oversight.measure_drift(drift)
     heights: dict[str, list[tuple[int, float]]] = {}
-    values = oversight.values
+    values, restraint = oversight.values, policy.restraint
     for step, act in zip(recording.steps, recording.acts, strict=True):
         oversight.see(act, past=True)
+        # As long as nothing is decided, nothing counts: one dear request in the first minute stops nobody.
+        if values.get("duration", restraint.first_after) < restraint.first_after:
+            continue
+        if values.get("api_calls", 0) < restraint.first_after_actions:
+            continue
         for signal in _FIELDS:
             value = values.get(signal)
             if value:
@@ -80,23 +101,21 @@ def course_of(recording: Recording, policy: Policy, drift: DriftGauge | None = N
     return Course(recording.outcome == "failure", {name: tuple(found) for name, found in heights.items()})
 
 
-def calibrate_files(
-    paths: Iterable[str], policy: Policy, false_stops: float = FALSE_STOPS, *, drift: bool = False
+def calibrate_runs(
+    recordings: Iterable[Recording], policy: Policy, false_stops: float = FALSE_STOPS, *, drift: bool = False
 ) -> Calibrated:
-    """The same from files of recorded runs, those whose outcome is known.
+    """The same from recorded runs, those whose outcome is known.
 
     Raises:
-        InvalidInput: a file cannot be read, too few runs, or drift cannot be measured here.
+        InvalidInput: too few runs, or drift cannot be measured here.
     """
-    from midcourse.backtest.importers import read_recordings
-
     encoder = find_encoder() if drift else None
     if drift and encoder is None:
         raise InvalidInput(f"Drift cannot be measured: {why_none()}", code="drift_not_installed", field="drift")
     domain = policy.signals.scope_drift.domain
     courses = [
         course_of(recording, policy, None if encoder is None else Drift(encoder, domain=domain))
-        for recording in read_recordings(paths)
+        for recording in recordings
         if recording.outcome != "unknown"
     ]
     return calibrate(courses, policy, false_stops)
@@ -120,8 +139,9 @@ def calibrate(courses: Sequence[Course], policy: Policy, false_stops: float = FA
         )
     allowed = int(false_stops * len(fine))
     marks: dict[str, float] = {}
-    lost: set[int] = set()
-    caught: set[int] = set()
+    # What stops a run whatever the thresholds are has used up a part of the allowance before the first is set.
+    caught = {place for place, course in enumerate(failed) if _is_stopped(course, policy)}
+    lost = {place for place, course in enumerate(fine) if _is_stopped(course, policy)}
     while best := _best(failed, fine, marks, caught, lost, allowed):
         signal, mark = best
         marks[signal] = mark
@@ -135,6 +155,21 @@ def calibrate(courses: Sequence[Course], policy: Policy, false_stops: float = FA
         stopped_wrongly=len(lost),
         policy=_with(policy, marks),
     )
+
+
+def _is_stopped(course: Course, policy: Policy) -> bool:
+    """Whether a stop or a milestone of the policy would have ended this run."""
+    signals = policy.signals
+    costs = [*signals.cost.milestones, *([] if signals.cost.stop is None else [signals.cost.stop])]
+    stops: tuple[tuple[str, float | None], ...] = (
+        ("duration", signals.duration.stop),
+        ("cost", min(costs) if costs else None),
+        ("error_streak", signals.errors.streak),
+        ("resources", signals.resources.stop),
+        ("api_calls", signals.api_calls.stop),
+        ("compute_seconds", signals.compute_seconds.stop),
+    )
+    return any(mark is not None and course.reaches(signal, mark) for signal, mark in stops)
 
 
 def _best(
@@ -174,8 +209,14 @@ def _out_of_order(rule: object, field: str, mark: float) -> list[str]:
 
 
 def _with(policy: Policy, marks: Mapping[str, float]) -> Policy:
-    """The policy with these thresholds, and without a warning or a stop that would now be on the wrong side of them."""
+    """The policy with these thresholds, and with no other that steps in; stops, milestones and warnings stay.
+
+    A warning or a stop that would be on the wrong side of a new threshold goes, too.
+    """
     signals = policy.signals
+    for part, fields in _STEPS_IN.items():
+        rule = getattr(signals, part)
+        signals = msgspec.structs.replace(signals, **{part: msgspec.structs.replace(rule, **dict.fromkeys(fields))})
     for signal, mark in marks.items():
         part, field = _FIELDS[signal]
         rule = getattr(signals, part)
@@ -187,5 +228,10 @@ def _with(policy: Policy, marks: Mapping[str, float]) -> Policy:
             changes["milestones"] = tuple(one for one in rule.milestones if one < mark)
         signals = msgspec.structs.replace(signals, **{part: msgspec.structs.replace(rule, **changes)})
     return msgspec.structs.replace(
-        policy, name=f"{policy.name}-calibrated", version=1, extends=policy.name, signals=signals
+        policy,
+        name=f"{policy.name}-calibrated",
+        version=0,
+        extends=policy.name,
+        about=f"{policy.name}, its thresholds calibrated from recorded runs.",
+        signals=signals,
     )

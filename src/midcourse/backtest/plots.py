@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
 Drawn: TypeAlias = Any
 """A figure of matplotlib, or a part of one: its types know nothing of most of its arguments."""
-LIMIT: Final = 0.30
-"""The share of false stops that a policy is to stay under."""
 COLOURS: Final = ("#1f5fa8", "#c4571b", "#2e7d4f", "#7a4fa3", "#8a6d00", "#5c6670")
 """Told apart by people who see no red or green, and in grey."""
 MARKS: Final = ("o", "s", "^", "D", "v", "P")
@@ -88,7 +86,6 @@ def draw_recall(backtest: "Backtest", figure: Drawn) -> None:
         _empty(axes[0], "No source has failing and succeeding runs.")
         return
     for panel, name in zip(axes, groups, strict=False):
-        panel.axvline(LIMIT, color="#b3261e", lw=1, ls=(0, (4, 3)))
         panel.plot((0, 1), (0, 1), color=_FAINT, lw=1, zorder=0)
         policies = _of(backtest, name)
         for number, (policy, score) in enumerate(policies):
@@ -111,7 +108,6 @@ def draw_recall(backtest: "Backtest", figure: Drawn) -> None:
         if number + columns >= len(groups):
             panel.set_xlabel("false stops")
             panel.tick_params(labelbottom=True)
-    axes[0].text(LIMIT + 0.015, 0.99, f"limit: {_percent(LIMIT)}", color="#b3261e", va="top", fontsize=9)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower left", ncols=3)
 
 

@@ -42,6 +42,14 @@ def remarks(backtest: "Backtest") -> list[str]:
             if name in _RATES:
                 missing.setdefault((_RATES[name], why), []).append(source)
     found = [f"{NOT_MEASURED} {name}: {why} ({', '.join(sources)})." for (name, why), sources in missing.items()]
+    found.append("Classes are by how long a run took, unless one was declared; to the policy all those are long runs.")
+    if not backtest.with_drift:
+        found.append("How far actions are from the goal was not measured: --drift.")
+    if backtest.with_risk:
+        found.append(
+            "The risk that comes with Midcourse was made from runs of five public sources (midcourse risk show): on "
+            "those very runs, this flatters it."
+        )
     left_out = sum(notice.left_out for notice in backtest.notices)
     if left_out:
         found.append(f"Left out: {left_out} lines, files or spans, each told of above.")

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 LEAST: Final = 20
 """Failures, and successes, below which nothing can be learned of a domain."""
+TASKS: Final = 5
+"""Different tasks below which no model could be held against tasks that it has not seen."""
 TARGET: Final = 0.10
 """Share of succeeding runs that may be stopped, unless somebody says otherwise."""
 AFTER: Final = 0.0
@@ -518,7 +520,7 @@ def _by_domain(recordings: Iterable[Recording], after: float) -> tuple[dict[str,
 
 def _lacking(runs: Sequence[Run], least: int) -> bool:
     failures = sum(run.failed for run in runs)
-    return failures < least or len(runs) - failures < least
+    return failures < least or len(runs) - failures < least or len({run.task for run in runs}) < TASKS
 
 
 def _too_few(by_domain: Mapping[str, Sequence[Run]], least: int) -> InvalidInput:
@@ -527,11 +529,13 @@ def _too_few(by_domain: Mapping[str, Sequence[Run]], least: int) -> InvalidInput
     else:
         failures = {name: sum(run.failed for run in runs) for name, runs in by_domain.items()}
         had = "; ".join(
-            f"{name or 'these runs'} has {failures[name]} failures and {len(runs) - failures[name]} successes"
+            f"{name or 'these runs'} has {failures[name]} failures and {len(runs) - failures[name]} successes, of "
+            f"{len({run.task for run in runs})} tasks"
             for name, runs in sorted(by_domain.items())
         )
     return InvalidInput(
-        f"To learn from runs takes at least {least} failures and {least} successes of one source: {had}. "
+        f"To learn from runs takes at least {least} failures and {least} successes of one source, and {TASKS} "
+        f"different tasks: {had}. "
         'Record more, or say how those without an outcome ended ("outcome": "success" or "failure").',
         code="too_few_runs",
         least=least,

@@ -89,7 +89,7 @@ def try_policies(
 
         policies = [read_policy(one) for one in policy or ["standard"]]
         noticed: list[Notice] = []
-        runs = [one async for one in _runs(files, noticed)]
+        runs = [one async for one in runs_in(files, noticed)]
         with _progress() as progress:
             tried = backtest(
                 policies,
@@ -101,7 +101,7 @@ def try_policies(
                 progress=progress,
                 noticed=noticed,
             )
-        _tell(tried)
+        _tell_notices(tried.notices)
         if verdicts is not None:
             _write(tried, verdicts)
         drawn: Sequence[Path] = ()
@@ -132,7 +132,20 @@ def _progress() -> "Generator[Progress | None]":
         yield lambda share, runs: bar.update(task, completed=share, runs=runs)
 
 
-async def _runs(given: Iterable[str], noticed: "list[Notice]") -> "AsyncIterator[str | Recording]":
+async def recordings_in(given: Iterable[str]) -> "list[Recording]":
+    """Every run of these files and stores. What was left out is told on stderr."""
+    from midcourse.backtest import Recording, read_recordings
+
+    noticed: list[Notice] = []
+    found = [one async for one in runs_in(given, noticed)]
+    recordings = [one for one in found if isinstance(one, Recording)]
+    paths = [one for one in found if not isinstance(one, Recording)]
+    recordings += read_recordings(paths, tell=noticed.append) if paths else ()
+    _tell_notices(noticed)
+    return recordings
+
+
+async def runs_in(given: Iterable[str], noticed: "list[Notice]") -> "AsyncIterator[str | Recording]":
     """Files as they are; of a store, its sessions."""
     for one in given:
         if not one.startswith("sqlite:///") and not one.endswith(_STORES):
@@ -179,11 +192,11 @@ async def _events(handle: Handle[Any]) -> list[Recorded]:
     return events
 
 
-def _tell(tried: "Backtest") -> None:
+def _tell_notices(notices: "Sequence[Notice]") -> None:
     """What was left out of the files, on stderr, so that it stands in nobody's way."""
-    for notice in tried.notices[:_MOST]:
+    for notice in notices[:_MOST]:
         print(plain(str(notice), lines=False), file=sys.stderr)
-    rest = tried.notices[_MOST:]
+    rest = notices[_MOST:]
     if rest:
         left_out = sum(notice.left_out for notice in rest)
         print(f"And {len(rest)} notices more, of {left_out} left out. All of them: --format json", file=sys.stderr)

@@ -274,9 +274,7 @@ def save(
 
 @app.command("calibrate", short_help="Thresholds from your own runs.")
 def calibrate(
-    files: Annotated[
-        list[str], typer.Argument(metavar="FILES", help="Recorded runs with their outcomes.", show_default=False)
-    ],
+    files: Annotated[list[str], typer.Argument(metavar="FILES", help="Recorded runs, or a store.", show_default=False)],
     policy: Annotated[str, typer.Option("--policy", "-p", metavar="POLICY", help="What it starts from.")] = "standard",
     false_stops: Annotated[
         float, typer.Option("--false-stops", metavar="SHARE", help="How many of the succeeding runs may be stopped.")
@@ -295,11 +293,12 @@ def calibrate(
     """
 
     async def work() -> None:
-        from midcourse.backtest.calibrating import calibrate_files
+        from midcourse.backtest.calibrating import calibrate_runs
+        from midcourse.cli.backtest import recordings_in
         from midcourse.policies.loading import read_policy
         from midcourse.policies.writing import to_yaml
 
-        found = calibrate_files(files, read_policy(policy), false_stops, drift=drift)
+        found = calibrate_runs(await recordings_in(files), read_policy(policy), false_stops, drift=drift)
         comments = (
             f"# Would have stopped {found.stopped} of {found.failures} failing and {found.stopped_wrongly} of",
             f"# {found.successes} succeeding runs: those that these thresholds were made from.",

@@ -183,7 +183,7 @@ def _show(found: "Report") -> None:
                     str(row.right),
                     str(row.wrong),
                     str(row.unsure),
-                    percent(row.rate.share) if row.rate.of >= row.needed else f"{row.rate.of} of {row.needed} labels",
+                    percent(row.rate.share) if row.rate.of >= row.needed else f"{row.rate.of} labelled of {row.needed}",
                     span_of_target(row.rate.target or (0, 1)),
                 )
                 for row in found.signals

@@ -51,7 +51,7 @@ def show(
 def train(
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILES", help="Recorded runs with their outcomes.", show_default=False),
+        typer.Argument(metavar="FILES", help="Recorded runs with their outcomes, or a store.", show_default=False),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="MODEL", help="Where the model is written.")],
     false_stops: Annotated[
@@ -62,8 +62,9 @@ def train(
 ) -> None:
     """Make a combined risk from runs of your own, and say what to expect of it on others like them.
 
-    Needs at least 20 runs that failed and 20 that succeeded. What is stated was measured on tasks that the model had
-    not seen. Use it with `midcourse backtest --risk-model MODEL` and `midcourse serve --risk-model MODEL`.
+    Takes some minutes. Needs at least 20 runs that failed and 20 that succeeded. What is stated was measured on tasks
+    that the model had not seen. Use it with `midcourse backtest --risk-model MODEL` and `midcourse serve --risk-model
+    MODEL`.
 
     \b
     Examples:
@@ -72,15 +73,20 @@ def train(
     """
 
     async def work() -> None:
-        from midcourse.backtest.training import summary, train_file
+        from midcourse.backtest.training import summary
+        from midcourse.backtest.training import train as make
+        from midcourse.cli.backtest import recordings_in
+        from midcourse.monitors.risk import save
 
-        tells = sys.stderr.isatty() and not as_json
-        model = train_file(
-            files, out, target=false_stops, progress=(lambda said: print(said, file=sys.stderr)) if tells else None
-        )
+        model = make(await recordings_in(files), target=false_stops, progress=None if as_json else _say_so)
+        save(model, out)
         if as_json:
             print_json(model)
         else:
             say(*summary(model).split("\n"), f"Written to {out}.")
 
     carry_out(work(), as_json=as_json)
+
+
+def _say_so(said: str) -> None:
+    print(said, file=sys.stderr, flush=True)

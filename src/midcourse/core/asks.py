@@ -20,6 +20,8 @@ REVIEW: Final = "review"
 
 It is also the name of the step that it stands at, which no agent waits for.
 """
+AMBIGUOUS: Final = "ambiguous_instructions"
+"""The reason of an ask what the goal means: the answer is the goal."""
 GO_ON: Final = "go on"
 CANCEL: Final = "cancel"
 """What can be answered to a review, beside an instruction."""

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
-from midcourse.core.asks import CANCEL, GO_ON, NEED_APPROVAL, REVIEW, is_yes
+from midcourse.core.asks import AMBIGUOUS, CANCEL, GO_ON, NEED_APPROVAL, REVIEW, is_yes
 from midcourse.core.codec import decode
 from midcourse.core.effects import UndoChoice
 from midcourse.core.ids import (
@@ -466,8 +466,12 @@ def _review(session: Session, ask: OpenAsk, command: cmd.Answer) -> Events:
         return _cancel(rest, cmd.Cancel(id=command.id, by=command.by, role=command.role, reason=ask.prompt))
     if is_yes(command.value) or words.lower() in ("", GO_ON, "resume", "continue"):
         return _lifted(rest, command)
-    level: ev.Level = "step" if ask.reason == REVIEW else "clarify"
+    level = _LEVELS.get(ask.reason, "clarify")
     return _redirect(rest, cmd.Redirect(id=command.id, by=command.by, text=words, level=level, resume=True))
+
+
+_LEVELS: Final[Mapping[str, ev.Level]] = {REVIEW: "step", AMBIGUOUS: "goal"}
+"""What an answer in words is: an instruction, or the goal that was not clear. To any other question, an explanation."""
 
 
 def _may_answer(ask: OpenAsk, role: cmd.Role) -> bool:

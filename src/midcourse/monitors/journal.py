@@ -31,6 +31,7 @@ class JournalReader:
         self._rests = True
         self._is_asking = False
         self._last = 0.0
+        self._cut = 0.0
 
     def read(self, record: ev.Recorded) -> tuple[AnyAct, ...]:
         """What this event means for a monitor; usually nothing, or one act."""
@@ -47,6 +48,8 @@ class JournalReader:
             case ev.StepFinished() | ev.StepFailed():
                 return self._called(event, at)
             case ev.StepNotBegun() | ev.StepAborted() | ev.StepCut() | ev.StepClosed():
+                # What was cut is no call, and has its price: the next call bears it.
+                self._cut += event.cost if isinstance(event, ev.StepCut) else 0.0
                 self._open.pop(event.step, None)
                 self._texts.pop(event.step, None)
                 return ()
@@ -109,7 +112,9 @@ class JournalReader:
         begun, since = self._open.pop(event.step, (None, at))
         said = self._texts.pop(event.step, "")
         if begun is None or (isinstance(event, ev.StepFailed) and event.cut):
+            self._cut += event.cost
             return ()
+        spent, self._cut = event.cost + self._cut, 0.0
         kind = "model" if begun.kind == "model" else "tool"
         failed = event if isinstance(event, ev.StepFailed) else None
         observed = () if failed is not None else tuple(event.observed) if isinstance(event, ev.StepFinished) else ()
@@ -128,7 +133,7 @@ class JournalReader:
                 seconds=max(0.0, at - since),
                 tokens_out=event.tokens or None,
                 # A model that costs nothing is on no price list: nobody knows what it costs.
-                cost=event.cost or (None if kind == "model" else 0.0),
+                cost=spent or (None if kind == "model" else 0.0),
             ),
         )
 

@@ -85,6 +85,6 @@ def _arguments(shown: str) -> dict[str, object] | None:
         return None
     try:
         found = msgspec.json.decode(shown)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
     return found if isinstance(found, dict) else None  # pyright: ignore[reportUnknownVariableType]

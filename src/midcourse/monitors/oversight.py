@@ -12,7 +12,7 @@ import msgspec
 
 from midcourse.core.policy.acts import AnyAct, Begun, Called, Planned, Reported, Said, SteppedIn, WentOn
 from midcourse.core.policy.decisions import SEVERITY, Decision, Unseen
-from midcourse.core.policy.document import Policy
+from midcourse.core.policy.document import Automatic, Policy
 from midcourse.core.policy.evaluation import after, armed, evaluate, is_too_early, rules_of
 from midcourse.core.policy.observed import Latch, Observed
 from midcourse.core.terms import TaskClass
@@ -153,7 +153,7 @@ class Oversight:
     def _set_arms(self) -> None:
         rule = self.policy.classes.of(self.task_class)
         self._outlived_at = rule.up_to if self._declared is None and rule.up_to is not None else inf
-        automatic = rule.automatic
+        automatic = self._automatic
         self._arms = armed(self._rules, self._told, tells_only=automatic == "never")
         self._measured = -1
         self._is_past = False
@@ -266,10 +266,10 @@ class Oversight:
             if self._drift is not None:
                 self._drift.goal(act.goal)
         elif isinstance(act, Said):
-            if act.is_goal:
-                self._goal = act.text
-                if self._drift is not None:
-                    self._drift.goal(act.text)
+            self._goal = act.text if act.is_goal else self._goal
+            if self._drift is not None:  # from here on it does what it was told, and is held to that
+                self._drift.goal(self._goal if act.is_goal else f"{self._goal}\n{act.text}")
+                self.values.pop("scope_drift", None)
             self._loops.progress()
             self.values["loops"] = 0.0
             self._scope.confirm()
@@ -487,8 +487,7 @@ class Oversight:
 
     def _ask(self, cause: str, why: str) -> Decision | None:
         """Once for each cause in a turn; not where nobody may interrupt."""
-        automatic = self.policy.classes.of(self.task_class).automatic
-        if cause in self._asked or automatic == "never":
+        if cause in self._asked or self._automatic == "never":
             return None
         self._asked.add(cause)
         self._set_arms()
@@ -511,6 +510,10 @@ class Oversight:
         if self._declared is not None:
             return self._declared
         return class_of(self._history, self.policy.classes, self._clock.seconds or 0.0)
+
+    @property
+    def _automatic(self) -> Automatic:
+        return self.policy.classes.of(self.task_class).automatic
 
     def observed(self, *, unseen: bool = True) -> Observed:
         """Everything a decision depends on, at this moment."""

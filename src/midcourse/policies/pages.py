@@ -159,6 +159,8 @@ class _Reading:
             self._refuse(event, place, f"here are more than {VALUE_LIMIT:,} values; a policy has fewer.")
         self.lines.setdefault(place, event.start_mark.line + 1)
         if kind == "ScalarEvent":
+            if not _is_text(event.value):
+                self._refuse(event, place, "half a character stands here, which nobody could write down. Take it out.")
             return scalar(event.value) if event.implicit[0] and event.style is None else event.value
         return self._sequence(place) if kind == "SequenceStartEvent" else self._mapping(place)
 
@@ -183,6 +185,10 @@ class _Reading:
                 self.lines[below] = line
             values[name] = self._value(next(self._events), below)
         return values
+
+
+def _is_text(value: str) -> bool:
+    return not any("\ud800" <= sign <= "\udfff" for sign in value)
 
 
 def scalar(word: str) -> object:

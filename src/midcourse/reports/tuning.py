@@ -224,7 +224,9 @@ def _loosened(
             evidence.append(f"{told} With {path} = {shown(_setting(after, path))} {words}")
             changed = after
     if changed is policy and len(remarks) == said:
-        remarks.append(f"{told} No threshold tells the right ones from the wrong ones; it only tells people meanwhile.")
+        remarks.append(
+            f"{told} No threshold tells the right ones from the wrong ones; meanwhile only its stops interrupt."
+        )
     return changed
 
 

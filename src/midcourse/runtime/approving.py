@@ -68,7 +68,7 @@ class Approving:
             )
             return "names no environment, which counts as prod here" if required else ""
         wanted = settings.approve_prod and named not in HARMLESS
-        if wanted or (policy is not None and named in policy.approve):
+        if wanted or (policy is not None and named in map(str.lower, policy.approve)):
             return f"changes something in {tool.environment}"
         return ""
 

@@ -135,9 +135,11 @@ class Supervisor:
                 await self._policy(session.terms.policy)
 
     def environments(self, name: str) -> Environments | None:
-        """Where a session's policy wants a person to be asked; None if it has none, or it is not known here yet."""
+        """Where a session's policy wants a person to be asked; the usual places, if it cannot be read; None without."""
         policy = self._policies.get(name)
-        return None if policy is None else policy.environments
+        if policy is None:
+            return None if name in ("", UNWATCHED) else Environments()
+        return policy.environments
 
     async def oversight(self, session: Session, *, asks: bool) -> Oversight | None:
         """What watches a session; None if nobody can."""
@@ -212,9 +214,12 @@ class Supervisor:
         async with self._looking:  # who comes meanwhile would know of nothing
             now = self.clock.monotonic()
             if self._known_at is None or now - self._known_at > _STALE:
-                alarms = await read_alarms(self.store)
-                self._wrong = wrong_by_agent(alarms, await read_labels(self.store))
-                self._alarms.update({_key(one): one for one in alarms if one.level != "notify"})
+                try:
+                    alarms = await read_alarms(self.store)
+                    self._wrong = wrong_by_agent(alarms, await read_labels(self.store))
+                    self._alarms.update({_key(one): one for one in alarms if one.level != "notify"})
+                except (Damaged, msgspec.MsgspecError) as error:  # who cannot be counted is still to be heard
+                    log.warning("interventions cannot be listed, those of other processes do not count: %s", error)
                 self._known_at = now
         since = self.clock.now() - HOUR
         for one in list(self._alarms.values()):
@@ -252,7 +257,10 @@ class Supervisor:
 
     def begin(self, doing: Coroutine[Any, Any, None], session_id: SessionId) -> None:
         """Have it done on the agents' loop; what fails is logged. On any thread."""
-        self.loop.call_soon_threadsafe(self._begin, doing, session_id)
+        try:
+            self.loop.call_soon_threadsafe(self._begin, doing, session_id)
+        except RuntimeError:  # the loop is closed: the process is ending, and what is journaled must not fail by that
+            doing.close()
 
     def _begin(self, doing: Coroutine[Any, Any, None], session_id: SessionId) -> None:
         task = self.loop.create_task(_carefully(doing, session_id))
@@ -315,7 +323,8 @@ class Watched:
         self._begin_if_live()
         if self._oversight is not None and not self._is_due:
             self._is_due = True
-            self._supervisor.loop.call_soon_threadsafe(self._work)
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the process is ending
+                self._supervisor.loop.call_soon_threadsafe(self._work)
 
     async def _begin(self) -> None:
         """Catch up, however often the store is away: a session that nobody watches is one that nobody stops."""
@@ -364,7 +373,8 @@ class Watched:
         while self._driver.is_recovering and not self._is_over:  # noqa: ASYNC110 - it decides on another thread
             await asyncio.sleep(_SOON)
         self._oversight = oversight
-        self._work(past=until > 1)
+        decided = [one.position for one in self._behind.copy() if isinstance(one.event, ev.InterventionMade)]
+        self._work(past=max(decided, default=0))
         # And what was due when it died, and had not come that far, is due now.
         self._look()
 
@@ -372,7 +382,7 @@ class Watched:
         """From when the encoder is there: the other signals do not wait for it."""
         oversight.measure_drift(await self._supervisor.drift(oversight.policy))
 
-    def _work(self, *, past: bool = False) -> None:
+    def _work(self, *, past: int = 0) -> None:
         """Tell the monitors what has happened, and begin what the policy decides; of what is ``past``, nothing."""
         self._is_due = False
         oversight = self._oversight
@@ -384,7 +394,7 @@ class Watched:
                 if isinstance(record.event, ev.BudgetRaised):
                     oversight.budget = record.event.budget
                 for act in self._reader.read(record):
-                    decision = oversight.see(act, past=past)
+                    decision = oversight.see(act, past=record.position <= past)
                     if decision is not None:
                         self._act(decision, record.position)
         finally:  # what cannot be read or measured is logged by the loop, and the rest goes on
@@ -404,6 +414,8 @@ class Watched:
         self._timer = self._supervisor.loop.call_later(delay, self._look)
 
     def _look(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
         self._timer = None
         if self._oversight is None or self._is_over:
             return

@@ -26,6 +26,7 @@ from midcourse.errors import (
     OwnerAlive,
     SessionNotFound,
     StaleEpoch,
+    StoreError,
     spelled_out,
 )
 from midcourse.ports.bus import Bus, Delta, Grown, Note, Wake, Watch
@@ -231,7 +232,11 @@ class Worker:
         self._remember(session_id, agent)
         question = self.supervisor.about_goal(state.session, asks=agent.asks)
         if question is not None:  # decided before anything of it begins, whoever drives it
-            await self.store.put(session_id, question.id, encode_command(question), at)
+            try:
+                await self.store.put(session_id, question.id, encode_command(question), at)
+            except StoreError as error:  # it exists and is ours: better begun without its question than never
+                log.warning("session %s begins without asking what it is to do: %s", session_id, error)
+                question = None
         if worker is not None:
             driver = self._drive(Loaded(state, 0), epoch, decides_first=question is not None)
             if question is not None:

@@ -51,6 +51,9 @@ async def keep_reviewing(store: Store, clock: Clock, reading: Reading, *, every:
         except MidcourseError as error:
             log.warning("the review could not be made, and is tried again later: %s", error)
             left = AGAIN
+        except Exception:
+            log.exception("the review could not be made, and is tried again later: unexpected")
+            left = AGAIN
         await asyncio.sleep(min(left, LONGEST))
 
 

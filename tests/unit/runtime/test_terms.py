@@ -32,7 +32,7 @@ def _silent(function: Any) -> midcourse.Agent[Any]:
 
 async def test_terms_are_recorded_when_a_session_begins(place: Place) -> None:
     """A session keeps those it began with."""
-    terms = midcourse.Terms(task_class="very_long", policy="careful", budget=3.5, backend="redis", ttl_seconds=60)
+    terms = midcourse.Terms(task_class="very_long", policy="standard@1", budget=3.5, backend="redis", ttl_seconds=60)
     agent = replace(resumable(_nothing), terms=terms)
     async with place.open(agent) as mc:
         session = await mc.start(agent, "go")

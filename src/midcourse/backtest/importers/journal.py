@@ -1,8 +1,9 @@
 """Our own journal: events as ``midcourse events --json`` and the HTTP API print them, or as a store gives them.
 
-A session is a recording; its rows are its calls and what people said. A session that completed counts as a success and
-one that failed as a failure, unless whoever knows better says so: that an agent returned does not mean that it was
-right. A session that was cancelled, or has not ended, is unknown.
+A session is a recording; its rows are its calls and what people said. How it went is what people said of it: rated 4
+or 5 it is a success and 1 or 2 a failure; an intervention they called right met a failing run, one they called wrong a
+good one. Without such a word, one that completed undisturbed counts as a success and one that failed as a failure; one
+that was stopped or corrected on its way, cancelled, or has not ended, is unknown: nobody knows how it would have gone.
 """
 
 from collections.abc import Iterable, Iterator
@@ -93,11 +94,11 @@ def recording_of(
     """One session's events as a recording; None if it never called anything. ``outcome`` is what is known better."""
     reader = JournalReader()
     recorder: Recorder | None = None
-    ended: Outcome = "unknown"
+    end = _End()
     agent = goal = ""
     task_class = None
     for event in events:
-        ended = _ended(event, ended)
+        end.see(event.event)
         if isinstance(event.event, ev.SessionCreated):
             agent, goal = event.event.agent, event.event.goal
             task_class = event.event.terms.task_class
@@ -114,17 +115,46 @@ def recording_of(
     if tell is not None:
         tell.add(backwards(recorder, tell.file, run_id))
     return recorder.done(
-        source=agent or SOURCE, run_id=run_id, outcome=outcome or ended, task_class=task_class, domain=agent
+        source=agent or SOURCE,
+        run_id=run_id,
+        task_key=goal,  # the same wish again, and a fork, are no other task
+        outcome=outcome or end.outcome,
+        task_class=task_class,
+        domain=agent,
     )
 
 
-def _ended(event: Recorded, before: Outcome) -> Outcome:
-    match event.event:
-        case ev.SessionCompleted():
-            return "success"
-        case ev.SessionFailed():
-            return "failure"
-        case ev.SessionCancelled() | ev.SessionHalted() | ev.SessionResumed() | ev.TurnOpened():
-            return "unknown"
-        case _:
-            return before
+class _End:
+    """How a session went, as far as anybody can say."""
+
+    def __init__(self) -> None:
+        self._ended: Outcome = "unknown"
+        self._said: Outcome = "unknown"
+        self._is_disturbed = False
+
+    @property
+    def outcome(self) -> Outcome:
+        """What people said; without that, how it ended if nobody had disturbed it."""
+        if self._said != "unknown":
+            return self._said
+        return "unknown" if self._is_disturbed and self._ended == "success" else self._ended
+
+    def see(self, event: ev.AnyEvent) -> None:
+        """One event more."""
+        match event:
+            case ev.SessionCompleted():
+                self._ended = "success"
+            case ev.SessionFailed():
+                self._ended = "failure"
+            case ev.SessionCancelled() | ev.SessionHalted() | ev.SessionResumed() | ev.TurnOpened():
+                self._ended = "unknown"
+            case ev.SessionRedirected():
+                self._is_disturbed = True
+            case ev.InterventionMade(decision=decision) if decision.level in INTERRUPTS:
+                self._is_disturbed = True
+            case ev.InterventionLabelled(verdict=verdict) if verdict != "unsure":
+                self._said = "failure" if verdict == "right" else "success"
+            case ev.SessionRated(score=score) if score != 3:
+                self._said = "success" if score > 3 else "failure"
+            case _:
+                pass

@@ -233,7 +233,7 @@ def _times(rule: Rule, stage: str, value: float, mark: float) -> int:
         return sum(value >= one for one in rule.milestones)
     if not _repeats(rule, stage) or mark <= 0:
         return 1
-    return int(value / mark)
+    return int(min(value / mark, 1e9))
 
 
 def _repeats(rule: Rule, stage: str) -> bool:
