@@ -30,11 +30,14 @@ from midcourse.errors import AccessDenied, MidcourseError, ServerUnreachable
 from midcourse.wiring import REDIS_URL, sqlite_version, try_redis
 
 EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
+    "backtest": ("genai_prices", "matplotlib", "numpy", "yaml"),
     "client": ("httpx2",),
+    "drift": ("numpy", "wordllama"),
     "langgraph": ("langgraph",),
     "local-model": ("xllamacpp",),
     "openai-agents": ("agents",),
     "plain": ("genai_prices",),
+    "policies": ("yaml",),
     "pydantic-ai": ("pydantic_ai",),
     "redis": ("redis",),
     "server": ("fastapi", "sse_starlette", "structlog", "uvicorn"),

@@ -1,10 +1,11 @@
 """What a command prints: tables and sentences for people, JSON for programs, and errors as sentences."""
 
 import asyncio
+import io
 import os
 import sys
 from collections.abc import Coroutine, Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 import typer
@@ -72,6 +73,8 @@ def _shown(sign: str) -> str:
 def console() -> Console:
     """Where people read. A pipe gets whole lines."""
     wide = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PIPE_WIDTH
+    if isinstance(sys.stdout, io.TextIOWrapper):  # what its encoding has no sign for is read as a ?
+        cast("io.TextIOWrapper", sys.stdout).reconfigure(errors="replace")
     return Console(highlight=False, markup=False, emoji=False, width=wide)
 
 

@@ -459,17 +459,19 @@ def _review(session: Session, ask: OpenAsk, command: cmd.Answer) -> Events:
     if session.pause is None or session.status not in (Status.PAUSING, Status.PAUSED):
         return ()
     said = decode(command.value.raw)
-    if not (said is None or said is True or isinstance(said, str)):  # a no, or nothing that anybody could act on
-        return ()
     words = said.strip() if isinstance(said, str) else ""
+    if said is not True and words.lower() in _STAYS:  # a no, or nothing that anybody could act on
+        return ()
     if words.lower() == CANCEL:
         return _cancel(rest, cmd.Cancel(id=command.id, by=command.by, role=command.role, reason=ask.prompt))
-    if is_yes(command.value) or words.lower() in ("", GO_ON, "resume", "continue"):
+    if is_yes(command.value) or words.lower() in (GO_ON, "resume", "continue"):
         return _lifted(rest, command)
     level = _LEVELS.get(ask.reason, "clarify")
     return _redirect(rest, cmd.Redirect(id=command.id, by=command.by, text=words, level=level, resume=True))
 
 
+_STAYS: Final = frozenset({"", "no", "stop", "wait", "not yet", "false"})
+"""Answers to a review that leave it paused: who wants it to go on says so."""
 _LEVELS: Final[Mapping[str, ev.Level]] = {REVIEW: "step", AMBIGUOUS: "goal"}
 """What an answer in words is: an instruction, or the goal that was not clear. To any other question, an explanation."""
 

@@ -36,7 +36,7 @@ from midcourse.monitors.risk import load as load_risk
 from midcourse.policies.kept import load as load_policy
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Store
-from midcourse.runtime.artifacts import artifact_of, keep_artifact
+from midcourse.runtime.artifacts import Artifact, artifact_of, keep_artifact
 from midcourse.runtime.interventions import alarm_of, keep_alarms, keep_label, read_alarms, read_labels, wrong_by_agent
 from midcourse.runtime.loading import read_events
 from midcourse.runtime.settings import Settings
@@ -108,6 +108,7 @@ class Supervisor:
         self._encoder: Encoder | str | None = None
         self._wrong: Mapping[str, Mapping[str, tuple[int, int]]] = {}
         self._known_at: float | None = None
+        self._keeping = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def pinned(self, terms: Terms) -> Terms:
@@ -238,7 +239,7 @@ class Supervisor:
                     self.arrived(session.id)
                 self.begin(keep_alarms(self.store, [alarm]), session.id)
             case ev.ReportMade() if (artifact := artifact_of(session, record)) is not None:
-                self.begin(keep_artifact(self.store, artifact), session.id)
+                self.begin(self._keep(artifact), session.id)
             case ev.InterventionLabelled():
                 self.begin(self._keep_label(session, record), session.id)
             case _:
@@ -254,6 +255,10 @@ class Supervisor:
             _, late = await asyncio.wait(self._tasks, timeout=patience)
             for task in late:
                 task.cancel()
+
+    async def _keep(self, artifact: Artifact) -> None:
+        async with self._keeping:  # what is told of an artifact later is added to what was told before
+            await keep_artifact(self.store, artifact)
 
     def begin(self, doing: Coroutine[Any, Any, None], session_id: SessionId) -> None:
         """Have it done on the agents' loop; what fails is logged. On any thread."""
