@@ -1,5 +1,7 @@
 """What an agent made itself: who made it, what it is, and when somebody should look at it."""
 
+import asyncio
+
 import msgspec
 import pytest
 
@@ -81,7 +83,11 @@ async def test_what_a_session_tells_of_is_listed_with_its_author() -> None:
         session = await mc.start(author, "Write the report of May")
         await session.result(10)
         store = mc._worker.store  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-        found = {one.name: one for one in await read_artifacts(store)}
+        found: dict[str, Artifact] = {}
+        async with asyncio.timeout(10):
+            while len(found) < 2:  # listed beside the run, a moment after it was told
+                await asyncio.sleep(0.01)
+                found = {one.name: one for one in await read_artifacts(store)}
         assert found["report.md"].documentation == "the figures of May"
         assert found["notes.md"].session == session.id
         assert found["notes.md"].agent == author.name
