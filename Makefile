@@ -34,8 +34,8 @@ demo-reset: $(READY) $(CONSOLE) ## the same, from the beginning
 screenshots: tools $(READY) $(CONSOLE) ## take the pictures of README, docs, and every state of the console
 	@$(BIN)/python -m scripts.screenshots
 
-test: tools $(CONSOLE) check ## check, then run all tests (two at a time)
-	$(BIN)/pytest -n 2 -m "not crash_full and not browser_full" $(PYTEST) $(TESTS)
+test: tools $(CONSOLE) check ## check, then run all tests (three at a time: many of them wait)
+	$(BIN)/pytest -n 3 -m "not crash_full and not browser_full" $(PYTEST) $(TESTS)
 
 browser: tools $(CONSOLE) $(READY) ## every browser test: all pages and states, which `make test` samples
 	$(BIN)/pytest -n 2 $(PYTEST) tests/console tests/browser

@@ -1,8 +1,22 @@
-"""Lets pytest explain the asserts of the suites it runs here."""
+"""Lets pytest explain the asserts of the suites it runs here, and says how many examples properties take."""
+
+import os
 
 import pytest
+from hypothesis import HealthCheck, Phase, settings
 
 pytest.register_assert_rewrite("midcourse.testing")
+
+settings.register_profile(
+    "midcourse",
+    # As many as fit into a quarter of an hour with all the rest: MIDCOURSE_PROPERTY_EXAMPLES=1000 for a longer run.
+    max_examples=int(os.environ.get("MIDCOURSE_PROPERTY_EXAMPLES", "50")),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    # Without `explain`, which traces every line on Python 3.11 and would take longer than a test may.
+    phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
+)
+settings.load_profile("midcourse")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -251,7 +251,7 @@ def test_what_the_agent_asks_of_its_own_accord_is_answered_in_words(window: Wind
     run.tray.get_by_role("textbox", name="Your answer").fill("The login bug")
     run.tray.get_by_role("button", name="Answer").click()
     expect(step_in(run, "The agent asked")).to_contain_text("you answered “The login bug”")
-    expect(run.log.locator(".said").first).to_contain_text("You clarified")
+    expect(run.log.locator(".said").first).to_contain_text("The login bug")
 
 
 def test_a_run_is_rated_at_its_end_with_one_tap(window: Window, api: Api) -> None:

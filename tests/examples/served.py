@@ -44,7 +44,9 @@ def free_port() -> int:
 
 def surroundings(folder: Path, **more: str) -> Mapping[str, str]:
     """An environment in which `midcourse` is found, and the samples are quick and work inside ``folder``."""
-    own = {name: text for name, text in os.environ.items() if not name.startswith("MIDCOURSE_")}
+    # Without the width of the terminal that the tests are started from: what is piped has whole lines.
+    left_out = ("MIDCOURSE_", "COLUMNS")
+    own = {name: text for name, text in os.environ.items() if not name.startswith(left_out)}
     path = f"{Path(sys.executable).parent}{os.pathsep}{own.get('PATH', '')}"
     samples = {"MIDCOURSE_SAMPLES_DIR": str(folder / "samples"), "MIDCOURSE_SAMPLE_PACE": "0.005"}
     return {**own, "PATH": path, "PYTHONUNBUFFERED": "1", **samples, **more}

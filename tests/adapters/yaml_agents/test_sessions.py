@@ -122,14 +122,14 @@ spec:
 
 async def test_terms_are_recorded_in_the_session(write: Write, place: Place) -> None:
     """And stay what they were, although the file says something else by the time it goes on."""
-    agent = one(write(MAILER + "  task_class: protected\n  policy: careful\n  budget: 2\n"))
+    agent = one(write(MAILER + "  task_class: protected\n  policy: conservative\n  budget: 2\n"))
     async with place.open(agent) as mc:
         session = await mc.start(agent, "write")
         await session.result(20)
     other = one(write(MAILER))
     async with place.open(other) as mc:
         state = await (await mc.get(session.id)).state()
-        assert state.terms == midcourse.Terms(task_class="protected", policy="careful", budget=2.0)
+        assert state.terms == midcourse.Terms(task_class="protected", policy="conservative@1", budget=2.0)
 
 
 # ---- interrupt.enabled: false
