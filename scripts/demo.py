@@ -32,7 +32,8 @@ Two minutes:
   3. Redirect (r), choose Step, say "only customers over $10k", Enter. Then Resume (p).
   4. Cancel (c). Nothing new starts while you look at what each choice would undo. Cancel run.
   5. Read the receipt: what became of everything it did, and nothing more than was seen.
-More: records-cleaner asks before it deletes. Ctrl-C and `make demo` again: what ran goes on.
+More: records-cleaner asks before it deletes. repo-fixer goes astray: leave it alone, and after two
+minutes its policy steps in and says why. Ctrl-C and `make demo` again: what ran goes on.
 """
 
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from midcourse import (
     Agent,
@@ -243,7 +243,9 @@ class Scenario:
     """An agent, the client's script, and whether the commands come from a second, outside opening of the store.
 
     ``judge`` holds what the tools did against the receipts; ``varies`` is what of the end the moment of death decides.
-    ``aborted`` are steps that a cancel ends, in a session that has another turn.
+    ``aborted`` are steps that a cancel ends, in a session that has another turn. ``stops`` is when a cancel must have
+    stopped everything in every later life: as soon as it is in the inbox, or, where it has to be passed on to children
+    whom a new process may take before their parent, once it has been answered.
     An agent of a framework is named by its module, so that no other scenario has to wait for the framework's import.
     """
 
@@ -254,6 +256,7 @@ class Scenario:
     judge: Judge | None = None
     varies: frozenset[str] = frozenset()
     aborted: frozenset[str] = frozenset()
+    stops: Literal["put", "acked"] = "put"
 
     def made(self) -> Agent[Any]:
         """The agent, its framework imported if it has one."""
@@ -549,7 +552,7 @@ SCENARIOS: Final = {
     "retry": Scenario(agent=failing, play=play_failing),
     "queued": Scenario(agent=patient, play=play_queued),
     "children": Scenario(agent=family, play=play_family, settings=Settings(poll=0.05)),
-    "orphans": Scenario(agent=orphans, play=play_orphans, settings=Settings(poll=0.05)),
+    "orphans": Scenario(agent=orphans, play=play_orphans, settings=Settings(poll=0.05), stops="acked"),
     "undo": Scenario(
         agent=effects.builder,
         play=effects.play_undo,

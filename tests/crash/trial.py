@@ -200,7 +200,7 @@ def _judge(
         different += [" ".join(line[1:]) for line in lines if line[0] == "wrong"]
         different += _differences(left.end, expected, scenario.varies)
     lost += [found for kind, found in findings if kind == "lost"]
-    repeated = [*_repeated(lines, scenario.varies), *(found for kind, found in findings if kind == "repeated")]
+    repeated = [*_repeated(lines, scenario), *(found for kind, found in findings if kind == "repeated")]
     claimed = [found for kind, found in findings if kind == "claimed"]
     return Verdict(
         point=point, lost=tuple(lost), repeated=tuple(repeated), claimed=tuple(claimed), different=tuple(different)
@@ -264,8 +264,9 @@ def _never_kept(lines: list[list[str]], end: End, scenario: Scenario) -> Iterato
             yield f"{step} ran, and its result was never durable"
 
 
-def _repeated(lines: list[list[str]], varies: Collection[str]) -> Iterator[str]:
+def _repeated(lines: list[list[str]], scenario: Scenario) -> Iterator[str]:
     """Steps that ran after they had finished, and whatever a later life ran after a durable cancel, in that turn."""
+    varies = scenario.varies
     finished: set[str] = set()
     done: set[str] = set()
     cancelled, forbidden = False, False
@@ -278,7 +279,7 @@ def _repeated(lines: list[list[str]], varies: Collection[str]) -> Iterator[str]:
                     yield f"{step} finished twice"
                 finished.add(step)
                 done.add(_named(step, varies))
-            case ["put", command] if command == CANCEL:
+            case [kind, command, *answer] if kind == scenario.stops and command == CANCEL and answer != ["accepted"]:
                 cancelled = True
             case ["put", command] if command == TURN:
                 cancelled, forbidden = False, False
@@ -318,7 +319,20 @@ def _short(value: object) -> str:
 
 
 def _lines(folder: Path) -> list[list[str]]:
-    return [line.split() for line in ledger_of(folder).read_text().splitlines()]
+    return [_words(line) for line in ledger_of(folder).read_text().splitlines()]
+
+
+def _words(line: str) -> list[str]:
+    """What a line of the ledger says. The names of steps may have spaces."""
+    kind, _, rest = line.partition(" ")
+    match kind:
+        case "finished":
+            return [kind, rest]
+        case "ran":
+            step, _, process = rest.rpartition(" ")
+            return [kind, step, process]
+        case _:
+            return line.split()
 
 
 async def _left(folder: Path, commands: Iterable[str]) -> _Left:
