@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from midcourse.backtest import training
+from midcourse.backtest import read_recordings, training
 from midcourse.backtest.recordings import Outcome, Recorder, Recording
 from midcourse.backtest.training import (
     MARKS,
@@ -21,11 +21,10 @@ from midcourse.backtest.training import (
     summary,
     thresholds,
     train,
-    train_file,
 )
 from midcourse.core.policy.acts import Called
 from midcourse.errors import InvalidInput
-from midcourse.monitors.risk import FEATURES, GENERAL, Risk, load
+from midcourse.monitors.risk import FEATURES, GENERAL, Risk, load, save
 
 NARROW = {"synthetic": ("effort",), "second": ("effort",)}
 
@@ -71,7 +70,7 @@ class TestLearning:
         runs = recordings()
         model = train(runs, sets=NARROW)
         assert model.domains["synthetic"].stated.recall > 0.7
-        training.save(model, tmp_path / "risk.json")
+        save(model, tmp_path / "risk.json")
         stopped = {"failure": 0, "success": 0, "unknown": 0}
         for one in runs:
             risk = Risk(load(tmp_path / "risk.json"), domain="synthetic")
@@ -207,7 +206,8 @@ class TestFiles:
         runs, out = tmp_path / "runs.jsonl.gz", tmp_path / "risk.json"
         _write(runs, recordings(20))
         told: list[str] = []
-        model = train_file([runs], out, progress=told.append)
+        model = train(read_recordings([runs]), progress=told.append)
+        save(model, out)
         assert load(out) == model
         assert told
         said = summary(model)

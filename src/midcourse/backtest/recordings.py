@@ -12,7 +12,6 @@ from midcourse.core.policy.acts import AnyAct, Begun, Called, Ended, Rested, Sai
 from midcourse.core.terms import TaskClass
 
 Outcome = Literal["success", "failure", "unknown"]
-OUTCOMES: Final[tuple[Outcome, ...]] = ("success", "failure", "unknown")
 LONGEST_GOAL: Final = 2000
 LONGEST_TEXT: Final = 500
 LONGEST_ARGUMENTS: Final = 200

@@ -13,13 +13,12 @@ share of false stops that is named; on other runs, an alarm that was set on thes
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from midcourse.backtest.recordings import Recording
 from midcourse.core.policy.acts import Called, Said
 from midcourse.errors import InvalidInput
-from midcourse.monitors.risk import FEATURES, GENERAL, MEASURED, Domain, Facts, Model, Stated, save
+from midcourse.monitors.risk import FEATURES, GENERAL, MEASURED, Domain, Facts, Model, Stated
 
 try:
     import numpy as np
@@ -540,26 +539,6 @@ def _too_few(by_domain: Mapping[str, Sequence[Run]], least: int) -> InvalidInput
         code="too_few_runs",
         least=least,
     )
-
-
-def train_file(
-    paths: Iterable[str | Path],
-    out: str | Path,
-    *,
-    target: float = TARGET,
-    progress: Progress | None = None,
-) -> Model:
-    """Train on the runs in these files and write the model to ``out``.
-
-    Raises:
-        InvalidInput: a file cannot be read, or there are too few runs.
-    """
-    from midcourse.backtest.importers import read_recordings
-
-    # What a file holds beside usable runs is the importer's to tell; what counts here is how many are usable.
-    model = train(read_recordings(paths, tell=lambda _: None), target=target, progress=progress)
-    save(model, Path(out))
-    return model
 
 
 def summary(model: Model) -> str:
