@@ -9,7 +9,8 @@ import pytest
 import midcourse
 from midcourse.api import SessionHandle
 from tests.control.remote import Remote
-from tests.promises.harness import Place, Tool, history, resumable, types, until_status
+from tests.promises.faults import Faulty
+from tests.promises.harness import Place, Tool, history, resumable, types, until_status, until_true
 
 RESUMES = 100
 
@@ -145,3 +146,23 @@ async def test_a_resume_that_was_journaled_is_not_done_again_after_the_process_i
         tool.may_end.set()
         await session.result()
         assert types(await history(session)).count("session.resumed") == 1
+
+
+@pytest.mark.parametrize("write", ["create", "take"])
+async def test_a_caller_who_goes_away_leaves_no_session_that_nobody_drives(place: Place, write: str) -> None:
+    """What this process took for a caller is driven, whether the caller still waits or was cancelled meanwhile."""
+    tool = Tool()
+    one = resumable(lambda run: run.step("fetch", tool.run))
+    async with place.open(one, drive=False) as mc:
+        session = await mc.start(one, session_id="s")
+        await session.pause(until="stopped")
+    store = Faulty(await place.store())
+    async with place.open(one, store=store) as mc:
+        store.holds = lambda name: name == write
+        session = await mc.get("s")
+        calling = asyncio.ensure_future(session.resume() if write == "take" else mc.start(one))
+        await until_true(lambda: write in store.held)
+        calling.cancel()
+        await asyncio.wait([calling])
+        store.let_through()
+        await until_true(lambda: bool(tool.ended))

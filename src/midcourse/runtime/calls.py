@@ -47,7 +47,7 @@ class Call:
     spent: Spent = field(default_factory=Spent)
     task: "asyncio.Task[None] | None" = None
     in_thread: bool = False
-    is_bearing: bool = False
+    is_setting_going: bool = False
     stopped: bool = False
     limit: "asyncio.Timeout | None" = None
     timed_out: bool = False

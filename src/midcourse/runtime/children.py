@@ -41,8 +41,8 @@ class Children:
         session = self._journal.session
         if not session.children:
             return True
-        if any(call.is_bearing for call in self._gate.begun.values()):
-            return False  # a child that is just being created has no inbox yet
+        if any(call.is_setting_going for call in self._gate.begun.values()):
+            return False  # a child that is just being created has no inbox yet, and one set going lifts old stops
         waiting = False
         for child in session.children.values():
             command = _passed_on(session, child)

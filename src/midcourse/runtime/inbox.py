@@ -56,7 +56,8 @@ class Inbox:
             written.append(append)
         if written:
             self._decided()
-            await asyncio.gather(*written)
+            # A caller that is cancelled leaves the writes alone: the journal hears how each of them ended.
+            await asyncio.gather(*map(asyncio.shield, written))
         return outcomes
 
     def _decide(self, row: InboxRow) -> tuple[Outcome, Awaitable[None]]:

@@ -1,6 +1,7 @@
 """Has a child do a step: creates it, sets it going, passes its asks on, and takes its result and its cost."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 from midcourse.core import events as ev
 from midcourse.core.ids import child_id
@@ -28,19 +29,17 @@ class Tending:
         """Have the child that ``call`` spawns do ``goal``, from its creation or from wherever it stands, to its end."""
         journal, tree = self._journal, self._around.tree
         parent, child = journal.session.id, child_id(journal.session.id, call.step)
-        call.is_bearing = True
-        try:
+        with self._setting_going(call):
             await tree.bear(child, agent, goal, parent)
-        finally:
-            call.is_bearing = False
-            self._moved()
         again = journal.log.steps[call.step].again
         with self._around.fanout.watching(child) as watcher:
-            await tree.set_going(child, parent, again=again)
+            with self._setting_going(call):
+                await tree.set_going(child, parent, again=again)
             while True:
                 session = await tree.glance(child)
                 if session.status is Status.QUEUED:  # whoever had it was just letting it go
-                    await tree.set_going(child, parent, again=again)
+                    with self._setting_going(call):
+                        await tree.set_going(child, parent, again=again)
                 self._pass_on_asks(session)
                 if session.status in ENDED:
                     break
@@ -51,6 +50,16 @@ class Tending:
             why = session.failure.message if session.failure else "it was cancelled"
             raise ChildError(f"child '{child}' ended as {session.status}: {why}")
         ended.content = await content_of(self._around.store, session.result)
+
+    @contextmanager
+    def _setting_going(self, call: Call) -> Generator[None]:
+        """Meanwhile the parent's stop waits to be passed on: it would be taken for an old one, and lifted."""
+        call.is_setting_going = True
+        try:
+            yield
+        finally:
+            call.is_setting_going = False
+            self._moved()
 
     def _pass_on_asks(self, child: Session) -> None:
         """What a child asks, this session's people see: its own asks and those of its children."""

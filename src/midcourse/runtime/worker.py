@@ -98,6 +98,7 @@ class Worker:
         self._left_to_others: dict[SessionId, Position] = {}
         self._try_again_at: dict[SessionId, float] = {}
         self._woken: set[SessionId] = set()
+        self._unbroken: set[asyncio.Task[None]] = set()
         self._looked_at = clock.monotonic()
         self._closing = False
         self._threads = Threads(THREADS)
@@ -209,6 +210,18 @@ class Worker:
         by: str = "local",
     ) -> None:
         """Store a new session and, in a process that drives, begin it. A child is begun by its parent, later."""
+        await self._whole(self._create(session_id, agent, goal, parent=parent, terms=terms, by=by))
+
+    async def _create(
+        self,
+        session_id: SessionId,
+        agent: Agent[object],
+        goal: str,
+        *,
+        parent: SessionId | None,
+        terms: Terms | None,
+        by: str,
+    ) -> None:
         terms = await self.supervisor.pinned(terms or agent.terms)
         event = SessionCreated(
             agent=agent.name,
@@ -255,6 +268,9 @@ class Worker:
             if self._closing or session_id in self._drivers or session_id in self._attending:
                 return
             self._attending.add(session_id)
+        await self._whole(self._attend(session_id, sponsor))
+
+    async def _attend(self, session_id: SessionId, sponsor: Driver | None) -> None:
         try:
             driver = await self._take(session_id, sponsor)
         except OwnerAlive:
@@ -263,6 +279,17 @@ class Worker:
             with self._lock:
                 self._attending.discard(session_id)
         await driver.recover()
+
+    async def _whole(self, doing: Coroutine[Any, Any, None]) -> None:
+        """Do it to its end, also if whoever waits is cancelled: what is ours and not driven, nobody else takes."""
+        task = asyncio.get_running_loop().create_task(doing)
+        self._unbroken.add(task)
+        task.add_done_callback(self._unbroken.discard)
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(_tell_of_failure)  # nobody waits for it any more
+            raise
 
     def _remember(self, session_id: SessionId, agent: Agent[object]) -> None:
         """Keep an agent that could not be found again by its name: a closure, or one this worker was not given."""
@@ -563,6 +590,11 @@ class Worker:
                 "List them, or check the store's URL.",
                 session_id=session_id,
             ) from None
+
+
+def _tell_of_failure(task: "asyncio.Task[None]") -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.warning("a session could not be taken: %s", error)
 
 
 def _is_readable(session: Session) -> bool:
