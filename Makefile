@@ -15,12 +15,15 @@ READY := $(VENV)/.ready
 CONSOLE := src/midcourse/console/index.html
 CONSOLE_SOURCES := $(shell find console/src console/public -type f 2>/dev/null) $(wildcard console/*.json console/*.ts console/*.html)
 
+# Without compiled modules, each of the many processes that tests start would compile the whole package again.
+export PYTHONDONTWRITEBYTECODE :=
+
 ifeq ($(OS),Windows_NT)
 $(error Midcourse runs on Linux and macOS; on Windows, clone it inside WSL (`wsl --install`) and run make there)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help browser demo demo-reset screenshots console tools test check format crash model bench docs lock clean
+.PHONY: help browser demo demo-reset screenshots console tools tools-and-console test check format crash model bench docs lock clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,8 +37,10 @@ demo-reset: $(READY) $(CONSOLE) ## the same, from the beginning
 screenshots: tools $(READY) $(CONSOLE) ## take the pictures of README, docs, and every state of the console
 	@$(BIN)/python -m scripts.screenshots
 
-test: tools $(CONSOLE) check ## check, then run all tests (three at a time: many of them wait)
-	$(BIN)/pytest -n 3 -m "not crash_full and not browser_full" $(PYTEST) $(TESTS)
+# What the tests need is made side by side: the browser and the console while the environment is prepared and checked.
+test: ## check, then run all tests (three at a time: many of them wait)
+	@$(MAKE) --no-print-directory -j 2 tools-and-console check
+	$(BIN)/pytest -n 3 --dist worksteal -m "not crash_full and not browser_full" $(PYTEST) $(TESTS)
 
 browser: tools $(CONSOLE) $(READY) ## every browser test: all pages and states, which `make test` samples
 	$(BIN)/pytest -n 2 $(PYTEST) tests/console tests/browser
@@ -48,6 +53,10 @@ $(CONSOLE): $(CONSOLE_SOURCES) scripts/console.sh
 
 tools:
 	@scripts/tools.sh
+
+# One after the other: both may have to use apt-get.
+tools-and-console: tools
+	@$(MAKE) --no-print-directory console
 
 check: $(READY) ## format, lint, types, layers
 	$(BIN)/ruff format --check .

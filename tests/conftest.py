@@ -1,5 +1,6 @@
 """Lets pytest explain the asserts of the suites it runs here, and says how many examples properties take."""
 
+import gc
 import os
 
 import pytest
@@ -17,6 +18,12 @@ settings.register_profile(
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
 )
 settings.load_profile("midcourse")
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays: no collection has to look through all the frameworks again, in any test."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -6,8 +6,11 @@ import { ownClient, Refusal } from "./api/client";
 import type { Me } from "./api/types";
 import { watchAsks } from "./features/attention";
 import { areKeysOff, isTyping } from "./features/handle/pressing";
+import { watchSwitches } from "./features/killswitch/switches";
+import { later } from "./features/Later";
 import { Refused, Rules, useLate } from "./features/States";
 import { FleetPage } from "./routes/FleetPage";
+import { InboxPage } from "./routes/InboxPage";
 import { NewRunPage } from "./routes/NewRunPage";
 import { RunPage } from "./routes/RunPage";
 import { SettingsPage } from "./routes/SettingsPage";
@@ -16,8 +19,12 @@ import "./ui/tokens.css";
 import "./ui/base.css";
 import "./ui/handle.css";
 import "./ui/page.css";
+import "./ui/gauges.css";
+import "./ui/inbox.css";
 
 const client = ownClient();
+const PoliciesPage = later(() => import("./routes/PoliciesPage").then((page) => page.PoliciesPage));
+const ReportsPage = later(() => import("./routes/ReportsPage").then((page) => page.ReportsPage));
 
 function Console(): JSX.Element {
   const [me, know] = useState<Me | null>(null);
@@ -25,7 +32,7 @@ function Console(): JSX.Element {
   const isLate = useLate();
   useEffect(() => {
     const ask = (): void => {
-      client.get<Me>("/me").then((known) => { know(known); watchAsks(client); }, (error: Error) => {
+      client.get<Me>("/me").then((known) => { know(known); watchAsks(client); watchSwitches(client); }, (error: Error) => {
         if (error instanceof Refusal) say({ code: error.code, detail: error.message });
         else { say({ code: "no_connection", detail: "It is tried again by itself." }); setTimeout(ask, 1_000); }
       });
@@ -37,9 +44,12 @@ function Console(): JSX.Element {
   if (!me) return <main class="page">{problem ? <Refused {...problem} /> : isLate && <Rules words="Asking who you are…" rows={3} />}</main>;
   const run = query.get("run");
   if (run) return <RunPage key={run} client={client} me={me} id={run} />;
+  if (query.has("inbox")) return <InboxPage client={client} me={me} />;
+  if (query.has("policies") || query.has("policy") || query.has("newpolicy")) return <PoliciesPage client={client} me={me} />;
+  if (query.has("reports")) return <ReportsPage client={client} />;
   if (query.has("new")) return <NewRunPage client={client} />;
   if (query.has("settings")) return <SettingsPage />;
-  return <FleetPage client={client} />;
+  return <FleetPage client={client} me={me} />;
 }
 
 function globalKeys(): () => void {
@@ -47,6 +57,9 @@ function globalKeys(): () => void {
   const press = (event: KeyboardEvent): void => {
     if (isTyping(event) || areKeysOff() || event.metaKey || event.ctrlKey || event.altKey || event.defaultPrevented) return;
     if (isGoing && event.key === "f") { go(href({})); event.stopPropagation(); }
+    else if (isGoing && event.key === "i") { go(href({ inbox: "" })); event.stopPropagation(); }
+    else if (isGoing && event.key === "p") { go(href({ policies: "" })); event.stopPropagation(); }
+    else if (isGoing && event.key === "r") { go(href({ reports: "" })); event.stopPropagation(); }
     else if (event.key === "n") go(href({ new: "" }));
     else if (event.key === "?") go(href({ settings: "" }));
     else { isGoing = event.key === "g"; return; }

@@ -11,6 +11,7 @@ from typing import Any, Generic, Literal, TypeVar, get_args, overload
 from midcourse.client import RemoteMidcourse
 from midcourse.core import commands as cmd
 from midcourse.core.audit import Audited
+from midcourse.core.audit_export import Title
 from midcourse.core.codec import JSON, decode
 from midcourse.core.commands import Behaviour
 from midcourse.core.effects import UndoChoice
@@ -18,6 +19,7 @@ from midcourse.core.endings import asks_nothing, without_result
 from midcourse.core.events import AskOpened, Recorded, Verdict
 from midcourse.core.events import Level as RedirectLevel
 from midcourse.core.ids import AskId, CommandId, MessageId, PauseId, Position, SessionId
+from midcourse.core.inbox import HandOver, Inbox, InboxAsk, check_hand_over, check_name
 from midcourse.core.inspection import Inspection
 from midcourse.core.interventions import (
     Intervention,
@@ -36,23 +38,30 @@ from midcourse.core.requests import (
     answer_value,
     check_audit,
     check_command_id,
+    check_days,
     check_goal,
     check_listing,
     check_new_id,
+    check_reason,
     check_text,
 )
 from midcourse.core.session import ENDED, OpenAsk, Session, Status
+from midcourse.core.signals import Signals
+from midcourse.core.tenants import DEFAULT, check_tenant, in_tenant, tenant_of
 from midcourse.core.terms import Terms, check_terms
-from midcourse.errors import AgentUnavailable, Damaged, InvalidInput
+from midcourse.errors import AgentUnavailable, Damaged, InvalidInput, Refused
 from midcourse.policies import load as load_policy
 from midcourse.ports.bus import Delta
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Head, Store
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.artifacts import due, read_artifacts
-from midcourse.runtime.auditing import read_audit
+from midcourse.runtime.auditing import audit_filter, audit_page, export_audit, prune_audit
 from midcourse.runtime.control import Control
+from midcourse.runtime.desk import Desk
+from midcourse.runtime.erasing import children_of, ended_before, erase
 from midcourse.runtime.interventions import MOST, read_alarms, read_labels
+from midcourse.runtime.kill_switch import KillSwitch
 from midcourse.runtime.loading import content_of
 from midcourse.runtime.settings import Settings
 from midcourse.runtime.supervision import UNWATCHED
@@ -294,6 +303,10 @@ class SessionHandle(Generic[T_co]):
                 found.apply(record)
         return found.all
 
+    async def signals(self) -> Signals:
+        """Each signal with its thresholds and its history, measured from the journal as the session's policy does."""
+        return await self._worker.signals.read((await self._worker.must_exist(self.id)).head)
+
     def _command_id(self, given: str | None) -> CommandId:
         return CommandId(f"cmd_{self._worker.clock.fresh_id()}" if given is None else check_command_id(given))
 
@@ -350,6 +363,13 @@ class SessionHandle(Generic[T_co]):
         """
         async with asyncio.timeout(timeout):
             session, cause = await self._control.ended(self.id)
+        if session.erased_at is not None:
+            raise Refused(
+                f"What session '{self.id}' returned was erased (session_erased).",
+                code="session_erased",
+                session_id=self.id,
+                status=session.status.value,
+            )
         if session.status is Status.COMPLETED and session.result is not None:
             return decode(await content_of(self._worker.store, session.result))
         raise without_result(session) from cause
@@ -365,10 +385,29 @@ class SessionHandle(Generic[T_co]):
 
         What had finished by then is not done again; what was in flight is. ``paused`` lets you redirect it first.
         """
-        new = _fresh_session_id(session_id, self._worker)
+        new = _fresh_session_id(session_id, self._worker, tenant_of(self.id))
         pause = cmd.Pause(id=self._command_id(None), reason="forked") if paused else None
         await self._control.fork(self.id, new, at, pause=pause)
         return SessionHandle(new, self._worker, self._control)
+
+    async def lift(self, *, wait: float = 10.0, by: str = "local", command_id: str | None = None) -> Reply:
+        """Lift what halted it (a restore, a kill switch that was lifted): it is back where it was. An operator's."""
+        command = cmd.Lift(id=self._command_id(command_id), by=by, role="operate")
+        return await self._control.send(self.id, command, until="decided", wait=wait)
+
+    async def erase(self, reason: str = "", *, children: bool = False, by: str = "local") -> Session:
+        """Erase what anybody wrote in a session that has ended: goal, messages, arguments, results, answers, …
+
+        Its shape stays: when what happened, states, costs, the names of agents, tools and steps, who did what. With
+        ``children`` its children are erased, too. ``reason`` says why, and stays. It cannot be taken back, and nothing
+        can be done with the session any more. What lay on the disk is gone after ``midcourse compact``.
+
+        Raises:
+            Refused: it, or a child, has not ended; nothing is erased then.
+        """
+        below = await children_of(self._worker.store, self.id) if children else ()
+        erased = await erase_sessions(self._worker, (self.id, *below), by=by, role="operate", reason=reason)
+        return erased[0]
 
     async def receipt(self) -> Receipt:
         """What became of each effect: undone, kept, cannot be undone, …, unknown. Print it for a table."""
@@ -402,6 +441,11 @@ class Midcourse:
         """What an answered control survives: nothing, the process being killed, or the power failing."""
         return self._worker.store.durability
 
+    @property
+    def kill_switch(self) -> KillSwitch:
+        """The operator's standing halts over all sessions, an agent's, a label's or a tenant's."""
+        return KillSwitch(self._control)
+
     @overload
     async def start(
         self,
@@ -411,6 +455,7 @@ class Midcourse:
         session_id: str | None = None,
         terms: Terms | None = None,
         by: str = "local",
+        tenant: str = DEFAULT,
     ) -> SessionHandle[T]: ...
     @overload
     async def start(
@@ -421,6 +466,7 @@ class Midcourse:
         session_id: str | None = None,
         terms: Terms | None = None,
         by: str = "local",
+        tenant: str = DEFAULT,
     ) -> SessionHandle[Any]: ...
     async def start(
         self,
@@ -430,13 +476,15 @@ class Midcourse:
         session_id: str | None = None,
         terms: Terms | None = None,
         by: str = "local",
+        tenant: str = DEFAULT,
     ) -> "SessionHandle[Any]":
         """Give an agent a goal. It runs on the loop the store was opened on; the handle steers it.
 
-        ``terms`` take the place of the agent's own, for this session.
+        ``terms`` take the place of the agent's own, for this session. ``tenant`` is whose it is, and becomes part of
+        its id: ``acme~sess_x``.
         """
         check_goal(goal)
-        identity = _fresh_session_id(session_id, self._worker)
+        identity = _fresh_session_id(session_id, self._worker, tenant)
         await self._worker.create(identity, self._resolve(agent), goal, terms=terms and check_terms(terms), by=by)
         return SessionHandle(identity, self._worker, self._control)
 
@@ -475,27 +523,68 @@ class Midcourse:
         status: Sequence[str] = (),
         agent: str | None = None,
         search: str = "",
+        tenant: str | None = None,
         limit: int = 100,
         before: str | None = None,
     ) -> Sequence[Head]:
-        """Sessions, newest first; ``search`` looks into id, agent and goal. Page on with ``before``, the last id."""
+        """Sessions, newest first; ``search`` looks into id, agent and goal. Page on with ``before``, the last id.
+
+        ``tenant``: those of one; left out, those of all; ``""`` are those of none.
+        """
         check_listing(status, limit)
         return await self._worker.store.heads(
             statuses=tuple(status),
             agent=agent,
             search=search,
+            tenant=tenant,
             limit=limit,
             before=None if before is None else SessionId(before),
         )
 
-    async def audit(self, after: int = 0, limit: int = 100) -> Sequence[Audited]:
+    async def audit(
+        self,
+        after: int = 0,
+        limit: int = 100,
+        *,
+        session: str | None = None,
+        since: float | None = None,
+        tenant: str | None = None,
+    ) -> Sequence[Audited]:
         """Who wished or did what to which session, over all sessions, oldest first. Page on with the last ``seq`` seen.
+
+        Those of one ``session``, ``since`` a time, or that a ``tenant`` may see, if given.
 
         Raises:
             Damaged: an entry was changed, removed or put in between; the sentence names it.
         """
         check_audit(after, limit)
-        return await read_audit(self._worker.store, after, limit)
+        wanted = audit_filter(session=session, since=since, tenant=tenant)
+        found: list[Audited] = []
+        following: int | None = after
+        while following is not None and len(found) < limit:
+            page, following = await audit_page(self._worker.store, following, limit - len(found), wanted)
+            found += page
+        return found
+
+    def audit_export(
+        self, *, session: str | None = None, since: float | None = None, tenant: str | None = None
+    ) -> AsyncIterator[bytes]:
+        """The audit log as a file in pieces, JSON lines that prove themselves: ``midcourse audit --verify FILE``.
+
+        Entries that are not of ``session``, or that ``tenant`` may not see, are there as their digests alone. It begins
+        with the first ``since`` a time.
+        """
+        title = Title(made_at=self._worker.clock.now(), by="local", tenant=tenant, session=session, since=since)
+        return export_audit(self._worker.store, title)
+
+    async def prune_audit(self, before: float, *, by: str = "local") -> int:
+        """Take the entries from before a time away, and write down that it was done. Returns how many it were.
+
+        Raises:
+            Damaged: the log is damaged there. Nothing is taken away.
+        """
+        now = self._worker.clock.now()
+        return await prune_audit(self._worker.store, before, by=by, role="operate", now=now)
 
     async def interventions(
         self,
@@ -504,6 +593,7 @@ class Midcourse:
         agent: str | None = None,
         label: LabelFilter | None = None,
         limit: int = 100,
+        tenant: str | None = None,
     ) -> Sequence[LabelledAlarm]:
         """Interventions over all sessions, newest first: those ``since`` a time, of an agent, or labelled so.
 
@@ -512,7 +602,7 @@ class Midcourse:
         check_interventions(since, label, limit)
         store = self._worker.store
         most = limit if agent is None and label is None else MOST
-        alarms = await read_alarms(store, since=since or 0.0, limit=most)
+        alarms = await read_alarms(store, since=since or 0.0, limit=most, tenant=tenant)
         labels: dict[tuple[str, str], Verdict] = {}
         labels |= {(one.session, one.about): one.verdict for one in await read_labels(store)}
         wanted = None if label == "none" else label
@@ -524,7 +614,12 @@ class Midcourse:
         return found[:limit]
 
     async def alarms(
-        self, person: str | None = None, *, gather: float | None = None, limit: int = 100
+        self,
+        person: str | None = None,
+        *,
+        gather: float | None = None,
+        limit: int = 100,
+        tenant: str | None = None,
     ) -> Sequence[Batch]:
         """Interventions, and artifacts that are due for review, as people are told of them, newest batch first.
 
@@ -536,9 +631,56 @@ class Midcourse:
         check_alarms(gather, limit)
         seconds = float(STANDARD.restraint.batch) if gather is None else gather
         made = await read_artifacts(self._worker.store)
-        alarms = [*await read_alarms(self._worker.store), *due(made, STANDARD.artifacts, self._worker.clock.now())]
-        alarms = sorted((one for one in alarms if person in (None, one.person)), key=lambda one: one.at)
+        alarms = await read_alarms(self._worker.store, tenant=tenant)
+        alarms += due(made, STANDARD.artifacts, self._worker.clock.now())
+        seen = (one for one in alarms if person in (None, one.person) and tenant in (None, tenant_of(one.session)))
+        alarms = sorted(seen, key=lambda one: one.at)
         return batches(alarms, seconds)[::-1][:limit]
+
+    async def erase_older(self, days: float, *, by: str = "retention", limit: int = 1000) -> Sequence[Session]:
+        """Erase the sessions that ended more than so many days ago, oldest first, at most ``limit`` of them.
+
+        Who has it done leaves it in the journal and the audit log of each.
+        """
+        check_days(days)
+        worker = self._worker
+        old = await ended_before(worker.store, worker.clock.now() - days * 86_400, limit=limit)
+        why = f"ended more than {days:g} days ago"
+        return await erase_sessions(worker, old, by=by, role="operate", reason=why, go_on=True)
+
+    async def inbox(self, *, by: str = "local") -> Inbox:
+        """What waits for people: asks by deadline with their owners, alarms in batches, and how ``by`` answered lately.
+
+        How often somebody approved in a row is counted where a server takes the answers.
+        """
+        desk = self._desk()
+        row, quick = await desk.approvals(by)
+        return Inbox(
+            asks=tuple(await desk.asks()),
+            alarms=tuple(await self.alarms(limit=50)),
+            approvals_in_a_row=row,
+            quick=quick,
+            running=await desk.running(),
+            you=by,
+        )
+
+    async def own(self, session_id: str, ask: str, owner: str | None = None, *, by: str = "local") -> InboxAsk:
+        """Take an open ask, or give it to ``owner``. The last word counts.
+
+        Raises:
+            SessionNotFound: no such session.
+            Refused: it has no such open ask.
+        """
+        wanted = check_name(by if owner is None else owner, "owner")
+        return await self._desk().own(SessionId(check_text(session_id, "session_id")), ask, wanted, by=by)
+
+    async def hand_over(self, to: str, seconds: float = 3600.0, *, by: str = "local") -> HandOver:
+        """Let ``to`` stand in: what ``by`` is asked they are asked for so long, and then ``by`` again. 0 ends it."""
+        to, seconds = check_hand_over(to, seconds, by)
+        return await self._desk().hand_over(to, seconds, by=by)
+
+    def _desk(self) -> Desk:
+        return Desk(self._worker.store, self._worker.clock, policy=self._worker.settings.policy)
 
     async def work(self, grace: float = 10.0) -> None:
         """Drive sessions until SIGTERM or SIGINT, then drain: take nothing new, let each go at its next safe point.
@@ -561,6 +703,28 @@ class Midcourse:
     async def close(self, grace: float = 2.0) -> None:
         """Let every session go at its next safe point. None is cancelled: who opens the store next goes on with it."""
         await self._worker.close(grace)
+
+
+async def erase_sessions(
+    worker: Worker,
+    session_ids: Sequence[SessionId],
+    *,
+    by: str,
+    role: cmd.Role,
+    reason: str = "",
+    go_on: bool = False,
+) -> Sequence[Session]:
+    """Erase ended sessions, and what the file tools kept for an undo of theirs. See ``runtime.erasing``.
+
+    Raises:
+        Refused: one has not ended. InvalidInput: the reason is too long. SessionNotFound: there is no such session.
+    """
+    from midcourse.tools.backups import forget_backups
+
+    check_reason(reason)
+    erased = await erase(worker, session_ids, by=by, role=role, reason=reason, go_on=go_on)
+    await asyncio.to_thread(forget_backups, frozenset[str]().union(*(one.keys for one in erased)))
+    return [one.session for one in erased]
 
 
 async def check_correction(control: Control, session_id: SessionId, text: str, level: str) -> None:
@@ -587,8 +751,12 @@ async def check_correction(control: Control, session_id: SessionId, text: str, l
         )
 
 
-def _fresh_session_id(wanted: str | None, worker: Worker) -> SessionId:
-    return SessionId(check_new_id(wanted) if wanted is not None else f"sess_{worker.clock.fresh_id()}")
+def _fresh_session_id(wanted: str | None, worker: Worker, tenant: str) -> SessionId:
+    """An id for a new session of a tenant. Without one, an id that was given may name it."""
+    if tenant:
+        check_tenant(tenant)
+    named = f"sess_{worker.clock.fresh_id()}" if wanted is None else check_new_id(wanted)
+    return SessionId(check_new_id(in_tenant(tenant, named) if tenant else named))
 
 
 @asynccontextmanager

@@ -1,8 +1,11 @@
 """The composition root: the only module that names a backend."""
 
+import asyncio
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from midcourse.bus.memory import MemoryBus
 from midcourse.client import RemoteMidcourse
@@ -12,6 +15,7 @@ from midcourse.core.replies import Durability
 from midcourse.errors import InvalidInput, StoreUnavailable
 from midcourse.ports.bus import Bus
 from midcourse.ports.clock import Clock
+from midcourse.ports.meter import UNMETERED, Meter
 from midcourse.ports.projection import Projection
 from midcourse.ports.store import Store
 from midcourse.projections.checkpoints import Checkpoints, Unconfigured
@@ -19,9 +23,13 @@ from midcourse.projections.redis import RedisBoard
 from midcourse.runtime.agents import Agent, registered
 from midcourse.runtime.clock import SystemClock
 from midcourse.runtime.control import Control
+from midcourse.runtime.restoring import Restored, halt_all
 from midcourse.runtime.settings import Settings
 from midcourse.runtime.worker import Worker
 from midcourse.stores.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from midcourse.stores.sqlite.upkeep import File
 
 KINDS = "Use memory:// or sqlite:///file.db (four slashes for an absolute path: sqlite:////var/lib/runs.db)."
 
@@ -64,6 +72,65 @@ def sqlite_version() -> str:
     return usable_version()
 
 
+def compact(path: Path) -> tuple[int, int]:
+    """Write a store's file anew, and empty its log; its bytes before and after.
+
+    Raises:
+        StoreUnavailable: there is none, or somebody uses it all the time.
+    """
+    from midcourse.stores.sqlite import upkeep
+
+    return upkeep.compact(path)
+
+
+def back_up(path: Path, to: Path, progress: Callable[[int, int], None]) -> int:
+    """Copy a store that may be in use to a new file, check the copy, and return its bytes.
+
+    Raises:
+        InvalidInput: there is such a file. StoreUnavailable: there is no such store. Damaged: the copy is not whole.
+    """
+    from midcourse.stores.sqlite import upkeep
+
+    return upkeep.back_up(path, to, SystemClock().now(), progress)
+
+
+async def restore(backup: Path, to: Path, progress: Callable[[str, int, int], None]) -> Restored:
+    """Make a store at ``to`` of a backup. What had not ended is halted before anybody can find it there.
+
+    Raises:
+        InvalidInput: there is a store already.
+        StoreUnavailable: there is no such backup, or no room for it. Damaged: it is not whole.
+    """
+    from midcourse.stores.sqlite import upkeep
+
+    made_at = await asyncio.to_thread(upkeep.backup_time, backup)
+    part = upkeep.aside(to)
+    try:
+        await asyncio.to_thread(upkeep.unpack, backup, part, lambda done, every: progress("copied", done, every))
+        control = await open_control(
+            f"sqlite:///{part}", durability="power", drives=False, settings=Settings(), agents={}, redis=""
+        )
+        try:
+            restored = await halt_all(control, made_at, lambda done, every: progress("halted", done, every))
+        finally:
+            await control.worker.close(0.0)
+        upkeep.settle(part, to)
+    finally:
+        upkeep.clear_away(part)
+    return restored
+
+
+def examine(path: Path, *, deep: bool) -> "File":
+    """What the file of a store is like. ``deep``: all of it is read.
+
+    Raises:
+        StoreUnavailable: there is none. Damaged: it cannot be read.
+    """
+    from midcourse.stores.sqlite import upkeep
+
+    return upkeep.examine(path, deep=deep)
+
+
 async def try_redis(url: str) -> str:
     """Write to a Redis something that is gone after a second, and say how people call that Redis.
 
@@ -97,6 +164,7 @@ async def open_control(
     agents: Mapping[str, Agent[object]] | None = None,
     clock: Clock | None = None,
     redis: str | None = None,
+    meter: Meter = UNMETERED,
 ) -> Control:
     """A worker on a store, listening and sweeping, and the controls over it.
 
@@ -115,6 +183,7 @@ async def open_control(
         registered() if agents is None else agents,
         drives=drives,
         checkpoints=checkpoints,
+        meter=meter,
     )
     control = Control(worker)
     await worker.open(control)

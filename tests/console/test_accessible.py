@@ -49,7 +49,7 @@ def fleet(window: Window, api: Api) -> None:
 
 @scene
 def no_match(window: Window, api: Api) -> None:
-    window.open("?search=nothing-has-this")
+    window.open("?q=nothing-has-this")
     expect(window.page.get_by_role("main")).to_contain_text("No session matches")
 
 

@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, expect
 from midcourse.runtime.clock import SystemClock
 from tests.console.agents import AGENTS, GATES, Ahead, goal
 from tests.console.conftest import LIMITS, SETTINGS, Opening
-from tests.console.pages import PHONE, Api, RunPage, Window, until
+from tests.console.pages import GUARD, PHONE, Api, RunPage, Window, until
 from tests.console.test_accessible import AXE, THEMES, grave
 from tests.console.test_phone import hit_by_a_finger
 from tests.server.serving import Running, serving
@@ -282,13 +282,86 @@ def test_a_run_that_waits_for_its_review_is_among_those_that_need_somebody(windo
     other = api.start("memo", goal("Only paused"))
     api.post(f"/sessions/{other}/pause")
     until(window.page, lambda: api.status(other) == "paused")
-    page = window.open()
-    link = window.top.get_by_role("link", name=re.compile("Needs you"))
-    expect(link.locator(".count")).to_be_visible()
-    link.click()
-    expect(page.get_by_role("heading", name="Needs you")).to_be_visible()
-    expect(page.get_by_role("row", name=name)).to_contain_text("asks you something")
-    expect(page.get_by_role("link", name="Only paused")).to_have_count(0)
+    window.open("?inbox")
+    queue = window.page.get_by_role("navigation", name="Asks by deadline")
+    expect(queue).to_contain_text(name)
+    expect(queue).to_contain_text("review")
+    expect(queue).not_to_contain_text("Only paused")
+    expect(window.top.get_by_role("link", name="Inbox").locator(".count")).to_have_text("1")
+
+
+def gauge(run: RunPage, title: str) -> Locator:
+    """A signal, by its title."""
+    return run.page.get_by_role("meter", name=title, exact=True)
+
+
+def test_gauges_and_their_histories_show_what_the_server_measured(window: Window, api: Api) -> None:
+    session, run = paused(window, api)
+    found = {one["name"]: one for one in api.get(f"/sessions/{session}/signals")["signals"]}
+    loops = found["loops"]
+    assert (loops["past"], loops["intervene"]) == ("intervene", 5)
+    repeats = gauge(run, "Repeats without progress")
+    expect(repeats).to_have_attribute("aria-valuetext", re.compile(rf"^{loops['value']:.0f}, steps in at 5, since "))
+    expect(repeats.locator(".state")).to_contain_text("steps in at 5, since ")
+    expect(repeats.locator(".tape u")).to_have_count(2)
+    # Nothing is said of what is well, and what was not measured says why.
+    expect(gauge(run, "Turn duration").locator(".state")).to_have_count(0)
+    expect(gauge(run, "Turn duration")).to_have_attribute("aria-valuemax", "2700")
+    unseen = [one for one in found.values() if one["value"] is None]
+    window.page.get_by_text(f"{len(unseen)} signals not measured").click()
+    for one in unseen:
+        expect(window.page.locator(".notseen")).to_contain_text(f"{one['title']}{one['unseen']}")
+
+    window.page.get_by_role("button", name="history", exact=True).click()
+    history = window.page.get_by_role("slider", name="History of Repeats without progress")
+    # Warned of, asked for its plan, paused: a disc for each, and they are read with the points.
+    expect(history.locator(".disc")).to_have_count(3)
+    expect(history).to_have_attribute("aria-valuemax", str(len(loops["history"]) + 3))
+    history.focus()
+    window.page.keyboard.press("Home")
+    expect(history).to_have_attribute("aria-valuetext", re.compile(rf": {loops['history'][0][1]:.0f}$"))
+    said: set[str] = set()
+    for _ in range(len(loops["history"]) + 2):
+        window.page.keyboard.press("ArrowRight")
+        said.add(re.sub(r"^.*\d, ?|^.*\d$", "", str(history.get_attribute("aria-valuetext"))))
+    assert said == {"", "policy noticed", "policy asked for its plan", "policy paused it"}
+
+
+def test_an_alarm_that_could_wait_is_labelled_in_the_inbox_by_key(window: Window, api: Api) -> None:
+    session, _ = paused(window, api)
+    page = window.open("?inbox")
+    queue = page.get_by_role("navigation", name="Asks by deadline")
+    group = queue.get_by_role("button", name=re.compile("Goes round without progress in"))
+    group.click()
+    alarms = page.get_by_role("article", name="Alarms")
+    newest = alarms.get_by_role("listitem").filter(has_text=session).first
+    expect(newest).to_contain_text("It goes round: 5 repeats")
+    newest.get_by_role("link").focus()
+    page.wait_for_timeout(GUARD)
+    page.keyboard.press("-")
+    expect(newest.get_by_role("status")).to_have_text("Labelled wrong.")
+    page.keyboard.press("+")
+    expect(newest.get_by_role("status")).to_have_text("Labelled right.")
+    said = [(one["data"]["about"], one["data"]["verdict"]) for one in api.events(session, "intervention.labelled")]
+    assert said == [("int_2", "wrong"), ("int_2", "right")]
+    page.reload()
+    group.click()
+    expect(newest.get_by_role("status")).to_have_text("Labelled right.")
+
+
+def test_a_review_is_answered_from_the_inbox_and_its_cancel_shows_the_preview(window: Window, api: Api) -> None:
+    session, _ = paused(window, api)
+    page = window.open("?inbox")
+    detail = page.get_by_role("article", name="Ask")
+    expect(detail).to_contain_text("Policy paused it")
+    expect(detail.get_by_role("button", name="Go on", exact=True)).to_be_visible()
+    page.keyboard.press("x")
+    run = RunPage(page)
+    expect(run.preview.get_by_role("row", name="create_table")).to_be_visible()
+    run.press("Keep it")
+    window.open("?inbox")
+    detail.get_by_role("button", name="Go on", exact=True).click()
+    until(page, lambda: [one["data"]["value"]["raw"] for one in api.events(session, "ask.answered")] == ["go on"])
 
 
 def test_a_policys_work_fits_a_phone_and_can_be_hit(opening: Opening, api: Api) -> None:
@@ -311,6 +384,8 @@ def test_axe_finds_nothing_grave_in_a_policys_work(opening: Opening, api: Api) -
     session, run = paused(window, api)
     api.post(f"/sessions/{session}/label", about="int_2", verdict="wrong")
     step_in(run, "Policy noticed").get_by_role("button", name="why").click()
+    window.page.get_by_role("button", name="history", exact=True).click()
+    window.page.get_by_text("signals not measured").click()
     window.page.evaluate(AXE.read_text(encoding="utf-8"))
     found: list[str] = []
     for state in ("review", "rating"):

@@ -200,7 +200,7 @@ def test_what_is_said_changes_with_each_transition_and_not_with_each_word(window
 def test_the_list_is_walked_and_paused_with_keys(window: Window, api: Api) -> None:
     wanted = goal("Walked over")
     session = api.start("memo", wanted)
-    page = window.open(f"?search={wanted.replace(' ', '+')}")
+    page = window.open(f"?q={wanted.replace(' ', '+')}")
     row = page.get_by_role("link", name=wanted)
     expect(row).to_be_visible()
     page.keyboard.press("j")

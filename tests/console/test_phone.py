@@ -116,7 +116,7 @@ def look(phone: Window, run: RunPage) -> None:
     assert bar["y"] + bar["height"] <= PHONE[1] + 1, "the bar is never covered"
 
 
-@pytest.mark.parametrize("query", ["", "?new", "?settings", "?search=nothing-has-this", "?run=sess_nobody"])
+@pytest.mark.parametrize("query", ["", "?new", "?settings", "?q=nothing-has-this", "?run=sess_nobody"])
 def test_the_other_pages_fit_and_can_be_hit(phone: Window, api: Api, query: str) -> None:
     api.start("quick", goal(LONG))
     phone.open(query)

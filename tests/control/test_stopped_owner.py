@@ -15,7 +15,7 @@ IMPATIENT = 0.4
 """Seconds after which a silent owner is called unreachable."""
 
 
-async def _freeze_between_two_commits(owner: Remote, place: Place) -> None:
+async def freeze_between_two_commits(owner: Remote, place: Place) -> None:
     """Stopped in the middle of a commit it would hold the file, and nobody could write a command until it goes on."""
     while True:
         owner.freeze()
@@ -43,7 +43,7 @@ async def test_a_stop_to_a_stopped_owner_is_accepted_never_stopped_and_carried_o
     ):
         await owner.do("start", agent="full_speed", goal=str(effects), session="s")
         await until_true(lambda: len(lines(effects)) > 50)
-        await _freeze_between_two_commits(owner, place)
+        await freeze_between_two_commits(owner, place)
         try:
             reply = await other.control("s", verb, until="stopped")
             assert reply["level"] == "accepted"

@@ -153,16 +153,37 @@ class Faulty:
             lambda: self.inner.save_snapshot(session_id, position, content, epoch=epoch, blobs=blobs),
         )
 
+    def erase(
+        self,
+        head: Head,
+        rows: Sequence[Row],
+        *,
+        epoch: Epoch,
+        outcome: bytes,
+        shelves: Mapping[str, Mapping[str, bytes | None]],
+        forgotten: Sequence[AuditRow] = (),
+        audit: Sequence[AuditEntry] = (),
+    ) -> Awaitable[None]:
+        """See the port."""
+        self.bytes_written += sum(len(row[1]) for row in rows)
+        return self._write(
+            "erase",
+            lambda: self.inner.erase(
+                head, rows, epoch=epoch, outcome=outcome, shelves=shelves, forgotten=forgotten, audit=audit
+            ),
+        )
+
     def shelve(
         self,
         shelf: str,
         items: Mapping[str, bytes | None],
         *,
         owner: tuple[SessionId, Epoch] | None = None,
+        audit: Sequence[AuditEntry] = (),
     ) -> Awaitable[None]:
         """See the port."""
         self.bytes_written += sum(len(value) for value in items.values() if value is not None)
-        return self._write("shelve", lambda: self.inner.shelve(shelf, items, owner=owner))
+        return self._write("shelve", lambda: self.inner.shelve(shelf, items, owner=owner, audit=audit))
 
     async def head(self, session_id: SessionId) -> Owned:
         """See the port."""
@@ -174,11 +195,25 @@ class Faulty:
         statuses: Sequence[str] = (),
         agent: str | None = None,
         search: str = "",
+        tenant: str | None = None,
+        asking: bool = False,
+        task_class: str | None = None,
+        label: str | None = None,
         limit: int = 100,
         before: SessionId | None = None,
     ) -> Sequence[Head]:
         """See the port."""
-        return await self.inner.heads(statuses=statuses, agent=agent, search=search, limit=limit, before=before)
+        return await self.inner.heads(
+            statuses=statuses,
+            agent=agent,
+            search=search,
+            tenant=tenant,
+            asking=asking,
+            task_class=task_class,
+            label=label,
+            limit=limit,
+            before=before,
+        )
 
     async def read(self, session_id: SessionId, after: Position, limit: int = 1000) -> Sequence[Row]:
         """See the port."""
@@ -222,6 +257,10 @@ class Faulty:
     async def audit(self, after: int = 0, limit: int = 100) -> Sequence[AuditRow]:
         """See the port."""
         return await self.inner.audit(after, limit)
+
+    def trim_audit(self, before: float, telling: AuditEntry, *, limit: int = 10_000) -> Awaitable[int]:
+        """See the port."""
+        return self._write("trim_audit", lambda: self.inner.trim_audit(before, telling, limit=limit))
 
     async def unattended(self, statuses: Sequence[str], now: float, limit: int = 100) -> Sequence[Owned]:
         """See the port."""

@@ -21,7 +21,7 @@ from midcourse.core.policy.profiles import STANDARD
 from midcourse.core.policy.spans import Span
 from midcourse.errors import InvalidInput, Refused, StepError, StoreUnavailable
 from midcourse.policies import kept
-from midcourse.runtime import supervision, worker
+from midcourse.runtime import standing, supervision, worker
 from midcourse.runtime.interventions import read_alarms
 from midcourse.runtime.settings import Settings
 from midcourse.runtime.supervision import Supervisor
@@ -511,7 +511,7 @@ class Unlisted(Faulty):
 
     async def shelved(self, shelf: str, **given: Any) -> Any:
         """See the port."""
-        if shelf != kept.SHELF:
+        if shelf not in (kept.SHELF, standing.SHELF):
             self._look()
         return await self.inner.shelved(shelf, **given)
 

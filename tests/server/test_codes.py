@@ -40,6 +40,7 @@ ELSEWHERE = {
     "body_too_large": "test_limits.py",
     "too_many_requests": "test_limits.py",
     "too_many_streams": "test_limits.py, test_event_streams.py",
+    "too_many_runs": "reports/test_trials.py",
     "session_damaged": "below",
     "internal_error": "below",
     "store_unavailable": "below",
@@ -341,6 +342,17 @@ PROVOKED: Mapping[tuple[str, str], Provoked] = {
     ("accept_proposal", "policy_unchanged"): _proposes_the_same,
     ("refuse_proposal", "proposal_not_found"): lambda world: world.ask("refuse_proposal", {"why": "x"}),
     ("refuse_proposal", "proposal_settled"): _proposed("refuse_proposal", "accepted"),
+    ("check_policy", "policy_not_found"): lambda world: world.ask(
+        "check_policy", {"document": "policy: x", "against": "nobody"}
+    ),
+    ("backtest_policy", "policy_not_found"): lambda world: world.ask("backtest_policy", {"policy": "nobody"}),
+    ("backtest_policy", "no_recordings"): lambda world: world.ask(
+        "backtest_policy", {"policy": "standard", "since": 9e11}
+    ),
+    ("calibrate_policy", "policy_not_found"): lambda world: world.ask("calibrate_policy", {"policy": "nobody"}),
+    ("calibrate_policy", "too_few_runs"): lambda world: world.ask(
+        "calibrate_policy", {"policy": "standard", "since": 9e11}
+    ),
     ("get_policy", "policy_not_found"): lambda world: world.ask("get_policy"),
     ("policy_history", "policy_not_found"): lambda world: world.ask("policy_history"),
     ("diff_policies", "policy_not_found"): lambda world: world.client.get("/policies/none/diff?to=standard"),

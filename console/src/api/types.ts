@@ -1,14 +1,18 @@
 /** What the API answers, as far as the console reads it. */
 
-import type { Effect, Level, Outcome, ReceiptLine, Terms, UndoChoice } from "../model/events";
+import type { Effect, Level, Outcome, ReceiptLine, Terms, UndoChoice, Verdict } from "../model/events";
 import type { Status } from "../model/status";
 
 export interface Head {
   id: string; agent: string; goal: string; status: Status; turn: number; position: number; created_at: number; updated_at: number;
   asks: number; cost: number; finished_steps: number; parent: string | null;
-  /** Not sent by every server. */
-  budget?: number | null; task_class?: string | null;
+  by: string; task_class: string | null; policy: string; budget: number | null; labels: string[]; risk: number | null; interventions: number;
+  /** The call that runs. */
+  busy: string;
+  open_asks: AskHead[];
 }
+export interface AskHead { id: string; reason: string; prompt: string; opened_at: number; step: string; deadline: number | null; tool: string }
+export interface BulkOutcome { session: string; ok: boolean; status: string; code: string; problem: string }
 export interface SessionPage { sessions: Head[]; next: string | null }
 export interface SessionView { id: string; status: Status; position: number; allowed: string[]; etag: string; goal: string }
 export interface Agent { name: string; version: string; mode: string; resumable: boolean; origin: string; asks: boolean; terms: Terms; description?: string; goals?: string[] }
@@ -23,4 +27,22 @@ export interface Receipt { lines: ReceiptLine[]; final: boolean; is_preview: boo
 export type Preview = Record<UndoChoice, Receipt>;
 export interface NewSession { agent: string; goal: string; task_class?: string; budget?: number }
 export interface Problem { status: number; code: string; detail: string; title: string; allowed?: string[]; status_now?: string }
+/** A signal beside its thresholds; `past` is the gravest that it is past. */
+export interface Gauge {
+  name: string; title: string; unit: "seconds" | "dollars" | "share" | "count" | "times" | "bytes" | "of 1"; value: number | null;
+  warn: number | null; intervene: number | null; stop: number | null; below: boolean; past: "warn" | "intervene" | "stop" | null; since: number | null;
+  unseen: string | null; history: [at: number, value: number][];
+}
+export interface Gauges { policy: string; task_class: string; position: number; at: number; signals: Gauge[] }
+export interface InboxAsk {
+  session: string; ask: string; agent: string; goal: string; tenant: string; reason: string; prompt: string; tool: string; step: string;
+  opened_at: number; deadline: number | null; respond_by: number; owner: string; owned_since: number | null; reminded_at: number | null;
+  escalated_at: number | null; escalated_to: string; is_review: boolean; session_status: Status;
+}
+export interface Alarm {
+  at: number; session: string; intervention: string; agent?: string; person?: string; by?: string; level?: string; signals?: string[]; sentence?: string; ask?: string;
+  label?: Verdict | null;
+}
+export interface Batch { person: string; since: number; ready_at: number; alarms: Alarm[] }
+export interface Inbox { asks: InboxAsk[]; alarms: Batch[]; approvals_in_a_row: number; quick: number; running: number }
 export type { Level, Outcome, ReceiptLine, UndoChoice };

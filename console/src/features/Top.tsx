@@ -7,11 +7,12 @@ import { clock } from "../ui/format";
 import { href } from "../ui/router";
 import { isDark, theme } from "../ui/settings";
 import { waiting } from "./attention";
+import { Standing } from "./killswitch/Standing";
 
-export function Top({ page, connection }: { page: "fleet" | "waiting" | "run" | "new" | "settings"; connection: Connection | null }): JSX.Element {
+export function Top({ page, connection }: { page: "fleet" | "inbox" | "waiting" | "run" | "policies" | "reports" | "new" | "settings"; connection: Connection | null }): JSX.Element {
   const asks = waiting.value.length;
-  const needs = waiting.value.some((one) => one.status !== "waiting") ? { status: ["waiting", "paused"], needs: "you" } : { status: "waiting" };
   return (
+    <>
     <header class="top">
       <a class="brand" href={href({})} aria-label="Midcourse">
         <svg width="26" height="16" viewBox="0 0 26 16" aria-hidden="true"><path d="M1 13h8l8-10h8" class="m" /><path d="M1 13h8" class="i" /><circle cx="9" cy="13" r="2.6" class="c" /></svg>
@@ -19,7 +20,9 @@ export function Top({ page, connection }: { page: "fleet" | "waiting" | "run" | 
       </a>
       <nav aria-label="Main">
         <a href={href({})} aria-current={page === "fleet" || page === "run" ? "page" : undefined}>Fleet</a>
-        <a href={href(needs)} aria-current={page === "waiting" ? "page" : undefined}>Needs you {asks > 0 && <span class="count" aria-label={`${asks} open`}>{asks}</span>}</a>
+        <a href={href({ inbox: "" })} aria-current={page === "inbox" ? "page" : undefined}>Inbox {asks > 0 && <span class="count" aria-label={`${asks} open`}>{asks}</span>}</a>
+        <a href={href({ policies: "" })} aria-current={page === "policies" ? "page" : undefined}>Policies</a>
+        <a href={href({ reports: "" })} aria-current={page === "reports" ? "page" : undefined}>Reports</a>
         <a href={href({ settings: "" })} class="hide-s" aria-current={page === "settings" ? "page" : undefined}>Keys</a>
       </nav>
       <div class="end">
@@ -28,6 +31,8 @@ export function Top({ page, connection }: { page: "fleet" | "waiting" | "run" | 
         <button class="plain" type="button" onClick={() => { theme.value = isDark() ? "light" : "dark"; }}>{isDark() ? "Light" : "Dark"}</button>
       </div>
     </header>
+    {page !== "fleet" && <Standing />}
+    </>
   );
 }
 

@@ -2,12 +2,12 @@
 
 import { effect, signal } from "@preact/signals";
 import type { Client } from "../api/client";
-import type { Head, SessionPage } from "../api/types";
+import type { Head, Inbox, InboxAsk } from "../api/types";
 import { ENDED } from "../model/status";
 import { notifies } from "../ui/settings";
 
-/** Sessions that wait for a person. */
-export const waiting = signal<Head[]>([]);
+/** What is asked of people. */
+export const waiting = signal<readonly InboxAsk[]>([]);
 /** What the page is about. */
 export const title = signal("Midcourse");
 
@@ -22,12 +22,10 @@ export function watchAsks(client: Client): void {
   let isFirst = true;
   const look = async (): Promise<void> => {
     try {
-      // Paused by a policy, a session waits for its review.
-      const page = await client.get<SessionPage>("/sessions?status=waiting&status=paused&limit=200");
-      waiting.value = page.sessions.filter((one) => needsSomebody(one));
-      for (const session of waiting.value) {
-        const name = `${session.id} ${session.turn} ${session.asks}`;
-        if (!known.has(name) && !isFirst) tell(session.id, session.agent, session.goal);
+      waiting.value = (await client.get<Inbox>("/inbox")).asks;
+      for (const { session, ask, agent, goal } of waiting.value) {
+        const name = `${session} ${ask}`;
+        if (!known.has(name) && !isFirst) tell(session, agent, goal);
         known.add(name);
       }
       isFirst = false;
@@ -46,7 +44,7 @@ function tell(id: string, agent: string, goal: string): void {
 }
 
 effect(() => {
-  const asks = waiting.value.reduce((sum, one) => sum + Math.max(1, one.asks), 0);
+  const asks = waiting.value.length;
   document.title = `${asks ? `(${asks}) ` : ""}${title.value} · Midcourse`.replace("Midcourse · Midcourse", "Midcourse");
   const icon = document.querySelector<HTMLLinkElement>('link[rel="icon"]');
   const wanted = asks ? "./favicon-asks.svg" : "./favicon.svg";

@@ -58,7 +58,7 @@ export interface EventData {
   "hold.taken": { name: string };
   "hold.released": { name: string; number: number; error: string };
   "world.changed": { changes: Change[] };
-  "session.halted": { by: string; reason: string };
+  "session.halted": { by: string; reason: string; switch?: string };
   "session.halt_lifted": { by: string };
   "session.waiting": object;
   "session.woken": object;

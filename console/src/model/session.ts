@@ -28,7 +28,7 @@ export interface Session {
   calls: Map<string, OpenCall>; children: Map<string, string>; child_asks: ChildAsk[]; unreached: string[];
   asks: OpenAsk[]; pause: StandingPause | null; cancel: StandingCancel | null; undo: StandingUndo | null;
   holds: Set<string>; changes: Change[];
-  halted_from: Status | null; halted_by: string; halted_why: string; halted_at: number;
+  halted_from: Status | null; halted_by: string; halted_why: string; halted_at: number; halted_switch: string;
   plan: PlanItem[]; progress: number | null; hypothesis: string;
   finished_steps: number; cost: number; tokens: number;
   result: Value | null; failure: { code: string; message: string; step: string | null } | null; receipt: ReceiptLine[];
@@ -63,7 +63,7 @@ export function created(id: string, record: RecordOf<"session.created">): Sessio
     status: "queued", position, at, turn: 1,
     messages: [{ text: data.goal, level: "goal", turn: 1, by: data.by, at, withdrawn: false }], seen: 1, queue: [],
     calls: new Map(), children: new Map(), child_asks: [], unreached: [], asks: [], pause: null, cancel: null, undo: null,
-    holds: new Set(), changes: [], halted_from: null, halted_by: "", halted_why: "", halted_at: 0,
+    holds: new Set(), changes: [], halted_from: null, halted_by: "", halted_why: "", halted_at: 0, halted_switch: "",
     plan: [], progress: null, hypothesis: "", finished_steps: 0, cost: 0, tokens: 0, result: null, failure: null, receipt: [],
     interventions: 0, labels: {}, score: null,
     started_at: null, counted: 0, counting_since: null, ended_at: null, checkpoint_at: null,
@@ -210,6 +210,7 @@ function change(session: Session, record: Recorded, before: Status): void {
       session.halted_by = record.data.by;
       session.halted_why = record.data.reason;
       session.halted_at = at;
+      session.halted_switch = record.data.switch ?? "";
       break;
     case "session.halt_lifted": session.halted_from = null; break;
     case "session.completed": session.result = record.data.result; session.calls.clear(); break;

@@ -1,59 +1,90 @@
-/** The sessions, live: what needs saying first, the filter in the address. */
+/** The fleet, live: what needs a person first, the filter in the address, the handle of those that are chosen. */
 
 import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { Client } from "../api/client";
-import type { Head } from "../api/types";
+import { type Client, Refusal } from "../api/client";
+import type { Head, Me } from "../api/types";
 import { needsSomebody, title } from "../features/attention";
-import { Fleet, filterOf, isFiltered } from "../features/fleet/fleet";
+import { BulkHandle } from "../features/fleet/BulkHandle";
+import { type Filter, filterOf, isFiltered, ORDERS, type Order, wordsOf } from "../features/fleet/filter";
+import { Fleet, MOST } from "../features/fleet/fleet";
 import { GuidedPath } from "../features/fleet/GuidedPath";
+import { Selection } from "../features/fleet/selection";
+import { type Steps, Table } from "../features/fleet/Table";
 import { Tiles } from "../features/fleet/Tiles";
 import { areKeysOff, isTyping } from "../features/handle/pressing";
+import { Cover } from "../features/killswitch/Cover";
+import { Report } from "../features/killswitch/Report";
+import { switches } from "../features/killswitch/switches";
 import { Refused, Rules, useLate } from "../features/States";
 import { Top } from "../features/Top";
-import { count, fullTime, money, timeOfDay, visible } from "../ui/format";
-import { Word } from "../ui/Parts";
+import { count } from "../ui/format";
 import { address, go, href } from "../ui/router";
 
-export function FleetPage({ client }: { client: Client }): JSX.Element {
+export function FleetPage({ client, me }: { client: Client; me: Me }): JSX.Element {
   const query = address.value.toString();
   const filter = useMemo(() => filterOf(address.value), [query]);
-  const fleet = useMemo(() => new Fleet(client, filter), [client, filter]);
+  const { agent, class: task_class, tag, search } = filter;
+  // Another status or order is no other stream.
+  const fleet = useMemo(() => new Fleet(client, filter), [client, agent, task_class, tag, search]);
+  fleet.filter.value = filter;
   useEffect(() => { fleet.start(); return () => fleet.stop(); }, [fleet]);
-  // Paused by a policy, a session waits for its review: of those that are paused, the others are left out.
-  const isNeedy = address.value.has("needs");
-  const page = isNeedy || (filter.status.length === 1 && filter.status[0] === "waiting") ? "waiting" : "fleet";
-  useEffect(() => { title.value = page === "waiting" ? "Needs you" : "Fleet"; }, [page]);
-  const heads = isNeedy ? fleet.heads.value?.filter(needsSomebody) ?? null : fleet.heads.value;
+  useEffect(() => { title.value = "Fleet"; }, []);
+  const selection = useMemo(() => new Selection(() => fleet.rows.peek() ?? []), [fleet]);
+  const [isOpen, lift] = useState(false);
+  const [said, say] = useState("");
+  const steps = useRef<Steps | null>(null);
+  useEffect(() => rowKeys(steps, selection, client, say), [selection]);
+  const all = fleet.heads.value;
+  const rows = fleet.rows.value;
   const connection = fleet.connection.value;
-  const table = useRef<HTMLTableElement>(null);
-  useEffect(() => rowKeys(table, client), []);
-  const running = heads?.filter((head) => head.status === "running").length ?? 0;
-  const asks = heads?.filter(needsSomebody).length ?? 0;
+  const shown = switches.value.slice(0, 5);
   return (
     <>
-      <Top page={page} connection={connection} />
-      <main class="page">
-        <div class="pagehead"><h1>{page === "waiting" ? "Needs you" : "Fleet"}</h1>{heads && heads.length > 0 && <span class="sub facts"><span class="num">{running}</span> running, {asks ? count(asks, "needs you", "need you") : "nothing needs you"}</span>}</div>
-        <Tiles heads={heads} filter={filter} isWhole={fleet.next.value === null} />
-        <Search key={filter.search} />
-        {connection.state === "refused" && !heads ? <Refused code={connection.problem?.code ?? ""} detail={connection.problem?.detail ?? ""} />
-          : heads === null ? <Reading isLost={connection.state === "lost"} />
-          : heads.length === 0 ? <Empty client={client} isFiltered={isFiltered(filter)} words={[filter.search, filter.agent, ...filter.status].filter(Boolean).join(" ")} />
-          : (
-            <div class="scroller">
-              <table class="grid cards" ref={table}>
-                <thead><tr><th scope="col">Status</th><th scope="col">Goal, agent</th><th scope="col" class="r hide-s">Steps</th><th scope="col" class="r hide-s">Spent</th><th scope="col" class="r">Started</th><th scope="col" class="r hide-m">Last event</th></tr></thead>
-                <tbody>{heads.map((head) => <Row key={head.id} head={head} />)}</tbody>
-              </table>
-            </div>
-          )}
-        {fleet.next.value !== null && <p class="earlier"><button class="btn" type="button" onClick={() => void fleet.more()}>Show older ones</button></p>}
-        <p class="dim hints"><kbd>j</kbd> <kbd>k</kbd> next, previous · <kbd>↵</kbd> open · <kbd>p</kbd> pause the focused one · <kbd>/</kbd> filter · <kbd>n</kbd> new run</p>
+      <Top page="fleet" connection={connection} />
+      <main class="page has-handle">
+        <div class="pagehead">
+          <h1>Fleet</h1>{all && all.size > 0 && <span class="sub facts"><Facts heads={all} /></span>}
+          {me.role === "operate" && me.session === null && <div class="end"><button class="btn danger small" type="button" aria-expanded={isOpen} onClick={() => lift(!isOpen)}>Kill switch…</button></div>}
+        </div>
+        {isOpen && <Cover client={client} me={me} agents={named(all, (head) => [head.agent])} labels={named(all, (head) => head.labels)} close={() => lift(false)} />}
+        {shown.map((one) => <Report key={one.id} client={client} one={one} me={me} heads={all} />)}
+        <Tiles fleet={fleet} now={client.now()} />
+        <Search key={`${agent} ${task_class} ${tag}`} filter={filter} total={all?.size ?? 0} shown={rows?.length ?? 0} />
+        {connection.state === "refused" && !all ? <Refused code={connection.problem?.code ?? ""} detail={connection.problem?.detail ?? ""} />
+          : rows === null ? <Reading isLost={connection.state === "lost"} />
+          : rows.length === 0 ? <Empty client={client} isFiltered={isFiltered(filter)} words={wordsOf(filter)} />
+          : <Table fleet={fleet} rows={rows} selection={selection} sort={sort} ahead={client.ahead} steps={steps} />}
+        {(all?.size ?? 0) >= MOST && <p class="sub">The newest {MOST.toLocaleString("en")} are here. Narrow the filter to find older ones.</p>}
+        <p class="still" role="status">{said}</p>
+        <p class="dim hints"><kbd>j</kbd> <kbd>k</kbd> next, previous · <kbd>↵</kbd> open · <kbd>space</kbd> select, with <kbd>shift</kbd> up to here · <kbd>p</kbd> pause the focused or the selected · <kbd>/</kbd> filter · <kbd>n</kbd> new run</p>
       </main>
+      <BulkHandle client={client} fleet={fleet} selection={selection} me={me} />
     </>
   );
 }
+
+function Facts({ heads }: { heads: ReadonlyMap<string, Head> }): JSX.Element {
+  const [running, asks, halted, busy] = useMemo(() => {
+    const every = [...heads.values()];
+    const stopped = every.filter((head) => head.status === "halted");
+    return [every.filter((head) => head.status === "running").length, every.filter(needsSomebody).length, stopped.length, stopped.filter((head) => head.busy).length];
+  }, [heads]);
+  return <><span class="num">{running.toLocaleString("en")}</span> running, {asks ? count(asks, "needs you", "need you") : "nothing needs you"}{halted > 0 && `, ${halted.toLocaleString("en")} halted${busy ? ` of which ${count(busy, "still runs", "still run")} something` : ""}`}</>;
+}
+
+function named(heads: ReadonlyMap<string, Head> | null, of: (head: Head) => string[]): string[] {
+  return [...new Set([...(heads?.values() ?? [])].flatMap(of))].sort().slice(0, 200);
+}
+
+function change(set: (query: URLSearchParams) => void, replace = false): void {
+  const next = new URLSearchParams(address.value);
+  set(next);
+  const to = next.toString();
+  if (to !== address.value.toString()) go(to ? `?${to}` : location.pathname, replace);
+}
+
+function sort(order: Order): void { change((query) => { if (order === "needs") query.delete("sort"); else query.set("sort", order); }); }
 
 function Reading({ isLost }: { isLost: boolean }): JSX.Element | null {
   const isLate = useLate();
@@ -62,7 +93,7 @@ function Reading({ isLost }: { isLost: boolean }): JSX.Element | null {
 }
 
 function Empty({ client, isFiltered, words }: { client: Client; isFiltered: boolean; words: string }): JSX.Element {
-  if (isFiltered) return <div class="empty"><b>No session matches <code>{words}</code>.</b><a href={href({})}>Clear the filter</a></div>;
+  if (isFiltered) return <div class="empty"><b>No session matches <code>{words || "that"}</code>.</b><a href={href({})}>Clear the filter</a></div>;
   return (
     <>
       <div class="empty"><b>No session runs here yet.</b><a href={href({ new: "" })}>Start a new run</a></div>
@@ -71,59 +102,53 @@ function Empty({ client, isFiltered, words }: { client: Client; isFiltered: bool
   );
 }
 
-function Search(): JSX.Element {
-  const [text, write] = useState(address.value.get("search") ?? "");
+const NAMES: Record<Order, string> = { needs: "Needs you first", newest: "Newest", elapsed: "Longest", cost: "Costliest", risk: "Riskiest" };
+
+function Search({ filter, total, shown }: { filter: Filter; total: number; shown: number }): JSX.Element {
+  const given = address.value.get("q") ?? "";
+  const [text, write] = useState(given);
+  const typed = useRef(given);
   useEffect(() => {
-    const timer = setTimeout(() => {
-      const next = new URLSearchParams(address.value);
-      if (text) next.set("search", text); else next.delete("search");
-      const to = next.toString();
-      if (to !== address.value.toString()) go(to ? `?${to}` : location.pathname, true);
-    }, 250);
+    const timer = setTimeout(() => { typed.current = text; change((query) => { if (text) query.set("q", text); else query.delete("q"); }, true); }, 250);
     return () => clearTimeout(timer);
   }, [text]);
-  const agent = address.value.get("agent");
+  // The address was changed elsewhere: back, or a link.
+  useEffect(() => { if (given !== typed.current) { typed.current = given; write(given); } }, [given]);
   return (
     <div class="filters">
-      <input class="field" type="search" placeholder="Goal, agent, id" aria-label="Filter sessions" value={text} onInput={(event) => write(event.currentTarget.value)} />
-      {agent && <a class="btn small" href={href({ status: address.value.getAll("status") })}>agent {agent} <span aria-label="remove this filter">✕</span></a>}
-      <span class="sub">The address holds the filter.</span>
+      <input class="field" type="search" maxLength={1000} placeholder="Goal, agent, id, tag:… class:…" aria-label="Filter sessions" value={text} onInput={(event) => write(event.currentTarget.value)} />
+      <div class="seg small" role="radiogroup" aria-label="Order">{ORDERS.map((order) => <label key={order}><input type="radio" name="order" checked={filter.order === order} onChange={() => sort(order)} /><b>{NAMES[order]}</b></label>)}</div>
+      {(["agent", "class", "tag"] as const).map((name) => address.value.get(name) && <button key={name} class="btn small" type="button" onClick={() => change((query) => query.delete(name))}>{name} {address.value.get(name)} <span aria-label="remove this filter">✕</span></button>)}
+      <span class="dim facts">{total > 0 && (shown === total ? count(total, "session") : `${count(total, "session")}, ${shown.toLocaleString("en")} shown`)}{total > 0 && " · the address holds the filter"}</span>
     </div>
   );
 }
 
-function Row({ head }: { head: Head }): JSX.Element {
-  return (
-    <tr>
-      <td><Word status={head.status} /></td>
-      <td class="what">
-        <div><a class="rowlink" href={href({ run: head.id })}>{visible(head.goal) || "no goal was given"}</a></div>
-        <div class="under">{head.asks > 0 && <><b class="left">{head.asks === 1 ? "asks you something" : `asks you ${head.asks} things`}</b><small>·</small></>}<small>{head.agent}{head.parent && ` · child of ${head.parent}`}{head.turn > 1 && ` · turn ${head.turn}`}</small></div>
-      </td>
-      <td class="r hide-s">{head.finished_steps.toLocaleString("en")}</td>
-      <td class="r hide-s">{money(head.cost)}</td>
-      <td class="r" title={fullTime(head.created_at)}>{timeOfDay(head.created_at)}</td>
-      <td class="r hide-m" title={fullTime(head.updated_at)}>{timeOfDay(head.updated_at)}</td>
-    </tr>
-  );
-}
-
-function rowKeys(table: { current: HTMLTableElement | null }, client: Client): () => void {
+function rowKeys(steps: { current: Steps | null }, selection: Selection, client: Client, say: (words: string) => void): () => void {
   const press = (event: KeyboardEvent): void => {
-    if (isTyping(event) || areKeysOff() || event.metaKey || event.ctrlKey || event.altKey || !"jkp/".includes(event.key)) return;
-    if (event.key === "/") {
+    if (event.defaultPrevented || isTyping(event) || areKeysOff() || event.metaKey || event.ctrlKey || event.altKey) return;
+    const key = event.key.toLowerCase();
+    if (key === "/") {
       document.querySelector<HTMLInputElement>('input[type="search"]')?.focus();
       event.preventDefault();
-      return;
+    } else if (key === "j" || key === "k") {
+      const from = steps.current?.focused() ?? null;
+      const to = steps.current?.to(key === "j" ? 1 : -1) ?? null;
+      if (event.shiftKey && to) { if (from && !selection.ids.value.has(from)) selection.toggle(from, false); selection.toggle(to, true); }
+      event.preventDefault();
+    } else if (key === " ") {
+      const id = steps.current?.focused() ?? null;
+      // On a checkbox the browser does it.
+      if (!id || event.target instanceof HTMLInputElement) return;
+      selection.toggle(id, event.shiftKey);
+      event.preventDefault();
+    } else if (key === "p" && selection.ids.value.size === 0) {
+      const id = steps.current?.focused() ?? null;
+      if (!id) return;
+      say("");
+      client.post(`/sessions/${encodeURIComponent(id)}/pause`, {}).catch((error: Error) => say(error instanceof Refusal ? error.message : "Not sent: there is no connection."));
+      event.preventDefault();
     }
-    const rows = [...(table.current?.querySelectorAll<HTMLAnchorElement>(".rowlink") ?? [])];
-    const here = rows.indexOf(document.activeElement as HTMLAnchorElement);
-    if (event.key === "p") {
-      const id = here < 0 ? null : new URL(rows[here]!.href).searchParams.get("run");
-      if (id) void client.post(`/sessions/${encodeURIComponent(id)}/pause`, {}).catch(() => undefined);
-      return;
-    }
-    rows[Math.min(rows.length - 1, Math.max(0, here + (event.key === "j" ? 1 : -1)))]?.focus();
   };
   document.addEventListener("keydown", press);
   return () => document.removeEventListener("keydown", press);

@@ -1,4 +1,4 @@
-/** A run: its goal and course, plan, what happened, what is spent; the handle below. */
+/** A run: its goal and course, plan, what happened, its signals; the handle below. */
 
 import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
@@ -14,7 +14,8 @@ import { Goal } from "../features/run/Goal";
 import { Inspecting } from "../features/run/Inspecting";
 import { Log } from "../features/run/Log";
 import { Plan } from "../features/run/Plan";
-import { Spent } from "../features/run/Spent";
+import { useGauges } from "../features/run/gauging";
+import { Signals } from "../features/run/Signals";
 import { Waiting } from "../features/States";
 import { Top } from "../features/Top";
 import { runAt } from "../model/run";
@@ -30,9 +31,13 @@ export function RunPage({ client, me, id }: { client: Client; me: Me; id: string
   const dock = useRef<HTMLDivElement>(null);
   const [isForking, setForking] = useState(false);
   const family = useFamily(client, live);
+  const gauges = useGauges(live);
   const rev = live.rev.value;
   const connection = live.connection.value;
   const session = live.run.session;
+  // Once: who loads the page again does not shut the gate again.
+  const [opens] = useState<"preview" | "redirect" | null>(() => { const what = address.value.get("open"); return what === "preview" || what === "redirect" ? what : null; });
+  useEffect(() => { if (opens) go(href({ run: id }), true); }, []);
   const given = Number(address.value.get("at")) || null;
   const at = given !== null && given < live.run.position ? given : null;
   const shown = useMemo(() => (at === null ? live.run : runAt(id, live.records, at)), [live, at]);
@@ -52,16 +57,16 @@ export function RunPage({ client, me, id }: { client: Client; me: Me; id: string
       <main class="page has-handle" ref={page}>
         <Goal live={live} run={shown} me={me.name} family={family}
           inspect={() => inspect(Math.max(1, live.run.position - 1))} fork={() => { inspect(null); setForking(true); }} save={() => save(`${id}.json`, { session: id, events: live.records })} />
-        <Course live={live} run={shown} me={me.name} at={at} inspect={inspect} />
+        <Course live={live} run={shown} me={me.name} at={at} inspect={inspect} drift={gauges?.signals.find((one) => one.name === "scope_drift") ?? null} />
         {(at !== null || isForking) && <Inspecting live={live} at={at} inspect={inspect} isForking={isForking} />}
         {!live.isCaughtUp.value && live.records.length > 500 && <p class="sub">Reading {live.records.length.toLocaleString("en")} events…</p>}
         <div class="run">
           <div class="col-plan"><h2>Plan</h2><Plan run={shown} /></div>
           <div class="col-log"><Log live={live} run={shown} me={me.name} mayJudge={me.role !== "watch" && me.session === null} follows={follows} /></div>
-          <div class="col-sig"><Spent live={live} run={shown} family={family} /></div>
+          <div class="col-sig"><Signals live={live} run={shown} gauges={gauges} family={family} /></div>
         </div>
       </main>
-      <div class="dock" ref={dock}><Handle live={live} me={me.name} role={me.role} keys={document} /></div>
+      <div class="dock" ref={dock}><Handle live={live} me={me.name} role={me.role} keys={document} opens={opens} /></div>
     </>
   );
 }

@@ -9,7 +9,7 @@ import { notifies, readAloud, singleKeys, theme } from "../ui/settings";
 const KEYS: [string, string][] = [
   ["p", "pause; when paused, resume"], ["r", "redirect, or a new turn"], ["c", "cancel: shut the gate, preview"], ["u", "undo more, after the end"],
   ["Esc", "close the tray; in the preview: keep going"], ["Enter", "confirm, only with the focus in the tray"], ["a x e", "approve, refuse, ask back, if one thing is asked"],
-  ["j k", "next, previous in lists; Enter opens"], ["f", "follow the tail"], ["+ -", "the last intervention was right, wrong"], ["/", "filter"], ["n", "new run"], ["g f", "go to the fleet"], ["?", "this page"],
+  ["j k", "next, previous in lists; Enter opens"], ["f", "follow the tail"], ["+ -", "the last intervention was right, wrong"], ["/", "filter"], ["n", "new run"], ["g f", "go to the fleet"], ["g i", "go to the inbox"], ["g p", "go to the policies"], ["g r", "go to the reports"], ["t", "in the inbox: take it"], ["?", "this page"],
 ];
 
 export function SettingsPage(): JSX.Element {

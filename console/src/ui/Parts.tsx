@@ -31,8 +31,8 @@ export function Lamp({ status, shape, stale, unfinished, children }: { status: S
   );
 }
 
-export function Word({ status, children }: { status: Status; children?: ComponentChildren }): JSX.Element {
-  return <span class="word" data-status={status}><Shape name={status} />{children ?? status}</span>;
+export function Word({ status, shape, children }: { status: Status; shape?: ShapeName; children?: ComponentChildren }): JSX.Element {
+  return <span class="word" data-status={status}><Shape name={shape ?? status} />{children ?? status}</span>;
 }
 
 export function EffectChip({ effect }: { effect: Effect | "hold" }): JSX.Element {

@@ -4,6 +4,7 @@ One signal after the other is tightened, each time the one that stops the most f
 wrongly, until the allowance is used up. What only one failing run would show is not believed.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -135,6 +136,7 @@ def calibrate(courses: Sequence[Course], policy: Policy, false_stops: float = FA
         raise InvalidInput(
             f"{len(failed)} failing and {len(fine)} succeeding runs: at least {LEAST} of each are needed to calibrate "
             "thresholds. Record more runs with their outcomes, or keep the policy as it is.",
+            code="too_few_runs",
             field="runs",
         )
     allowed = int(false_stops * len(fine))
@@ -184,18 +186,24 @@ def _best(
     found: tuple[str, float] | None = None
     most = len(failed) / len(fine)
     for signal in _FIELDS:
+        free = _peaks((course for place, course in enumerate(failed) if place not in caught), signal)
+        spared = _peaks((course for place, course in enumerate(fine) if place not in lost), signal)
         for mark in _candidates(failed, signal, marks.get(signal)):
-            more = {place for place, course in enumerate(failed) if course.reaches(signal, mark)} - caught
-            wrong = {place for place, course in enumerate(fine) if course.reaches(signal, mark)} - lost
-            gain = (len(more) - 1) / (len(wrong) + 1)
-            if len(more) >= _BELIEVED and len(lost) + len(wrong) <= allowed and gain > most:
+            more = len(free) - bisect_left(free, mark)
+            wrong = len(spared) - bisect_left(spared, mark)
+            gain = (more - 1) / (wrong + 1)
+            if more >= _BELIEVED and len(lost) + wrong <= allowed and gain > most:
                 found, most = (signal, mark), gain
     return found
 
 
 def _candidates(failed: Iterable[Course], signal: str, standing: float | None) -> list[float]:
-    peaks = {course.heights[signal][-1][1] for course in failed if course.heights.get(signal)}
-    return sorted(peak for peak in peaks if standing is None or peak < standing)
+    return sorted(peak for peak in set(_peaks(failed, signal)) if standing is None or peak < standing)
+
+
+def _peaks(courses: Iterable[Course], signal: str) -> list[float]:
+    """How high a signal rose in each run that showed it, the lowest first."""
+    return sorted(heights[-1][1] for course in courses if (heights := course.heights.get(signal)))
 
 
 def _out_of_order(rule: object, field: str, mark: float) -> list[str]:

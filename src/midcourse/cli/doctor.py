@@ -7,7 +7,7 @@ import stat
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Annotated, Final
 
 import typer
 
@@ -25,8 +25,11 @@ from midcourse.cli.opening import (
     token_for,
 )
 from midcourse.cli.printing import carry_out, print_json, say
+from midcourse.cli.store_checks import Check, store_checks
 from midcourse.client.whereabouts import whereabouts
 from midcourse.errors import AccessDenied, MidcourseError, ServerUnreachable
+from midcourse.monitors.encoders import find_encoder, why_none
+from midcourse.monitors.risk import shipped
 from midcourse.wiring import REDIS_URL, sqlite_version, try_redis
 
 EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -51,31 +54,26 @@ _LITTLE: Final = 1024**3
 _TOO_LITTLE: Final = 100 * 1024**2
 
 
-class Check(NamedTuple):
-    """What was looked at, how it is, and what to do if it is not well."""
-
-    name: str
-    status: Literal["ok", "warn", "fail"]
-    detail: str
-    advice: str = ""
-
-
 def add_to(app: typer.Typer) -> None:
     """Add this command."""
     app.command("doctor", short_help="Look whether all is well on this machine.")(doctor)
 
 
 def doctor(
-    store: StoreOption = None, url: UrlOption = None, token: TokenOption = None, as_json: JsonOption = False
+    store: StoreOption = None,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    deep: Annotated[bool, typer.Option("--deep", help="Check every page of the store and every journal, too.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Look whether all is well here: Python, SQLite, the store, the disk, the token, the server, Redis, the extras.
+    """Look whether all is well here: Python, the store and what is in it, the disk, the token, the server, the extras.
 
     Each line is ok, warn or fail, with what to do. Exits with 1 if something fails. Changes nothing.
 
     \b
     Examples:
       midcourse doctor
-      midcourse doctor --store sqlite:///runs.db
+      midcourse doctor --deep --store sqlite:///runs.db
       midcourse doctor --url http://127.0.0.1:8420
     """
     target = Target(store, url, token)
@@ -83,12 +81,14 @@ def doctor(
     async def work() -> None:
         checks = [
             *_machine(),
-            await _store(target),
+            *await _store(target, deep=deep),
             *_disk(target),
             *_token_file(),
             await _server(target),
             *([await _redis(os.environ[REDIS_URL])] if os.environ.get(REDIS_URL) else []),
             _extras(),
+            *_signals(),
+            _console(),
             _terminal(),
         ]
         is_well = all(check.status != "fail" for check in checks)
@@ -116,20 +116,14 @@ def _machine() -> Iterator[Check]:
         yield Check("SQLite", "fail", str(error))
 
 
-async def _store(target: Target) -> Check:
+async def _store(target: Target, *, deep: bool) -> list[Check]:
     name = target.store or DEFAULT_STORE
     path = store_path(name)
     if path is not None and not path.exists():
         if target.store is None:
-            return Check("store", "ok", f"none yet at {path}", "A program or 'midcourse serve' makes it.")
-        return Check("store", "fail", f"there is none at {path}", "Check --store.")
-    try:
-        async with midcourse.open(name, drive=False) as opened:
-            survives = {"power": "a power failure", "process": "the end of its process", "nothing": "nothing"}
-            status = "ok" if opened.durability == "power" else "warn"
-            return Check("store", status, f"{name} opens; what it answers survives {survives[opened.durability]}")
-    except MidcourseError as error:
-        return Check("store", "fail", str(error))
+            return [Check("store", "ok", f"none yet at {path}", "A program or 'midcourse serve' makes it.")]
+        return [Check("store", "fail", f"there is none at {path}", "Check --store.")]
+    return await store_checks(name, path, deep=deep)
 
 
 def _disk(target: Target) -> Iterator[Check]:
@@ -197,6 +191,25 @@ def _extras() -> Check:
     missing = [name for name, is_here in here.items() if not is_here]
     more = f"Not here: {', '.join(missing)}. As needed: pip install 'midcourse[{missing[0]}]'." if missing else ""
     return Check("extras", "ok", installed, more)
+
+
+def _signals() -> Iterator[Check]:
+    if (encoder := find_encoder()) is not None:
+        yield Check("drift", "ok", f"measured with {encoder.name}")
+    else:
+        yield Check("drift", "warn", f"not measured: {why_none()}", "pip install 'midcourse[drift]'")
+    try:
+        shipped()
+        yield Check("risk", "ok", "the model that comes with the package can be read")
+    except (MidcourseError, OSError) as error:
+        yield Check("risk", "warn", str(error), "Install midcourse anew, or name a model: serve --risk-model.")
+
+
+def _console() -> Check:
+    built = Path(midcourse.__file__).parent / "console" / "index.html"
+    if built.is_file():
+        return Check("console", "ok", "built into this installation")
+    return Check("console", "warn", "not built into this installation", "Install a released wheel, or: make console.")
 
 
 def _terminal() -> Check:

@@ -51,17 +51,23 @@ def build() -> "typer.Typer":
     from midcourse.cli import (
         answering,
         artifacts,
+        audit,
         backtest,
         controls,
         doctor,
         events,
+        inbox,
         interventions,
+        kill_switch,
         policies,
         reports,
         risk,
         serve,
         sessions,
+        signals,
         tokens,
+        upkeep,
+        webhooks,
     )
 
     app = typer.Typer(
@@ -96,13 +102,19 @@ def build() -> "typer.Typer":
         events,
         controls,
         answering,
+        inbox,
         interventions,
+        signals,
+        kill_switch,
         artifacts,
         backtest,
         policies,
         risk,
         reports,
+        audit,
         tokens,
+        webhooks,
+        upkeep,
         doctor,
     )
     for noun in nouns:

@@ -5,7 +5,7 @@ import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
@@ -18,6 +18,10 @@ from midcourse.errors import InvalidInput, MidcourseError
 
 if TYPE_CHECKING:
     from midcourse.server import Server
+    from midcourse.telemetry.spans import Spans
+
+_PARTS: Final = ("fastapi", "prometheus_client", "pydantic", "sse_starlette", "structlog", "uvicorn")
+"""What the extra ``server`` brings, as it is imported."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -71,6 +75,29 @@ def serve(
             "--review-every", metavar="SPAN", help="How often what people labelled is reviewed: 7d, 12h, or never."
         ),
     ] = "7d",
+    escalate_to: Annotated[
+        str, typer.Option(metavar="NAME", help="Whom an ask goes to that nobody answered in time; operate: the role.")
+    ] = "operate",
+    grace: Annotated[
+        str,
+        typer.Option(
+            metavar="SPAN", help="How long calls in flight may go on when the server is told to stop: 10s, 5m."
+        ),
+    ] = "10s",
+    metrics_open: Annotated[
+        bool, typer.Option("--metrics-open", help="Let everybody on this machine read /metrics, without a token.")
+    ] = False,
+    traces: Annotated[
+        bool,
+        typer.Option("--traces", help="Send OpenTelemetry spans where OTEL_EXPORTER_OTLP_ENDPOINT says."),
+    ] = False,
+    traces_content: Annotated[
+        bool,
+        typer.Option("--traces-content", help="The same, with what was said, asked and given in them."),
+    ] = False,
+    keep_for: Annotated[
+        str, typer.Option(metavar="SPAN", help="Erase what was said in sessions that ended so long ago: 90d, or never.")
+    ] = "never",
     reload: Annotated[bool, typer.Option("--reload", help="Start again when an agent's file changes.")] = False,
 ) -> None:
     """Serve the HTTP API over a store, and run its agents.
@@ -98,6 +125,11 @@ def serve(
         policy,
         risk_model,
         _seconds_between(review_every),
+        escalate_to,
+        _seconds_of(grace),
+        metrics_open,
+        "content" if traces_content else "plain" if traces else "none",
+        _days_kept(keep_for),
     )
     if not reload:
         _explained(wishes)
@@ -112,6 +144,15 @@ def serve(
     run_process(*watched, target=functools.partial(_explained, wishes), watch_filter=kinds, sigint_timeout=60)
 
 
+def _days_kept(written: str) -> float | None:
+    if written == "never":
+        return None
+    try:
+        return float(span_of(written)) / 86_400
+    except ValueError as error:
+        raise typer.BadParameter(f"--keep-for: {error}; or never.") from error
+
+
 def _seconds_between(written: str) -> float | None:
     if written == "never":
         return None
@@ -121,12 +162,19 @@ def _seconds_between(written: str) -> float | None:
         raise typer.BadParameter(f"--review-every: {error}; or never.") from error
 
 
+def _seconds_of(written: str) -> float:
+    try:
+        return float(span_of(written))
+    except ValueError as error:
+        raise typer.BadParameter(f"--grace: {error}.") from error
+
+
 def _explained(act: "functools.partial[None]") -> None:
     # SystemExit, not typer.Exit: with --reload this is all there is of a process.
     try:
         act()
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("fastapi", "uvicorn", "sse_starlette", "structlog", "pydantic"):
+        if (error.name or "").partition(".")[0] not in _PARTS:
             raise
         complain(
             MidcourseError(f"'{error.name}' is missing. Install the server's parts: pip install 'midcourse[server]'."),
@@ -151,6 +199,11 @@ def _serve(
     policy: str,
     risk_model: Path | None,
     review_every: float | None,
+    escalate_to: str,
+    grace: float,
+    metrics_open: bool,
+    traces: Literal["none", "plain", "content"],
+    keep_for: float | None,
 ) -> None:
     from midcourse.runtime.settings import Settings
     from midcourse.server import Server
@@ -167,6 +220,7 @@ def _serve(
         names += _samples()
     if not names:
         say("No agents are served: give --agents or --demo. Sessions can be looked at and steered all the same.")
+    spans = None if traces == "none" else _spans(content=traces == "content")
     given = token_of(folder, token)
     place = Place(folder=folder, host=host, port=port, is_token_given=token is not None)
     listening = listen(place, say)
@@ -176,8 +230,12 @@ def _serve(
         allowed_hosts=[host, *allow_host],
         allowed_origins=allow_origin,
         redis=redis,
-        settings=Settings(policy=policy, risk_model=str(risk_model or "")),
+        settings=Settings(policy=policy, risk_model=str(risk_model or ""), keep_for=keep_for),
         review_every=review_every,
+        escalate_to=escalate_to,
+        grace=grace,
+        metrics_open=metrics_open,
+        meter=spans,
     )
 
     def ready(url: str) -> None:
@@ -189,8 +247,22 @@ def _serve(
             say("This is reachable from other machines, without TLS: put a proxy with TLS in front of it.")
 
     parked = run(server, place, listening, ready=ready)
+    if spans is not None:
+        spans.close()
     _goodbye(parked)
     leave()
+
+
+def _spans(*, content: bool) -> "Spans":
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+        from midcourse.telemetry.spans import Spans
+    except ModuleNotFoundError as error:
+        raise InvalidInput(
+            f"'{error.name}' is missing, which spans need. Install it: pip install 'midcourse[otel]'.", field="traces"
+        ) from error
+    return Spans.to(OTLPSpanExporter(), content=content)
 
 
 def _goodbye(parked: int) -> None:

@@ -10,6 +10,7 @@ from midcourse.cli.opening import DEFAULT_STORE, JsonOption, StoreOption, store_
 from midcourse.cli.printing import carry_out, print_json, say, show_table
 from midcourse.cli.words import ago
 from midcourse.core.ids import SessionId
+from midcourse.core.tenants import tenant_of
 from midcourse.errors import InvalidInput
 from midcourse.runtime.clock import SystemClock
 from midcourse.wiring import open_store
@@ -35,6 +36,9 @@ def add(
     session: Annotated[
         str | None, typer.Option(help="For a session itself: it reaches that one alone, and never answers its asks.")
     ] = None,
+    tenant: Annotated[
+        str | None, typer.Option(help="Whose sessions it reaches, and no other's. Without: those of all.")
+    ] = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -43,14 +47,21 @@ def add(
     \b
     Examples:
       midcourse token add nightly-report --role watch
-      midcourse token add ada --role approve
+      midcourse token add ada --role approve --tenant acme
     """
 
     async def work() -> None:
+        whose = tenant
+        if session is not None:
+            whose = tenant_of(session) or None
+            if tenant not in (None, whose):
+                raise InvalidInput(
+                    f"Session '{session}' is not of tenant '{tenant}'. Leave --tenant out.", field="tenant"
+                )
         async with _tokens(store) as tokens:
-            token = await tokens.add(name, role, None if session is None else SessionId(session))
+            token = await tokens.add(name, role, None if session is None else SessionId(session), tenant=whose)
         if json:
-            print_json({"name": name, "role": role, "session": session, "token": token})
+            print_json({"name": name, "role": role, "session": session, "tenant": whose, "token": token})
         else:
             say(token)
 
@@ -65,12 +76,13 @@ def show(store: StoreOption = None, json: JsonOption = False) -> None:
         async with _tokens(store) as tokens:
             found = await tokens.list()
         if json:
-            shown = ("name", "role", "session", "created_at")
+            shown = ("name", "role", "session", "tenant", "created_at")
             print_json([{name: getattr(one, name) for name in shown} for one in found])
         elif not found:
             say("No tokens were added. Add one: midcourse token add NAME --role watch")
         else:
-            rows = [(one.name, one.role, one.session or "", ago(one.created_at, SystemClock().now())) for one in found]
+            now = SystemClock().now()
+            rows = [(one.key, one.role, one.session or "", ago(one.created_at, now)) for one in found]
             show_table(("name", "role", "session", "made"), rows)
 
     carry_out(work(), as_json=json)
@@ -78,7 +90,9 @@ def show(store: StoreOption = None, json: JsonOption = False) -> None:
 
 @app.command("revoke")
 def revoke(
-    name: Annotated[str, typer.Argument(help="Its name.")], store: StoreOption = None, json: JsonOption = False
+    name: Annotated[str, typer.Argument(help="Its name; of a tenant's, acme~name.")],
+    store: StoreOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Take a token away. A running server refuses it within a second, and ends its open streams soon after."""
 

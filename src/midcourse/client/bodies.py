@@ -48,6 +48,7 @@ class WireAudit(msgspec.Struct):
     """A page of the audit log."""
 
     entries: list[dict[str, Any]]
+    next: int | None = None
 
 
 class WireInterventions(msgspec.Struct):

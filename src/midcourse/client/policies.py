@@ -1,6 +1,7 @@
 """The policies of a server, over HTTP."""
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
@@ -10,6 +11,9 @@ from midcourse.core.policy.document import Policy
 from midcourse.policies.kept import KeptPolicy, Summary
 from midcourse.policies.loading import not_found, split
 from midcourse.policies.writing import from_document
+
+_TRIAL_SECONDS: Final = 90.0
+"""What a server may take to read its runs, and to try policies on them."""
 
 
 class _Whole(Summary, frozen=True, kw_only=True):
@@ -27,6 +31,19 @@ class _History(msgspec.Struct, frozen=True):
 
 class _Check(msgspec.Struct, frozen=True):
     document: Any
+
+
+class Calibration(msgspec.Struct, frozen=True):
+    """Thresholds that a server's own recorded runs propose: ``yaml`` is the next version of ``policy``."""
+
+    policy: str
+    yaml: str
+    failures: int
+    successes: int
+    stopped: int
+    stopped_wrongly: int
+    sentence: str
+    notes: tuple[str, ...]
 
 
 class RemotePolicies:
@@ -60,6 +77,37 @@ class RemotePolicies:
         key = f"policy_{self._wire.clock.fresh_id()}"
         body = {"document": text, "why": why}
         return _kept(self._wire.read(await self._wire.send("PUT", _path(name), body=body, key=key), _Whole))
+
+    async def backtest(
+        self,
+        policy: str = "",
+        *,
+        document: str = "",
+        against: Sequence[str] = (),
+        since: float | None = None,
+        limit: int | None = None,
+    ) -> Mapping[str, Any]:
+        """What a saved policy, or the text of one, would have done to the server's own runs, as the API tells it."""
+        body = {"policy": policy, "document": document, "since": since, "limit": limit}
+        wish = {**_given(body), "against": list(against)}
+        content = await self._wire.send("POST", "policies/backtest", body=wish, wait=_TRIAL_SECONDS)
+        return self._wire.read(content, dict[str, Any])
+
+    async def calibrate(
+        self, policy: str, *, false_stops: float | None = None, since: float | None = None, limit: int | None = None
+    ) -> Calibration:
+        """Thresholds that are as early as the server's own runs allow. Nothing is saved.
+
+        Raises:
+            Refused: ``too_few_runs``.
+        """
+        wish = _given({"policy": policy, "false_stops": false_stops, "since": since, "limit": limit})
+        content = await self._wire.send("POST", "policies/calibrate", body=wish, wait=_TRIAL_SECONDS)
+        return self._wire.read(content, Calibration)
+
+
+def _given(wish: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in wish.items() if value is not None and value != ""}
 
 
 def _path(name: str) -> str:

@@ -1,18 +1,22 @@
 """All sessions of a server: the verbs of ``midcourse.Midcourse``, over HTTP."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
 
 from midcourse.client.bodies import WireAlarms, WireAudit, WireBatches, WireHeads, WireId, audited_of, heads_of
+from midcourse.client.kill_switch import RemoteKillSwitch
 from midcourse.client.session import RemoteHandle
+from midcourse.client.webhooks import RemoteWebhooks
 from midcourse.client.wire import Parameters, Wire
 from midcourse.core.audit import Audited
+from midcourse.core.inbox import HandOver, Inbox, InboxAsk
 from midcourse.core.interventions import LabelFilter, LabelledAlarm, check_alarms, check_interventions
 from midcourse.core.policy.restraint import Batch
 from midcourse.core.requests import check_audit, check_goal, check_listing, check_new_id, check_text
+from midcourse.core.tenants import DEFAULT, check_tenant
 from midcourse.core.terms import NO_TERMS, Terms, check_terms
 from midcourse.errors import InvalidInput, SessionNotFound
 from midcourse.ports.store import Head
@@ -44,11 +48,12 @@ class RemoteMidcourse:
         session_id: str | None = None,
         terms: Terms | None = None,
         by: str = "local",
+        tenant: str = DEFAULT,
     ) -> RemoteHandle[Any]:
         """Give an agent of the server a goal. It runs there; the handle steers it.
 
         Of ``terms`` the task class and the budget can be given from here; the rest is the agent's. ``by`` is not sent:
-        the server knows from the token who it is.
+        the server knows from the token who it is. ``tenant`` is for the host's tokens: others start their own tenant's.
         """
         if not isinstance(agent, str):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's
             raise InvalidInput(
@@ -57,6 +62,8 @@ class RemoteMidcourse:
         body: dict[str, object] = {"agent": agent, "goal": check_goal(goal)}
         if session_id is not None:
             body["session_id"] = check_new_id(session_id)
+        if tenant:
+            body["tenant"] = check_tenant(tenant)
         if terms is not None:
             body |= _sendable(check_terms(terms))
         # Under a name of the caller's a retry could not be told from a second session: that is refused.
@@ -87,6 +94,7 @@ class RemoteMidcourse:
         status: Sequence[str] = (),
         agent: str | None = None,
         search: str = "",
+        tenant: str | None = None,
         limit: int = 100,
         before: str | None = None,
     ) -> Sequence[Head]:
@@ -102,6 +110,8 @@ class RemoteMidcourse:
             parameters["agent"] = agent
         if search:
             parameters["search"] = search
+        if tenant is not None:
+            parameters["tenant"] = tenant
         if before is not None:
             parameters["cursor"] = before
         while True:
@@ -114,8 +124,18 @@ class RemoteMidcourse:
     async def _page(self, parameters: Parameters) -> WireHeads:
         return await self._wire.get("sessions", WireHeads, parameters)
 
-    async def audit(self, after: int = 0, limit: int = 100) -> Sequence[Audited]:
+    async def audit(
+        self,
+        after: int = 0,
+        limit: int = 100,
+        *,
+        session: str | None = None,
+        since: float | None = None,
+        tenant: str | None = None,
+    ) -> Sequence[Audited]:
         """Who wished or did what to which session, over all sessions, oldest first. Page on with the last ``seq`` seen.
+
+        Those of one ``session``, or ``since`` a time, if given. A tenant's operator sees that tenant's.
 
         Raises:
             AccessDenied: the token's role is below ``operate``.
@@ -123,14 +143,25 @@ class RemoteMidcourse:
         """
         check_audit(after, limit)
         found: list[Audited] = []
-        while len(found) < limit:
+        following: int | None = after
+        while following is not None and len(found) < limit:
             wanted = min(AUDIT_PAGE, limit - len(found))
-            page = audited_of((await self._wire.get("audit", WireAudit, {"after": after, "limit": wanted})).entries)
-            found += page
-            if len(page) < wanted:
-                break
-            after = page[-1].seq
+            given = {"after": following, "limit": wanted, "session": session, "since": since, "tenant": tenant}
+            page = await self._wire.get("audit", WireAudit, _given(given))
+            found += audited_of(page.entries)
+            following = page.next
         return found
+
+    async def audit_export(
+        self, *, session: str | None = None, since: float | None = None, tenant: str | None = None
+    ) -> AsyncIterator[bytes]:
+        """The audit log as a file in pieces, JSON lines that prove themselves: ``midcourse audit --verify FILE``.
+
+        Entries that the token may not see, or that are not of ``session``, are there as their digests alone.
+        """
+        given = _given({"session": session, "since": since, "tenant": tenant})
+        async for piece in self._wire.pieces("audit/export", given):
+            yield piece
 
     async def interventions(
         self,
@@ -139,17 +170,23 @@ class RemoteMidcourse:
         agent: str | None = None,
         label: LabelFilter | None = None,
         limit: int = 100,
+        tenant: str | None = None,
     ) -> Sequence[LabelledAlarm]:
         """Interventions over all sessions, newest first: those ``since`` a time, of an agent, or labelled so.
 
         ``label="none"`` are those of which nobody has said anything yet. A session's own list says more of each.
         """
         check_interventions(since, label, limit)
-        given = {"since": since, "agent": agent, "label": label, "limit": limit}
+        given = {"since": since, "agent": agent, "label": label, "limit": limit, "tenant": tenant}
         return (await self._wire.get("interventions", WireAlarms, _given(given))).interventions
 
     async def alarms(
-        self, person: str | None = None, *, gather: float | None = None, limit: int = 100
+        self,
+        person: str | None = None,
+        *,
+        gather: float | None = None,
+        limit: int = 100,
+        tenant: str | None = None,
     ) -> Sequence[Batch]:
         """Interventions as people are told of them, newest batch first: what interrupts at once, the rest together.
 
@@ -157,8 +194,43 @@ class RemoteMidcourse:
         ``standard`` says (an hour). ``person`` is who began the session.
         """
         check_alarms(gather, limit)
-        given = {"person": person, "gather": gather, "limit": limit}
+        given = {"person": person, "gather": gather, "limit": limit, "tenant": tenant}
         return (await self._wire.get("alarms", WireBatches, _given(given))).batches
+
+    async def inbox(self, *, by: str = "local") -> Inbox:
+        """What waits for people: asks by deadline with their owners, alarms in batches, and how you answered lately.
+
+        ``by`` is not sent: the server knows from the token who it is.
+        """
+        return await self._wire.get("inbox", Inbox)
+
+    async def own(self, session_id: str, ask: str, owner: str | None = None, *, by: str = "local") -> InboxAsk:
+        """Take an open ask, or give it to ``owner``. The last word counts.
+
+        Raises:
+            SessionNotFound: no such session.
+            Refused: it has no such open ask.
+        """
+        place = "/".join(
+            quote(check_text(one, name), safe="") for one, name in ((session_id, "session_id"), (ask, "ask"))
+        )
+        body = {} if owner is None else {"owner": owner}
+        return self._wire.read(await self._wire.send("POST", f"inbox/{place}/own", body=body), InboxAsk)
+
+    async def hand_over(self, to: str, seconds: float = 3600.0, *, by: str = "local") -> HandOver:
+        """Let ``to`` stand in: what is asked of you is asked of them for so long, then of you again. 0 ends it."""
+        body = {"to": to, "seconds": seconds}
+        return self._wire.read(await self._wire.send("POST", "inbox/hand-over", body=body), HandOver)
+
+    @property
+    def webhooks(self) -> RemoteWebhooks:
+        """Who is told of what happens here."""
+        return RemoteWebhooks(self._wire)
+
+    @property
+    def kill_switch(self) -> RemoteKillSwitch:
+        """The server's kill switches."""
+        return RemoteKillSwitch(self._wire)
 
     async def close(self) -> None:
         """Close the connections. Nothing on the server is stopped by it."""
@@ -170,9 +242,9 @@ def _given(parameters: Mapping[str, str | float | None]) -> Parameters:
 
 
 def _sendable(terms: Terms) -> dict[str, object]:
-    if msgspec.structs.replace(terms, task_class=None, budget=None) != NO_TERMS:
+    if msgspec.structs.replace(terms, task_class=None, budget=None, labels=()) != NO_TERMS:
         raise InvalidInput(
-            "Over HTTP only task_class and budget can be given for one session; the other terms are its agent's.",
+            "Over HTTP only task_class, budget and labels can be given for one session; the rest is its agent's.",
             field="terms",
         )
-    return {"task_class": terms.task_class, "budget": terms.budget}
+    return {"task_class": terms.task_class, "budget": terms.budget, "labels": list(terms.labels)}

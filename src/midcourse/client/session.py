@@ -23,8 +23,9 @@ from midcourse.core.inspection import Inspection
 from midcourse.core.interventions import Intervention
 from midcourse.core.receipt import Receipt
 from midcourse.core.replies import Level, Reply
-from midcourse.core.requests import check_command_id, check_new_id
+from midcourse.core.requests import check_command_id, check_new_id, check_reason
 from midcourse.core.session import ENDED, OpenAsk, Session, Status
+from midcourse.core.signals import Signals
 from midcourse.ports.bus import Delta
 
 T_co = TypeVar("T_co", covariant=True)
@@ -241,6 +242,10 @@ class RemoteHandle(Generic[T_co]):
         """What policies, and the agent itself, have stepped in with, oldest first: why, and the arithmetic of it."""
         return (await self._wire.get(f"{self._path}/interventions", WireInterventions)).interventions
 
+    async def signals(self) -> Signals:
+        """Each signal with its thresholds and its history, measured from the journal as the session's policy does."""
+        return await self._wire.get(f"{self._path}/signals", Signals)
+
     async def state(self) -> Session:
         """The session as its journal tells it: status, messages, open calls and asks, plan, cost."""
         return self._wire.reading(session_of, await self._wire.send("GET", self._path))
@@ -323,6 +328,20 @@ class RemoteHandle(Generic[T_co]):
     async def receipt(self) -> Receipt:
         """What became of each effect: undone, kept, cannot be undone, …, unknown. Print it for a table."""
         return await self._wire.get(f"{self._path}/receipt", Receipt)
+
+    async def lift(self, *, wait: float = 10.0, by: str = "local", command_id: str | None = None) -> Reply:
+        """Lift what halted it (a restore, a kill switch that was lifted): it is back where it was. An operator's."""
+        return await self.resume(wait=wait, by=by, command_id=command_id)
+
+    async def erase(self, reason: str = "", *, children: bool = False, by: str = "local") -> Session:
+        """Erase what anybody wrote in a session that has ended: goal, messages, arguments, results, answers, …
+
+        Its shape stays, and who did what. With ``children`` theirs is erased, too. It cannot be taken back. ``by`` is
+        known from the token.
+        """
+        parameters = {"reason": check_reason(reason), "children": children}
+        content = await self._wire.send("DELETE", f"{self._path}/payloads", parameters=parameters)
+        return self._wire.reading(session_of, content)
 
     async def _control(
         self, command: AnyCommand, body: Mapping[str, object], *, wait: float, until: Level = "decided"

@@ -165,6 +165,24 @@ class Wire:
                 return response.content
             raise error_of(response.status_code, response.content, self.url)
 
+    async def pieces(self, path: str, parameters: Parameters) -> AsyncIterator[bytes]:
+        """The body of an answer that is too long to be held, as it comes.
+
+        Raises:
+            MidcourseError: the server said no.
+            ServerUnreachable: nobody answers, or the connection was lost.
+        """
+        timeout = self._httpx2.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS)
+        try:
+            async with self._client.stream("GET", path, params=_spelled(parameters), timeout=timeout) as response:
+                self.was_reached = True
+                if not response.is_success:
+                    raise error_of(response.status_code, await response.aread(), self.url)
+                async for piece in response.aiter_bytes():
+                    yield piece
+        except self._httpx2.TransportError as error:
+            raise (self._gone(error, None) if self.was_reached else self._nobody(error)) from error
+
     @asynccontextmanager
     async def stream(
         self, path: str, parameters: Parameters, *, last: int

@@ -1,24 +1,37 @@
 """The audit log: who wished or did what to which session, over all sessions, in one order that shows tampering. Pure.
 
 Each row carries the running digest over itself and all rows before it, so that a row that was changed, removed or put
-in between does not fit what follows.
+in between does not fit what follows. The digest goes over the digest of each entry, and that over the digest of its
+detail: who may not read an entry can still check the whole log, and a detail can be erased without breaking it.
+
+Old rows are taken away from the beginning. The last of them stays as an anchor, without its content: what is left
+follows from its digest.
 """
 
+import hashlib
 from collections.abc import Iterable
 from typing import Final, assert_never
 
 import msgspec
+from msgspec.structs import replace
 
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
-from midcourse.core.codec import GENESIS, chain
+from midcourse.core.codec import GENESIS, digest_of
 from midcourse.core.ids import CommandId, SessionId
+from midcourse.core.tenants import tenant_of
 from midcourse.errors import Damaged, spelled_out
 
 DETAIL_LIMIT: Final = 500
 """The longest detail, in characters."""
 UNREADABLE: Final = "unreadable"
 """The action of a command that nobody can read."""
+PRUNE: Final = "audit.prune"
+"""The action of whoever took old entries away. Every tenant sees it: it explains where the log begins."""
+KEPT: Final = 90 * 86_400.0
+"""Seconds that entries are kept, unless somebody says otherwise."""
+_BORDER: Final = b"\n"
+"""Between what is sealed of an entry and its detail. Neither holds one."""
 
 
 class AuditEntry(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
@@ -26,7 +39,8 @@ class AuditEntry(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defau
 
     ``at`` is when it was decided, in seconds since 1970; the journal that writes the entry sets it. ``action`` is a
     command's verb, or what was done without one. ``outcome`` is ``ok``, or the code it was refused with. ``detail``
-    says more on one line of at most 500 characters, and never holds an answer's value.
+    says more on one line of at most 500 characters, and never holds an answer's value. ``session`` is empty for what
+    concerns no single one: it then says in ``tenant`` whose it is.
     """
 
     session: SessionId
@@ -36,14 +50,26 @@ class AuditEntry(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defau
     outcome: str = "ok"
     detail: str = ""
     at: float = 0.0
+    tenant: str = ""
+    erased: str = ""
+    """The digest of a detail that was erased."""
 
     def __post_init__(self) -> None:
         if self.detail:
             msgspec.structs.force_setattr(self, "detail", _one_line(self.detail))
 
+    @property
+    def whose(self) -> str:
+        """The tenant that may read it, beside the host."""
+        return tenant_of(self.session) if self.session else self.tenant
+
+    def is_seen_by(self, tenant: str | None) -> bool:
+        """Whether somebody of that tenant may read it. None: the host's."""
+        return tenant is None or self.whose == tenant or self.action == PRUNE
+
 
 class AuditRow(msgspec.Struct, gc=False, frozen=True):
-    """An entry as a store gives it: its place, its bytes, the running digest. Unchecked."""
+    """An entry as a store gives it: its place, its bytes, the running digest. Unchecked. An anchor has no bytes."""
 
     seq: int
     content: bytes
@@ -62,20 +88,49 @@ _decoder = msgspec.json.Decoder(AuditEntry)
 
 
 def encode_entry(entry: AuditEntry) -> bytes:
-    """An entry as it lies in the log."""
-    return _encoder.encode(entry)
+    """An entry as it lies in the log: what is sealed, with the digest of the detail, and behind it the detail."""
+    detail = entry.detail.encode()
+    sealed = replace(entry, detail="", erased=digest_of(detail) if detail else entry.erased)
+    return _encoder.encode(sealed) + _BORDER + detail
 
 
 def decode_entry(content: bytes) -> AuditEntry:
-    """An entry from the log.
+    """An entry from the log. One whose detail was erased has its digest in ``erased``.
 
     Raises:
-        Damaged: it cannot be read.
+        Damaged: it cannot be read, or its detail is not the one that was written.
     """
+    sealed, _, detail = content.partition(_BORDER)
     try:
-        return _decoder.decode(content)
+        entry = _decoder.decode(sealed)
+        if not detail:
+            return entry
+        if digest_of(detail) != entry.erased:
+            raise Damaged("Its detail was changed.")
+        return replace(entry, detail=detail.decode(), erased="")
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Damaged(f"An entry of the audit log cannot be read ({error}).") from error
+
+
+def split_entry(content: bytes) -> tuple[bytes, str]:
+    """What is sealed of an entry, as it was written, and its detail."""
+    sealed, _, detail = content.partition(_BORDER)
+    return sealed, detail.decode("utf-8", "replace")
+
+
+def without_detail(content: bytes) -> bytes:
+    """The same entry with its detail erased. The digest of the log stays what it is."""
+    return content.partition(_BORDER)[0] + _BORDER
+
+
+def digest_of_entry(content: bytes) -> str:
+    """The digest of an entry that the running digest goes over: the same before and after its detail was erased."""
+    return digest_of(content.partition(_BORDER)[0])
+
+
+def linked(before: bytes, seq: int, entry: str) -> bytes:
+    """The running digest after an entry whose own digest is ``entry``."""
+    return hashlib.blake2b(before + seq.to_bytes(8, "big") + bytes.fromhex(entry), digest_size=16).digest()
 
 
 def follow(last: AuditRow | None, ends: int, contents: Iterable[bytes]) -> list[AuditRow]:
@@ -87,13 +142,13 @@ def follow(last: AuditRow | None, ends: int, contents: Iterable[bytes]) -> list[
     rows: list[AuditRow] = []
     for content in contents:
         seq += 1
-        digest = chain(digest, seq, content)
+        digest = linked(digest, seq, digest_of_entry(content))
         rows.append(AuditRow(seq, content, digest))
     return rows
 
 
 def check(rows: Iterable[AuditRow], before: AuditRow | None = None) -> list[Audited]:
-    """The entries in ``rows``, which follow ``before``, or begin the log.
+    """The entries in ``rows``, which follow ``before``, or begin the log: with its first entry, or with an anchor.
 
     Raises:
         Damaged: a row was changed, removed or put in between.
@@ -101,10 +156,13 @@ def check(rows: Iterable[AuditRow], before: AuditRow | None = None) -> list[Audi
     seq, digest = (before.seq, before.digest) if before else (0, GENESIS)
     entries: list[Audited] = []
     for row in rows:
+        if seq == 0 and not row.content:
+            seq, digest = row.seq, row.digest
+            continue
         seq += 1
         if row.seq != seq:
             raise damaged_audit(seq, "it is missing", found=row.seq)
-        if chain(digest, seq, row.content) != row.digest:
+        if linked(digest, seq, digest_of_entry(row.content)) != row.digest:
             raise damaged_audit(seq, "it does not follow from the entry before it; one of the two was changed")
         digest = row.digest
         try:
@@ -123,6 +181,35 @@ def check_end(rows: Iterable[AuditRow], ends: int, *, after: int) -> None:
     last = max((row.seq for row in rows), default=after)
     if last < ends:
         raise damaged_audit(last + 1, f"it is missing, with all that came behind it up to {ends}", found=ends)
+
+
+class Prunable(msgspec.Struct, gc=False, frozen=True):
+    """What may be taken away at the beginning of a log: so many rows, an earlier anchor among them."""
+
+    rows: int
+    entries: int
+
+
+def prunable(rows: Iterable[AuditRow], before: float) -> Prunable:
+    """What of ``rows``, with which the log begins, is of entries from before a time.
+
+    Raises:
+        Damaged: a row was changed, removed or put in between. Who takes it away would hide that.
+    """
+    found = list(rows)
+    entries = check(found)
+    old = next((index for index, one in enumerate(entries) if one.entry.at >= before), len(entries))
+    return Prunable(len(found) - len(entries) + old, old)
+
+
+def pruned(telling: AuditEntry, last: int, count: int) -> AuditEntry:
+    """``telling``, which says who took entries away, with which these were."""
+    return replace(telling, detail=f"up to entry {last}: {count} of them")
+
+
+def is_pruned_to(entry: AuditEntry, last: int) -> bool:
+    """Whether it tells that the entries up to ``last`` were taken away."""
+    return entry.action == PRUNE and entry.detail.startswith(f"up to entry {last}:")
 
 
 def damaged_audit(seq: int, why: str, *, found: int | None = None) -> Damaged:

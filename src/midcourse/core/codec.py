@@ -20,6 +20,11 @@ BLOB_LIMIT: Final = 32 * 1024
 GENESIS: Final = bytes(16)
 """The running digest of an empty journal."""
 
+ERASED: Final = "erased"
+"""What stands where a text was that has been erased."""
+_TOMBSTONE: Final = b"\x00"
+"""What a tombstone begins with, and no record, which is JSON."""
+
 NESTING_LIMIT: Final = 200
 """The deepest value that is taken: what is written from a shallow stack must be readable from a deep one."""
 
@@ -79,6 +84,12 @@ class Blob(msgspec.Struct, gc=False, frozen=True):
 
 
 NOTHING: Final = Value()
+_NAMED_BLOB: Final = re.compile(rb'"blob":"([0-9a-f]{32})"')
+
+
+def named_blobs(record: bytes) -> list[str]:
+    """The blobs that a record may name: at least those that it does."""
+    return [found.decode() for found in _NAMED_BLOB.findall(record)] if b'"blob":"' in record else []
 
 
 def digest_of(content: bytes) -> str:
@@ -87,8 +98,56 @@ def digest_of(content: bytes) -> str:
 
 
 def chain(previous: bytes, position: int, record: bytes) -> bytes:
-    """The running digest after ``record``: it covers the record, its position and all that came before."""
-    return hashlib.blake2b(previous + position.to_bytes(8, "big") + record, digest_size=16).digest()
+    """The running digest after ``record``: it covers the record, its position and all that came before.
+
+    It is taken over the digest of the record and not over the record, so that a tombstone can take its place.
+    """
+    return hashlib.blake2b(previous + position.to_bytes(8, "big") + content_digest(record), digest_size=16).digest()
+
+
+def follows(previous: bytes, position: int, record: bytes, digest: bytes) -> bool:
+    """Whether ``digest`` is the running digest after ``record``. What was written before there were tombstones counts.
+
+    Then the digest was over the record itself.
+    """
+    if chain(previous, position, record) == digest:
+        return True
+    before = hashlib.blake2b(previous + position.to_bytes(8, "big") + record, digest_size=16).digest()
+    return before == digest and not is_tombstone(record)
+
+
+def content_digest(record: bytes) -> bytes:
+    """The digest of a record as it was written, also if a tombstone has taken its place."""
+    if record[:1] == _TOMBSTONE:
+        return record[1:17]
+    return hashlib.blake2b(record, digest_size=16).digest()
+
+
+def is_tombstone(record: bytes) -> bool:
+    """Whether what was written here has been erased."""
+    return record[:1] == _TOMBSTONE
+
+
+def entomb(record: bytes, remains: bytes) -> bytes:
+    """What takes the place of ``record`` when its texts are erased: its digest, and the ``remains``, sealed."""
+    if is_tombstone(record):
+        return record
+    digest = content_digest(record)
+    return _TOMBSTONE + digest + checksum(digest, remains) + remains
+
+
+def remains_of(record: bytes) -> bytes:
+    """What can be read of a record: all of it, or what its tombstone says.
+
+    Raises:
+        Damaged: the tombstone does not match its checksum.
+    """
+    if not is_tombstone(record):
+        return record
+    digest, seal, remains = record[1:17], record[17:33], record[33:]
+    if checksum(digest, remains) != seal:
+        raise Damaged("A tombstone does not match its checksum. Restore the store from a backup.")
+    return remains
 
 
 def checksum(*parts: bytes) -> bytes:

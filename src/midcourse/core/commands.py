@@ -129,9 +129,10 @@ class Budget(Command, tag="budget"):
 
 
 class Halt(Command, tag="halt"):
-    """The kill switch: stop at once, undo nothing, until an operator lifts it."""
+    """The kill switch: stop at once, undo nothing, until an operator lifts it. ``switch``: the record it comes from."""
 
     reason: str = ""
+    switch: str = ""
 
 
 class Lift(Command, tag="lift"):

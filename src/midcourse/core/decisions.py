@@ -43,6 +43,9 @@ def decide(session: Session, command: cmd.AnyCommand) -> Events:
     if command.expects and command.expects != session.mark:
         why = f"it has moved on from '{command.expects}', and is '{session.mark}' now. Look again, then decide"
         raise refused(session, command, "precondition_failed", why)
+    if session.erased_at is not None and not isinstance(command, cmd.Cancel):
+        why = "what was said and done in it was erased. Start a new session"
+        raise refused(session, command, "session_erased", why)
     return TABLE[type(command)][session.status](session, command)
 
 
@@ -77,6 +80,8 @@ def expire(session: Session, now: float) -> Events:
 
 def allowed(session: Session, role: cmd.Role = "steer") -> tuple[str, ...]:
     """The verbs that would be taken now from somebody with ``role``, as hints and buttons show them."""
+    if session.erased_at is not None:
+        return ()
     verbs: list[str] = []
     for kind, row in TABLE.items():
         rule = row[session.status]
@@ -501,7 +506,7 @@ def _which_ask(session: Session, command: cmd.Answer) -> OpenAsk:
 
 def _halt(_session: Session, command: cmd.AnyCommand) -> Events:
     assert isinstance(command, cmd.Halt)
-    return (ev.SessionHalted(by=command.by, reason=command.reason),)
+    return (ev.SessionHalted(by=command.by, reason=command.reason, switch=command.switch),)
 
 
 def _by_operator(rule: Rule) -> Rule:

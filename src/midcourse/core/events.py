@@ -259,10 +259,11 @@ class WorldChanged(Event, tag="world.changed@1"):
 
 
 class SessionHalted(Event, tag="session.halted@1"):
-    """The kill switch stopped the session."""
+    """The kill switch stopped the session. ``switch``: the standing record it comes from, if it comes from one."""
 
     by: str
     reason: str = ""
+    switch: str = ""
 
 
 class HaltLifted(Event, tag="session.halt_lifted@1"):
@@ -573,6 +574,14 @@ class SessionRated(Event, tag="session.rated@1"):
     note: str = ""
 
 
+class SessionErased(Event, tag="session.erased@1"):
+    """What anybody wrote in it was erased, up to here. ``kept`` is the digest of what was left of each record."""
+
+    by: str
+    reason: str = ""
+    kept: str = ""
+
+
 AnyEvent = (
     SessionCreated
     | SessionStarted
@@ -628,6 +637,7 @@ AnyEvent = (
     | InterventionMade
     | InterventionLabelled
     | SessionRated
+    | SessionErased
 )
 
 

@@ -101,6 +101,8 @@ def _contradiction(session: Session, event: ev.AnyEvent) -> str:
             return f"step '{step}' has not ended: nothing is undone while it lives" if alive else ""
         case ev.UndoFinished():
             return "" if session.undo is not None and not session.undo.done else "no undo is under way"
+        case ev.SessionErased():
+            return "" if session.undo is None or session.undo.done else "an undo is under way"
         case ev.HoldTaken(name=name):
             return f"'{name}' is held already" if name in session.holds else ""
         case ev.HoldReleased(name=name):
@@ -342,7 +344,14 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
                 "child_asks": (),
             }
         case ev.SessionHalted():
-            changes |= {"halted_from": session.status, "halted_by": event.by, "halts": session.halts + 1}
+            changes |= {
+                "halted_from": session.status,
+                "halted_by": event.by,
+                "halted_at": at,
+                "halt_reason": event.reason,
+                "switch": event.switch,
+                "halts": session.halts + 1,
+            }
         case ev.HaltLifted():
             changes["halted_from"] = None
         case ev.SessionCompleted(result=result):
@@ -359,6 +368,9 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
             changes["labels"] = {**session.labels, about: verdict}
         case ev.SessionRated(score=score):
             changes["score"] = score
+        case ev.SessionErased():
+            # The ids of children came from those of their steps, which are others now.
+            changes |= {"erased_at": at, "children": {}, "child_asks": (), "queue": ()}
         case ev.PlanChanged(items=items):
             changes["plan"] = items
         case ev.ReportMade():

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from midcourse.core.codec import GENESIS, chain
+from midcourse.core.codec import GENESIS, chain, follows, remains_of
 from midcourse.core.events import AnyEvent, Record, Recorded, decode_record
 from midcourse.core.evolution import created, evolve
 from midcourse.core.ids import Position, SessionId
@@ -81,6 +81,7 @@ def fold(
                 state = first(session_id, record.at, record.event, content)
             else:
                 state.advance(record.at, record.event, content)
+            state.digest = digest  # checked above; of a journal of the past it is spelled otherwise
         except MidcourseError as error:
             raise damaged_journal(session_id, position, error.message) from error
         if ends is not None and _contradicts(state, ends):
@@ -116,10 +117,10 @@ def read_row(session_id: SessionId, before: bytes, expected: int, row: Row) -> R
         Damaged: it is not.
     """
     position, content, digest = row
-    if position != expected or chain(before, position, content) != digest:
+    if position != expected or not follows(before, position, content, digest):
         raise damaged_journal(session_id, expected)
     try:
-        return decode_record(content)
+        return decode_record(remains_of(content))
     except Damaged as error:
         raise Damaged(f"Session '{session_id}', position {position}: {error.message}", session_id=session_id) from error
 

@@ -11,6 +11,7 @@ AskId = NewType("AskId", str)
 PauseId = NewType("PauseId", str)
 InterventionId = NewType("InterventionId", str)
 MessageId = NewType("MessageId", str)
+SwitchId = NewType("SwitchId", str)
 Epoch = NewType("Epoch", int)
 Position = NewType("Position", int)
 

@@ -6,10 +6,13 @@ from typing import Final
 from midcourse.core.codec import Value, encode, inline
 from midcourse.core.commands import ID_LIMIT, TEXT_LIMIT
 from midcourse.core.session import Status
+from midcourse.core.tenants import MARK, check_tenant
 from midcourse.errors import InvalidInput
 
 ANSWER_LIMIT: Final = 1_000_000
 """Bytes of the largest answer that is taken."""
+REASON_LIMIT: Final = 500
+"""Characters of a reason that goes into the audit log as a whole."""
 MOST: Final = 1000
 """The most sessions or audit entries that are given at once."""
 
@@ -43,9 +46,12 @@ def check_new_id(wanted: str) -> str:
     Raises:
         InvalidInput: it cannot be one.
     """
+    tenant, mark, bare = wanted.rpartition(MARK)
+    if mark:
+        check_tenant(tenant)
     # No dot: what follows one is a child's name, which its parent gives it.
-    begins = wanted[:1].isalnum() or wanted[:1] == "_"
-    if not (begins and len(wanted) <= ID_LIMIT and all(sign.isalnum() or sign in "_-" for sign in wanted)):
+    begins = bare[:1].isalnum() or bare[:1] == "_"
+    if not (begins and len(wanted) <= ID_LIMIT and all(sign.isalnum() or sign in "_-" for sign in bare)):
         raise InvalidInput(
             f"{wanted!r} cannot be a session id. Use 1 to {ID_LIMIT} letters, digits, '_' and '-'.",
             field="session_id",
@@ -100,6 +106,31 @@ def check_limit(limit: int) -> None:
     """
     if not 0 < limit <= MOST:
         raise InvalidInput(f"limit is {limit}; it is a number from 1 to {MOST}.", field="limit")
+
+
+def check_reason(reason: object) -> str:
+    """Why something is done to a session that stays, whatever else goes.
+
+    Raises:
+        InvalidInput: it is not a text, or too long.
+    """
+    text = check_text(reason, "reason")
+    if len(text) > REASON_LIMIT:
+        raise InvalidInput(
+            f"The reason has {len(text):,} characters; at most {REASON_LIMIT} are taken.", field="reason"
+        )
+    return text
+
+
+def check_days(days: float) -> float:
+    """How many days something is kept.
+
+    Raises:
+        InvalidInput: it is not a number of days, 0 or more.
+    """
+    if not 0 <= days <= 36_500:
+        raise InvalidInput(f"{days:g} is no number of days; it is 0 to 36,500.", field="days")
+    return days
 
 
 def answer_value(answer: object) -> Value:

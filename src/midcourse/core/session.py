@@ -124,6 +124,7 @@ ALLOWED_IN: Final[Mapping[type[ev.Event], frozenset[Status]]] = {
     ),
     ev.InterventionLabelled: frozenset(Status),
     ev.SessionRated: ENDED,
+    ev.SessionErased: ENDED,
 }
 """Where an event that changes no status may happen."""
 
@@ -328,6 +329,9 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
     changes: tuple[ev.Change, ...] = ()
     halted_from: Status | None = None
     halted_by: str = ""
+    halted_at: float = 0.0
+    halt_reason: str = ""
+    switch: str = ""
     halts: int = 0
     plan: tuple[ev.PlanItem, ...] = ()
     progress: float | None = None
@@ -341,6 +345,7 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
     interventions: int = 0
     labels: Mapping[str, ev.Verdict] = {}
     score: int | None = None
+    erased_at: float | None = None
 
     @property
     def goal(self) -> str:

@@ -1,5 +1,7 @@
 """On what terms an agent works: its task class, its policy, its budget, its checkpoints. Recorded with each session."""
 
+import re
+from collections.abc import Sequence
 from math import isfinite
 from typing import Any, Final, Literal, get_args
 
@@ -12,6 +14,9 @@ TaskClass = Literal["short", "medium", "long", "very_long", "protected"]
 CheckpointBackend = Literal["store", "redis"]
 Expiry = Literal["fail", "cancel"]
 """What an ask that nobody answered in time leads to: the agent gets ``AskExpired``, or the session is cancelled."""
+MOST_LABELS: Final = 20
+LABEL: Final = r"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,63}$"
+_LABEL: Final = re.compile(LABEL)
 LONGEST_TTL: Final = 366 * 24 * 3600.0
 LONGEST_DEFAULT: Final = 10_000
 """Bytes of a default answer: every ask of the session carries it."""
@@ -28,6 +33,7 @@ class Terms(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=T
 
     ``budget`` is in dollars for a session. ``backend`` is where people can read the checkpoint: the store alone, or
     also Redis. ``ttl_seconds`` ends the right to answer what the agent asks, and ``on_expiry`` says what happens then.
+    ``labels`` are what operators find sessions by, and stop them.
     """
 
     task_class: TaskClass | None = None
@@ -36,6 +42,7 @@ class Terms(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=T
     backend: CheckpointBackend = "store"
     ttl_seconds: float | None = None
     on_expiry: Expiry | DefaultAnswer = "fail"
+    labels: tuple[str, ...] = ()
 
 
 def check_terms(terms: Terms) -> Terms:
@@ -53,7 +60,24 @@ def check_terms(terms: Terms) -> Terms:
         if value is not None and not (isfinite(value) and 0 < value <= most):
             raise InvalidInput(f"{field} is {value:g}; it is a number above 0, at most {most:g}.", field=field)
     _check_expiry(terms)
+    check_labels(terms.labels)
     return terms
+
+
+def check_labels(labels: Sequence[str]) -> None:
+    """Refuse labels that no list could show.
+
+    Raises:
+        InvalidInput: there are too many, or one is not a word.
+    """
+    if len(labels) > MOST_LABELS:
+        raise InvalidInput(f"There are {len(labels)} labels; a session has at most {MOST_LABELS}.", field="labels")
+    for label in labels:
+        if _LABEL.fullmatch(label) is None:
+            raise InvalidInput(
+                f"{label[:100]!r} cannot be a label. Use 1 to 64 letters, digits and . _ : / -, without spaces.",
+                field="labels",
+            )
 
 
 def _check_expiry(terms: Terms) -> None:

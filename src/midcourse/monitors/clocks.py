@@ -50,6 +50,12 @@ class Stopwatch:
         """None if nothing has had a time yet."""
         return None if self._at is None else self._sum
 
+    def seconds_at(self, now: float) -> float | None:
+        """What they will be by then, if nothing happens until then."""
+        if self._at is None or self._rests:
+            return self.seconds
+        return self._sum + max(0.0, now - self._at)
+
     def when(self, seconds: float) -> float | None:
         """When the turn will have worked for so long, if it goes on working; None while it rests."""
         return None if self._at is None or self._rests else self._at + seconds - self._sum

@@ -13,7 +13,7 @@ import msgspec
 from midcourse.core.policy.acts import AnyAct, Begun, Called, Planned, Reported, Said, SteppedIn, WentOn
 from midcourse.core.policy.decisions import SEVERITY, Decision, Unseen
 from midcourse.core.policy.document import Automatic, Policy
-from midcourse.core.policy.evaluation import after, armed, evaluate, is_too_early, rules_of
+from midcourse.core.policy.evaluation import Rule, after, armed, evaluate, is_too_early, rules_of
 from midcourse.core.policy.observed import Latch, Observed
 from midcourse.core.terms import TaskClass
 from midcourse.monitors.clocks import Stopwatch
@@ -561,6 +561,22 @@ class Oversight:
         if self._risk_reading is not None:
             words["risk"] = self._risk_reading.words
         return words
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The thresholds as they are for this run: those of a risk are known from its first call on."""
+        return self._rules
+
+    def values_at(self, now: float) -> dict[str, float]:
+        """The values as they are by then, if nothing has happened since. Decides nothing, and changes nothing."""
+        values = dict(self.values)
+        seconds = self._clock.seconds_at(now)
+        if seconds is not None:
+            values["duration"] = seconds
+            age = self._age(seconds)
+            if age is not None:
+                values["hypothesis"] = age
+        return values
 
     def unseen(self) -> tuple[Unseen, ...]:
         """The signals that could not be measured, and why."""

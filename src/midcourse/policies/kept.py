@@ -8,8 +8,12 @@ What a save promises: two savers at once never get the same version, nor does on
 no other. What it does not promise: a saver that is held up for ``CLAIMED_FOR`` seconds between its claim and its write,
 or whose clock is wrong by more than that, may be overwritten.
 
-The store's audit log takes entries about sessions only, with what is written to them. A policy's are here: ``by``,
-``why`` and ``at`` of each version, sealed by the store's checksums, though not chained.
+``by``, ``why`` and ``at`` of each version lie with it, sealed by the store's checksums. The store's audit log says the
+same in its own order, written in the same transaction.
+
+A tenant's own lie there under ``acme~name``, where only that tenant and the host see them. A name without a tenant
+and without a version means the tenant's own, if it has one, else the host's: so a tenant changes ``standard`` for its
+own sessions. With a version it is always the host's: what journals and bases say never comes to mean another one.
 """
 
 import asyncio
@@ -20,9 +24,12 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from midcourse.core.audit import AuditEntry
+from midcourse.core.ids import SessionId
 from midcourse.core.policy.checking import check_policy, difference
 from midcourse.core.policy.document import Policy
 from midcourse.core.policy.profiles import BUILT_IN
+from midcourse.core.tenants import MARK, tenant_of
 from midcourse.errors import Damaged, InvalidInput, Refused, StoreUnavailable
 from midcourse.policies.loading import Draft, bare, is_path, not_found, read_text, split
 from midcourse.policies.writing import from_document, to_document, to_yaml
@@ -96,10 +103,33 @@ class _Record(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
 # ---- looking
 
 
-async def names(store: Store) -> tuple[str, ...]:
-    """The names of all policies: the built-in ones, then those of the store."""
+async def names(store: Store, *, tenant: str | None = None) -> tuple[str, ...]:
+    """The names of all policies that somebody of a tenant sees: the built-in ones, then those of the store.
+
+    None: the host, who sees all.
+    """
     kept = {key.partition("@")[0] for key in await store.shelf_keys(SHELF) if not _is_claim(key)}
-    return (*BUILT_IN, *sorted(kept - BUILT_IN.keys()))
+    seen = {name for name in kept if tenant is None or MARK not in name or tenant_of(name) == tenant}
+    return (*BUILT_IN, *sorted(seen - BUILT_IN.keys()))
+
+
+async def resolved(store: Store, reference: str, *, tenant: str | None) -> str:
+    """What a reference means to somebody of a tenant: its own policy, or the host's. The host means what it says.
+
+    Raises:
+        InvalidInput: ``policy_not_found``: it is another tenant's.
+    """
+    if tenant is None:
+        return reference
+    if MARK in reference:
+        if tenant_of(reference) != tenant:
+            raise not_found(reference, await names(store, tenant=tenant))
+        return reference
+    name, version = split(reference)
+    own = f"{tenant}{MARK}{name}"
+    if tenant and version is None and await store.shelf_keys(SHELF, first=f"{own}@", last=f"{own}@{_LAST}"):
+        return own
+    return reference
 
 
 async def history(store: Store, name: str) -> tuple[KeptPolicy, ...]:
@@ -116,20 +146,20 @@ async def history(store: Store, name: str) -> tuple[KeptPolicy, ...]:
     return tuple(found)
 
 
-async def find(store: Store, reference: str) -> KeptPolicy:
-    """The newest version of a policy (``team``), or one version of it (``team@3``).
+async def find(store: Store, reference: str, *, tenant: str | None = None) -> KeptPolicy:
+    """The newest version of a policy (``team``), or one version of it (``team@3``), as a tenant means it.
 
     Raises:
         InvalidInput: ``policy_not_found``.
         Damaged: it does not match its checksum, or cannot be read.
     """
-    name, version = split(reference)
+    name, version = split(await resolved(store, reference, tenant=tenant))
     quick = await _one(store, name, version)
     if quick is not None:
         return quick
     found = await history(store, name)
     if not found:
-        raise not_found(reference, await names(store))
+        raise not_found(reference, await names(store, tenant=tenant))
     for one in found:
         if version in (None, one.policy.version):
             return one
@@ -149,18 +179,18 @@ async def _one(store: Store, name: str, version: int | None) -> KeptPolicy | Non
     return next((_kept(key, content) for key, content in rows if not _is_claim(key)), None)
 
 
-async def load(store: Store, reference: str) -> Policy:
+async def load(store: Store, reference: str, *, tenant: str | None = None) -> Policy:
     """The policy of ``find``."""
-    return (await find(store, reference)).policy
+    return (await find(store, reference, tenant=tenant)).policy
 
 
-async def newest(store: Store) -> tuple[KeptPolicy, ...]:
+async def newest(store: Store, *, tenant: str | None = None) -> tuple[KeptPolicy, ...]:
     """The newest version of every policy, in the order of ``names``."""
-    return tuple([(await history(store, name))[0] for name in await names(store)])
+    return tuple([(await history(store, name))[0] for name in await names(store, tenant=tenant)])
 
 
-async def load_text(store: Store, text: str, *, source: str = "") -> Policy:
-    """The policy that YAML text describes, over a built-in policy or one of the store.
+async def load_text(store: Store, text: str, *, source: str = "", tenant: str | None = None) -> Policy:
+    """The policy that YAML text describes, over a built-in policy or one of the store, as a tenant means it.
 
     Raises:
         InvalidInput: it has mistakes; each is told with its line.
@@ -169,9 +199,9 @@ async def load_text(store: Store, text: str, *, source: str = "") -> Policy:
     if not draft.extends:
         return draft.over(bare())
     try:
-        base = await load(store, draft.extends)
+        base = await load(store, draft.extends, tenant=tenant)
     except InvalidInput as error:
-        raise draft.unknown_base(await names(store)) from error
+        raise draft.unknown_base(await names(store, tenant=tenant)) from error
     return draft.over(base)
 
 
@@ -182,9 +212,9 @@ async def read(store: Store, reference: str) -> Policy:
     return await load(store, reference)
 
 
-async def yaml_of(store: Store, policy: Policy) -> str:
+async def yaml_of(store: Store, policy: Policy, *, tenant: str | None = None) -> str:
     """The policy as ``to_yaml`` writes it, over a base of the store."""
-    known = {policy.extends: await load(store, policy.extends)} if policy.extends else {}
+    known = {policy.extends: await load(store, policy.extends, tenant=tenant)} if policy.extends else {}
     return to_yaml(policy, known)
 
 
@@ -192,7 +222,14 @@ async def yaml_of(store: Store, policy: Policy) -> str:
 
 
 async def save(
-    store: Store, policy: Policy, *, by: str, why: str, now: float, expects: int | None = None, command: str = ""
+    store: Store,
+    policy: Policy,
+    *,
+    by: str,
+    why: str,
+    now: float,
+    expects: int | None = None,
+    command: str = "",
 ) -> KeptPolicy:
     """Keep ``policy`` as the next version of its name, and return it with that version.
 
@@ -207,7 +244,8 @@ async def save(
     """
     why = _checked_words(why, "why", WHY_LIMIT, "Say in a sentence why it is changed")
     by = _checked_words(by, "by", 200, "Say who changes it")
-    wanted = replace(check_policy(policy), extends=await _pinned(store, policy.extends))
+    extends = await _pinned(store, policy.extends, tenant_of(policy.name) or None)
+    wanted = replace(check_policy(policy), extends=extends)
     for number in range(_TRIES):
         if number:
             # Whoever waits here waits for a time of its own, or the same two would meet again.
@@ -238,8 +276,21 @@ async def _put(store: Store, kept: KeptPolicy, now: float) -> bool:
     gone = [one for one, at in there.items() if _is_claim(one) and one != claim and abs(now - float(at)) > CLAIMED_FOR]
     is_free = there.keys() - gone <= {claim}
     # The claim and what it was for in one transaction: whoever looks sees the one or the other.
-    await store.shelve(SHELF, {claim: None, **dict.fromkeys(gone), **({key: content} if is_free else {})})
+    items = {claim: None, **dict.fromkeys(gone), **({key: content} if is_free else {})}
+    await store.shelve(SHELF, items, audit=[_audited(kept, now)] if is_free else ())
     return is_free
+
+
+def _audited(kept: KeptPolicy, now: float) -> AuditEntry:
+    return AuditEntry(
+        session=SessionId(""),
+        by=kept.by,
+        role="operate",
+        action="policy.save",
+        detail=f"{kept.policy.id}: {kept.why}",
+        at=now,
+        tenant=tenant_of(kept.policy.name),
+    )
 
 
 def _check_newest(found: Sequence[KeptPolicy], wanted: Policy, expects: int | None) -> None:
@@ -273,9 +324,9 @@ def _same(kept: KeptPolicy, wanted: Policy, why: str) -> KeptPolicy:
     return kept
 
 
-async def _pinned(store: Store, extends: str) -> str:
+async def _pinned(store: Store, extends: str, tenant: str | None) -> str:
     """A base with its version: what a policy was made from does not change when that goes on."""
-    return (await load(store, extends)).id if extends else ""
+    return (await load(store, extends, tenant=tenant)).id if extends else ""
 
 
 def _checked_words(words: str, field: str, most: int, hint: str) -> str:

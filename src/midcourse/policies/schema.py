@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import inspect
 
-from midcourse.core.policy.document import Part, Policy
+from midcourse.core.policy.document import POLICY_NAME, Part, Policy
 from midcourse.core.policy.profiles import BUILT_IN, STANDARD
 from midcourse.policies.loading import DEFAULT_BASE, DRAFT, fields_of, is_part
 from midcourse.policies.meanings import meaning
@@ -23,8 +23,8 @@ SPAN: Final[Schema] = {
     ]
 }
 """A span of time: 500ms, 30s, 15m, 1h, 7d; or seconds."""
-NAME: Final = r"^[a-z0-9][a-z0-9-]{0,63}$"
-REFERENCE: Final = r"^[a-z0-9][a-z0-9-]{0,63}(@[0-9]{1,6})?$"
+NAME: Final = POLICY_NAME
+REFERENCE: Final = POLICY_NAME.removesuffix("$") + r"(@[0-9]{1,6})?$"
 
 
 def schema() -> Schema:

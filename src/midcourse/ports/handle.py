@@ -13,12 +13,16 @@ from midcourse.core.effects import UndoChoice
 from midcourse.core.events import Level as RedirectLevel
 from midcourse.core.events import Recorded, Verdict
 from midcourse.core.ids import SessionId
+from midcourse.core.inbox import HandOver, Inbox, InboxAsk
 from midcourse.core.inspection import Inspection
 from midcourse.core.interventions import Intervention, LabelFilter, LabelledAlarm
 from midcourse.core.policy.restraint import Batch
 from midcourse.core.receipt import Receipt
 from midcourse.core.replies import Level, Reply
 from midcourse.core.session import OpenAsk, Session, Status
+from midcourse.core.signals import Signals
+from midcourse.core.switches import Released, Scope, SwitchReport
+from midcourse.core.tenants import DEFAULT
 from midcourse.core.terms import Terms
 from midcourse.ports.bus import Delta
 from midcourse.ports.store import Head
@@ -175,6 +179,10 @@ class Handle(Protocol[T_co]):
         """What policies, and the agent itself, have stepped in with."""
         ...
 
+    async def signals(self) -> Signals:
+        """Each signal with its thresholds and its history."""
+        ...
+
     async def state(self) -> Session:
         """The session as its journal tells it."""
         ...
@@ -215,9 +223,52 @@ class Handle(Protocol[T_co]):
         """What became of each effect."""
         ...
 
+    async def lift(self, *, wait: float = 10.0, by: str = "local", command_id: str | None = None) -> Reply:
+        """Lift what halted it: it is back where it was. An operator's."""
+        ...
+
+    async def erase(self, reason: str = "", *, children: bool = False, by: str = "local") -> Session:
+        """Erase what anybody wrote in a session that has ended, and with ``children`` in theirs."""
+        ...
+
+
+class Switches(Protocol):
+    """The kill switches of a store or a server. An operator's."""
+
+    async def preview(self, scope: Scope) -> Mapping[str, int]:
+        """How many sessions a switch would halt now, by their status."""
+        ...
+
+    async def throw(self, scope: Scope, reason: str, *, by: str = "local", wait: float = 5.0) -> SwitchReport:
+        """Halt everything in ``scope``, and keep it halted."""
+        ...
+
+    async def reports(self, *, limit: int = 20) -> Sequence[SwitchReport]:
+        """The switches, those that stand first, each with the sessions that it holds."""
+        ...
+
+    async def report(self, switch: str) -> SwitchReport:
+        """A switch, and what is known now of every session that it holds, or should."""
+        ...
+
+    async def lift(self, switch: str, why: str, *, by: str = "local") -> SwitchReport:
+        """End a switch. The sessions that it halted stay halted."""
+        ...
+
+    async def release(
+        self, switch: str, sessions: Sequence[str] | None = None, *, by: str = "local", wait: float = 5.0
+    ) -> Sequence[Released]:
+        """Let the sessions that a lifted switch had halted go back to where they were."""
+        ...
+
 
 class Sessions(Protocol):
     """All sessions of a store or a server."""
+
+    @property
+    def kill_switch(self) -> Switches:
+        """The operator's standing halts."""
+        ...
 
     async def start(
         self,
@@ -227,6 +278,7 @@ class Sessions(Protocol):
         session_id: str | None = None,
         terms: Terms | None = None,
         by: str = "local",
+        tenant: str = DEFAULT,
     ) -> Handle[Any]:
         """Give an agent a goal."""
         ...
@@ -241,14 +293,29 @@ class Sessions(Protocol):
         status: Sequence[str] = (),
         agent: str | None = None,
         search: str = "",
+        tenant: str | None = None,
         limit: int = 100,
         before: str | None = None,
     ) -> Sequence[Head]:
         """Sessions, newest first. Page on with ``before``: the last id seen."""
         ...
 
-    async def audit(self, after: int = 0, limit: int = 100) -> Sequence[Audited]:
+    async def audit(
+        self,
+        after: int = 0,
+        limit: int = 100,
+        *,
+        session: str | None = None,
+        since: float | None = None,
+        tenant: str | None = None,
+    ) -> Sequence[Audited]:
         """Who wished or did what to which session, oldest first."""
+        ...
+
+    def audit_export(
+        self, *, session: str | None = None, since: float | None = None, tenant: str | None = None
+    ) -> AsyncIterator[bytes]:
+        """The same as a file that proves itself, in pieces."""
         ...
 
     async def interventions(
@@ -258,12 +325,30 @@ class Sessions(Protocol):
         agent: str | None = None,
         label: LabelFilter | None = None,
         limit: int = 100,
+        tenant: str | None = None,
     ) -> Sequence[LabelledAlarm]:
         """Interventions over all sessions, newest first."""
         ...
 
     async def alarms(
-        self, person: str | None = None, *, gather: float | None = None, limit: int = 100
+        self,
+        person: str | None = None,
+        *,
+        gather: float | None = None,
+        limit: int = 100,
+        tenant: str | None = None,
     ) -> Sequence[Batch]:
         """The same as people are told of them: what interrupts at once, the rest in batches."""
+        ...
+
+    async def inbox(self, *, by: str = "local") -> Inbox:
+        """What waits for people: asks by deadline, alarms in batches."""
+        ...
+
+    async def own(self, session_id: str, ask: str, owner: str | None = None, *, by: str = "local") -> InboxAsk:
+        """Take an open ask, or give it to somebody."""
+        ...
+
+    async def hand_over(self, to: str, seconds: float = 3600.0, *, by: str = "local") -> HandOver:
+        """Let somebody stand in for a while."""
         ...

@@ -16,6 +16,10 @@ class Projection(Protocol):
         """Nothing of the session is in this process any more. On any thread; returns at once."""
         ...
 
+    def erased(self, session_id: SessionId) -> None:
+        """What was said in the session was erased: show it anew. On any thread; returns at once."""
+        ...
+
     async def close(self) -> None:
         """Show what has not been shown yet, for a moment at most, and stop. The store is still open."""
         ...

@@ -8,12 +8,28 @@ import msgspec
 from midcourse.core.audit import AuditEntry, AuditRow
 from midcourse.core.codec import Blob
 from midcourse.core.fold import Row
-from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId
+from midcourse.core.ids import AskId, CommandId, Epoch, Position, SessionId, StepId, WorkerId
 from midcourse.core.replies import Durability
 
 
-class Head(msgspec.Struct, gc=False, frozen=True, kw_only=True):
-    """What lists and sweeps need of a session without reading its journal. Written with every append."""
+class AskHead(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
+    """What an inbox needs of an open ask. ``tool``: the call it is about, if it is about one."""
+
+    id: AskId
+    reason: str
+    prompt: str
+    opened_at: float
+    step: StepId
+    deadline: float | None = None
+    tool: str = ""
+
+
+class Head(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
+    """What lists and sweeps need of a session without reading its journal. Written with every append.
+
+    ``busy`` is the call that runs, ``risk`` the last that was measured. ``was`` is the status that a session was halted
+    from, and ``switch`` the kill switch that did it.
+    """
 
     id: SessionId
     agent: str
@@ -29,10 +45,28 @@ class Head(msgspec.Struct, gc=False, frozen=True, kw_only=True):
     finished_steps: int = 0
     wake_at: float | None = None
     parent: SessionId | None = None
+    by: str = ""
+    task_class: str | None = None
+    policy: str = ""
+    budget: float | None = None
+    labels: tuple[str, ...] = ()
+    risk: float | None = None
+    interventions: int = 0
+    busy: str = ""
+    busy_since: float = 0.0
+    switch: str = ""
+    was: str = ""
+    open_asks: tuple[AskHead, ...] = ()
+    erased_at: float | None = None
 
-    def mentions(self, words: str) -> bool:
-        """Whether a search for ``words``, given in lower case, finds this session."""
-        return words in f"{self.id}\n{self.agent}\n{self.goal}".casefold()
+    def fits(self, words: str, *, asking: bool = False, task_class: str | None = None, label: str | None = None) -> bool:
+        """Whether a search finds this session; ``words`` are given in lower case."""
+        return (
+            (not asking or self.asks > 0)
+            and (task_class is None or self.task_class == task_class)
+            and (label is None or label in self.labels)
+            and words in f"{self.id}\n{self.agent}\n{self.goal}".casefold()
+        )
 
 
 class Owned(msgspec.Struct, gc=False, frozen=True, kw_only=True):
@@ -185,17 +219,45 @@ class Store(Protocol):
         """
         ...
 
+    def erase(
+        self,
+        head: Head,
+        rows: Sequence[Row],
+        *,
+        epoch: Epoch,
+        outcome: bytes,
+        shelves: Mapping[str, Mapping[str, bytes | None]],
+        forgotten: Sequence[AuditRow] = (),
+        audit: Sequence[AuditEntry] = (),
+    ) -> Awaitable[None]:
+        """Put ``rows`` in the place of the whole journal and of what lies behind it, and let the session go.
+
+        In the same transaction, everything else with a text of the session goes: its snapshots; what its commands said,
+        each of which keeps its id and is answered ``outcome`` from now on; the blobs that no other session names. Items
+        are put on ``shelves``, or taken away, as by :meth:`shelve`; the entries ``forgotten`` take the places of those
+        with the same number in the audit log, whose digests stay. ``audit`` goes to its end.
+
+        Raises:
+            StaleEpoch: another owner has taken the session, or nobody owns it. Nothing is written.
+            InboxNotEmpty: a row is undecided. Nothing is written.
+            StoreError: code ``out_of_order`` if ``rows`` are fewer than there were, or leave one out.
+            StoreFull, StoreUnavailable: nothing is written.
+        """
+        ...
+
     def shelve(
         self,
         shelf: str,
         items: Mapping[str, bytes | None],
         *,
         owner: tuple[SessionId, Epoch] | None = None,
+        audit: Sequence[AuditEntry] = (),
     ) -> Awaitable[None]:
         """Put all of ``items`` on a shelf, or none: one transaction. None as a value takes the key away.
 
         A shelf is an ordered space of keys for what belongs beside the journal: another framework's checkpoints, say.
-        It is there as long as it holds something. With ``owner`` only the owner of that session may write.
+        It is there as long as it holds something. With ``owner`` only the owner of that session may write. ``audit``
+        goes to the end of the audit log in the same transaction, as with an append.
 
         Raises:
             StaleEpoch: ``owner`` does not own its session under that epoch. Nothing is written.
@@ -219,12 +281,17 @@ class Store(Protocol):
         statuses: Sequence[str] = (),
         agent: str | None = None,
         search: str = "",
+        tenant: str | None = None,
+        asking: bool = False,
+        task_class: str | None = None,
+        label: str | None = None,
         limit: int = 100,
         before: SessionId | None = None,
     ) -> Sequence[Head]:
         """Sessions, newest first, behind the session ``before`` in that order if given.
 
-        ``search`` is looked for in id, agent and goal, whatever the case. A damaged head is left out of the list.
+        ``search`` is looked for in id, agent and goal, whatever the case. ``tenant`` None: those of all tenants.
+        ``asking``: those with an open ask. A damaged head is left out of the list.
         """
         ...
 
@@ -280,8 +347,23 @@ class Store(Protocol):
     async def audit(self, after: int = 0, limit: int = 100) -> Sequence[AuditRow]:
         """Rows of the audit log after a sequence number, in order, at most ``limit``. Their digests are unchecked.
 
+        Where old rows were taken away, the last of them comes first, as an anchor without content.
+
         Raises:
             Damaged: rows are missing at the end of the log.
+        """
+        ...
+
+    def trim_audit(self, before: float, telling: AuditEntry, *, limit: int = 10_000) -> Awaitable[int]:
+        """Take the rows away with which the audit log begins and whose entries are from before a time.
+
+        The last of them stays as an anchor: its number and its digest, without its content. If any was taken away,
+        ``telling`` goes to the end of the log in the same transaction, with which they were. At most ``limit`` at once;
+        returns how many it were.
+
+        Raises:
+            Damaged: one of them was changed, or is missing. Nothing is taken away: that would hide it.
+            StoreFull, StoreUnavailable: nothing is taken away.
         """
         ...
 

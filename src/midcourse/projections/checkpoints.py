@@ -59,6 +59,7 @@ class Checkpoints:
         self._lock = threading.Lock()
         self._due: dict[SessionId, None] = {}
         self._left: set[SessionId] = set()
+        self._anew: set[SessionId] = set()
         self._thread: threading.Thread | None = None
         self._closing = False
         # Of the thread alone:
@@ -79,6 +80,13 @@ class Checkpoints:
     def left(self, session_id: SessionId) -> None:
         """Nothing of the session is in this process any more: it is written once more, and forgotten."""
         with self._lock:
+            self._left.add(session_id)
+            self._mark(session_id)
+
+    def erased(self, session_id: SessionId) -> None:
+        """What was said in the session was erased: the document is made anew from what is left, and forgotten."""
+        with self._lock:
+            self._anew.add(session_id)
             self._left.add(session_id)
             self._mark(session_id)
 
@@ -195,6 +203,9 @@ class Checkpoints:
 
     async def _read(self, session_id: SessionId) -> Document:
         """The document, with what the journal has grown by since it was last looked at."""
+        if session_id in self._anew:
+            self._anew.discard(session_id)
+            self._documents.pop(session_id, None)
         document = self._documents.setdefault(session_id, Document(session_id))
         while events := await read_events(self._store, session_id, document.position):
             for recorded in events:
@@ -262,6 +273,14 @@ class Unconfigured:
 
     def left(self, session_id: SessionId) -> None:
         """Nothing to forget."""
+
+    def erased(self, session_id: SessionId) -> None:
+        """Say that what stands in Redis, still stands there."""
+        log.warning(
+            "checkpoint of session %s: it was erased here, and no Redis is configured: what people could read there "
+            "still stands in it. Set MIDCOURSE_REDIS_URL and erase the session once more.",
+            session_id,
+        )
 
     async def close(self) -> None:
         """Nothing to close."""

@@ -59,6 +59,10 @@ class Gathering:
     with_values: bool = False
     """Whether to measure again what the signals were when people stepped in; that reads those journals twice."""
     progress: Progress | None = None
+    tenant: str | None = None
+    """Whose sessions; None: those of all tenants."""
+    known: dict[SessionId, tuple[Position, "Gathered"]] | None = None
+    """What an earlier reading found of each session, by its position then: one that has not moved is not read again."""
     damaged: list[SessionId] = field(default_factory=list[SessionId])
     _policies: dict[str, Policy] = field(default_factory=dict[str, Policy])
     _unknown: set[str] = field(default_factory=set[str])
@@ -88,7 +92,7 @@ class Gathering:
                 self._left_out = True
                 return
             try:
-                found = await self._session(head)
+                found = await self._found(head)
             except Damaged:
                 self.damaged.append(head.id)
                 continue
@@ -102,7 +106,7 @@ class Gathering:
     async def _heads(self) -> AsyncIterator[Head]:
         before: SessionId | None = None
         while True:
-            page: Sequence[Head] = await self.store.heads(limit=_HEADS, before=before)
+            page: Sequence[Head] = await self.store.heads(tenant=self.tenant, limit=_HEADS, before=before)
             for head in page:
                 if head.created_at < self.since:
                     return
@@ -111,6 +115,15 @@ class Gathering:
             if len(page) < _HEADS:
                 return
             before = page[-1].id
+
+    async def _found(self, head: Head) -> Gathered:
+        if self.known is None:
+            return await self._session(head)
+        position, found = self.known.get(head.id, (None, None))
+        if found is None or position != head.position:
+            found = await self._session(head)
+            self.known[head.id] = head.position, found
+        return found
 
     async def _session(self, head: Head) -> Gathered:
         reader = FactsReader(head.id)

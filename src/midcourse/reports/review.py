@@ -9,8 +9,11 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from midcourse.core.audit import AuditEntry
+from midcourse.core.ids import SessionId
 from midcourse.core.policy.document import Policy
 from midcourse.core.policy.profiles import STANDARD
+from midcourse.core.tenants import tenant_of
 from midcourse.errors import Damaged, InvalidInput, Refused
 from midcourse.policies.kept import KeptPolicy
 from midcourse.policies.kept import save as save_policy
@@ -43,7 +46,7 @@ async def review(
     tuning = Tuning()
     gathering = Gathering(store, since, now, default=default, with_values=True, progress=progress)
     async for one in gathering.sessions():
-        tuning.add(one)
+        tuning.add(one)  # each tenant's for itself
     tuned = tuning.proposals(now)
     known = {one.id: one for one in await proposals(store)}
     fresh = [one for one in tuned.proposals if one.id not in known]
@@ -58,13 +61,14 @@ async def review(
     return replace(tuned, remarks=(*tuned.remarks, *gathering.notes))
 
 
-async def proposals(store: Store, *, state: str | None = None) -> list[Proposal]:
-    """What reviews proposed, newest first; only those in a state, if given.
+async def proposals(store: Store, *, state: str | None = None, tenant: str | None = None) -> list[Proposal]:
+    """What reviews proposed, newest first; only those in a state, or of a tenant, if given.
 
     Raises:
         Damaged: one of them does not match its checksum, or cannot be read.
     """
-    found = [_read(key, content) for key, content in await store.shelved(SHELF)]
+    rows = await store.shelved(SHELF)
+    found = [_read(key, content) for key, content in rows if tenant in (None, tenant_of(key))]
     wanted = [one for one in found if state is None or one.state == state]
     return sorted(wanted, key=lambda one: (-one.made_at, one.id))
 
@@ -77,10 +81,15 @@ async def proposal(store: Store, name: str) -> Proposal:
     """
     rows = await store.shelved(SHELF, first=name, last=name) if name else ()
     if not rows:
-        raise InvalidInput(
-            f"There is no proposal '{name[:100]}'. Look at the list of proposals again.", code="proposal_not_found"
-        )
+        raise no_proposal(name)
     return _read(*rows[0])
+
+
+def no_proposal(name: str) -> InvalidInput:
+    """The error for a proposal that there is not."""
+    return InvalidInput(
+        f"There is no proposal '{name[:100]}'. Look at the list of proposals again.", code="proposal_not_found"
+    )
 
 
 async def accept(store: Store, name: str, *, by: str, why: str, now: float) -> Proposal:
@@ -95,7 +104,7 @@ async def accept(store: Store, name: str, *, by: str, why: str, now: float) -> P
         return found
     kept = await _saved(store, found, by, why, now)
     done = replace(found, state="accepted", by=by, why=why.strip(), settled_at=now, kept_as=kept.policy.id)
-    await store.shelve(SHELF, {found.id: msgspec.json.encode(done)})
+    await store.shelve(SHELF, {found.id: msgspec.json.encode(done)}, audit=[_audited(done, now)])
     return done
 
 
@@ -115,13 +124,25 @@ async def refuse(store: Store, name: str, *, by: str, why: str, now: float) -> P
             f"Say in a sentence why, in 1 to {WHY_LIMIT:,} characters. Nothing was changed.", field="why"
         )
     done = replace(found, state="refused", by=by, why=reason, settled_at=now)
-    await store.shelve(SHELF, {found.id: msgspec.json.encode(done)})
+    await store.shelve(SHELF, {found.id: msgspec.json.encode(done)}, audit=[_audited(done, now)])
     return done
 
 
 async def _saved(store: Store, found: Proposal, by: str, why: str, now: float) -> KeptPolicy:
     # The proposal's id is the command's: who was cut off between the two writes saves nothing twice.
     return await save_policy(store, found.after, by=by, why=why, now=now, command=found.id)
+
+
+def _audited(done: Proposal, now: float) -> AuditEntry:
+    return AuditEntry(
+        session=SessionId(""),
+        by=done.by,
+        role="operate",
+        action=f"proposal.{'accept' if done.state == 'accepted' else 'refuse'}",
+        detail=f"{done.id} for {done.name}: {done.why}",
+        at=now,
+        tenant=tenant_of(done.id),
+    )
 
 
 def _open(found: Proposal, wanted: str, by: str) -> Proposal:

@@ -18,6 +18,7 @@ from midcourse.core.policy.checking import Setting, check_policy, difference, pa
 from midcourse.core.policy.decisions import Reason
 from midcourse.core.policy.document import Part, Policy
 from midcourse.core.policy.restraint import HOUR
+from midcourse.core.tenants import MARK, tenant_of
 from midcourse.errors import InvalidInput
 from midcourse.policies.writing import from_document, to_document
 from midcourse.reports.facts import Interruption
@@ -107,6 +108,7 @@ class _Seen(NamedTuple):
 @dataclass
 class _OfAgent:
     policy: Policy
+    tenant: str
     seen: dict[str, list[_Seen]] = field(default_factory=dict[str, list[_Seen]])
     misses: list[Mapping[str, float]] = field(default_factory=list[Mapping[str, float]])
     qualities: list[float] = field(default_factory=list[float])
@@ -115,6 +117,7 @@ class _OfAgent:
 @dataclass
 class _OfPerson:
     policy: Policy
+    tenant: str
     right: int = 0
     wrong: int = 0
     late: int = 0
@@ -126,8 +129,8 @@ class Tuning:
     """Takes in one session after the other, and proposes. Keeps what people labelled, and little else."""
 
     def __init__(self) -> None:
-        self._agents: dict[tuple[str, str], _OfAgent] = {}
-        self._people: dict[tuple[str, str], _OfPerson] = {}
+        self._agents: dict[tuple[str, str, str], _OfAgent] = {}
+        self._people: dict[tuple[str, str, str], _OfPerson] = {}
         self._sessions = self._labelled = 0
 
     def add(self, one: Gathered) -> None:
@@ -136,8 +139,9 @@ class Tuning:
         self._sessions += 1
         if not facts.policy:
             return  # nobody watched it: what people say of it is about no policy
-        agent = self._agents.setdefault((facts.agent, policy.name), _OfAgent(policy))
-        person = self._people.setdefault((facts.person, policy.name), _OfPerson(policy))
+        tenant = tenant_of(facts.id)
+        agent = self._agents.setdefault((facts.agent, policy.name, tenant), _OfAgent(policy, tenant))
+        person = self._people.setdefault((facts.person, policy.name, tenant), _OfPerson(policy, tenant))
         for kept in (agent, person):
             if policy.version > kept.policy.version:
                 kept.policy = policy
@@ -168,10 +172,10 @@ class Tuning:
         """What it comes to."""
         found: list[Proposal] = []
         remarks: list[str] = []
-        for (agent, _), of in sorted(self._agents.items()):
+        for (agent, *_), of in sorted(self._agents.items()):
             made = _for_agent(agent, of, now, remarks)
             found += [made] if made else []
-        for (person, _), of in sorted(self._people.items()):
+        for (person, *_), of in sorted(self._people.items()):
             made = _for_person(person, of, now)
             found += [made] if made else []
         return Tuned(proposals=tuple(found), remarks=tuple(remarks), sessions=self._sessions, labelled=self._labelled)
@@ -189,7 +193,7 @@ def _for_agent(agent: str, of: _OfAgent, now: float, remarks: list[str]) -> Prop
     for signal, seen in sorted(of.seen.items()):
         policy = _loosened(agent, signal, seen, policy, evidence, remarks)
     policy = _tightened(agent, of, policy, evidence, remarks)
-    return _proposal(of.policy, policy, evidence, now, agent=agent)
+    return _proposal(of.policy, policy, evidence, now, of.tenant, agent=agent)
 
 
 def _loosened(
@@ -343,7 +347,7 @@ def _for_person(person: str, of: _OfPerson, now: float) -> Proposal | None:
         )
     evidence.append(f"At most {fewer} an hour leaves the rest to the next batch. Stops go through all the same.")
     after = with_setting(of.policy, "restraint.interventions_per_hour", fewer)
-    return _proposal(of.policy, after, evidence, now, person=person)
+    return _proposal(of.policy, after, evidence, now, of.tenant, person=person)
 
 
 def _busiest(times: Iterable[float]) -> int:
@@ -399,21 +403,29 @@ def _with(part: Any, names: Sequence[str], value: Setting) -> Any:
 
 
 def _proposal(
-    before: Policy, after: Policy, evidence: Sequence[str], now: float, *, agent: str = "", person: str = ""
+    before: Policy,
+    after: Policy,
+    evidence: Sequence[str],
+    now: float,
+    tenant: str,
+    *,
+    agent: str = "",
+    person: str = "",
 ) -> Proposal | None:
     changes = tuple(
         Changed(one.path, shown(one.before), shown(one.after), one.tightens) for one in difference(before, after)
     )
     if not changes:
         return None
-    name = name_for(before.name, agent or person)
+    own = f"{tenant}{MARK}" if tenant else ""
+    name = own + name_for(before.name.rpartition(MARK)[2], (agent or person).removeprefix(own))
     extends = before.extends if name == before.name else before.id
     whom = f"agent {agent}" if agent else f"person {person}"
     document = to_document(replace(after, name=name, version=1, extends=extends, about=f"Proposed for {whom}."))
     words = "\n".join([before.id, name, *(f"{one.path}={one.after}" for one in changes)])
     return Proposal(
         # Named for what it says: the next review does not make it again.
-        id=f"prop_{blake2b(words.encode(), digest_size=6).hexdigest()}",
+        id=f"{own}prop_{blake2b(words.encode(), digest_size=6).hexdigest()}",
         name=name,
         policy=before.id,
         changes=changes,

@@ -1,14 +1,31 @@
-"""What was decided as an entry for the audit log, and the log read back with its chain checked."""
+"""What was decided as an entry for the audit log, and the log read back, exported and pruned, its chain checked."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Final
 
-from midcourse.core.audit import Audited, AuditEntry, check, damaged_audit, decided, unreadable
+from midcourse.core.audit import (
+    PRUNE,
+    Audited,
+    AuditEntry,
+    AuditRow,
+    check,
+    damaged_audit,
+    decided,
+    unreadable,
+)
+from midcourse.core.audit_export import Title, end_line, problem_line, row_line, title_line
+from midcourse.core.codec import GENESIS
 from midcourse.core.commands import decode_command
 from midcourse.core.events import AnyEvent
 from midcourse.core.ids import SessionId
 from midcourse.errors import Damaged
 from midcourse.ports.store import InboxRow, Store
 from midcourse.runtime.outcomes import Outcome
+
+_PAGE: Final = 500
+_PAGES: Final = 20
+"""Pages that are looked through for what somebody wants to see, before the answer says how far it came."""
+Wanted = Callable[[AuditEntry], bool]
 
 
 def entry_of(session_id: SessionId, row: InboxRow, outcome: Outcome, events: Sequence[AnyEvent] = ()) -> AuditEntry:
@@ -26,11 +43,109 @@ async def read_audit(store: Store, after: int = 0, limit: int = 100) -> list[Aud
     Raises:
         Damaged: an entry was changed, removed or put in between; the sentence names it.
     """
-    if after <= 0:
-        return check(await store.audit(0, limit))
-    known, *rows = await store.audit(after - 1, limit + 1) or (None,)
-    if known is None:
-        return []
-    if known.seq != after:
-        raise damaged_audit(after, "it is missing", found=known.seq)
-    return check(rows, known)
+    before, rows = await _rows(store, after, limit)
+    return check(rows, before)
+
+
+async def _rows(store: Store, after: int, limit: int) -> tuple[AuditRow | None, list[AuditRow]]:
+    """The rows behind ``after``, at most ``limit``, and the one they follow: an anchor where older ones are gone."""
+    first, *rows = await store.audit(max(after - 1, 0), limit + (after > 0)) or (None,)
+    if first is None:
+        return None, []
+    if first.content and after <= 0:
+        return None, [first, *rows]
+    if first.content and first.seq != after:
+        raise damaged_audit(after, "it is missing", found=first.seq)
+    if after <= 0 and rows:  # the anchor took a place
+        rows += [row for row in await store.audit(rows[-1].seq, 1) if row.content]
+    return first, rows
+
+
+def audit_filter(*, session: str | None, since: float | None, tenant: str | None) -> Wanted | None:
+    """Which entries somebody wants to see, and may; None: all."""
+    if session is None and since is None and tenant is None:
+        return None
+
+    def wanted(entry: AuditEntry) -> bool:
+        return entry.is_seen_by(tenant) and session in (None, entry.session) and (since is None or entry.at >= since)
+
+    return wanted
+
+
+async def audit_page(
+    store: Store, after: int, limit: int, wanted: Wanted | None = None
+) -> tuple[list[Audited], int | None]:
+    """A page of the entries that are wanted, and where the next one begins; None behind the last.
+
+    A page may be short though more follow: not more than some thousand entries are looked through for one.
+
+    Raises:
+        Damaged: an entry was changed, removed or put in between; the sentence names it.
+    """
+    found: list[Audited] = []
+    size = limit if wanted is None else _PAGE
+    for _ in range(_PAGES):
+        page = await read_audit(store, after, size)
+        for one in page:
+            after = one.seq
+            if wanted is None or wanted(one.entry):
+                found.append(one)
+                if len(found) == limit:
+                    return found, after
+        if len(page) < size:
+            return found, None
+    return found, after
+
+
+async def export_audit(store: Store, title: Title) -> AsyncIterator[bytes]:
+    """The log as a file, in pieces: what ``title`` asks for can be read, of the rest there is the digest.
+
+    Where the log is damaged the file says so, and ends.
+    """
+    yield title_line(title)
+    try:
+        before, rows = await _since(store, title.since)
+        if before is not None:
+            yield row_line(before, shown=False)
+        while rows:
+            entries = check(rows, before)
+            yield b"".join(
+                row_line(row, shown=is_wanted(title, one.entry)) for row, one in zip(rows, entries, strict=True)
+            )
+            before = rows[-1]
+            _, rows = await _rows(store, before.seq, _PAGE)
+    except Damaged as error:
+        yield problem_line(error.message)
+        return
+    yield end_line(before.seq, before.digest) if before else end_line(0, GENESIS)
+
+
+async def _since(store: Store, since: float | None) -> tuple[AuditRow | None, list[AuditRow]]:
+    """The first rows of a file, and the one that they follow: it begins with the first entry since a time."""
+    before, rows = await _rows(store, 0, _PAGE)
+    while since is not None and rows:
+        entries = check(rows, before)
+        for index, one in enumerate(entries):
+            if one.entry.at >= since:
+                return (rows[index - 1] if index else before), rows[index:]
+        before = rows[-1]
+        _, rows = await _rows(store, before.seq, _PAGE)
+    return before, rows
+
+
+def is_wanted(title: Title, entry: AuditEntry) -> bool:
+    """Whether an export shows the entry itself. Where older ones are gone, everybody sees who took them away."""
+    return entry.action == PRUNE or (entry.is_seen_by(title.tenant) and title.session in (None, entry.session))
+
+
+async def prune_audit(store: Store, before: float, *, by: str, role: str, now: float) -> int:
+    """Take the entries from before a time away, and leave an entry that says so. Returns how many it were.
+
+    Raises:
+        Damaged: the log is damaged there; nothing is taken away.
+    """
+    gone = 0
+    telling = AuditEntry(session=SessionId(""), by=by, role=role, action=PRUNE, at=now)
+    while taken := await store.trim_audit(min(before, now), telling):
+        gone += taken
+    return gone

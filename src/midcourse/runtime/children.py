@@ -12,11 +12,17 @@ from midcourse.runtime.journal import Journal
 from midcourse.runtime.surroundings import Tree
 
 _WAIT = 5.0
+_PARENT = "parent "
 
 
 def parent_name(parent: SessionId) -> str:
     """Who a child's command comes from when its parent sent it."""
-    return f"parent {parent}"
+    return f"{_PARENT}{parent}"
+
+
+def is_parent(by: str) -> bool:
+    """Whether a command comes from a parent."""
+    return by.startswith(_PARENT)
 
 
 def passed_on_id(child: SessionId, what: str) -> CommandId:

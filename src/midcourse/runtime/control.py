@@ -6,7 +6,7 @@ from typing import get_args
 
 from midcourse.core import commands as cmd
 from midcourse.core.commands import AnyCommand, check_command, decode_command, encode_command
-from midcourse.core.events import AskAnswered, AskClosed, Recorded, SessionTaken
+from midcourse.core.events import AskAnswered, AskClosed, Recorded, SegmentWritten, SessionTaken
 from midcourse.core.fold import damaged_journal
 from midcourse.core.ids import AskId, Position, SessionId
 from midcourse.core.inspection import Inspection
@@ -22,6 +22,7 @@ from midcourse.runtime.fanout import REMOTE_SECONDS, Watcher
 from midcourse.runtime.history import forked, inspect
 from midcourse.runtime.loading import load, read_events
 from midcourse.runtime.outcomes import Outcome, decode_outcome, raise_if_refused
+from midcourse.runtime.standing import halt_of
 from midcourse.runtime.worker import Worker
 
 _LEAST_PATIENCE = 0.25
@@ -54,6 +55,9 @@ class Control:
             raise InvalidInput(f"until is {until!r}; it is one of {', '.join(get_args(Level))}.", field="until")
         worker = self.worker
         owned = await worker.must_exist(session_id)
+        lifts = owned.head.status == Status.HALTED and isinstance(command, cmd.Lift | cmd.Resume)
+        if lifts:
+            await self._check_standing(session_id, command)
         stops = isinstance(command, cmd.Pause | cmd.Cancel | cmd.Halt)
         driver = worker.driver(session_id) if stops else None
         if driver is not None:
@@ -76,6 +80,8 @@ class Control:
                 if outcome is None:
                     return await self._unanswered(session_id, row, patient=wait >= worker.settings.unreachable_after)
                 raise_if_refused(session_id, outcome)
+                if lifts:  # a switch may have been thrown between the look and the decision
+                    await self._check_standing(session_id, command, halts=True)
                 return await self._reply(session_id, outcome, watcher, until, deadline)
         except StoreError as error:
             if driver is not None:
@@ -95,6 +101,22 @@ class Control:
         finally:
             if driver is not None:
                 driver.unshut()
+
+    async def _check_standing(self, session_id: SessionId, command: AnyCommand, *, halts: bool = False) -> None:
+        """Refuse to lift a halt while a kill switch stands over the session; ``halts``: after halting it again."""
+        session = await self.session(session_id)
+        switch = await self.worker.standing.over(session)
+        if switch is None:
+            return
+        if halts:
+            await self.send(session_id, halt_of(switch, session), until="stopping", wait=self.worker.settings.cleanup)
+        raise Refused(
+            f"Cannot {cmd.phrase(command)} session '{session_id}': kill switch '{switch.id}' stands over "
+            f"{switch.scope} ({switch.reason}). Lift the switch first: 'midcourse kill-switch lift {switch.id}'.",
+            code="kill_switch_stands",
+            session_id=session_id,
+            switch=switch.id,
+        )
 
     async def _outcome(self, session_id: SessionId, row: InboxRow, watcher: Watcher, wait: float) -> Outcome | None:
         """How the row was decided, by the owner or, without one, here. None: the owner is silent."""
@@ -354,6 +376,7 @@ class Control:
         worker = self.worker
         await worker.must_exist(session_id)
         told = worker.clock.monotonic()
+        opened = worker.clock.now()
         promised = Position(0)
         patience = _LEAST_PATIENCE
         wanted = min(limit, _FIRST)
@@ -369,6 +392,7 @@ class Control:
                 if events:
                     after, patience = events[-1].position, _LEAST_PATIENCE
                     wanted = min(limit, max(_FIRST, 2 * len(events)))
+                    self._time_delivery(events, opened)
                     yield events
                 if any(isinstance(event.event, SessionTaken) for event in events):
                     await self._listen_to_owner(session_id, deltas=deltas)  # a new owner does not know its audience
@@ -389,6 +413,13 @@ class Control:
                 is_here = worker.driver(session_id) is not None
                 await watcher.wait(_MOST_PATIENCE if is_here else patience)
                 patience = min(_MOST_PATIENCE, 1.5 * patience)
+
+    def _time_delivery(self, events: Sequence[Recorded], opened: float) -> None:
+        """How long text took to get here. What was there before somebody looked was not late."""
+        now = self.worker.clock.now()
+        for record in events:
+            if isinstance(record.event, SegmentWritten) and record.at >= opened:
+                self.worker.meter.delivered(max(0.0, now - record.at))
 
     async def _listen_to_owner(self, session_id: SessionId, *, deltas: bool) -> None:
         """Have a session's owner in another process tell this one when it moves."""

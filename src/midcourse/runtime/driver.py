@@ -12,7 +12,7 @@ from typing import Final
 
 from midcourse.core import events as ev
 from midcourse.core.codec import NOTHING, Blob, decode, value_of
-from midcourse.core.commands import Intervene, encode_command
+from midcourse.core.commands import AnyCommand, Intervene, encode_command
 from midcourse.core.decisions import next_turn
 from midcourse.core.effects import UndoChoice, may_abort
 from midcourse.core.ids import CommandId, Position, SessionId, StepId
@@ -32,6 +32,7 @@ from midcourse.runtime.outcomes import Outcome
 from midcourse.runtime.rollback import Rollback
 from midcourse.runtime.run import Run
 from midcourse.runtime.settling import Settling
+from midcourse.runtime.standing import halt_of
 from midcourse.runtime.starting import Starting
 from midcourse.runtime.steps import Steps
 from midcourse.runtime.surroundings import Surroundings
@@ -133,6 +134,10 @@ class Driver:
                 calls.append(RunningCall(StepId("agent"), "the agent's own code", "agent", 1, seconds))
             return tuple(calls)
 
+    def show_risk(self, risk: float | None) -> None:
+        """Tell lists of the risk that was measured last, with the next append."""
+        self.journal.risk = risk
+
     @property
     def session(self) -> Session:
         """The session as it is, durable or not."""
@@ -158,8 +163,7 @@ class Driver:
         if stops:
             self.shut()
         try:
-            await self._around.store.put(self.id, command.id, encode_command(command), self._around.clock.now())
-            await self.settle()
+            await self._obey(command)
         finally:
             if stops:
                 self.unshut()
@@ -250,6 +254,8 @@ class Driver:
 
     async def _settle_all(self) -> None:
         try:
+            if await self._is_halted():
+                return
             steps = [call.step for call in self._settling.open_calls()]
             await asyncio.gather(*(self._settling.settle(step, asks=False) for step in steps))
             refused = await self._world.check() if self._world.is_to_be_checked else None
@@ -401,12 +407,20 @@ class Driver:
     # ---- the agent
 
     async def _start(self, agent: Agent[object]) -> None:
+        if await self._is_halted():
+            self._start_task = None
+            self.react()
+            return
         try:
             state = decode(await content_of(self._around.store, self.journal.log.state))
             history = await load_history(self._around.store, self.journal.log)
         except MidcourseError as error:
             self._task.end_with(Failed(error.code, error.message))
         else:
+            if self.session.status is not Status.QUEUED and self.session.status not in LETS_RUN:
+                self._start_task = None  # stopped since: it is started when it goes on
+                self.react()
+                return
             if not self._starting.begin():
                 self._start_task = None
                 self._let_go()
@@ -429,6 +443,26 @@ class Driver:
         finally:
             self._start_task = None
         self.react()
+
+    async def _is_halted(self) -> bool:
+        """Whether a kill switch keeps the agent from beginning. Looked up when it is durable that the session runs."""
+        try:
+            switch = await self._around.standing.over(self.session)
+            if switch is not None:
+                await self._obey(halt_of(switch, self.session))
+        except MidcourseError as error:  # nobody knows whether it may begin: it is taken again
+            self.journal.give_up(error)
+            return True
+        return switch is not None
+
+    async def _obey(self, command: AnyCommand) -> None:
+        """Put a command into the session's own inbox, and decide it.
+
+        Raises:
+            StoreError: it could not be written.
+        """
+        await self._around.store.put(self.id, command.id, encode_command(command), self._around.clock.now())
+        await self.settle()
 
     def while_open(self, act: Callable[[], None]) -> bool:
         """Do it if the gate stands open, and tell whether it did."""

@@ -8,7 +8,7 @@ from midcourse.core.fold import Fold, Row, fold
 from midcourse.core.ids import Position, SessionId
 from midcourse.core.inspection import Inspection, StepView
 from midcourse.core.snapshot import decode_snapshot
-from midcourse.errors import Damaged, InvalidInput
+from midcourse.errors import Damaged, InvalidInput, Refused
 from midcourse.ports.store import Head, Store
 from midcourse.runtime.growing import load_history
 from midcourse.runtime.journal import head_of
@@ -71,8 +71,16 @@ async def forked(store: Store, head: Head, new: SessionId, at: int | None) -> tu
 
     Raises:
         InvalidInput: there is no such position.
+        Refused: it was erased.
         Damaged: the journal up to there is damaged.
     """
+    if head.erased_at is not None:
+        raise Refused(
+            f"Cannot fork session '{head.id}': what was said and done in it was erased (session_erased).",
+            code="session_erased",
+            session_id=head.id,
+            status=head.status,
+        )
     events = await _events_to(store, head.id, _checked(head, at))
     if at is None:
         checkpoints = [index for index, one in enumerate(events) if isinstance(one.event, CheckpointTaken)]

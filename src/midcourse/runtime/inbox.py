@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
@@ -10,15 +10,28 @@ from midcourse.core.audit import AuditEntry
 from midcourse.core.decisions import DEADLINE, decide, expire
 from midcourse.core.ids import CommandId, MessageId, message_id
 from midcourse.core.replies import RunningCall
-from midcourse.core.session import Session
+from midcourse.core.session import Session, Status
 from midcourse.errors import AgentUnavailable, Damaged, Refused
+from midcourse.ports.meter import Stopper, StopVerb
 from midcourse.ports.store import Deciding, InboxRow, Store
 from midcourse.runtime.auditing import entry_of
+from midcourse.runtime.children import is_parent
 from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.outcomes import Outcome, encode_outcome, refusal
 
 CUTS_STREAMS: Final = (ev.PauseRequested, ev.CancelRequested, ev.SessionHalted, ev.SessionRedirected)
+_STOPS: Final[dict[Status, StopVerb]] = {
+    Status.PAUSING: "pause",
+    Status.CANCELLING: "cancel",
+    Status.HALTED: "halt",
+}
+
+
+class _Stop(NamedTuple):
+    verb: StopVerb
+    by: Stopper
+    put_at: float
 
 
 class Inbox:
@@ -41,6 +54,7 @@ class Inbox:
         self._decided = decided
         self._unavailable = unavailable
         self._decided_through = 0
+        self._stops: list[_Stop] = []
 
     async def settle(self) -> dict[CommandId, Outcome]:
         """Decide every undecided command, in inbox order; return what was decided here, once it is durable."""
@@ -58,6 +72,9 @@ class Inbox:
             self._decided()
             # A caller that is cancelled leaves the writes alone: the journal hears how each of them ended.
             await asyncio.gather(*map(asyncio.shield, written))
+            while self._stops:
+                verb, by, put_at = self._stops.pop()
+                self._journal.meter.stop_answered(verb, by, max(0.0, self._journal.now - put_at))
         return outcomes
 
     def _decide(self, row: InboxRow) -> tuple[Outcome, Awaitable[None]]:
@@ -89,6 +106,10 @@ class Inbox:
                 running=self._running(),
                 unknown=ahead.lost,
             )
+            if ahead.status in _STOPS and ahead.status is not session.status:
+                stop = _Stop(_STOPS[ahead.status], _stopper(command), row.put_at)
+                self._stops.append(stop)
+                self._journal.meter.stopping(session.id, *stop)
         return outcome, self._journal.append(
             *expired,
             *events,
@@ -130,6 +151,12 @@ class Inbox:
         with self._journal.lock:
             self._gate.stops_on_the_way -= 1
         self._decided()
+
+
+def _stopper(command: cmd.AnyCommand) -> Stopper:
+    if isinstance(command, cmd.Intervene):
+        return "policy"
+    return "parent" if is_parent(command.by) else "person"
 
 
 def _message_of(events: tuple[ev.AnyEvent, ...], ahead: Session) -> MessageId | None:

@@ -11,6 +11,7 @@ import msgspec
 from midcourse.core.events import InterventionLabelled, InterventionMade, Recorded, Verdict
 from midcourse.core.policy.restraint import Alarm
 from midcourse.core.session import Session
+from midcourse.core.tenants import tenant_of
 from midcourse.ports.store import Store
 
 _INTERVENTIONS: Final = "interventions"
@@ -72,10 +73,20 @@ async def keep_label(store: Store, session: Session, record: Recorded) -> None:
     await store.shelve(_LABELS, {f"{session.id}/{event.about}": msgspec.json.encode(label)})
 
 
-async def read_alarms(store: Store, *, since: float = 0.0, limit: int = MOST) -> list[Alarm]:
-    """Interventions since a time, oldest first: the newest ``limit`` of them."""
-    rows = await store.shelved(_INTERVENTIONS, first=_key(since), newest=True, limit=limit)
+async def read_alarms(store: Store, *, since: float = 0.0, limit: int = MOST, tenant: str | None = None) -> list[Alarm]:
+    """Interventions since a time, oldest first: the newest ``limit`` of them, of a tenant, or of all (None)."""
+    if tenant is None:
+        rows = await store.shelved(_INTERVENTIONS, first=_key(since), newest=True, limit=limit)
+    else:
+        keys = await store.shelf_keys(_INTERVENTIONS, first=_key(since))
+        own = [key for key in keys if tenant_of(key.partition("/")[2]) == tenant][-limit:]
+        rows = [row for key in reversed(own) for row in await store.shelved(_INTERVENTIONS, first=key, last=key)]
     return [msgspec.json.decode(content, type=Alarm) for _, content in reversed(rows)]
+
+
+async def count_alarms(store: Store, *, since: float) -> int:
+    """How many interventions there were since a time."""
+    return len(await store.shelf_keys(_INTERVENTIONS, first=_key(since)))
 
 
 async def read_labels(store: Store) -> list[Labelled]:
@@ -83,14 +94,16 @@ async def read_labels(store: Store) -> list[Labelled]:
     return [msgspec.json.decode(content, type=Labelled) for _, content in await store.shelved(_LABELS)]
 
 
-def wrong_by_agent(alarms: Iterable[Alarm], labels: Sequence[Labelled]) -> dict[str, dict[str, tuple[int, int]]]:
-    """For each agent and signal, how many interventions were wrong, of how many that were called right or wrong."""
+def wrong_by_agent(
+    alarms: Iterable[Alarm], labels: Sequence[Labelled]
+) -> dict[tuple[str, str], dict[str, tuple[int, int]]]:
+    """For each tenant's agent and signal, how many interventions were wrong, of how many that were called anything."""
     signals = {(one.session, one.intervention): one.signals for one in alarms}
-    counts: dict[str, dict[str, tuple[int, int]]] = {}
+    counts: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
     for label in labels:
         if label.verdict == "unsure":
             continue
-        of_agent = counts.setdefault(label.agent, {})
+        of_agent = counts.setdefault((tenant_of(label.session), label.agent), {})
         for signal in signals.get((label.session, label.about), ()):
             wrong, labelled = of_agent.get(signal, (0, 0))
             of_agent[signal] = (wrong + (label.verdict == "wrong"), labelled + 1)

@@ -28,16 +28,19 @@ from midcourse.core.events import (
 from midcourse.core.evolution import evolve
 from midcourse.core.fold import Fold, Row
 from midcourse.core.ids import Epoch, Position, checkpoint_id
-from midcourse.core.session import ENDED, Session
+from midcourse.core.session import ENDED, OpenAsk, Session
 from midcourse.core.snapshot import encode_snapshot, is_due
 from midcourse.core.steps import StepLog
 from midcourse.errors import ImpossibleEvent, InboxNotEmpty, MidcourseError
 from midcourse.ports.clock import Clock
-from midcourse.ports.store import Deciding, Head, Store
+from midcourse.ports.meter import UNMETERED, Meter
+from midcourse.ports.store import AskHead, Deciding, Head, Store
 from midcourse.runtime.turns import Turns
 
 log = logging.getLogger("midcourse")
 
+_SHOWN: Final = 200
+"""Characters of a goal or a question that lists show."""
 TURNS: Final = 3
 """Turns of the event loop from a step's end to the start of the agent's next one; the write comes in the one after."""
 
@@ -57,11 +60,14 @@ class Journal:
         broke: Callable[[MidcourseError], None],
         added: Callable[[Recorded], None],
         snapshot_size: int = 0,
+        meter: Meter = UNMETERED,
     ) -> None:
         self.lock = threading.RLock()
         self.epoch = epoch
         self.broken: MidcourseError | None = None
         self.leaving = False
+        self.risk: float | None = None
+        self.meter = meter
         self._store = store
         self._clock = clock
         self._fold = state
@@ -142,7 +148,9 @@ class Journal:
         self._steps_since += isinstance(event, StepFinished)
         if isinstance(event, AskOpened | AskAnswered | AskClosed):
             self._tell_of_checkpoint(event, position)
-        self._added(Recorded(position, at, event))
+        recorded = Recorded(position, at, event)
+        self._added(recorded)
+        self.meter.recorded(self._fold.session, self.epoch, recorded)
 
     def _tell_of_checkpoint(self, event: AskOpened | AskAnswered | AskClosed, position: Position) -> None:
         """Where a session waits for a person, and goes on: what whoever reads the log looks for."""
@@ -159,20 +167,22 @@ class Journal:
     def _write(self, deciding: Deciding | None, audit: tuple[AuditEntry, ...] = ()) -> Awaitable[None]:
         rows, blobs = self._rows, self._blobs
         self._rows, self._blobs = [], []
-        head = head_of(self._fold.session, self._fold.digest)
+        head = head_of(self._fold.session, self._fold.digest, self.risk)
+        began = self._clock.monotonic()
         written = asyncio.ensure_future(
             self._store.append(head, rows, epoch=self.epoch, deciding=deciding, blobs=blobs, audit=audit),
         )
-        written.add_done_callback(self._written)
+        written.add_done_callback(lambda done: self._written(done, began))
         if is_due(grown=self._bytes_since, last_size=self._snapshot_size, steps_since=self._steps_since):
             self.save_snapshot()
         return written
 
-    def _written(self, written: "asyncio.Future[None]") -> None:
+    def _written(self, written: "asyncio.Future[None]", began: float) -> None:
         if written.cancelled():
             return
         error = written.exception()
         if error is None:
+            self.meter.committed(self._clock.monotonic() - began)
             self._grown()
         else:
             self.give_up(error)
@@ -195,6 +205,7 @@ class Journal:
 
     def save_snapshot(self) -> None:
         """Write the fold as it is now; a failure costs only reading time later."""
+        began = self._clock.monotonic()
         snapshot = self._fold.snapshot()
         content, blobs = encode_snapshot(snapshot)
         self._bytes_since = self._steps_since = 0
@@ -208,7 +219,13 @@ class Journal:
                 blobs=blobs,
             ),
         )
-        saved.add_done_callback(lambda done: done.cancelled() or done.exception())
+        size = len(content) + sum(len(blob.content) for blob in blobs)
+
+        def told(done: "asyncio.Future[None]") -> None:
+            if not done.cancelled() and done.exception() is None:
+                self.meter.saved("snapshot", self._clock.monotonic() - began, size)
+
+        saved.add_done_callback(told)
 
     async def let_go(self, *events: AnyEvent, blobs: tuple[Blob, ...] = (), seen: Position | None = None) -> bool:
         """Append ``events`` and release the session in one transaction. False: a command is undecided, decide it first.
@@ -237,7 +254,7 @@ class Journal:
                 rows.append((place, content, ahead.digest))
                 recorded.append((at, event, content))
             self.leaving = True
-            head = head_of(ahead.session, ahead.digest)
+            head = head_of(ahead.session, ahead.digest, self.risk)
             written = self._store.append(head, rows, epoch=self.epoch, blobs=blobs, release=True)
         try:
             await written
@@ -249,7 +266,9 @@ class Journal:
             raise
         with self.lock:
             for at, event, content in recorded:
-                self._added(Recorded(self._fold.advance(at, event, content), at, event))
+                last = Recorded(self._fold.advance(at, event, content), at, event)
+                self._added(last)
+                self.meter.recorded(self._fold.session, self.epoch, last)
         self._grown()
         return True
 
@@ -261,15 +280,16 @@ class Journal:
                 self.note(event, *blobs)
 
 
-def head_of(session: Session, digest: bytes) -> Head:
+def head_of(session: Session, digest: bytes, risk: float | None = None) -> Head:
     """What lists and sweeps see of a session."""
     deadlines = [] if session.status in ENDED else list(session.deadlines)
     if session.undo is not None and not session.undo.done:
         deadlines.append(session.undo.since)  # ended, but somebody must go on undoing
+    busy = next((call for call in session.calls.values() if not call.end), None)
     return Head(
         id=session.id,
         agent=session.agent,
-        goal=session.goal[:200],
+        goal=session.goal[:_SHOWN],
         status=session.status.value,
         turn=session.turn,
         position=session.position,
@@ -281,4 +301,30 @@ def head_of(session: Session, digest: bytes) -> Head:
         finished_steps=session.finished_steps,
         wake_at=min(deadlines) if deadlines else None,
         parent=session.parent,
+        by=session.messages[0].by if session.messages else "",
+        task_class=session.terms.task_class,
+        policy=session.terms.policy,
+        budget=session.terms.budget,
+        labels=session.terms.labels,
+        risk=risk,
+        interventions=session.interventions,
+        busy=busy.name if busy else "",
+        busy_since=busy.since if busy else 0.0,
+        switch=session.switch if session.halted_from is not None else "",
+        was=session.halted_from.value if session.halted_from is not None else "",
+        open_asks=tuple(_ask_head(session, ask) for ask in session.asks),
+        erased_at=session.erased_at,
+    )
+
+
+def _ask_head(session: Session, ask: OpenAsk) -> AskHead:
+    about = session.calls.get(ask.step)
+    return AskHead(
+        id=ask.id,
+        reason=ask.reason,
+        prompt=ask.prompt[:_SHOWN],
+        opened_at=ask.since,
+        step=ask.step,
+        deadline=ask.expires_at,
+        tool="" if about is None else about.name,
     )

@@ -1,11 +1,12 @@
 """A session from its store: the newest snapshot that can be trusted, and the journal after it, every digest checked."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import cast
 
 import msgspec
 
 from midcourse.core.codec import GENESIS, Value, check_blob
-from midcourse.core.events import Recorded
+from midcourse.core.events import Recorded, decode_record
 from midcourse.core.fold import Fold, damaged_journal, fold, read_row
 from midcourse.core.ids import Position, SessionId
 from midcourse.core.snapshot import Snapshot, decode_snapshot
@@ -88,6 +89,32 @@ async def read_events(
         after, before = row[0], row[2]
         events.append(Recorded(after, record.at, record.event))
     return events
+
+
+async def names_blob(store: Store, session_id: SessionId, digest: str) -> bool:
+    """Whether the journal of a session names a blob. Only rows that hold the digest at all are read as events."""
+    wanted, after = digest.encode(), Position(0)
+    while page := await store.read(session_id, after, _PAGE):
+        found = (decode_record(content).event for _, content, _ in page if wanted in content)
+        if any(value.blob == digest for event in found for value in _values(event)):
+            return True
+        after = page[-1][0]
+    return False
+
+
+def _values(part: object) -> Iterator[Value]:
+    """The values of users in an event, wherever they stand in it."""
+    if isinstance(part, Value):
+        yield part
+    elif isinstance(part, msgspec.Struct):
+        for name in part.__struct_fields__:
+            yield from _values(getattr(part, name))
+    elif isinstance(part, Mapping):
+        for inner in cast("Mapping[str, object]", part).values():
+            yield from _values(inner)
+    elif isinstance(part, tuple | list):
+        for inner in cast("Sequence[object]", part):
+            yield from _values(inner)
 
 
 async def content_of(store: Store, value: Value) -> bytes:

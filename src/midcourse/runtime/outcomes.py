@@ -4,7 +4,7 @@ import msgspec
 
 from midcourse.core.ids import MessageId, PauseId, Position, SessionId, StepId
 from midcourse.core.replies import RunningCall
-from midcourse.errors import MidcourseError, Refused
+from midcourse.errors import Damaged, MidcourseError, Refused
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -39,6 +39,8 @@ def raise_if_refused(session_id: SessionId, outcome: Outcome) -> None:
     """Raise what the owner refused the command with."""
     if outcome.code == "ok":
         return
+    if outcome.code == Damaged.code:  # whoever found the damage refused every command that lay in the inbox
+        raise Damaged(outcome.message, session_id=session_id)
     raise Refused(
         outcome.message,
         code=outcome.code,

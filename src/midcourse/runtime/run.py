@@ -467,6 +467,7 @@ class Run:
         it is taken also by a run that is catching up, and leaves behind what is journaled since the last one.
         """
         await self._arrive("run.checkpoint")
+        began = self._clock.monotonic()
         session = self._journal.session
         if session.mode != "state":
             raise MisusedRun(
@@ -485,7 +486,8 @@ class Run:
                 f"run.checkpoint while {', '.join(sorted(under_way))} is under way: it is taken between steps.",
                 code="steps_in_flight",
             )
-        state, blob = value_of(encode(self.state, what="run.state"))
+        encoded = encode(self.state, what="run.state")
+        state, blob = value_of(encoded)
         grown = self.history.grown()
         history, another = (NOTHING, None) if grown is None else value_of(grown)
         blobs = tuple(one for one in (blob, another) if one is not None)
@@ -512,6 +514,8 @@ class Run:
         try:
             if written is not None:
                 await written
+                size = len(encoded) + len(grown or b"")
+                self._journal.meter.saved("state", self._clock.monotonic() - began, size)
         except MidcourseError as error:  # the owner stops; nothing of this is the agent's to handle
             raise InterruptRequested from error
         self._touch_driver()

@@ -37,6 +37,8 @@ class Settings:
     """The policy of sessions whose agent names none. Empty: nobody watches those."""
     risk_model: str = ""
     """The file of the combined risk, for policies that use one. Empty: the one that comes with the package."""
+    keep_for: float | None = None
+    """Days after its end for which a session keeps what was said in it; a server erases it then. None: for good."""
     segment_tokens: int = 100
     """Streamed pieces after which a durable segment is written."""
     segment_seconds: float = 0.25

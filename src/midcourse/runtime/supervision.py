@@ -22,8 +22,10 @@ from midcourse.core.ids import CommandId, Position, SessionId
 from midcourse.core.policy.acts import Begun
 from midcourse.core.policy.decisions import Decision, Unseen
 from midcourse.core.policy.document import Environments, Policy
+from midcourse.core.policy.profiles import STANDARD
 from midcourse.core.policy.restraint import HOUR, NOTHING_SO_FAR, Alarm, Ledger, restrain
 from midcourse.core.session import ENDED, LIVE, Session
+from midcourse.core.tenants import tenant_of
 from midcourse.core.terms import Terms
 from midcourse.errors import Damaged, InvalidInput, MidcourseError, StoreError
 from midcourse.monitors.drift import Drift
@@ -82,6 +84,10 @@ class Steered(Protocol):
         """Whether commands that it found in its inbox are still to be decided."""
         ...
 
+    def show_risk(self, risk: float | None) -> None:
+        """Tell lists of the risk that was measured last, with the next append."""
+        ...
+
     async def step_in(self, command: cmd.Intervene) -> None:
         """Put a decision into its inbox, and have it decided. What stops shuts the gate before it is written.
 
@@ -101,18 +107,20 @@ class Supervisor:
         self._default = settings.policy
         self._risk_model = load_risk(Path(settings.risk_model)) if settings.risk_model else None
         self._policies: dict[str, Policy] = {}
-        self._histories: dict[str, tuple[float, History]] = {}
+        self._histories: dict[tuple[str, str], tuple[float, History]] = {}
         self._alarms: dict[tuple[str, str], Alarm] = {}
         self._on_its_way: dict[SessionId, str] = {}
         self._looking = asyncio.Lock()
         self._encoder: Encoder | str | None = None
-        self._wrong: Mapping[str, Mapping[str, tuple[int, int]]] = {}
+        self._wrong: Mapping[tuple[str, str], Mapping[str, tuple[int, int]]] = {}
         self._known_at: float | None = None
         self._keeping = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def pinned(self, terms: Terms) -> Terms:
+    async def pinned(self, terms: Terms, tenant: str) -> Terms:
         """The same terms with the policy's version in its name: a session keeps the policy it began with.
+
+        A policy of the session's tenant wins over the host's of the same name.
 
         Raises:
             InvalidInput: nobody knows this policy.
@@ -120,7 +128,7 @@ class Supervisor:
         name = terms.policy or self._default
         if not name or name == UNWATCHED:
             return terms
-        return msgspec.structs.replace(terms, policy=(await self._policy(name)).id)
+        return msgspec.structs.replace(terms, policy=(await load_policy(self.store, name, tenant=tenant)).id)
 
     async def _policy(self, name: str) -> Policy:
         known = self._policies.get(name)
@@ -153,11 +161,31 @@ class Supervisor:
             policy,
             task_class=session.terms.task_class,
             budget=session.terms.budget,
-            history=await self._history(session.agent),
+            history=await self._history(session.agent, tenant_of(session.id)),
             risk=Risk(self._risk_model, domain=session.agent) if policy.signals.risk.enabled else None,
             asks=asks,
             awaits_drift=True,
         )
+
+    async def measuring(self, agent: str, terms: Terms, tenant: str) -> tuple[Oversight, bool]:
+        """What measures a session for whoever looks, as its own watch does, and whether a policy watches it at all."""
+        policy, is_watched = STANDARD, terms.policy not in ("", UNWATCHED)
+        if is_watched:
+            try:
+                policy = await self._policy(terms.policy)
+            except (InvalidInput, Damaged):  # nobody watches it, as the log says
+                is_watched = False
+        oversight = Oversight(
+            policy,
+            task_class=terms.task_class,
+            budget=terms.budget,
+            history=await self._history(agent, tenant),
+            risk=Risk(self._risk_model, domain=agent) if is_watched and policy.signals.risk.enabled else None,
+            asks=False,
+        )
+        if is_watched:
+            oversight.measure_drift(await self.drift(policy))
+        return oversight, is_watched
 
     def about_goal(self, session: Session, *, asks: bool) -> cmd.Intervene | None:
         """What the agent of a new session has to ask before it begins."""
@@ -183,15 +211,15 @@ class Supervisor:
             return Unseen("scope_drift", self._encoder)
         return Drift(self._encoder, domain=rule.domain)
 
-    async def _history(self, agent: str) -> History:
-        known = self._histories.get(agent)
+    async def _history(self, agent: str, tenant: str) -> History:
+        known = self._histories.get((tenant, agent))
         now = self.clock.monotonic()
         if known is None or now - known[0] > _STALE:
-            heads = await self.store.heads(statuses=("completed",), agent=agent, limit=_RUNS)
+            heads = await self.store.heads(statuses=("completed",), agent=agent, tenant=tenant, limit=_RUNS)
             whole = [head for head in heads if head.turn == 1]
             calls = tuple(sorted(head.finished_steps for head in whole))
             seconds = tuple(sorted(head.updated_at - head.created_at for head in whole))
-            known = self._histories[agent] = (now, History(calls, seconds))
+            known = self._histories[tenant, agent] = (now, History(calls, seconds))
         return known[1]
 
     # ---- over many sessions
@@ -200,7 +228,7 @@ class Supervisor:
         """The decision, or what limits over many sessions leave of it. What interrupts counts from now on."""
         person = session.messages[0].by if session.messages else ""
         waits = decision.interrupts and decision.level != "stop"  # nothing holds the others back
-        ledger = await self.ledger(person, session.agent) if waits else NOTHING_SO_FAR
+        ledger = await self.ledger(person, session.agent, tenant_of(session.id)) if waits else NOTHING_SO_FAR
         decision = restrain(policy, decision, ledger)
         if decision.interrupts:
             self._on_its_way[session.id] = person
@@ -210,8 +238,11 @@ class Supervisor:
         """What was on its way to a session has been done, or will not be."""
         self._on_its_way.pop(session_id, None)
 
-    async def ledger(self, person: str, agent: str) -> Ledger:
-        """What counts for a decision about a run of this agent, for this person."""
+    async def ledger(self, person: str, agent: str, tenant: str) -> Ledger:
+        """What counts for a decision about a tenant's run of this agent, for this person.
+
+        What the people of one tenant call wrong silences nothing of another's.
+        """
         async with self._looking:  # who comes meanwhile would know of nothing
             now = self.clock.monotonic()
             if self._known_at is None or now - self._known_at > _STALE:
@@ -227,7 +258,7 @@ class Supervisor:
             if one.at <= since:
                 self._alarms.pop(_key(one), None)
         heard = [one.person for one in list(self._alarms.values())] + list(self._on_its_way.values())
-        return Ledger(last_hour=heard.count(person), wrong=self._wrong.get(agent, {}))
+        return Ledger(last_hour=heard.count(person), wrong=self._wrong.get((tenant, agent), {}))
 
     def note(self, session: Session, record: Recorded) -> None:
         """List an intervention, what somebody says of one, or what the agent made. On any thread."""
@@ -402,6 +433,7 @@ class Watched:
                     decision = oversight.see(act, past=record.position <= past)
                     if decision is not None:
                         self._act(decision, record.position)
+            self._driver.show_risk(oversight.values.get("risk"))
         finally:  # what cannot be read or measured is logged by the loop, and the rest goes on
             if self._behind and not self._is_due:
                 self._is_due = True

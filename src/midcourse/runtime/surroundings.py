@@ -18,6 +18,7 @@ from midcourse.runtime.agents import Agent
 from midcourse.runtime.fanout import Fanout
 from midcourse.runtime.processes import Processes
 from midcourse.runtime.settings import Settings
+from midcourse.runtime.standing import Standing
 
 
 class Tree(Protocol):
@@ -56,3 +57,5 @@ class Surroundings:
     environments: Callable[[str], Environments | None]
     """Where the policy of that name wants a person to be asked; None if nobody watches."""
     tree: Tree
+    standing: Standing
+    """The kill switches: looked at before an agent begins."""

@@ -61,3 +61,5 @@ class Threads(Executor):
             with self._lock:
                 self._idle -= 1
             call()
+            # An idle thread keeps nothing of its last call alive: a closure over a run would keep the whole session.
+            del call

@@ -18,12 +18,14 @@ from midcourse.core.events import Record, Recorded, SessionCreated, encode_recor
 from midcourse.core.fold import first
 from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId
 from midcourse.core.session import NEEDS_DRIVING, Session, Status
+from midcourse.core.tenants import DEFAULT, tenant_of
 from midcourse.core.terms import NO_TERMS, Terms
 from midcourse.errors import (
     AgentUnavailable,
     Damaged,
     MidcourseError,
     OwnerAlive,
+    Refused,
     SessionNotFound,
     StaleEpoch,
     StoreError,
@@ -31,6 +33,7 @@ from midcourse.errors import (
 )
 from midcourse.ports.bus import Bus, Delta, Grown, Note, Wake, Watch
 from midcourse.ports.clock import Clock
+from midcourse.ports.meter import UNMETERED, Meter
 from midcourse.ports.projection import Projection
 from midcourse.ports.store import Deciding, Head, Owned, Store
 from midcourse.runtime.admission import Admission
@@ -46,6 +49,8 @@ from midcourse.runtime.minding import the_minder
 from midcourse.runtime.outcomes import encode_outcome, refusal
 from midcourse.runtime.processes import Processes
 from midcourse.runtime.settings import Settings
+from midcourse.runtime.signals import SignalReader
+from midcourse.runtime.standing import Standing
 from midcourse.runtime.supervision import UNWATCHED, Supervisor, Watched
 from midcourse.runtime.surroundings import Surroundings, Tree
 from midcourse.runtime.threads import Threads
@@ -59,6 +64,8 @@ THREADS: Final = 64
 _MOST_PATIENT: Final = 60.0
 """The longest wait, in seconds, before a session whose journal could not be written is tried again."""
 _SWEEP: Final = 1000
+AT_WORK: Final = frozenset({Status.RUNNING, Status.PAUSING, Status.CANCELLING})
+"""Where a session stands that works, or finishes a stop."""
 _AT_ONCE: Final = 32
 """Sessions taken at the same time by a sweep: enough to share commits, few enough to hear commands in between."""
 
@@ -76,6 +83,7 @@ class Worker:
         *,
         drives: bool,
         checkpoints: Projection,
+        meter: Meter = UNMETERED,
     ) -> None:
         self.store = store
         self.bus = bus
@@ -83,9 +91,11 @@ class Worker:
         self.settings = settings
         self.agents = agents
         self.drives = drives
+        self.meter = meter
         self._checkpoints = checkpoints
         self.id = WorkerId(f"worker_{clock.fresh_id()}")
         self.fanout = Fanout(bus, clock)
+        self.standing = Standing(store)
         self._lock = threading.Lock()
         self._drivers: dict[SessionId, Driver] = {}
         self._watched: dict[SessionId, Watched] = {}
@@ -100,7 +110,7 @@ class Worker:
         self._woken: set[SessionId] = set()
         self._unbroken: set[asyncio.Task[None]] = set()
         self._looked_at = clock.monotonic()
-        self._closing = False
+        self._draining = self._closing = False
         self._threads = Threads(THREADS)
         self._processes = Processes(the_minder(), prepare=enter_process)
 
@@ -112,6 +122,7 @@ class Worker:
         self._watchdog = Watchdog(self.clock, self.settings.blocked_after)
         loop = asyncio.get_running_loop()
         self.supervisor = Supervisor(self.store, self.clock, loop, self.settings)
+        self.signals = SignalReader(self.supervisor)
         self._around = Surroundings(
             store=self.store,
             clock=self.clock,
@@ -124,24 +135,68 @@ class Worker:
             admission=Admission(self.settings.max_running),
             environments=self.supervisor.environments,
             tree=tree,
+            standing=self.standing,
         )
         self._control = asyncio.new_event_loop()
         self._noted = asyncio.Event()
         self._thread = threading.Thread(target=self._run_control, name="midcourse-control", daemon=True)
         try:
             await self.store.enlist(self.id, self.bus.address)
-            await self.supervisor.pinned(NO_TERMS)  # a default that nobody knows is better told now
+            await self.supervisor.pinned(NO_TERMS, DEFAULT)  # a default that nobody knows is better told now
             self._thread.start()
             self.bus.listen(self._hear)
         except BaseException:
             await self.close(0.0)  # nobody else will close what could not be opened
             raise
 
+    async def drain(self, grace: float) -> int:
+        """Take and begin nothing more, and let every session go; return how many there were. Commands are still heard.
+
+        A session goes at its next safe point. Calls in flight may go on for ``grace`` seconds; then they are stopped.
+        """
+        self._draining = True
+        until = self.clock.now() + grace
+        patience = self.clock.monotonic() + grace + self.settings.cleanup
+        # Those that are just being taken or made are among the drivers then.
+        while (self._attending or self._unbroken) and self.clock.monotonic() < patience:  # noqa: ASYNC110
+            await asyncio.sleep(0.002)
+        leaving = self.drivers()
+        for driver in leaving:
+            driver.drain(until)
+        # Looked at, not waited for: drivers end by themselves, each in its own time.
+        while any(not driver.is_over for driver in leaving) and self.clock.monotonic() < patience:  # noqa: ASYNC110
+            await asyncio.sleep(0.002)
+        return len(leaving)
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether it takes and begins nothing more."""
+        return self._draining
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether the thread that hears commands lives, and has looked at the inbox lately."""
+        return self._thread.is_alive() and self._is_fresh()
+
+    @property
+    def control_age(self) -> float | None:
+        """Seconds since the thread that hears commands looked at the inbox; None: it does not live."""
+        return self.clock.monotonic() - self._looked_at if self._thread.is_alive() else None
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop that the agents run on."""
+        return self._around.loop
+
+    def take_nothing_more(self) -> None:
+        """Begin to drain: nothing is taken or made from now on. On any thread."""
+        self._draining = True
+
     async def close(self, grace: float) -> None:
         """Let every session go at its next safe point, calls in flight within ``grace`` seconds; stop listening."""
         if self._closing:
             return
-        self._closing = True
+        self._draining = self._closing = True
         # The listener first: a session that it is just taking is among the drivers then.
         self._nudge()
         if self._thread.ident is None:  # it was never opened
@@ -150,13 +205,7 @@ class Worker:
             # Looked at, not waited for in a thread: agents may have taken all threads that the loop lends.
             while self._thread.is_alive():  # noqa: ASYNC110
                 await asyncio.sleep(0.002)
-        until = self.clock.now() + grace
-        for driver in self.drivers():
-            driver.drain(until)
-        patience = self.clock.monotonic() + grace + self.settings.cleanup
-        # Looked at, not waited for: drivers end by themselves, each in its own time.
-        while any(not driver.is_over for driver in self.drivers()) and self.clock.monotonic() < patience:  # noqa: ASYNC110
-            await asyncio.sleep(0.002)
+        await self.drain(grace)
         for driver in self.drivers():
             log.error("session %s: still running: %s", driver.id, ", ".join(call.name for call in driver.running()))
         await self.supervisor.finish(self.settings.cleanup)
@@ -209,7 +258,16 @@ class Worker:
         terms: Terms | None = None,
         by: str = "local",
     ) -> None:
-        """Store a new session and, in a process that drives, begin it. A child is begun by its parent, later."""
+        """Store a new session and, in a process that drives, begin it. A child is begun by its parent, later.
+
+        Raises:
+            Refused: ``draining``: this process is about to end, and begins nothing.
+        """
+        if self._draining and parent is None:
+            raise Refused(
+                "This process is about to end and starts no new sessions. Try again in a moment: another one goes on.",
+                code="draining",
+            )
         await self._whole(self._create(session_id, agent, goal, parent=parent, terms=terms, by=by))
 
     async def _create(
@@ -222,7 +280,7 @@ class Worker:
         terms: Terms | None,
         by: str,
     ) -> None:
-        terms = await self.supervisor.pinned(terms or agent.terms)
+        terms = await self.supervisor.pinned(terms or agent.terms, tenant_of(session_id))
         event = SessionCreated(
             agent=agent.name,
             agent_version=agent.version,
@@ -265,7 +323,7 @@ class Worker:
             SessionNotFound: no such session.
         """
         with self._lock:
-            if self._closing or session_id in self._drivers or session_id in self._attending:
+            if self._draining or session_id in self._drivers or session_id in self._attending:
                 return
             self._attending.add(session_id)
         await self._whole(self._attend(session_id, sponsor))
@@ -302,6 +360,7 @@ class Worker:
             self._given[new] = self._given[source]
 
     async def _take(self, session_id: SessionId, sponsor: Driver | None) -> Driver:
+        began = self.clock.monotonic()
         epoch = self._broken.get(session_id)
         if epoch is None:
             owned = await self.store.take(session_id, self.id)
@@ -318,6 +377,8 @@ class Worker:
         await self.supervisor.learn(loaded.state.session)
         driver = self._drive(loaded, owned.epoch, taken=True, sponsor=sponsor)
         with driver.journal.lock:
+            if loaded.state.session.status in AT_WORK:
+                self.meter.taking(loaded.state.session, self.clock.monotonic() - began)
             calls = driver.journal.session.calls.values()
             lost = tuple(call.step for call in calls if not call.end or call.undo == "running")
             driver.journal.append(ev.SessionTaken(epoch=owned.epoch, worker=self.id, lost=lost))
@@ -344,6 +405,7 @@ class Worker:
             broke=lambda error: self._broke(session.id, epoch, error),
             added=lambda record: self._added(session.id, record),
             snapshot_size=loaded.snapshot_size,
+            meter=self.meter,
         )
         agent = self._given.get(session.id, self.agents.get(session.agent)) if self.drives else None
         unavailable = None
@@ -388,6 +450,12 @@ class Worker:
         if isinstance(record.event, ev.InterventionMade | ev.InterventionLabelled | ev.ReportMade):
             self.supervisor.note(self._drivers[session_id].session, record)
 
+    def erased(self, session: Session) -> None:
+        """Tell those who show the session that what was said in it is gone."""
+        self.fanout.grown(session.id)
+        if _is_readable(session):
+            self._checkpoints.erased(session.id)
+
     def _forget(self, driver: Driver) -> None:
         with self._lock:
             if self._drivers.get(driver.id) is driver:
@@ -403,6 +471,7 @@ class Worker:
         else:
             self._left_to_others.pop(session.id, None)
         self.fanout.left(driver.id)
+        self.meter.left(driver.id)
         if _is_readable(session):
             self._checkpoints.left(session.id)
 
@@ -485,7 +554,7 @@ class Worker:
             if now - polled >= self.settings.poll:
                 polled = now
                 await self._carefully(self._poll(now))
-            if self.drives and now - swept >= 2 * self.settings.poll:
+            if self.drives and not self._draining and now - swept >= 2 * self.settings.poll:
                 swept = now
                 await self._carefully(self._sweep())
 

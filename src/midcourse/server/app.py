@@ -1,7 +1,7 @@
 """The server as an ASGI application: over a store of its own, or mounted into yours."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -10,7 +10,11 @@ from fastapi import FastAPI, Request
 from starlette.responses import Response
 
 from midcourse._version import __version__
+from midcourse.core.audit import KEPT
+from midcourse.core.inbox import OPERATORS, check_name
 from midcourse.core.replies import Durability
+from midcourse.core.switches import Switch
+from midcourse.ports.meter import Meter, Meters
 from midcourse.ports.store import Store
 from midcourse.reports.review import WEEKLY
 from midcourse.runtime.agents import Agent
@@ -18,14 +22,36 @@ from midcourse.runtime.clock import SystemClock
 from midcourse.runtime.control import Control
 from midcourse.runtime.settings import Settings
 from midcourse.server.auth import Access, access_of, login
+from midcourse.server.claiming import Turn
 from midcourse.server.documents import describe
-from midcourse.server.hosting import Reading, hosted
+from midcourse.server.fleet import Board
+from midcourse.server.health import Health
+from midcourse.server.hosting import Reading, drained, hosted
+from midcourse.server.leaving import Leaving
 from midcourse.server.limits import BODY_LIMIT, BodyLimit, Buckets, RateLimit, SafeHeaders, Streams
+from midcourse.server.metering import Metering
 from midcourse.server.origins import Cors, HostCheck, OriginCheck, allowed_origins, host_allowed
 from midcourse.server.pages import Console, is_built, not_built
 from midcourse.server.problems import explain_errors
+from midcourse.server.pruning import check_kept, keep_pruning
+from midcourse.server.reminding import Teller, keep_telling
+from midcourse.server.retaining import keep_erasing
 from midcourse.server.reviewing import check_every, keep_reviewing
-from midcourse.server.routes import chat, controls, interventions, policies, reports, server, sessions
+from midcourse.server.routes import (
+    bulk,
+    chat,
+    controls,
+    inbox,
+    interventions,
+    kill_switch,
+    operations,
+    policies,
+    reports,
+    server,
+    sessions,
+    trials,
+    webhooks,
+)
 from midcourse.server.tokens import Tokens, check_given_token
 
 API: Final = "/api/v1"
@@ -74,12 +100,23 @@ class Server:
     grace: float = 10.0
     review_every: float | None = WEEKLY
     """Seconds between reviews of what people labelled; None: none is made."""
+    keep_audit: float | None = KEPT
+    """Seconds that the audit log is kept; None: for ever."""
+    escalate_to: str = OPERATORS
+    """Whom an ask is escalated to that nobody answered in time: a name; ``operate`` is everybody with that role."""
+    metrics_open: bool = False
+    """Whether `/metrics` takes everybody on this machine; else it takes a token with the role ``watch``."""
+    meter: Meter | None = None
+    """Who else hears how long things take: ``midcourse.telemetry.spans.Spans``, say."""
 
     def __post_init__(self) -> None:
         check_given_token(self.token)
         check_every(self.review_every)
+        check_kept(self.keep_audit)
+        check_name(self.escalate_to, "escalate_to")
         self.control: Control | None = None
         self.parked = 0
+        self._metering = Metering(SystemClock())
         self.app = self._make()
 
     @asynccontextmanager
@@ -93,20 +130,47 @@ class Server:
             agents=self.agents,
             redis=self.redis,
             grace=self.grace,
+            meter=self._metering.metrics if self.meter is None else Meters(self._metering.metrics, self.meter),
         ) as control:
             self.control = control
             self.app.state.control = control
             self.app.state.reading = reading = Reading()
+            self.app.state.board = Board(control.worker.store, control.worker.clock)
             self.app.state.access = Access(Tokens(control.worker.store, control.worker.clock, local=self.token))
             reviewing = self._begin_reviews(control, reading)
+            pruning = self._begin_pruning(control, reading)
+            retaining = self._begin_erasing(control, reading)
+            teller = self._teller(control)
+            telling = asyncio.get_running_loop().create_task(keep_telling(teller))
             try:
                 yield
             finally:
+                telling.cancel()
+                await teller.end()
                 if reviewing is not None:
                     reviewing.cancel()
-                self.parked = len(control.worker.drivers())
+                if pruning is not None:
+                    pruning.cancel()
+                if retaining is not None:
+                    retaining.cancel()
+                self._metering.close()
+                self.parked = max(self.parked, len(control.worker.drivers()))
                 self.control = None
                 reading.close()
+
+    async def drain(self) -> None:
+        """Take nothing new and let every session go, calls in flight within the grace.
+
+        Requests are still answered, except those that would start a session: ``draining``. `/readyz` says so, too, and
+        open streams are told at once; when this comes back, they end.
+        """
+        control = self.control
+        if control is None or control.worker.is_draining:
+            return
+        self.parked = len(control.worker.drivers())
+        self.app.state.leaving.tell()
+        await drained(control, self.grace)
+        self.app.state.leaving.end()
 
     def _begin_reviews(self, control: Control, reading: Reading) -> "asyncio.Task[None] | None":
         if self.review_every is None:
@@ -114,6 +178,33 @@ class Server:
         worker, policy = control.worker, self.settings.policy
         work = keep_reviewing(worker.store, worker.clock, reading, every=self.review_every, policy=policy)
         return asyncio.get_running_loop().create_task(work)
+
+    def _begin_pruning(self, control: Control, reading: Reading) -> "asyncio.Task[None] | None":
+        if self.keep_audit is None:
+            return None
+        worker = control.worker
+        work = keep_pruning(worker.store, worker.clock, reading, keep=self.keep_audit)
+        return asyncio.get_running_loop().create_task(work)
+
+    def _teller(self, control: Control) -> Teller:
+        worker = control.worker
+
+        async def switches() -> Sequence[Switch]:
+            return [*await worker.standing.switches(), *await worker.standing.lifted(100)]
+
+        return Teller(
+            worker.store,
+            worker.clock,
+            Turn(worker.store, worker.clock, worker.id),
+            policy=self.settings.policy,
+            escalate_to=self.escalate_to,
+            switches=switches,
+        )
+
+    def _begin_erasing(self, control: Control, reading: Reading) -> "asyncio.Task[None] | None":
+        if self.settings.keep_for is None:
+            return None
+        return asyncio.get_running_loop().create_task(keep_erasing(control, reading, self.settings.keep_for))
 
     def _make(self) -> FastAPI:
         app = FastAPI(
@@ -130,8 +221,14 @@ class Server:
         )
         app.openapi = lambda: describe(app)
         app.state.streams = Streams(each=self.limits.streams_each, total=self.limits.streams)
-        app.state.access = None
-        for one in (chat, sessions, controls, interventions, policies, reports, server):
+        app.state.access = app.state.control = None
+        app.state.leaving = Leaving()
+        app.state.health, app.state.metering = Health(), self._metering
+        app.state.metrics_open = self.metrics_open
+        app.include_router(operations.router)
+        app.state.trials = asyncio.Semaphore(trials.AT_ONCE)
+        everyone = (chat, sessions, bulk, controls, kill_switch, interventions, inbox, webhooks)
+        for one in (*everyone, policies, trials, reports, server):
             app.include_router(one.router, prefix=API)
 
         async def entrance(request: Request) -> Response:

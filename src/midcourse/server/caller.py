@@ -1,5 +1,6 @@
 """Whoever sent a request, and what it may use of the server: the dependencies of every route."""
 
+import asyncio
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
@@ -8,14 +9,18 @@ from typing import Annotated, Any, Final, TypeVar, cast
 
 from fastapi import Depends, Header, Request
 
-from midcourse.core.commands import AnyCommand, Command, Role, verb
+from midcourse.core.audit import AuditEntry
+from midcourse.core.commands import ID_LIMIT, AnyCommand, Command, Role, verb
 from midcourse.core.ids import CommandId, SessionId
 from midcourse.core.replies import Level, Reply
 from midcourse.core.session import Session
-from midcourse.errors import AccessDenied, InvalidInput
+from midcourse.core.tenants import MARK, in_tenant, tenant_of
+from midcourse.errors import AccessDenied, InvalidInput, SessionNotFound
 from midcourse.runtime.control import Control
 from midcourse.server.auth import access_of, check_role
+from midcourse.server.fleet import Board
 from midcourse.server.hosting import Reading
+from midcourse.server.leaving import Leaving
 from midcourse.server.limits import Streams
 from midcourse.server.tokens import Principal
 from midcourse.server.wording import shortened
@@ -49,6 +54,51 @@ class Caller:
         return self.principal.role
 
     @property
+    def tenant(self) -> str | None:
+        """Whose sessions, and what else is kept, the caller sees. None: those of all tenants; it is the host's."""
+        return self.principal.tenant
+
+    def sees(self, key: str) -> bool:
+        """Whether a session, or anything else whose key begins with its tenant, is the caller's to see."""
+        return self.tenant is None or tenant_of(key) == self.tenant
+
+    def narrowed(self, tenant: str | None) -> str | None:
+        """The tenant whose things are listed: the caller's own. The host's callers may name one, or (None) see all.
+
+        Raises:
+            AccessDenied: it is another's.
+        """
+        if self.tenant is None or tenant in (None, self.tenant):
+            return tenant if self.tenant is None else self.tenant
+        raise AccessDenied(
+            f"The token '{self.principal.name}' is of tenant '{self.tenant}' and reaches that one alone. "
+            "Leave tenant out.",
+            code="forbidden",
+        )
+
+    def check_visible(self, session_id: str) -> None:
+        """Refuse a session of another tenant, in the words for one that is not there. Nothing is looked up.
+
+        Raises:
+            SessionNotFound: it is another tenant's.
+        """
+        if not self.sees(session_id):
+            raise SessionNotFound(f"There is no session '{session_id}' here.", session_id=session_id)
+
+    def named(self, session_id: str) -> SessionId:
+        """The session that the caller means: within a tenant, that may be left out of the id."""
+        is_whole = self.tenant is None or MARK in session_id
+        return SessionId(session_id) if is_whole else self.own_id(session_id)
+
+    def own_id(self, session_id: str) -> SessionId:
+        """The id that the caller gives a new session, as its tenant's; the host's callers name any tenant.
+
+        Raises:
+            InvalidInput: it names another tenant.
+        """
+        return SessionId(session_id) if self.tenant is None else in_tenant(self.tenant, session_id)
+
+    @property
     def control(self) -> Control:
         """The controls over the store."""
         return cast("Control", self._request.app.state.control)
@@ -57,6 +107,21 @@ class Caller:
     def streams(self) -> Streams:
         """The places for open streams."""
         return cast("Streams", self._request.app.state.streams)
+
+    @property
+    def trials(self) -> asyncio.Semaphore:
+        """The places for what computes long: policies on recorded runs."""
+        return cast("asyncio.Semaphore", self._request.app.state.trials)
+
+    @property
+    def board(self) -> Board:
+        """The fleet, for those who follow it."""
+        return cast("Board", self._request.app.state.board)
+
+    @property
+    def leaving(self) -> Leaving:
+        """Whether the server is about to end."""
+        return cast("Leaving", self._request.app.state.leaving)
 
     async def is_still_allowed(self) -> bool:
         """Whether the token it came with is still good: asked now and then while a stream is open."""
@@ -71,7 +136,10 @@ class Caller:
         """The id of the caller's command: its Idempotency-Key, so that a retry is the same command, or a fresh one."""
         if self.key is None:
             return CommandId(f"cmd_{self.control.worker.clock.fresh_id()}")
-        return CommandId(f"{self.principal.name}:{self.key}")
+        name = f"{self.principal.full_name}:{self.key}"
+        if len(name) > ID_LIMIT:
+            name = f"{self.principal.full_name}:{hashlib.blake2b(self.key.encode(), digest_size=20).hexdigest()}"
+        return CommandId(name)
 
     def wish(self, kind: type[C], **fields: Any) -> C:
         """A command of the caller."""
@@ -86,9 +154,28 @@ class Caller:
     def derived_session_id(self) -> SessionId:
         """The id of a session that the caller creates: made of its Idempotency-Key, else fresh."""
         if self.key is None:
-            return SessionId(f"sess_{self.control.worker.clock.fresh_id()}")
-        words = f"{self.principal.name}\n{self.key}".encode()
-        return SessionId(f"sess_{hashlib.blake2b(words, digest_size=10).hexdigest()}")
+            return self.own_id(f"sess_{self.control.worker.clock.fresh_id()}")
+        words = f"{self.principal.full_name}\n{self.key}".encode()
+        return self.own_id(f"sess_{hashlib.blake2b(words, digest_size=10).hexdigest()}")
+
+    def person(self, name: str) -> str:
+        """Somebody as journals name them: within a tenant, that may be left out of the name."""
+        return f"{self.tenant}{MARK}{name}" if self.tenant and MARK not in name else name
+
+    def audited(self, action: str, detail: str = "", *, tenant: str | None = None) -> AuditEntry:
+        """An entry for the audit log: what the caller changes that concerns no single session.
+
+        ``tenant``: whom it concerns; left out, the caller's own.
+        """
+        return AuditEntry(
+            session=SessionId(""),
+            tenant=(self.tenant or "") if tenant is None else tenant,
+            by=self.principal.by,
+            role=self.role,
+            action=action,
+            detail=detail,
+            at=self.control.worker.clock.now(),
+        )
 
     async def session(self, session_id: str) -> Session:
         """A session as its journal tells it.
@@ -134,9 +221,25 @@ async def _principal(request: Request, needed: Role) -> Principal:
     principal = await access_of(request.app).principal(request)
     _check_query(request)
     check_role(principal, needed)
+    _check_path(request, principal)
     if principal.session is not None and request.scope.get("endpoint") not in _CHECKED_THERE:
         check_reach(principal, request.path_params.get("session_id"))
     return principal
+
+
+def _check_path(request: Request, principal: Principal) -> None:
+    """The session that the address names, in the caller's tenant: within it, the tenant may be left out.
+
+    Raises:
+        SessionNotFound: it is another tenant's.
+    """
+    named: str | None = request.path_params.get("session_id")
+    if named is None:
+        return
+    caller = Caller(request, principal)
+    # Read by the endpoint after this.
+    request.path_params["session_id"] = session_id = caller.named(named)
+    caller.check_visible(session_id)
 
 
 def _check_query(request: Request) -> None:

@@ -64,7 +64,7 @@ class Answering:
             Refused: ``ask_id_required``: several are open, or the open one was not delivered to this caller;
                 ``already_resumed``, ``checkpoint_not_found``: none is open.
         """
-        shown = await self._delivered.to(self._session.id, self._caller.principal.name)
+        shown = await self._delivered.to(self._session.id, self._caller.principal.full_name)
         standing = open_asks(self._session)
         # A key is of one command for ever: sent again, it means the ask that it meant then.
         if self._caller.key is not None:
@@ -111,7 +111,7 @@ class Answering:
     def _command_id(self, ask: str) -> CommandId:
         if self._caller.key is not None:
             return self._caller.command_id
-        words = f"{self._caller.principal.name}\n{self._session.id}\n{ask}\n".encode() + canonical(self._answer)
+        words = f"{self._caller.principal.full_name}\n{self._session.id}\n{ask}\n".encode() + canonical(self._answer)
         return CommandId(f"chat_{hashlib.blake2b(words, digest_size=16).hexdigest()}")
 
     async def _was_given(self, ask: str) -> bool:

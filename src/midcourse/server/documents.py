@@ -73,9 +73,11 @@ TAGS: Final = (
     ("sessions", "Sessions: create, list, look at, inspect, fork; their events, receipts and results."),
     ("controls", "One verb per control. What each answers is what is known, and never more."),
     ("interventions", "What policies have stepped in with, why, and what people say of it."),
+    ("inbox", "What people are asked over all sessions, whose it is, and the webhooks that tell of it."),
     ("reports", "What interruptions came to, what must hold before a policy goes live, and what reviews propose."),
     ("policies", "When to interrupt: the policies that come with it, and those that were saved, with their history."),
-    ("server", "The server itself: its agents, its tokens, its audit log, who the caller is, whether it lives."),
+    ("operations", "For whoever keeps the server running: whether it lives, whether to send it work, its figures."),
+    ("server", "The server itself: its agents, its tokens, its audit log, who the caller is."),
 )
 _HEADERS: Final[Mapping[str, Schema]] = {
     "ETag": {"description": "How it stands, for If-Match.", "schema": TEXT},
@@ -114,9 +116,15 @@ def also(found: Responses, media: str) -> Responses:
     return found
 
 
-def open_answers(name: str) -> Responses:
+def open_answers(name: str, *codes: str) -> Responses:
     """The answers of an address that takes everybody."""
-    return _answers({200: _good(name, 200, ())}, set(_OF_ALL))
+    return _answers({200: _good(name, 200, ())}, {*_OF_ALL, *codes})
+
+
+def text_answers(*codes: str) -> Responses:
+    """The answers of an address that answers with text."""
+    good: Responses = {200: {"description": _MEANS[200], "content": {"text/plain": {"schema": TEXT}}}}
+    return _answers(good, {*_OF_ALL, *_WITH_A_TOKEN, *codes})
 
 
 def streams(name: str, *codes: str, body: bool = False) -> Responses:
@@ -284,6 +292,10 @@ def _link(paths: Schema) -> None:
             }
             for name in ("edit", "withdraw")
         }
+    operations["add_webhook"][1]["responses"]["201"]["links"] = {
+        name: {"operationId": name, "parameters": {"webhook": "$response.body#/webhook/id"}}
+        for name in ("remove_webhook", "test_webhook", "list_deliveries")
+    }
     operations["add_token"][1]["responses"]["201"]["links"] = {
         "revoke_token": {"operationId": "revoke_token", "parameters": {"name": "$response.body#/name"}}
     }

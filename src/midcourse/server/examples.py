@@ -13,7 +13,7 @@ from midcourse.core.audit import Audited, decided
 from midcourse.core.codec import inline
 from midcourse.core.decisions import decide
 from midcourse.core.evolution import created, evolve
-from midcourse.core.ids import AskId, CommandId, Position, SessionId, StepId
+from midcourse.core.ids import AskId, CommandId, Position, SessionId, StepId, SwitchId
 from midcourse.core.inspection import Inspection, StepView
 from midcourse.core.interventions import interventions_of, with_labels
 from midcourse.core.policy.decisions import Decision, Reason, Unseen
@@ -22,9 +22,13 @@ from midcourse.core.policy.restraint import batches
 from midcourse.core.receipt import ledger_of
 from midcourse.core.replies import Reply, RunningCall
 from midcourse.core.session import ENDED, Session
+from midcourse.core.signals import Signals
 from midcourse.core.spelling import spelled
+from midcourse.core.switches import Reached, Released, Switch, SwitchReport, check_scope
 from midcourse.core.terms import Terms
 from midcourse.errors import Refused
+from midcourse.monitors.gauges import Gauges
+from midcourse.monitors.oversight import Oversight
 from midcourse.policies.kept import KeptPolicy, summary_of
 from midcourse.policies.loading import load_policy
 from midcourse.policies.writing import to_yaml
@@ -32,6 +36,7 @@ from midcourse.ports.store import Head
 from midcourse.runtime.interventions import alarm_of
 from midcourse.server import views
 from midcourse.server.chatting import Chat
+from midcourse.server.inbox_examples import inbox_examples
 from midcourse.server.policy_views import check_view, difference_view, policy_view
 from midcourse.server.problems import problem_of
 from midcourse.server.report_examples import report_examples
@@ -44,7 +49,12 @@ REQUESTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "Resume": {"pause": "pause_1"},
     "Redirect": {"text": "Keep it to one page", "level": "step"},
     "Cancel": {"reason": "wrong customer", "undo": "all"},
+    "Bulk": {"verb": "pause", "sessions": ["sess_41", "sess_42"], "reason": "release freeze"},
     "Undo": {"reason": "wrong folder"},
+    "SwitchPreview": {"scope": {"kind": "label", "value": "release"}},
+    "ThrowSwitch": {"scope": {"kind": "agent", "value": "records-cleaner"}, "reason": "It deletes the wrong records."},
+    "LiftSwitch": {"why": "The list was mended."},
+    "ReleaseHalted": {"sessions": ["sess_41"]},
     "Answer": {"value": "yes", "ask": "ask_1"},
     "Message": {"text": "Then send it to the team", "behaviour": "enqueue"},
     "Edit": {"text": "Keep it to two pages"},
@@ -53,8 +63,10 @@ REQUESTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "Label": {"about": "int_1", "verdict": "right", "note": "it was going in circles"},
     "Rate": {"score": 4},
     "Fork": {"at": 12, "paused": True},
-    "NewToken": {"name": "nightly-report", "role": "watch"},
-    "PolicyText": {"document": "policy: careful\nextends: conservative\nsignals:\n  cost: {warn: 2}\n"},
+    "NewToken": {"name": "nightly-report", "role": "watch", "tenant": "acme"},
+    "PolicyDraft": {"document": "policy: careful\nextends: conservative\nsignals:\n  cost: {warn: 2}\n"},
+    "PolicyTrial": {"policy": "standard", "against": ["conservative"], "limit": 200},
+    "PolicyCalibration": {"policy": "standard", "false_stops": 0.1},
     "Settling": {"why": "14 of 44 were wrong"},
     "NewPolicy": {
         "document": "policy: careful\nextends: conservative\nsignals:\n  cost: {warn: 2}\n",
@@ -158,11 +170,14 @@ def answer_examples() -> dict[str, Any]:
         "Reply": views.reply_view(reply),
         "Reply 202": views.reply_view(_accepted(waiting)),
         "SessionList": {"sessions": [views.head_view(_head(waiting))], "next": None},
+        "BulkOutcomes": {"outcomes": [{"session": _NAME, "ok": True, "status": "pausing", "code": "", "problem": ""}]},
         "EventList": {"events": [views.event_view(one) for one in asked[-2:]], "next": None},
         "Inspection": views.inspection_view(_inspection(waiting), "approve"),
         "Receipt": views.receipt_view(ledger_of(journal.records).receipt),
         "InterventionList": {"interventions": [views.intervention_view(stepped_in)]},
+        "Signals": spelled(_signals(journal.records)),
         "AlarmList": {"interventions": [views.intervention_view(one) for one in with_labels([alarm], _LABELLED)]},
+        **_switch_examples(),
         "BatchList": {"batches": [views.batch_view(one) for one in batches([alarm], STANDARD.restraint.batch)]},
         "CancelPreview": {
             choice: views.receipt_view(preview.preview(choice)) for choice in ("none", "in-flight", "all")
@@ -179,15 +194,36 @@ def answer_examples() -> dict[str, Any]:
         "TokenList": {
             "tokens": [views.token_view(KeptToken(name="nightly-report", role="watch", created_at=_BEGAN, digest=""))]
         },
-        "NewlyMadeToken": {"name": "nightly-report", "role": "watch", "session": None, "token": "mct_…"},
+        "NewlyMadeToken": {
+            "name": "nightly-report",
+            "role": "watch",
+            "session": None,
+            "tenant": "acme",
+            "token": "mct_…",
+        },
         "Principal": views.principal_view(Principal("ada", "approve")),
         "Health": {"status": "ok"},
+        "Readiness": {"status": "ready", "checks": {"store": "ok", "control": "ok"}},
         **_policies(),
+        **inbox_examples(_head(waiting), batches([alarm], STANDARD.restraint.batch)),
         **report_examples(journal.records),
         "Problem": msgspec.json.decode(problem_of(refusal).body),
         "text/event-stream chat": _chat(asked),
         "text/event-stream resume_chat": _chat(journal.records[len(asked) :]),
     }
+
+
+def _signals(records: Iterable[ev.Recorded]) -> Signals:
+    gauges = Gauges(Oversight(STANDARD, task_class="long"), is_watched=True)
+    for record in records:
+        gauges.read(record)
+    return Signals(
+        policy=gauges.policy,
+        task_class=gauges.task_class,
+        position=gauges.position,
+        at=gauges.at,
+        signals=gauges.shown()[:3],
+    )
 
 
 def _policies() -> dict[str, Any]:
@@ -200,6 +236,27 @@ def _policies() -> dict[str, Any]:
         "PolicyHistory": {"versions": [spelled(summary_of(kept))]},
         "PolicyDifference": difference_view(base, careful),
         "PolicyCheck": check_view(base, replace(careful, version=0)),
+    }
+
+
+def _switch_examples() -> dict[str, Any]:
+    wish = REQUESTS["ThrowSwitch"]
+    switch = Switch(
+        id=SwitchId("ks_1a"),
+        scope=check_scope(wish["scope"]["kind"], wish["scope"]["value"]),
+        reason=wish["reason"],
+        by="ada",
+        at=_BEGAN,
+    )
+    held = Reached(session=_NAME, agent="records-cleaner", goal="Delete the duplicates", state="stopped", was="running")
+    report = SwitchReport(switch, (held,))
+    lifted = replace(switch, lifted_at=_BEGAN + 600, lifted_by="ada", lifted_why=REQUESTS["LiftSwitch"]["why"])
+    return {
+        "SwitchList": {"switches": [views.switch_view(report, whole=False)]},
+        "SwitchReport": views.switch_view(SwitchReport(lifted, (held,))),
+        "SwitchReport 201": views.switch_view(report),
+        "SwitchPreview": {"count": 1, "by_status": {"running": 1}, "sentence": "1 session now (1 running)."},
+        "ReleasedList": {"outcomes": spelled([Released(session=_NAME, ok=True, status="running")])},
     }
 
 

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from midcourse.core.replies import Durability
+from midcourse.ports.meter import UNMETERED, Meter
 from midcourse.ports.store import Store
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.control import Control
@@ -37,18 +38,37 @@ async def hosted(
     agents: Mapping[str, Agent[object]] | None = None,
     redis: str | None = None,
     grace: float = 10.0,
+    meter: Meter = UNMETERED,
 ) -> AsyncGenerator[Control]:
     """Controls over a store whose agents run in a thread of their own. At the end each session is let go."""
     chosen = settings or Settings()
 
     def opening() -> Coroutine[Any, Any, Control]:
-        return open_control(store, durability=durability, drives=drives, settings=chosen, agents=agents, redis=redis)
+        return open_control(
+            store,
+            durability=durability,
+            drives=drives,
+            settings=chosen,
+            agents=agents,
+            redis=redis,
+            meter=meter,
+        )
 
     host = _Host(opening, grace, patience=grace + chosen.cleanup + _LAST_MOMENT)
     try:
         yield await host.ready
     finally:
         await host.end()
+
+
+async def drained(control: Control, grace: float) -> None:
+    """Let every session of ``control`` go, on the agents' loop; or come back without, if an agent's code holds that."""
+    worker = control.worker
+    worker.take_nothing_more()
+    draining = asyncio.run_coroutine_threadsafe(worker.drain(grace), worker.loop)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(grace + worker.settings.cleanup + _LAST_MOMENT):
+            await asyncio.wrap_future(draining)
 
 
 class _Host:

@@ -190,7 +190,7 @@ class RateLimit:
         except MidcourseError:  # the store cannot be read: the route says so
             principal = None
         if principal is not None:
-            return f"token {principal.name}"
+            return f"token {principal.full_name}"
         client: tuple[str, int] | None = scope.get("client")
         return f"address {_network(client[0])}" if client else "address"
 
@@ -240,7 +240,7 @@ class Streams:
         Raises:
             AccessDenied: ``too_many_streams``: there is none left, for this principal or at all.
         """
-        if self._open[principal.name] >= self._each:
+        if self._open[principal.full_name] >= self._each:
             raise AccessDenied(
                 f"'{principal.name}' has {self._each} streams open, the most one token may. Close some of them.",
                 code="too_many_streams",
@@ -250,8 +250,8 @@ class Streams:
                 f"This server has {self._total} streams open, the most it takes. Try again when some have ended.",
                 code="too_many_streams",
             )
-        self._open[principal.name] += 1
-        return Slot(self, principal.name)
+        self._open[principal.full_name] += 1
+        return Slot(self, principal.full_name)
 
     def give_back(self, name: str) -> None:
         """A stream has ended."""

@@ -7,6 +7,7 @@ from midcourse.core.policy.document import Policy
 from midcourse.core.spelling import spelled
 from midcourse.policies.kept import KeptPolicy, summary_of
 from midcourse.policies.writing import spelled_setting, to_document
+from midcourse.reports.trials import Proposed
 
 
 def policy_view(kept: KeptPolicy, yaml: str) -> dict[str, Any]:
@@ -31,6 +32,22 @@ def check_view(base: Policy, policy: Policy) -> dict[str, Any]:
         "extends": policy.extends,
         "document": to_document(policy),
         "changes": _changes(base, policy),
+    }
+
+
+def proposed_view(base: Policy, proposed: Proposed, yaml: str) -> dict[str, Any]:
+    """Thresholds that recorded runs propose."""
+    found = proposed.calibrated
+    return {
+        "policy": base.id,
+        "yaml": yaml,
+        "changes": _changes(base, proposed.policy),
+        "failures": found.failures,
+        "successes": found.successes,
+        "stopped": found.stopped,
+        "stopped_wrongly": found.stopped_wrongly,
+        "sentence": proposed.sentence,
+        "notes": list(proposed.notes),
     }
 
 

@@ -75,7 +75,7 @@ def problem_of(error: MidcourseError) -> Response:
         name = shortened(str(error.fields.get("session_id", "")))
         error = SessionNotFound(f"There is no session '{name}' here. GET /api/v1/sessions lists them.", session_id=name)
     fields = {name if name != "status" else "status_now": value for name, value in error.fields.items()}
-    if status >= 500:
+    if status >= 500 and error.code != "draining":
         log.error("%s: %s", error.code, error)
     headers = CHALLENGE if status == 401 else {"Retry-After": "1"} if status in (429, 503) else None
     return problem_response(status, error.code, error.message, headers, **_encodable(fields))

@@ -3,17 +3,23 @@
 from collections.abc import Iterable
 from typing import Any
 
+from midcourse.backtest import recording_of
+from midcourse.backtest.calibrating import Course, calibrate
 from midcourse.core import events as ev
 from midcourse.core.ids import SessionId
 from midcourse.core.policy.decisions import Reason
 from midcourse.core.policy.profiles import STANDARD
 from midcourse.core.spelling import spelled
+from midcourse.policies.writing import to_yaml
 from midcourse.reports.checklist import Grounds, checklist
 from midcourse.reports.facts import Interruption, SessionFacts
 from midcourse.reports.gathering import Gathered
 from midcourse.reports.rates import Tally
 from midcourse.reports.reading import facts_of
+from midcourse.reports.recorded import Going, Runs
+from midcourse.reports.trials import proposed, tried
 from midcourse.reports.tuning import Tuning
+from midcourse.server.policy_views import proposed_view
 
 
 def report_examples(records: Iterable[ev.Recorded]) -> dict[str, Any]:
@@ -25,12 +31,26 @@ def report_examples(records: Iterable[ev.Recorded]) -> dict[str, Any]:
     grounds = Grounds(policy=STANDARD, durability="power", no_encoder="no encoder is installed")
     tuning = Tuning()
     tuning.add(Gathered(facts=_drifting(), policy=STANDARD))
-    proposed = spelled(tuning.proposals(journal[-1].at).proposals)
+    suggested = spelled(tuning.proposals(journal[-1].at).proposals)
     return {
         "Report": spelled(report),
         "Checklist": {"items": spelled(checklist(report, grounds)[:3])},
-        "Proposal": proposed[0],
-        "ProposalList": {"proposals": proposed},
+        "Proposal": suggested[0],
+        "ProposalList": {"proposals": suggested},
+        **_trials(journal),
+    }
+
+
+def _trials(journal: list[ev.Recorded]) -> dict[str, Any]:
+    run = recording_of(journal, run_id="sess_42")
+    assert run is not None
+    runs = Runs(recordings=(run,), since=journal[0].at, until=journal[0].at, notes=())
+    fine = [Course(False, {"loops": ((1, 2.0),)}) for _ in range(20)]
+    failing = [Course(True, {"loops": ((1, 2.0), (9, 4.0))}) for _ in range(12)]
+    found = proposed(calibrate([*fine, *failing], STANDARD), STANDARD)
+    return {
+        "Trial": spelled(tried([STANDARD], runs, Going())),
+        "PolicyProposed": proposed_view(STANDARD, found, to_yaml(found.policy, {STANDARD.id: STANDARD})),
     }
 
 

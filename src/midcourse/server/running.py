@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Final
 from urllib.parse import quote
 
@@ -150,10 +151,26 @@ def leave() -> None:
 class _Uvicorn(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, served: Server, ready: Callable[[], object]) -> None:
         super().__init__(config)
+        self._served = served
         self._life = served.lifespan()
         self._ready = ready
+        self._draining: asyncio.Task[None] | None = None
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Drain first, still answering; who asks once more, or before it has begun, is not kept waiting."""
+        if self._draining is None and self.started and not self.should_exit:
+            self._loop.call_soon_threadsafe(self._drain, sig, frame)
+        else:
+            super().handle_exit(sig, frame)
+
+    def _drain(self, sig: int, frame: FrameType | None) -> None:
+        if self._draining is None:
+            self._draining = self._loop.create_task(self._served.drain())
+            # Streams hear of the end when uvicorn does.
+            self._draining.add_done_callback(lambda _: super(_Uvicorn, self).handle_exit(sig, frame))
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
         await self._life.__aenter__()
         await super().startup(sockets)
         if self.started:

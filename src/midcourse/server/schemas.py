@@ -4,29 +4,43 @@ from typing import Annotated, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
+from midcourse.backtest.calibrating import FALSE_STOPS
 from midcourse.core.commands import ID_LIMIT, LONGEST_LAPSE, TEXT_LIMIT, Behaviour, Role
 from midcourse.core.effects import UndoChoice
 from midcourse.core.events import Level as RedirectLevel
 from midcourse.core.events import Verdict
-from midcourse.core.terms import TaskClass
+from midcourse.core.inbox import LONGEST_HAND_OVER, NAME_LIMIT
+from midcourse.core.switches import LONGEST_REASON, LONGEST_VALUE, ScopeKind
+from midcourse.core.tenants import MARK
+from midcourse.core.tenants import PATTERN as TENANT
+from midcourse.core.terms import LABEL, MOST_LABELS, TaskClass
+from midcourse.core.webhooks import ABOUT_LIMIT, URL_LIMIT
 from midcourse.policies.kept import WHY_LIMIT
 from midcourse.policies.pages import SIZE_LIMIT
+from midcourse.policies.schema import REFERENCE
+from midcourse.reports.recorded import MOST as MOST_RUNS
+from midcourse.reports.recorded import USUAL as USUAL_RUNS
 
 LONGEST_WAIT = 60.0
 """Seconds the longest request waits for an outcome."""
 MOST_FIELDS = 100
 """Fields of a body that are looked at, known or not."""
+MOST_SESSIONS = 1000
+"""Sessions that one request may name."""
 LONGEST_GRACE = 366 * 24 * 3600.0
 
 Text = Annotated[str, Field(min_length=1, max_length=TEXT_LIMIT)]
 Reason = Annotated[str, Field(max_length=TEXT_LIMIT)]
 Name = Annotated[str, Field(min_length=1, max_length=ID_LIMIT)]
-SessionName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}$")]
-NewSessionName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,199}$")]
+_TENANT = f"({TENANT.strip('^$')}{MARK})?"
+SessionName = Annotated[str, Field(max_length=ID_LIMIT, pattern=rf"^{_TENANT}[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
+NewSessionName = Annotated[str, Field(max_length=ID_LIMIT, pattern=rf"^{_TENANT}[A-Za-z0-9_][A-Za-z0-9_-]*$")]
+SessionLabel = Annotated[str, Field(pattern=LABEL)]
 Grace = Annotated[float, Field(ge=0, le=LONGEST_GRACE, allow_inf_nan=False)]
 Wait = Annotated[
     float, Field(ge=0, le=LONGEST_WAIT, allow_inf_nan=False, description="Seconds to wait for the outcome.")
 ]
+PolicyReference = Annotated[str, Field(pattern=REFERENCE)]
 Money = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False, description="Dollars.")]
 Until = Annotated[
     Literal["accepted", "decided", "stopping", "stopped"],
@@ -61,6 +75,10 @@ class NewSession(Body):
     """How long such a task takes; left out, the agent's own."""
     budget: Money | None = None
     """Dollars the session may cost; left out, the agent's own."""
+    labels: Annotated[tuple[SessionLabel, ...], Field(max_length=MOST_LABELS)] = ()
+    """What operators find it by, and stop it; they are added to the agent's own."""
+    tenant: Annotated[str, Field(pattern=TENANT)] | None = None
+    """Whose it is. Left out, the tenant of the caller's token; only the host's may name another."""
 
 
 class Fork(Body):
@@ -120,6 +138,19 @@ class Cancel(Body):
     """What is rolled back; left out, what is in flight."""
     until: Until = "stopping"
     wait: Wait = 10.0
+
+
+class Bulk(Body):
+    """One verb for many sessions. Each gets the ordinary command."""
+
+    verb: Literal["pause", "resume", "cancel"]
+    """What is done with each."""
+    sessions: Annotated[list[Name], Field(min_length=1, max_length=MOST_SESSIONS)]
+    """Which: their ids."""
+    reason: Reason = ""
+    """For whoever looks at it later."""
+    grace: Grace | None = None
+    """Seconds that calls in flight have to finish; left out, as with the verb for one session."""
 
 
 class Undo(Body):
@@ -211,6 +242,36 @@ class NewToken(Body):
     """What it may do."""
     session: SessionName | None = None
     """The session that it belongs to, and reaches alone."""
+    tenant: Annotated[str, Field(pattern=TENANT)] | None = None
+    """Whose sessions it reaches. Left out, those that the caller's own token reaches."""
+
+
+class OwnAsk(Body):
+    """Whose an ask is to be."""
+
+    owner: Annotated[str, Field(min_length=1, max_length=NAME_LIMIT)] | None = None
+    """A name, as tokens have it; left out, the caller's own."""
+
+
+class HandOverTo(Body):
+    """Who stands in for the caller."""
+
+    to: Annotated[str, Field(min_length=1, max_length=NAME_LIMIT)]
+    """A name, as tokens have it."""
+    seconds: Annotated[float, Field(ge=0, le=LONGEST_HAND_OVER, allow_inf_nan=False)] = 3600.0
+    """For how long; 0 ends it."""
+
+
+class NewWebhook(Body):
+    """Who wants to be told of what."""
+
+    url: Annotated[str, Field(min_length=1, max_length=URL_LIMIT)]
+    """Where it is sent: http:// or https://. A tenant's is a public address."""
+    kinds: Annotated[list[Annotated[str, Field(max_length=50)]], Field(min_length=1, max_length=20)]
+    """What it is told: `ask.opened`, `ask.reminder`, `ask.escalated`, `ask.closed`, `alarms.batched`,
+    `kill_switch.thrown`, `kill_switch.lifted`, `review.proposed`; `*` is all of them."""
+    about: Annotated[str, Field(max_length=ABOUT_LIMIT)] = ""
+    """What it is for, for whoever looks at it later."""
 
 
 class PolicyText(Body):
@@ -220,11 +281,47 @@ class PolicyText(Body):
     """The text of the file."""
 
 
+class PolicyDraft(PolicyText):
+    """A policy as YAML that is not finished yet."""
+
+    against: PolicyReference | None = None
+    """What it is compared with: `standard`, or `standard@1`. Left out: what it extends."""
+
+
 class NewPolicy(PolicyText):
     """A policy as YAML, to be kept as the next version of its name."""
 
     why: Annotated[str, Field(min_length=1, max_length=WHY_LIMIT)]
     """Why it is changed, for whoever looks at it later."""
+
+
+class _Tried(Body):
+    """Which recorded runs are taken."""
+
+    since: Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)] | None = None
+    """Runs that began since: seconds since 1970. Left out: all."""
+    limit: Annotated[int, Field(ge=1, le=MOST_RUNS)] = USUAL_RUNS
+    """How many at most, the newest first."""
+
+
+class PolicyTrial(_Tried):
+    """A policy, as YAML or by its name, and others that it is held against."""
+
+    document: Annotated[str, Field(min_length=1, max_length=SIZE_LIMIT)] | None = None
+    """The text of a policy that is not saved yet."""
+    policy: PolicyReference | None = None
+    """Or a saved one: `standard`, or `standard@1`."""
+    against: Annotated[list[PolicyReference], Field(max_length=4)] = []
+    """Others on the same runs."""
+
+
+class PolicyCalibration(_Tried):
+    """What thresholds are made for."""
+
+    policy: PolicyReference
+    """What they begin with: `standard`, or `standard@1`."""
+    false_stops: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] = FALSE_STOPS
+    """The share of succeeding runs that may be stopped."""
 
 
 class Settling(Body):
@@ -256,3 +353,42 @@ class ChatResume(Body):
     """The answer: any JSON value. An approval is `yes`, `approve` or `true`."""
     ask_id: Annotated[str, Field(min_length=1, max_length=2 * ID_LIMIT)] | None = None
     """Which ask; left out, the only one that is open, if this caller was shown it."""
+
+
+class SwitchScope(Body):
+    """What a kill switch is thrown over."""
+
+    kind: ScopeKind
+    """`all`, or those of an `agent`, with a `label`, or of a `tenant`."""
+    value: Annotated[str, Field(max_length=LONGEST_VALUE)] = ""
+    """The name of the agent, label or tenant."""
+
+
+class SwitchPreview(Body):
+    """What would it halt?"""
+
+    scope: SwitchScope
+
+
+class ThrowSwitch(Body):
+    """Halt everything in a scope."""
+
+    scope: SwitchScope
+    reason: Annotated[str, Field(min_length=1, max_length=LONGEST_REASON)]
+    """Why: whoever finds their session halted reads it."""
+    wait: Wait = 5.0
+
+
+class LiftSwitch(Body):
+    """End a kill switch."""
+
+    why: Annotated[str, Field(min_length=1, max_length=LONGEST_REASON)]
+    """For the audit log."""
+
+
+class ReleaseHalted(Body):
+    """Let sessions go back to where they were."""
+
+    sessions: Annotated[list[Name], Field(max_length=1000)] | None = None
+    """Those; left out, all that it halted."""
+    wait: Wait = 5.0

@@ -8,16 +8,21 @@ from msgspec import inspect as types
 from midcourse.core import events as ev
 from midcourse.core.audit import AuditEntry
 from midcourse.core.codec import Value
+from midcourse.core.inbox import HandOver, Inbox
 from midcourse.core.inspection import StepView
 from midcourse.core.interventions import Intervention, LabelledAlarm
 from midcourse.core.policy.restraint import Batch
 from midcourse.core.receipt import Receipt
 from midcourse.core.replies import Reply
 from midcourse.core.session import Failure, Message, Session, Status
+from midcourse.core.signals import Signals
+from midcourse.core.switches import Reach, Reached, Released, Switch
 from midcourse.core.terms import Terms
+from midcourse.core.webhooks import DeliveryView, WebhookView
 from midcourse.ports.store import Head
 from midcourse.reports.checklist import ChecklistItem
 from midcourse.reports.rates import Report
+from midcourse.reports.trials import Trial
 from midcourse.reports.tuning import Proposal
 from midcourse.server.tokens import KeptToken, Principal
 from midcourse.server.views import BOOKKEEPING, event_tag
@@ -35,9 +40,14 @@ def value_schemas() -> dict[str, Schema]:
     found: dict[str, Schema] = {}
     for kind in (Session, Message, Reply, Receipt, Head, StepView, Terms, AuditEntry, KeptToken, Principal, Failure):
         _shape(types.type_info(kind), found)
-    for kind in (Intervention, LabelledAlarm, Batch, Report, ChecklistItem, Proposal):
+    for kind in (Intervention, LabelledAlarm, Signals, Batch, Report, ChecklistItem, Proposal, Trial):
+        _shape(types.type_info(kind), found)
+    for kind in (Inbox, HandOver, WebhookView, DeliveryView):
+        _shape(types.type_info(kind), found)
+    for kind in (Switch, Reached, Released):
         _shape(types.type_info(kind), found)
     _as_shown(found)
+    _switches(found)
     events = _events(found)
     found["Value"] = {
         "type": "object",
@@ -47,6 +57,20 @@ def value_schemas() -> dict[str, Schema]:
     }
     frames = {frame_name(kind): schema for kind, schema in FRAMES.items()}
     return {**found, **events, **PLAIN, **frames, "Frame": _one_of(frames, {kind: frame_name(kind) for kind in FRAMES})}
+
+
+def _switches(found: dict[str, Schema]) -> None:
+    """A kill switch as it is shown: with what is known of the sessions in its scope."""
+    known = {
+        **found.pop("Switch")["properties"],
+        "counts": fields(dict.fromkeys(get_args(Reach), COUNT)),
+        "sessions": {**COUNT, "description": "How many it holds, or should."},
+        "stands": {"type": "boolean"},
+        "durable": {"type": "boolean", "description": "False: it could not be written, and ends with the server."},
+        "sentence": TEXT,
+    }
+    found["SwitchSummary"] = fields(known)
+    found["SwitchReport"] = fields({**known, "report": listed("Reached")})
 
 
 def frame_name(kind: str) -> str:
@@ -206,6 +230,16 @@ PLAIN: Final[Mapping[str, Schema]] = {
     ),
     "EventList": fields({"events": listed("Event"), "next": {"type": ["integer", "null"], "description": _NEXT}}),
     "SessionList": fields({"sessions": listed("Head"), "next": {"type": ["string", "null"], "description": _NEXT}}),
+    "BulkOutcome": fields(
+        {
+            "session": TEXT,
+            "ok": {"type": "boolean", "description": "Whether its command was taken."},
+            "status": {**TEXT, "description": "How it stands, if that is known."},
+            "code": {**TEXT, "description": "Why not; `not_reachable`: written down, its worker has not answered."},
+            "problem": {**TEXT, "description": "The same for people."},
+        }
+    ),
+    "BulkOutcomes": fields({"outcomes": listed("BulkOutcome")}),
     "Inspection": fields(
         {
             "session": ref("Session"),
@@ -217,6 +251,15 @@ PLAIN: Final[Mapping[str, Schema]] = {
     "InterventionList": fields({"interventions": listed("Intervention")}),
     "AlarmList": fields({"interventions": listed("LabelledAlarm")}),
     "BatchList": fields({"batches": listed("Batch")}),
+    "SwitchList": fields({"switches": listed("SwitchSummary")}),
+    "SwitchPreview": fields(
+        {
+            "count": COUNT,
+            "by_status": {"type": "object", "additionalProperties": COUNT},
+            "sentence": TEXT,
+        }
+    ),
+    "ReleasedList": fields({"outcomes": listed("Released")}),
     "CancelPreview": fields({choice: ref("Receipt") for choice in ("none", "in-flight", "all")}),
     "Result": fields(
         {
@@ -243,10 +286,20 @@ PLAIN: Final[Mapping[str, Schema]] = {
             "name": TEXT,
             "role": TEXT,
             "session": {"type": ["string", "null"]},
+            "tenant": {"type": ["string", "null"], "description": "Whose sessions it reaches; null: those of all."},
             "token": {**TEXT, "description": "Shown this once."},
         }
     ),
+    "WebhookList": fields({"webhooks": listed("WebhookView")}),
+    "NewlyMadeWebhook": fields(
+        {
+            "webhook": ref("WebhookView"),
+            "secret": {**TEXT, "description": "What its deliveries are signed with. Shown this once."},
+        }
+    ),
+    "DeliveryList": fields({"deliveries": listed("DeliveryView")}),
     "Health": fields({"status": TEXT}),
+    "Readiness": fields({"status": TEXT, "checks": {"type": "object", "additionalProperties": TEXT}}),
     "Policy": fields(_POLICY, "A version of a policy: all of it, as JSON and as YAML."),
     "PolicySummary": fields(_SUMMARY, "A version of a policy, without its document."),
     "Checklist": fields({"items": listed("ChecklistItem")}),
@@ -265,6 +318,20 @@ PLAIN: Final[Mapping[str, Schema]] = {
         },
         "A parameter that two policies set differently.",
     ),
+    "PolicyProposed": fields(
+        {
+            "policy": {**TEXT, "description": "What it begins with: `standard@1`."},
+            "yaml": {**TEXT, "description": "The policy's next version, as a file."},
+            "changes": listed("PolicyChange"),
+            "failures": {**COUNT, "description": "Failing runs that it was made from."},
+            "successes": {**COUNT, "description": "Succeeding ones."},
+            "stopped": {**COUNT, "description": "Failing runs that it would have stopped."},
+            "stopped_wrongly": {**COUNT, "description": "Succeeding ones."},
+            "sentence": {**TEXT, "description": "The same for people."},
+            "notes": {"type": "array", "items": TEXT, "description": "What was left out, or not measured."},
+        },
+        "Thresholds that recorded runs propose. Nothing was saved.",
+    ),
     "PolicyDifference": fields(
         {
             "from": {**TEXT, "description": "The first policy, with its version: `standard@1`."},
@@ -277,7 +344,7 @@ PLAIN: Final[Mapping[str, Schema]] = {
             "name": TEXT,
             "extends": {**TEXT, "description": "What it is put over."},
             "document": {"type": "object", "description": "The whole policy, with what it inherits."},
-            "changes": {**listed("PolicyChange"), "description": "Against what it extends."},
+            "changes": {**listed("PolicyChange"), "description": "Against what it extends, or what was named."},
         },
         "A text that is a policy. Nothing was saved.",
     ),

@@ -2,8 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Final
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from typing import Any, Final
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from sse_starlette.sse import SendTimeoutError
@@ -16,6 +16,8 @@ from midcourse.errors import InvalidInput, StoreError
 from midcourse.ports.bus import Delta
 from midcourse.ports.store import Head
 from midcourse.server.caller import Caller
+from midcourse.server.fleet import EVERY as LIST_EVERY
+from midcourse.server.fleet import Board, Wanted
 from midcourse.server.limits import Slot
 from midcourse.server.views import delta_view, encoded, event_view, head_view
 
@@ -23,12 +25,14 @@ KEEP_ALIVE: Final = 15.0
 """Seconds between two comment lines that keep proxies and readers from giving up."""
 PIECE: Final = 100
 """Events that a stream reads at once: few enough that others get their turn."""
-LIST_EVERY: Final = 0.5
-"""Seconds between two looks at a list that is followed."""
+LIST_PIECE: Final = 500
+"""Sessions in one frame of a list: the first are drawn while the others come."""
 END_SECONDS: Final = 1.0
 """Seconds a reader has to take the end of its stream."""
 STALLED_AFTER: Final = 60.0
 """Seconds after which a reader that takes nothing is let go. It comes back with its last event id."""
+_LEAVES: Final = b": the server is about to end; come back with the last id you saw\nretry: 1000\n\n"
+"""What every open stream is told when the server begins to drain. No event: it belongs to no session."""
 
 
 def frame(data: object, *, event: str = "", position: int | None = None) -> bytes:
@@ -72,13 +76,22 @@ class Stream(EventSourceResponse):
             await send(message)
             is_open = message["type"] == "http.response.start" or message.get("more_body", False)
 
+        async def tell() -> None:
+            await leaving.told.wait()
+            if is_open:
+                await send({"type": "http.response.body", "body": _LEAVES, "more_body": True})
+            await leaving.ended.wait()
+
+        leaving = self._caller.leaving
         serving = asyncio.create_task(super().__call__(scope, receive, sending))
         revoked = asyncio.create_task(self._until_revoked())
+        told = asyncio.create_task(tell())
         try:
-            await asyncio.wait({serving, revoked}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({serving, revoked, told}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._place.close()
             revoked.cancel()
+            told.cancel()
             serving.cancel()
         # Who reads too slowly, or has gone, comes back with the last id it saw.
         with contextlib.suppress(asyncio.CancelledError, SendTimeoutError, OSError):
@@ -131,15 +144,26 @@ def wants_stream(request: Request) -> bool:
     return "text/event-stream" in request.headers.get("accept", "")
 
 
-async def list_frames(read: Callable[[], Awaitable[Sequence[Head]]]) -> AsyncIterator[bytes]:
-    """A list of sessions as it is, then each time what has changed of it, and which are in it no more."""
-    known: dict[str, Head] | None = None
+async def list_frames(board: Board, wanted: Wanted) -> AsyncIterator[bytes]:
+    """Those that are wanted, in pieces, the first of which says ``all``; then each time what changed, and what left.
+
+    ``counts`` are of the whole fleet, and come when they have changed.
+    """
+    known: Mapping[str, Head] = {}
+    counted: dict[str, int] = {}
+    is_first = True
     while True:
-        page = {str(head.id): head for head in await read()}
-        before = known or {}
-        changed = [head_view(head) for name, head in page.items() if before.get(name) != head]
-        gone = [name for name in before if name not in page]
-        if known is None or changed or gone:
-            yield frame({"sessions": changed, "gone": gone}, event="sessions")
-        known = page
+        shown, counts = wanted.of(await board.look())
+        changed = [head for name, head in shown.items() if known.get(name) is not head]
+        gone = [name for name in known if name not in shown]
+        pieces = [changed[start : start + LIST_PIECE] for start in range(0, len(changed), LIST_PIECE)] or [[]]
+        for number, piece in enumerate(pieces):
+            told: dict[str, Any] = {"sessions": [head_view(head) for head in piece], "gone": []}
+            if number == 0:
+                told["gone"] = gone
+                told |= {"all": True} if is_first else {}
+                told |= {"counts": counts} if is_first or counts != counted else {}
+            if is_first or piece or gone or "counts" in told:
+                yield frame(told, event="sessions")
+        known, counted, is_first = shown, counts, False
         await asyncio.sleep(LIST_EVERY)

@@ -17,9 +17,11 @@ from typing import Final
 
 import msgspec
 
+from midcourse.core.audit import AuditEntry
 from midcourse.core.commands import Role
 from midcourse.core.decisions import DEADLINE, LAPSE
 from midcourse.core.ids import SessionId
+from midcourse.core.tenants import MARK, check_tenant, tenant_of
 from midcourse.errors import Damaged, InvalidInput
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Store
@@ -45,16 +47,29 @@ _UNKNOWN_FOR: Final = 0.1
 
 
 class Principal(msgspec.Struct, frozen=True):
-    """Whom a request comes from. ``session``: the session its token belongs to, if it belongs to one."""
+    """Whom a request comes from. ``session``: the session its token belongs to, if it belongs to one.
+
+    ``tenant``: whose sessions it sees, and whose its own are. None: the host's, over all tenants.
+    """
 
     name: str
     role: Role
     session: SessionId | None = None
+    tenant: str | None = None
+
+    @property
+    def full_name(self) -> str:
+        """The name with its tenant, which no other principal has: what keys are made of. The host's is bare."""
+        return _key(self.tenant, self.name)
 
     @property
     def by(self) -> str:
-        """Who a command of this one is by."""
-        return self.name if self.session is None else f"session:{self.session}"
+        """Who a command of this one is by, unmistakably over all tenants."""
+        return self.full_name if self.session is None else f"session:{self.session}"
+
+
+HOST: Final = Principal(LOCAL, "operate")
+"""Whoever has the store itself, and the server's own token."""
 
 
 class KeptToken(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,11 +80,18 @@ class KeptToken(msgspec.Struct, frozen=True, kw_only=True):
     session: SessionId | None = None
     created_at: float
     digest: str
+    tenant: str | None = None
 
     @property
     def principal(self) -> Principal:
         """Who comes with it."""
-        return Principal(self.name, self.role, self.session)
+        tenant = self.tenant if self.session is None else tenant_of(self.session)
+        return Principal(self.name, self.role, self.session, tenant)
+
+    @property
+    def key(self) -> str:
+        """Its place on the shelf."""
+        return _key(self.tenant, self.name)
 
 
 class Tokens:
@@ -79,18 +101,29 @@ class Tokens:
         """``local`` is the token of whoever started the server; it may do everything."""
         self._store = store
         self._clock = clock
-        self._own = {} if local is None else {_digest(local): Principal(LOCAL, "operate")}
+        self._own = {} if local is None else {_digest(local): HOST}
         self._table: Mapping[str, Principal] = {}
         self._read_at: float | None = None
         self._changes = 0
         self._reading = asyncio.Lock()
         self._adding = asyncio.Lock()
 
-    async def add(self, name: str, role: str, session: SessionId | None = None) -> str:
+    async def add(
+        self,
+        name: str,
+        role: str,
+        session: SessionId | None = None,
+        *,
+        tenant: str | None = None,
+        by: Principal = HOST,
+    ) -> str:
         """Make a token and return it. It is shown this once: nobody can read it again.
 
+        ``tenant``: whose sessions it reaches; None: those of all. A session's own is of that session's tenant. ``by``
+        is who makes it, for the audit log.
+
         Raises:
-            InvalidInput: the name or role cannot be used; code ``token_exists`` if the name is taken.
+            InvalidInput: the name, role or tenant cannot be used; code ``token_exists`` if the tenant has such a name.
         """
         if _NAME.fullmatch(name) is None or name in RESERVED:
             raise InvalidInput(
@@ -99,33 +132,47 @@ class Tokens:
                 field="name",
             )
         known = role_named(role)
+        if session is not None:
+            tenant = tenant_of(session) or None
+        if tenant is not None:
+            check_tenant(tenant)
         token = new_token()
-        kept = KeptToken(name=name, role=known, session=session, created_at=self._clock.now(), digest=_digest(token))
+        now = self._clock.now()
+        kept = KeptToken(name=name, role=known, session=session, created_at=now, digest=_digest(token), tenant=tenant)
+        reach = f" for session {session}" if session else ""
+        told = _audited(by, "token.add", f"{kept.key} may {known}{reach}", tenant, now)
         async with self._adding:
-            if await self._store.shelf_keys(_SHELF, first=name, last=name):
+            if await self._store.shelf_keys(_SHELF, first=kept.key, last=kept.key):
                 raise InvalidInput(
                     f"There is a token '{name}' already. Revoke it first, or use another name.",
                     code="token_exists",
                     field="name",
                 )
-            await self._store.shelve(_SHELF, {name: msgspec.json.encode(kept)})
+            await self._store.shelve(_SHELF, {kept.key: msgspec.json.encode(kept)}, audit=[told])
         self._changed()
         return token
 
-    async def list(self) -> Sequence[KeptToken]:
-        """The tokens on the shelf by name, without those that are damaged."""
+    async def list(self, *, tenant: str | None = None) -> Sequence[KeptToken]:
+        """The tokens on the shelf by name, of one tenant or (None) all, without those that are damaged."""
         try:
             rows = await self._store.shelved(_SHELF)
         except Damaged:  # one bad row shuts out its owner, not everybody
             rows = [row for name in await self._store.shelf_keys(_SHELF) for row in await self._row(name)]
-        return [kept for name, content in rows if (kept := _kept(content)) is not None and kept.name == name]
+        found = [kept for key, content in rows if (kept := _kept(content)) is not None and kept.key == key]
+        return [kept for kept in found if tenant in (None, kept.tenant)]
 
-    async def revoke(self, name: str) -> bool:
-        """Take a token away: here at once, in other processes within a second. False: there was none of that name."""
+    async def revoke(self, name: str, *, by: Principal = HOST) -> bool:
+        """Take a token away: here at once, in other processes within a second. False: there was none of that name.
+
+        A tenant's is ``acme~name``; whoever is of that tenant may leave that out, and reaches no other's.
+        """
+        key = name if by.tenant is None or MARK in name else _key(by.tenant, name)
+        reached = by.tenant is None or tenant_of(key) == by.tenant
+        told = _audited(by, "token.revoke", key, tenant_of(key), self._clock.now())
         async with self._adding:
-            there = bool(await self._store.shelf_keys(_SHELF, first=name, last=name)) if name else False
+            there = bool(await self._store.shelf_keys(_SHELF, first=key, last=key)) if name and reached else False
             if there:
-                await self._store.shelve(_SHELF, {name: None})
+                await self._store.shelve(_SHELF, {key: None}, audit=[told])
         self._changed()
         return there
 
@@ -172,6 +219,11 @@ class Tokens:
 def new_token() -> str:
     """A token that nobody can guess: 32 random bytes."""
     return PREFIX + secrets.token_urlsafe(32)
+
+
+def new_key() -> bytes:
+    """What nobody can guess, to sign with: 32 random bytes."""
+    return secrets.token_bytes(32)
 
 
 def local_token(folder: Path) -> str:
@@ -241,6 +293,17 @@ def check_given_token(token: str) -> str:
             field="token",
         )
     return token
+
+
+def _audited(by: Principal, action: str, detail: str, tenant: str | None, now: float) -> AuditEntry:
+    return AuditEntry(
+        session=SessionId(""), tenant=tenant or "", by=by.by, role=by.role, action=action, detail=detail, at=now
+    )
+
+
+def _key(tenant: str | None, name: str) -> str:
+    # Neither a tenant's name nor a token's holds the mark.
+    return f"{tenant}{MARK}{name}" if tenant else name
 
 
 def _digest(token: str) -> str:

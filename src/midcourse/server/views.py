@@ -1,7 +1,7 @@
 """What the API shows of a session: the core's own values, spelled out, without their bookkeeping."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import msgspec
 from starlette.responses import Response
@@ -18,6 +18,7 @@ from midcourse.core.receipt import Receipt
 from midcourse.core.replies import Reply
 from midcourse.core.session import Message, Session
 from midcourse.core.spelling import spelled
+from midcourse.core.switches import Reach, SwitchReport
 from midcourse.ports.bus import Delta
 from midcourse.ports.store import Head
 from midcourse.runtime.agents import Agent
@@ -29,6 +30,8 @@ BOOKKEEPING: Final = frozenset(
     | {"loose_keys", "amended", "at"}
 )
 """Fields of a session that nobody outside needs."""
+_OF_HEAD: Final = tuple(name for name in Head.__struct_fields__ if name not in ("digest", "wake_at"))
+"""Not spelled out one by one: lists have thousands."""
 _encoder = msgspec.json.Encoder(decimal_format="number", enc_hook=str)
 
 
@@ -44,8 +47,8 @@ def encoded(content: object) -> bytes:
 
 def head_view(head: Head) -> dict[str, Any]:
     """A session in a list."""
-    shown = spelled(head)
-    del shown["digest"], shown["wake_at"]
+    shown = {name: getattr(head, name) for name in _OF_HEAD}
+    shown["open_asks"] = spelled(head.open_asks)
     return shown
 
 
@@ -110,6 +113,19 @@ def inspection_view(inspection: Inspection, role: Role) -> dict[str, Any]:
 def intervention_view(made: Intervention | LabelledAlarm) -> dict[str, Any]:
     """An intervention, of one session or in a list over many."""
     return spelled(made)
+
+
+def switch_view(report: SwitchReport, *, whole: bool = True) -> dict[str, Any]:
+    """A kill switch with what is known of the sessions in its scope: counted, and (``whole``) each of them named."""
+    shown: dict[str, Any] = spelled(report.switch)
+    shown["counts"] = {state: report.count(state) for state in get_args(Reach)}
+    shown["sessions"] = len(report.sessions)
+    shown["stands"] = report.switch.stands
+    shown["durable"] = report.durable
+    shown["sentence"] = str(report)
+    if whole:
+        shown["report"] = spelled(report.sessions)
+    return shown
 
 
 def batch_view(batch: Batch) -> dict[str, Any]:

@@ -9,11 +9,12 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from midcourse.core.audit import AuditEntry, AuditRow, check_end, encode_entry, follow
-from midcourse.core.codec import Blob, checksum
+from midcourse.core.audit import AuditEntry, AuditRow, check_end, encode_entry, follow, prunable, pruned
+from midcourse.core.codec import Blob, checksum, named_blobs
 from midcourse.core.fold import Row
 from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId
 from midcourse.core.replies import Durability
+from midcourse.core.tenants import tenant_of
 from midcourse.errors import MidcourseError
 from midcourse.ports.store import Deciding, Head, InboxRow, Owned
 from midcourse.stores import refusals
@@ -88,6 +89,7 @@ class Memory:
         self.lock = threading.RLock()
         self.sessions: dict[SessionId, StoredSession] = {}
         self.blobs: dict[str, bytes] = {}
+        self.blob_uses: dict[str, set[SessionId]] = {}
         self.alive: dict[WorkerId, str] = {}
         self.workers: set[WorkerId] = set()
         self.writes = 0
@@ -171,6 +173,7 @@ class MemoryStore:
             session.rows.extend(rows)
             self.memory.sessions[head.id] = session
             self._keep(session, head, blobs)
+            self._use_blobs(head.id, rows)
             return session.epoch
 
         return self._write(write)
@@ -198,6 +201,7 @@ class MemoryStore:
                 raise refusals.inbox_not_empty(head.id)
             session.rows.extend(rows)
             self._keep(session, head, blobs)
+            self._use_blobs(head.id, rows)
             if command is not None and deciding is not None:
                 command.outcome = deciding.outcome
             if release:
@@ -263,7 +267,44 @@ class MemoryStore:
             session.snapshots[position] = Sealed.of(content)
             for older in sorted(session.snapshots)[:-2]:
                 del session.snapshots[older]
-            self.memory.blobs.update({blob.digest: blob.content for blob in blobs})
+            self._keep_blobs(session_id, blobs)
+
+        return self._write(write)
+
+    def erase(
+        self,
+        head: Head,
+        rows: Sequence[Row],
+        *,
+        epoch: Epoch,
+        outcome: bytes,
+        shelves: Mapping[str, Mapping[str, bytes | None]],
+        forgotten: Sequence[AuditRow] = (),
+        audit: Sequence[AuditEntry] = (),
+    ) -> Awaitable[None]:
+        """Put ``rows`` in the place of the journal, and take away all other texts; see the port."""
+        entries = [encode_entry(entry) for entry in audit]
+
+        def write() -> None:
+            session = self._owned(head.id, epoch)
+            refusals.check_whole(head, rows, session.position)
+            if session.undecided:
+                raise refusals.inbox_not_empty(head.id)
+            session.rows[:] = rows
+            session.snapshots.clear()
+            for command in session.inbox.values():
+                command.content, command.outcome = Sealed.of(b""), outcome
+            self._forget_blobs(head.id)
+            for shelf, items in shelves.items():
+                self._put_on(shelf, items)
+            places = {row.seq: index for index, row in enumerate(self.memory.audit)}
+            for row in forgotten:
+                if row.seq in places:
+                    known = self.memory.audit[places[row.seq]]
+                    self.memory.audit[places[row.seq]] = AuditRow(known.seq, row.content, known.digest)
+            self._keep(session, head, ())
+            session.owner = None
+            self._audit(entries)
 
         return self._write(write)
 
@@ -273,18 +314,17 @@ class MemoryStore:
         items: Mapping[str, bytes | None],
         *,
         owner: tuple[SessionId, Epoch] | None = None,
+        audit: Sequence[AuditEntry] = (),
     ) -> Awaitable[None]:
         """Put all of ``items`` on a shelf, or none; see the port."""
         items = dict(items)
+        entries = [encode_entry(entry) for entry in audit]
 
         def write() -> None:
             if owner is not None:
                 self._owned(*owner)
-            kept = self.memory.shelves.setdefault(shelf, Shelf(shelf))
-            for key, value in items.items():
-                kept.put(key, value)
-            if not kept.keys:
-                del self.memory.shelves[shelf]
+            self._put_on(shelf, items)
+            self._audit(entries)
 
         return self._write(write)
 
@@ -300,6 +340,10 @@ class MemoryStore:
         statuses: Sequence[str] = (),
         agent: str | None = None,
         search: str = "",
+        tenant: str | None = None,
+        asking: bool = False,
+        task_class: str | None = None,
+        label: str | None = None,
         limit: int = 100,
         before: SessionId | None = None,
     ) -> Sequence[Head]:
@@ -316,7 +360,8 @@ class MemoryStore:
             for _, _, head in all_of_them[first:]
             if (not statuses or head.status in statuses)
             and (agent is None or head.agent == agent)
-            and head.mentions(search.casefold())
+            and (tenant is None or tenant_of(head.id) == tenant)
+            and head.fits(search.casefold(), asking=asking, task_class=task_class, label=label)
         )
         return list(islice(found, limit))
 
@@ -396,6 +441,20 @@ class MemoryStore:
             check_end(found, ends, after=after)
         return found
 
+    def trim_audit(self, before: float, telling: AuditEntry, *, limit: int = 10_000) -> Awaitable[int]:
+        """Take the oldest rows of the audit log away; see the port."""
+
+        def write() -> int:
+            log = self.memory.audit
+            gone = prunable(log[: limit + 1], before)
+            if gone.entries:
+                anchor = msgspec.structs.replace(log[gone.rows - 1], content=b"")
+                log[: gone.rows] = [anchor]
+                self._audit([encode_entry(pruned(telling, anchor.seq, gone.entries))])
+            return gone.entries
+
+        return self._write(write)
+
     async def unattended(self, statuses: Sequence[str], now: float, limit: int = 100) -> Sequence[Owned]:
         """Sessions without a live owner that need one; see the port."""
         self._check_open()
@@ -438,7 +497,31 @@ class MemoryStore:
     def _keep(self, session: StoredSession, head: Head, blobs: Sequence[Blob]) -> None:
         session.head = Sealed.of(_head_encoder.encode(head))
         session.position = head.position
-        self.memory.blobs.update({blob.digest: blob.content for blob in blobs})
+        self._keep_blobs(head.id, blobs)
+
+    def _keep_blobs(self, session_id: SessionId, blobs: Sequence[Blob]) -> None:
+        for blob in blobs:
+            self.memory.blobs[blob.digest] = blob.content
+            self.memory.blob_uses.setdefault(blob.digest, set()).add(session_id)
+
+    def _use_blobs(self, session_id: SessionId, rows: Sequence[Row]) -> None:
+        for _, record, _ in rows:
+            for digest in named_blobs(record):
+                self.memory.blob_uses.setdefault(digest, set()).add(session_id)
+
+    def _forget_blobs(self, session_id: SessionId) -> None:
+        for digest, users in list(self.memory.blob_uses.items()):
+            users.discard(session_id)
+            if not users:
+                del self.memory.blob_uses[digest]
+                self.memory.blobs.pop(digest, None)
+
+    def _put_on(self, shelf: str, items: Mapping[str, bytes | None]) -> None:
+        kept = self.memory.shelves.setdefault(shelf, Shelf(shelf))
+        for key, value in items.items():
+            kept.put(key, value)
+        if not kept.keys:
+            del self.memory.shelves[shelf]
 
     def _audit(self, entries: Sequence[bytes]) -> None:
         log = self.memory.audit

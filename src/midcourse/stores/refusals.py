@@ -145,6 +145,15 @@ def damaged_item(shelf: str, key: str) -> Damaged:
     )
 
 
+def check_whole(head: Head, rows: Sequence[Row], position: int) -> None:
+    """Refuse ``rows`` that are not a whole journal, which had ``position`` rows, up to ``head``.
+
+    Raises:
+        StoreError: code ``out_of_order``.
+    """
+    check_order(head, rows if len(rows) >= position else (), 0)
+
+
 def check_order(head: Head, rows: Sequence[Row], position: int) -> None:
     """Refuse ``rows`` that do not continue a journal of ``position`` rows up to ``head``.
 

@@ -134,15 +134,35 @@ class Killer:
             lambda: self.store.save_snapshot(session_id, position, content, epoch=epoch, blobs=blobs),
         )
 
+    def erase(
+        self,
+        head: Head,
+        rows: Sequence[Row],
+        *,
+        epoch: Epoch,
+        outcome: bytes,
+        shelves: Mapping[str, Mapping[str, bytes | None]],
+        forgotten: Sequence[AuditRow] = (),
+        audit: Sequence[AuditEntry] = (),
+    ) -> Awaitable[None]:
+        """As the wrapped store does."""
+        return self._write(
+            "erase",
+            lambda: self.store.erase(
+                head, rows, epoch=epoch, outcome=outcome, shelves=shelves, forgotten=forgotten, audit=audit
+            ),
+        )
+
     def shelve(
         self,
         shelf: str,
         items: Mapping[str, bytes | None],
         *,
         owner: tuple[SessionId, Epoch] | None = None,
+        audit: Sequence[AuditEntry] = (),
     ) -> Awaitable[None]:
         """As the wrapped store does."""
-        return self._write("shelve", lambda: self.store.shelve(shelf, items, owner=owner))
+        return self._write("shelve", lambda: self.store.shelve(shelf, items, owner=owner, audit=audit))
 
     # ---- the worker's life, and reads
 
@@ -202,11 +222,25 @@ class Killer:
         statuses: Sequence[str] = (),
         agent: str | None = None,
         search: str = "",
+        tenant: str | None = None,
+        asking: bool = False,
+        task_class: str | None = None,
+        label: str | None = None,
         limit: int = 100,
         before: SessionId | None = None,
     ) -> Sequence[Head]:
         """As the wrapped store does; not counted."""
-        return await self.store.heads(statuses=statuses, agent=agent, search=search, limit=limit, before=before)
+        return await self.store.heads(
+            statuses=statuses,
+            agent=agent,
+            search=search,
+            tenant=tenant,
+            asking=asking,
+            task_class=task_class,
+            label=label,
+            limit=limit,
+            before=before,
+        )
 
     async def shelves(self, prefix: str = "") -> Sequence[str]:
         """As the wrapped store does; not counted."""
@@ -215,6 +249,10 @@ class Killer:
     async def audit(self, after: int = 0, limit: int = 100) -> Sequence[AuditRow]:
         """As the wrapped store does; not counted."""
         return await self.store.audit(after, limit)
+
+    def trim_audit(self, before: float, telling: AuditEntry, *, limit: int = 10_000) -> Awaitable[int]:
+        """As the wrapped store does."""
+        return self._write("trim_audit", lambda: self.store.trim_audit(before, telling, limit=limit))
 
     async def unattended(self, statuses: Sequence[str], now: float, limit: int = 100) -> Sequence[Owned]:
         """As the wrapped store does; not counted."""

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -25,6 +25,8 @@ from midcourse.tools.states import State, check_unchanged, hash_of, outline_at
 
 _CHUNK: Final = 1 << 20
 _PRUNED: Final = "pruned"
+_USED: Final[set[str]] = set()
+"""The folders of backups that this process has used."""
 
 
 class Piece(msgspec.Struct, frozen=True):
@@ -87,6 +89,7 @@ class Backups:
     """A folder of contents and records. ``limit`` is the most that one call may put into it, in bytes."""
 
     def __init__(self, path: str, *, limit: int) -> None:
+        _USED.add(path)
         self.path = Path(path)
         self.limit = limit
 
@@ -221,6 +224,30 @@ class Backups:
                     contents += 1
         return Pruned(removed, contents, size)
 
+    def forget_calls(self, keys: Collection[str]) -> Pruned:
+        """Remove the records of the calls with these keys, and the contents that no other record needs."""
+        if not keys or not (self.path / "records").is_dir():
+            return Pruned(0, 0, 0)
+        self._check_private()
+        removed = contents = size = 0
+        with telling(str(self.path)), self._locked(fcntl.LOCK_EX):
+            needed: set[str] = set()
+            for path in (self.path / "records").glob("*/*.json"):
+                with suppress(MidcourseError):
+                    record = _read(path)
+                    if record.key not in keys:
+                        needed |= set(record.contents())
+                        continue
+                    (path.parent / _PRUNED).touch(mode=0o600)
+                    path.unlink()
+                    removed += 1
+            for path in (self.path / "contents").rglob("*") if removed else ():
+                if path.is_file() and path.name not in needed:
+                    size += path.stat().st_size
+                    path.unlink()
+                    contents += 1
+        return Pruned(removed, contents, size)
+
     # ---- inside
 
     @property
@@ -300,6 +327,16 @@ def prune_backups(older_than: float, *, backups: str | None = None, at_most: int
     if older_than < 0 or (at_most is not None and at_most < 0):
         raise bad_argument("older_than is in seconds and at_most in bytes; neither is below 0.", "older_than")
     return Backups(os.path.realpath(backups or default_backups()), limit=0).prune(older_than, at_most)
+
+
+def forget_backups(keys: Collection[str], *, backups: str | None = None) -> Pruned:
+    """Remove what the file tools kept for calls with these keys. None of them can be undone any more.
+
+    ``backups`` is the folder that ``files_in`` was given; without it the usual one, and those used in this process.
+    """
+    folders = {os.path.realpath(backups)} if backups else {os.path.realpath(default_backups()), *_USED}
+    done = [Backups(folder, limit=0).forget_calls(keys) for folder in sorted(folders)]
+    return Pruned(*(sum(each) for each in zip(*map(msgspec.structs.astuple, done), strict=True)))
 
 
 def _spelled(record: Record) -> bytes:

@@ -55,6 +55,8 @@ class Limits:
     allow_private: bool
     limit: int
     timeout: float
+    cuts: bool = False
+    """Whether an answer beyond the limit is cut there. Else it is refused."""
 
 
 def library() -> ModuleType:
@@ -103,6 +105,20 @@ async def request(
     raise MidcourseError(
         f"More than {_MOST_REDIRECTS} redirects, the last to {url}.", code="too_many_redirects", url=url
     )
+
+
+async def check_address(url: str, *, allow_private: bool) -> None:
+    """Refuse an address that no request would go to. With ``allow_private`` its host is not looked up.
+
+    Raises:
+        InvalidInput: it is no address, or not a public one.
+        MidcourseError: its host cannot be found.
+    """
+    library()
+    target = _parsed(url)
+    if not allow_private:
+        port = target.port or {"http": 80, "https": 443}[target.scheme]
+        await addresses_of(target.raw_host.decode("ascii"), port, url, allow_private=False)
 
 
 async def _once(
@@ -164,6 +180,9 @@ async def _read(
     async for piece in incoming.aiter_raw():
         content += unpack(piece, limits.limit + 1)
         if len(content) > limits.limit:
+            if limits.cuts:
+                del content[limits.limit :]
+                break
             raise too_large(f"The answer of {url}", len(content), limits.limit, "Ask for a part of it.")
     text, encoding = _spelled(bytes(content), incoming.charset_encoding)
     headers = {name: value for name, value in incoming.headers.items() if name != "set-cookie"}

@@ -1,41 +1,64 @@
-/** The list of sessions as it changes: the newest of a filter, and older ones page by page. */
+/** The fleet as it changes: everything that the filter lets through, live; where each stands is told apart here. */
 
-import { type Signal, signal } from "@preact/signals";
+import { batch, computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import type { Client } from "../../api/client";
-import { type Connection, type Frame, listen, NOT_A_STREAM } from "../../api/stream";
-import type { Head, SessionPage } from "../../api/types";
-import { STATUSES, type Status } from "../../model/status";
+import { type Connection, type Frame, listen } from "../../api/stream";
+import type { Head } from "../../api/types";
+import { ENDED, type Status } from "../../model/status";
+import { needsSomebody } from "../attention";
+import type { Filter, Order } from "./filter";
+import { isUnseen, seen } from "./seen";
 
-const PAGE = 50;
-const POLL = 2_000;
+/** The newest that are followed. */
+export const MOST = 10_000;
+/** Milliseconds after the pointer moved over the rows in which none of them changes its place. */
+const HELD = 1_500;
 
-export interface Filter { status: Status[]; agent: string; search: string }
+/** Seconds since it began, until its end. */
+export function elapsedOf(head: Head, now: number): number { return (ENDED.has(head.status) ? head.updated_at : now) - head.created_at; }
 
-export function filterOf(address: URLSearchParams): Filter {
-  const status = address.getAll("status").filter((one): one is Status => (STATUSES as readonly string[]).includes(one));
-  return { status, agent: address.get("agent") ?? "", search: address.get("search") ?? "" };
+/** What needs a person comes first: a question, a halt, a failure nobody has seen, a stop that is not finished. */
+export function urgency(head: Head): number {
+  if (needsSomebody(head)) return 0;
+  if (head.status === "halted") return 1;
+  if (isUnseen(head)) return 2;
+  return head.status === "pausing" || head.status === "cancelling" ? 3 : 4;
 }
 
-export function isFiltered(filter: Filter): boolean { return filter.status.length > 0 || filter.agent !== "" || filter.search !== ""; }
+export function sorted(heads: Iterable<Head>, order: Order, now: number): Head[] {
+  const rank = (head: Head): number => {
+    if (order === "needs") return urgency(head);
+    if (order === "elapsed") return -elapsedOf(head, now);
+    if (order === "cost") return -head.cost;
+    return order === "risk" ? -(head.risk ?? -1) : 0;
+  };
+  return [...heads].map((head) => ({ head, rank: rank(head) }))
+    .sort((one, other) => one.rank - other.rank || other.head.created_at - one.head.created_at || (one.head.id < other.head.id ? 1 : -1))
+    .map(({ head }) => head);
+}
 
 export class Fleet {
-  readonly heads: Signal<Head[] | null> = signal(null);
+  /** Every session of the stream, by its id; null: nothing has come yet. */
+  readonly heads: Signal<ReadonlyMap<string, Head> | null> = signal(null);
+  readonly counts: Signal<Partial<Record<Status, number>>> = signal({});
   readonly connection: Signal<Connection> = signal({ state: "connecting", since: Date.now(), problem: null });
-  /** Where older ones begin; null: there are none. */
-  readonly next: Signal<string | null> = signal(null);
+  readonly filter: Signal<Filter>;
+  /** Those that are shown, in their order. */
+  readonly rows: ReadonlySignal<Head[] | null>;
+  private readonly held = signal(false);
+  private holding = 0;
+  private last: string[] = [];
   private stopListening: () => void = () => {};
-  private polling = 0;
-  private isFirst = true;
-  /** The ids of the newest page, which alone is told of. */
-  private page = new Set<string>();
 
-  constructor(private readonly client: Client, readonly filter: Filter) {}
+  constructor(private readonly client: Client, filter: Filter) {
+    this.filter = signal(filter);
+    this.rows = computed(() => this.arranged());
+  }
 
   private get path(): string {
-    const query = new URLSearchParams({ limit: String(PAGE) });
-    this.filter.status.forEach((one) => query.append("status", one));
-    if (this.filter.agent) query.set("agent", this.filter.agent);
-    if (this.filter.search) query.set("search", this.filter.search);
+    const { agent, class: task_class, tag, search } = this.filter.peek();
+    const query = new URLSearchParams({ limit: String(MOST) });
+    for (const [name, value] of Object.entries({ agent, task_class, label: tag, search })) if (value) query.set(name, value);
     return `/sessions?${query}`;
   }
 
@@ -43,80 +66,52 @@ export class Fleet {
     this.stopListening = listen(this.client, {
       path: () => this.path,
       last: () => "",
-      hear: (frames) => frames.forEach((frame) => this.hear(frame)),
-      connection: (now) => {
-        if (now.problem?.code === NOT_A_STREAM) { void this.poll(); return; }
-        this.isFirst = now.state === "live" || this.isFirst;
-        this.connection.value = now;
-      },
+      hear: (frames) => batch(() => frames.forEach((frame) => this.hear(frame))),
+      connection: (now) => { this.connection.value = now; },
     });
     return this;
   }
 
   stop(): void {
     this.stopListening();
-    clearTimeout(this.polling);
+    clearTimeout(this.holding);
   }
 
-  async more(): Promise<void> {
-    const cursor = this.next.value;
-    if (cursor === null) return;
-    const page = await this.client.get<SessionPage>(`${this.path}&cursor=${encodeURIComponent(cursor)}`);
-    this.heads.value = merged(this.heads.value ?? [], page.sessions, []);
-    this.next.value = page.next;
+  /** Somebody is about to press a row: it does not move from under the pointer. */
+  hold(): void {
+    this.held.value = true;
+    clearTimeout(this.holding);
+    this.holding = window.setTimeout(() => this.release(), HELD);
+  }
+
+  release(): void {
+    clearTimeout(this.holding);
+    this.held.value = false;
+  }
+
+  private arranged(): Head[] | null {
+    const heads = this.heads.value;
+    if (heads === null) return null;
+    const { status, order } = this.filter.value;
+    void seen.value;
+    const wanted = [...heads.values()].filter((head) => !status.length || status.includes(head.status));
+    let rows = sorted(wanted, order, this.client.now());
+    if (this.held.value) {
+      // Those that are shown keep their places; whatever is new stands below them.
+      const place = new Map(this.last.map((id, index) => [id, index]));
+      rows = rows.map((head, index) => ({ head, at: place.get(head.id) ?? place.size + index })).sort((one, other) => one.at - other.at).map(({ head }) => head);
+    }
+    this.last = rows.map((head) => head.id);
+    return rows;
   }
 
   private hear(frame: Frame): void {
     if (frame.event !== "sessions") return;
-    const told = JSON.parse(frame.data) as { sessions: Head[]; gone: string[]; next?: string | null };
-    if (this.isFirst) {
-      this.isFirst = false;
-      this.takeFirst(told.sessions, told.next === undefined ? (told.sessions.length >= PAGE ? told.sessions.at(-1)!.id : null) : told.next);
-      this.page = new Set(told.sessions.map((head) => head.id));
-      return;
-    }
-    for (const head of told.sessions) this.page.add(head.id);
-    for (const id of told.gone) this.page.delete(id);
-    this.heads.value = merged(this.heads.value ?? [], told.sessions, this.left(told.gone));
+    const told = JSON.parse(frame.data) as { sessions: Head[]; gone: string[]; all?: boolean; counts?: Partial<Record<Status, number>> };
+    const heads = new Map(told.all ? [] : this.heads.peek());
+    for (const head of told.sessions) heads.set(head.id, head);
+    for (const id of told.gone) heads.delete(id);
+    this.heads.value = heads;
+    if (told.counts) this.counts.value = told.counts;
   }
-
-  /** Of those that are on the newest page no more, those that left the list: others were only moved off it by newer ones. */
-  private left(gone: string[]): string[] {
-    if (this.page.size < PAGE) return gone;
-    const known = new Map((this.heads.value ?? []).map((head) => [head.id, head.created_at]));
-    const oldest = Math.min(...[...this.page].map((id) => known.get(id) ?? Infinity));
-    return gone.filter((id) => (known.get(id) ?? 0) > oldest);
-  }
-
-  /** The first page again: what had been read of older ones stays. */
-  private takeFirst(first: Head[], next: string | null): void {
-    const oldest = first.at(-1)?.created_at ?? Infinity;
-    const known = new Set((this.heads.value ?? []).map((head) => head.id));
-    // Without one that was known before, there may be others between this page and the older ones.
-    const isJoined = first.some((head) => known.has(head.id));
-    const older = next === null || !isJoined ? [] : (this.heads.value ?? []).filter((head) => head.created_at < oldest);
-    this.heads.value = merged(older, first, []);
-    if (!older.length) this.next.value = next;
-  }
-
-  private async poll(): Promise<void> {
-    try {
-      const page = await this.client.get<SessionPage>(this.path);
-      this.takeFirst(page.sessions, page.next);
-      if (this.connection.value.state !== "live") this.connection.value = { state: "live", since: Date.now(), problem: null };
-    } catch (error) {
-      const problem = error instanceof Error && "problem" in error ? (error.problem as Connection["problem"]) : null;
-      const state = problem ? "refused" : "lost";
-      if (this.connection.value.state !== state) this.connection.value = { state, since: Date.now(), problem };
-      if (problem) return;
-    }
-    this.polling = window.setTimeout(() => void this.poll(), POLL);
-  }
-}
-
-function merged(known: Head[], told: Head[], gone: string[]): Head[] {
-  const all = new Map(known.map((head) => [head.id, head]));
-  for (const head of told) all.set(head.id, head);
-  for (const id of gone) all.delete(id);
-  return [...all.values()].sort((one, other) => other.created_at - one.created_at);
 }

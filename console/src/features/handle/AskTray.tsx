@@ -1,18 +1,23 @@
 /** A question: what it wants, because of what, what changed since. The button that approves names the effect. */
 
-import type { JSX } from "preact";
+import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Live } from "../../api/live";
 import type { ChildAsk, OpenAsk } from "../../model/session";
-import { argumentsOf, shorten, visible } from "../../ui/format";
+import { argumentsOf, shorten, timeOfDay, visible } from "../../ui/format";
 import { EffectChip, Left } from "../../ui/Parts";
-import { approving, wanted } from "./asking";
+import { goalOf } from "../../model/session";
+import { approving, NEED_APPROVAL, placeOf, wanted } from "./asking";
 
-const NEED_APPROVAL = "need_approval";
+interface Props {
+  live: Live; ask: OpenAsk | ChildAsk; isOnly: boolean; mayAnswer: boolean; takesFocus: boolean; answer: (value: unknown, ask: string) => void;
+  /** There is no page of the run around it: its goal, what happens otherwise, and whether it can be undone, are told here. */
+  isWhole?: boolean;
+  /** More that can be done about it. */
+  children?: ComponentChildren;
+}
 
-interface Props { live: Live; ask: OpenAsk | ChildAsk; isOnly: boolean; mayAnswer: boolean; takesFocus: boolean; answer: (value: unknown, ask: string) => void }
-
-export function AskTray({ live, ask, isOnly, mayAnswer, takesFocus, answer }: Props): JSX.Element {
+export function AskTray({ live, ask, isOnly, mayAnswer, takesFocus, answer, isWhole = false, children }: Props): JSX.Element {
   const [isTalking, talk] = useState(false);
   const [text, write] = useState("");
   const heading = useRef<HTMLParagraphElement>(null);
@@ -22,6 +27,7 @@ export function AskTray({ live, ask, isOnly, mayAnswer, takesFocus, answer }: Pr
   const call = own ? live.run.asked(own.step) : undefined;
   const wants = wanted(ask.prompt, call);
   const because = own && wants ? reasonBefore(live, own.since) : "";
+  const place = placeOf(ask.prompt);
   const isApproval = ask.reason === NEED_APPROVAL;
   const options = own?.options ?? [];
   const isChoice = options.length > 0 && !(options.length === 2 && options.includes("approve") && options.includes("refuse"));
@@ -36,15 +42,19 @@ export function AskTray({ live, ask, isOnly, mayAnswer, takesFocus, answer }: Pr
       <div class="row asktop">
         <p class="lead" tabIndex={-1} ref={heading}>{visible(wants?.title || ask.prompt) || "It needs you."}</p>
         {own?.expires_at != null && <span class="left">answer within <Left until={own.expires_at} ahead={live.client.ahead} /></span>}
-        {own?.expires_at != null && <span class="sub">then: {own.default ? `answered ${JSON.stringify(own.default.raw)}` : own.on_expiry === "cancel" ? "the run is cancelled" : "the agent is told that nobody answered"}</span>}
+        {own?.expires_at != null && !isWhole && <span class="sub">then: {otherwise(own)}</span>}
         {!own && <span class="sub">asked by child <code>{(ask as ChildAsk).child}</code></span>}
       </div>
-      {wants && (
+      {(wants || isWhole) && (
         <dl>
-          <dt>Wants to</dt><dd><code>{wants.name}</code> {wants.effect && <EffectChip effect={wants.effect} />} {argumentsOf(wants.arguments, 240)}</dd>
-          {wants.why && <><dt>Asked because</dt><dd>{wants.why}</dd></>}
+          {wants && <><dt>Wants to</dt><dd><code>{wants.name}</code> {wants.effect && <EffectChip effect={wants.effect} />} {place && <span class="chip" data-env={place}>{visible(place)}</span>} {!isWhole && argumentsOf(wants.arguments, 240)}</dd></>}
+          {wants && isWhole && <><dt>With</dt><dd><bdi>{argumentsOf(wants.arguments, 800) || "no arguments"}</bdi></dd></>}
+          {isWhole && live.run.session && <><dt>For the goal</dt><dd>{visible(goalOf(live.run.session)) || "none was given"}</dd></>}
+          {wants?.why && <><dt>Asked because</dt><dd>{wants.why}</dd></>}
           {because && <><dt>Because</dt><dd>“{because}”</dd></>}
           {changes.length > 0 && <><dt>Changed since</dt><dd class="changed">{changes.map((change) => `${change.resource}: ${change.why || `${change.before ?? "not there"} → ${change.now ?? "gone"}`}`).join("; ")}</dd></>}
+          {own && isWhole && <><dt>If nobody answers</dt><dd>{own.expires_at == null ? "it waits" : `${otherwise(own)}, at ${timeOfDay(own.expires_at)}`}</dd></>}
+          {wants && isWhole && <><dt>Can be undone</dt><dd>{call ? (call.can_undo ? "yes" : "no") : "nobody knows: it has not begun"}</dd></>}
         </dl>
       )}
       {!mayAnswer ? <p class="sub">Your token may not answer this: it needs the role {isApproval ? "approve" : "steer"}.</p> : (
@@ -57,6 +67,7 @@ export function AskTray({ live, ask, isOnly, mayAnswer, takesFocus, answer }: Pr
             </>
           )}
           {!wantsText && !isTalking && <button class="btn big" type="button" data-key="e" onClick={() => talk(true)}>{isApproval ? "Ask back…" : "In words…"} {key("e")}</button>}
+          {children}
           {(wantsText || isTalking) && (
             <form class="talk" aria-label="Answer in words" onSubmit={submit}>
               <input class="field" value={text} onInput={(event) => write(event.currentTarget.value)} aria-label="Your answer" autocomplete="off"
@@ -69,6 +80,10 @@ export function AskTray({ live, ask, isOnly, mayAnswer, takesFocus, answer }: Pr
       {isApproval && isTalking && <p class="dim">Words never approve: this goes to the agent as a refusal with your words.</p>}
     </div>
   );
+}
+
+function otherwise(ask: OpenAsk): string {
+  return ask.default ? `answered ${JSON.stringify(ask.default.raw)}` : ask.on_expiry === "cancel" ? "the run is cancelled" : "the agent is told that nobody answered";
 }
 
 /** The last words of the model before it asked. */

@@ -24,6 +24,8 @@ export interface HandleProps {
   /** Where keys are listened to: the page, or the element alone. */
   keys: EventTarget;
   told?: (event: string, detail: unknown) => void;
+  /** What a link has promised to open. */
+  opens?: "preview" | "redirect" | null;
 }
 
 export function viewOf(live: Live, actions: Actions, role: string): View | null {
@@ -53,12 +55,18 @@ export function viewOf(live: Live, actions: Actions, role: string): View | null 
   };
 }
 
-export function Handle({ live, me, role, keys, told }: HandleProps): JSX.Element | null {
+export function Handle({ live, me, role, keys, told, opens }: HandleProps): JSX.Element | null {
   const actions = useMemo(() => new Actions(live, told ?? (() => {})), [live]);
   useEffect(() => () => actions.dispose(), [actions]);
   useSignalEffect(() => { void live.rev.value; actions.settle(); });
   const state = useComputed(() => viewOf(live, actions, role));
   const view = state.value;
+  // Only who has read everything knows whether it is paused already, and whose pause that is.
+  const isThere = view !== null && live.isCaughtUp.value;
+  useEffect(() => {
+    if (!isThere || !opens) return;
+    if (opens === "redirect") actions.open("redirect"); else void actions.startCancel();
+  }, [isThere, actions]);
   const guard = useGuard();
   const slots = view && slotsFor(view);
   const root = useRef<HTMLElement>(null);
@@ -163,7 +171,7 @@ function perform(act: Slot["act"], actions: Actions, giveBack: () => void): void
 
 interface SlotProps { slot: Slot; index: number; isOpen: boolean | undefined; act: (slot: Slot, index: number) => void; watch: (index: number, meaning: string) => void }
 
-function SlotButton({ slot, index, isOpen, act, watch }: SlotProps): JSX.Element {
+export function SlotButton({ slot, index, isOpen, act, watch }: SlotProps): JSX.Element {
   watch(index, slot.act);
   const isTaken = useRef(false);
   // Pause acts when the finger comes down, and not once more when it is lifted; everything else when it is lifted.

@@ -92,7 +92,7 @@ function Doing(props: Props): JSX.Element {
     case "cancelling": return view.still.length ? <>Everything else has stopped. <Still {...props} /></> : <>Nothing new starts. Settling what was in flight.</>;
     case "cancelled": return view.isUndoing ? <>Undoing what was done, newest first.</> : <>Stopped at step {view.step}. Nothing runs.</>;
     case "halted":
-      return <>{view.still.length > 0 && <><Still {...props} /> · </>}by {who(session.halted_by, me)}{session.halted_why && <>: <strong>{shorten(session.halted_why, 60)}</strong></>}. {view.still.length === 0 && "Nothing runs. "}Was {session.halted_from ?? "running"}.</>;
+      return <>{view.still.length > 0 && <><Still {...props} /> · </>}by {who(session.halted_by, me)}{session.halted_why && <>: <strong>{shorten(session.halted_why.replace(/\.$/, ""), 60)}</strong></>}. {view.still.length === 0 && "Nothing runs. "}Was {session.halted_from ?? "running"}.</>;
     case "completed": return view.isUndoing ? <>Undoing what was done, newest first.</> : <>{sentence(shorten(resultLine(session.result?.raw), 120)) || "It returned."} Nothing runs.</>;
     case "failed": return <>{sentence(shorten(session.failure?.message ?? "", 160))} Kept at step {view.step}.</>;
   }

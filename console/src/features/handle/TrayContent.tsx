@@ -2,12 +2,14 @@
 
 import type { JSX } from "preact";
 import type { Live } from "../../api/live";
-import { count, timeOfDay, who } from "../../ui/format";
+import { count, who } from "../../ui/format";
 import type { Actions } from "./actions";
 import { AskTray } from "./AskTray";
+import { mayAnswer } from "./asking";
 import { ReviewTray } from "./ReviewTray";
 import { isReview } from "../../model/interventions";
 import { Composer } from "./Composer";
+import { Halted } from "./Halted";
 import { CapReached, changesOf, Difference, isCapped, Reason } from "./PauseTray";
 import { PreviewTable } from "./PreviewTable";
 import { ReceiptTray } from "./ReceiptTray";
@@ -49,8 +51,7 @@ function content(props: Props): JSX.Element | null {
     case "halted":
       return (
         <>
-          <p class="lead">Halted by {session.halted_by === me ? "you" : "an operator"} at {timeOfDay(session.halted_at)}{session.halted_why && <>: “{session.halted_why}”</>}</p>
-          <p class="sub">It was {session.halted_from ?? "running"}; it goes back to that when the halt is lifted. {view.still.length ? "Something of it still runs." : "Nothing of it runs now."}</p>
+          <Halted session={session} me={me} stillRuns={view.still.length > 0} />
           <Asks {...props} />
         </>
       );
@@ -81,11 +82,11 @@ function Asks({ live, actions, view, role }: Props): JSX.Element {
   return (
     <>
       {asks.map((ask) => ("id" in ask && isReview(ask.step) ? (
-        <ReviewTray key={ask.id} live={live} ask={ask} isOnly={asks.length === 1} mayAnswer={role !== "watch"}
+        <ReviewTray key={ask.id} live={live} ask={ask} isOnly={asks.length === 1} mayAnswer={mayAnswer(role, ask.reason, true)}
           answer={(value, name) => actions.answer(value, name)} cancel={() => void actions.startCancel()} />
       ) : (
         <AskTray key={"id" in ask ? ask.id : `${ask.child}/${ask.ask}`} live={live} ask={ask} isOnly={asks.length === 1} takesFocus={false}
-          mayAnswer={role === "approve" || role === "operate" || (role === "steer" && ask.reason !== "need_approval")}
+          mayAnswer={mayAnswer(role, ask.reason, false)}
           answer={(value, name) => actions.answer(value, name)} />
       )))}
       {view.status === "paused" && asks.some((ask) => !("id" in ask) || !isReview(ask.step)) && <p class="dim">Answered now, it is used after the resume.</p>}

@@ -6,6 +6,8 @@ import { argumentsOf, shorten } from "../../ui/format";
 
 export interface Wanted { title: string; name: string; effect: Effect | null; arguments: string; why: string }
 
+export const NEED_APPROVAL = "need_approval";
+
 /** An approval's question has a fixed form: runtime/approving.py writes it. */
 const APPROVAL = /^Allow '(.+?)' \((.+?)\) with (.+)\? It (.+)\.$/s;
 
@@ -16,9 +18,24 @@ export function wantedBy(prompt: string): Wanted | null {
   return { title: `Allow ${tool}?`, name: tool, effect: null, arguments: given, why: `It ${why}.` };
 }
 
+/** Its title, also of a question that a list has cut. */
+export function titleOf(prompt: string): string {
+  const tool = /^Allow '.+?' \((.+?)\) with /s.exec(prompt)?.[1];
+  return tool ? `Allow ${tool}?` : prompt;
+}
+
+/** "prod", where the question says that it changes something there. */
+export function placeOf(prompt: string): string { return /changes something in (.+?)(?: and |\.$)/.exec(prompt)?.[1] ?? ""; }
+
 export function wanted(prompt: string, call: StepEntry | undefined): Wanted | null {
   if (call) return { title: prompt, name: call.name, effect: call.effect, arguments: call.arguments, why: "" };
   return wantedBy(prompt);
+}
+
+/** Who may answer: an approval takes more than a word to an agent. */
+export function mayAnswer(role: string, reason: string, isReview: boolean): boolean {
+  if (isReview) return role !== "watch";
+  return role === "approve" || role === "operate" || (role === "steer" && reason !== NEED_APPROVAL);
 }
 
 /** "Delete records: 59 ids", from the call that waits; else from the question itself. Never "Approve". */

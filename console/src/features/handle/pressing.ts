@@ -6,7 +6,7 @@ import type { Actions } from "./actions";
 import type { Slot } from "./slots";
 
 /** --mc-guard: a slot whose meaning has just changed ignores presses for this long. */
-const GUARD = 500;
+export const GUARD = 500;
 
 export interface Guard { watch: (index: number, meaning: string) => void; passes: (index: number, meaning: string) => boolean }
 

@@ -1,13 +1,15 @@
-/** The course strip: time to the right, ticks for calls, discs for stops and redirects. Distance is not measured yet: the track is flat. */
+/** The course strip: time to the right, distance from the goal upwards, ticks for calls, discs for stops and redirects. Where nothing measures the distance, the track is flat and says so. */
 
 import type { JSX } from "preact";
 import { useRef } from "preact/hooks";
 import type { Live } from "../../api/live";
+import type { Gauge } from "../../api/types";
 import type { Mark, Run } from "../../model/run";
 import { elapsed } from "../../model/session";
 import { ENDED } from "../../model/status";
 import { second } from "../../ui/clock";
 import { clock, who } from "../../ui/format";
+import { doesAt, marksOf } from "../../ui/gauge";
 import { Shape, type ShapeName } from "../../ui/Shape";
 
 const HORIZONS = [30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800, 86400];
@@ -25,9 +27,13 @@ const DISCS: Partial<Record<Mark["what"], { shape: ShapeName; colour: string; wo
 };
 const UNFINISHED: Partial<Record<string, ShapeName>> = { pausing: "pausing", cancelling: "cancelling" };
 
-interface Props { live: Live; run: Run; me: string; at: number | null; inspect: (position: number | null) => void }
+/** Where the goal lies, and a distance of 1: in hundredths of the strip. */
+const GOAL = 84;
+const FAR = 10;
 
-export function Course({ live, run, me, at, inspect }: Props): JSX.Element | null {
+interface Props { live: Live; run: Run; me: string; at: number | null; inspect: (position: number | null) => void; drift: Gauge | null }
+
+export function Course({ live, run, me, at, inspect, drift }: Props): JSX.Element | null {
   void live.rev.value;
   void second.value;
   const strip = useRef<HTMLElement>(null);
@@ -41,6 +47,11 @@ export function Course({ live, run, me, at, inspect }: Props): JSX.Element | nul
   const marks = live.run.marks;
   const ticks = thinned(marks.filter((mark) => mark.what === "read" || mark.what === "effect"), x);
   const discs = marks.filter((mark) => DISCS[mark.what]).slice(-40);
+  const isMeasured = drift !== null && drift.value !== null && drift.history.length > 0;
+  const y = (distance: number): number => GOAL - (GOAL - FAR) * Math.min(1, distance);
+  const track = isMeasured ? [...drift.history.map(([when, distance]) => `${x(Math.min(now, clockOf(live.run, when))).toFixed(2)},${y(distance).toFixed(1)}`), `${end.toFixed(2)},${y(drift.value!).toFixed(1)}`].join(" ") : "";
+  const height = (mark: Mark): string => (isMeasured ? `${y(drift.history.findLast(([when]) => clockOf(live.run, when) <= mark.clock)?.[1] ?? drift.history[0]![1])}%` : "");
+  const distance = isMeasured ? `distance from the goal ${drift.value!.toFixed(2)}` : "distance not measured";
   const looked = at === null ? null : x(clockAt(live.run, run, at));
   const seek = (event: MouseEvent): void => {
     const box = strip.current!.getBoundingClientRect();
@@ -58,22 +69,24 @@ export function Course({ live, run, me, at, inspect }: Props): JSX.Element | nul
   };
   return (
     <figure class="course" data-ended={hasEnded || undefined} ref={strip} role="slider" tabIndex={0} aria-label="Course: inspect the journal" aria-valuemin={1} aria-valuemax={live.run.position}
-      aria-valuenow={at ?? live.run.position} aria-valuetext={at === null ? `now, ${clock(now)}; distance not measured` : `event ${at} of ${live.run.position}`} onClick={seek} onKeyDown={keys}>
+      aria-valuenow={at ?? live.run.position} aria-valuetext={at === null ? `now, ${clock(now)}; ${distance}` : `event ${at} of ${live.run.position}`} onClick={seek} onKeyDown={keys}>
       <svg viewBox="0 0 100 100" preserveAspectRatio="none" aria-hidden="true">
-        <line class="goalline" x1="0" x2={end} y1="84" y2="84" />
-        {!hasEnded && <line class="ahead" x1={end} x2="100" y1="84" y2="84" />}
-        <line class="flown" x1="0" x2={end} y1="72" y2="72" />
+        <line class="goalline" x1="0" x2={end} y1={GOAL} y2={GOAL} />
+        {!hasEnded && <line class="ahead" x1={end} x2="100" y1={GOAL} y2={GOAL} />}
+        {isMeasured && marksOf(drift).map((mark) => <line key={mark.stage} class={mark.stage} data-past={drift.past === mark.stage || undefined} x1="0" x2="100" y1={y(mark.at)} y2={y(mark.at)} />)}
+        {isMeasured ? <polyline class="flown" points={track} /> : <line class="flown" x1="0" x2={end} y1="72" y2="72" />}
       </svg>
       {ticks.map((mark) => <i key={mark.position} class={mark.what === "effect" ? "tick w" : "tick"} style={{ left: `${x(mark.clock)}%` }} />)}
       <span class="lab goallab">goal</span>
-      <span class="lab far measure">distance not measured</span>
+      {isMeasured ? marksOf(drift).map((mark) => <span key={mark.stage} class="lab far limitlab" data-past={drift.past === mark.stage || undefined} style={{ top: `${y(mark.at)}%` }}>{doesAt(drift, mark).replace(/^(.+) at (.+)$/, "$2 $1")}</span>)
+        : <span class="lab far measure" title={drift?.unseen ?? ""}>distance not measured</span>}
       {discs.map((mark, index) => {
         const disc = DISCS[mark.what]!;
         const isLast = index === discs.length - 1;
         const isUnfinished = isLast && ((mark.what === "pause" && whole.status === "pausing") || (mark.what === "cancel" && whole.status === "cancelling"));
         const shape = isUnfinished ? UNFINISHED[whole.status]! : disc.shape;
         return (
-          <span key={mark.position} class={`mk up ${side(x(mark.clock), end)}`} data-colour={disc.colour} style={{ left: `clamp(11px, ${x(mark.clock)}%, calc(100% - 11px))` }}>
+          <span key={mark.position} class={`mk up ${side(x(mark.clock), end)}`} data-colour={disc.colour} style={{ left: `clamp(11px, ${x(mark.clock)}%, calc(100% - 11px))`, top: height(mark) }}>
             <span class="disc"><Shape name={shape} /></span>
             {isLast && <span class="t">{clock(mark.clock)} {mark.by ? `${who(mark.by, me)}, ` : ""}{isUnfinished ? (mark.what === "pause" ? "stopping" : "cancelling") : disc.word}</span>}
           </span>
@@ -107,6 +120,20 @@ function clockAt(whole: Run, run: Run, position: number): number {
   const session = run.session;
   if (session && session.position === position) return elapsed(session, session.at);
   return whole.entries.findLast((entry) => entry.position <= position)?.clock ?? 0;
+}
+
+/** How long the run had run by a time: as the log tells it, with what came after its last line. */
+function clockOf(run: Run, when: number): number {
+  let low = 0;
+  let high = run.entries.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (run.entries[middle]!.at <= when) low = middle + 1; else high = middle;
+  }
+  const before = run.entries[low - 1];
+  const next = run.entries[low];
+  if (!before) return 0;
+  return Math.min(next?.clock ?? Infinity, before.clock + when - before.at);
 }
 
 function positionAt(run: Run, seconds: number): number {

@@ -104,6 +104,7 @@ def _terms(page: Page, said: Spec) -> Terms:
         backend=checkpoint.backend,
         ttl_seconds=checkpoint.ttl_seconds,
         on_expiry=then if isinstance(then, str) else DefaultAnswer(then.answer),
+        labels=said.labels,
     )
     try:
         return check_terms(terms)

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from midcourse.adapters.yaml_agents.pages import Page, meant
-from midcourse.core.terms import LONGEST_TTL, CheckpointBackend, Expiry, TaskClass
+from midcourse.core.terms import LABEL, LONGEST_TTL, MOST_LABELS, CheckpointBackend, Expiry, TaskClass
 from midcourse.errors import InvalidInput
 
 NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$"
@@ -130,6 +130,9 @@ class Spec(_Part):
     interrupt: InterruptSettings = InterruptSettings()
     policy: str = Field(default="", max_length=100, description="The name of a policy.")
     task_class: TaskClass | None = None
+    labels: tuple[Annotated[str, Field(pattern=LABEL)], ...] = Field(
+        default=(), max_length=MOST_LABELS, description="What operators find its sessions by, and stop them."
+    )
     budget: Budget | Annotated[float, Field(gt=0, le=1e9)] | None = Field(
         default=None, description="Dollars a session."
     )

@@ -286,10 +286,14 @@ class AgentAsks(Part):
     """Kinds of errors that the agent is expected to handle by itself, beside those that every program meets."""
 
 
+POLICY_NAME: Final = r"^([a-z0-9][a-z0-9-]{0,31}~)?[a-z0-9][a-z0-9-]{0,63}$"
+"""A tenant's own policy has the tenant in front: ``acme~careful``."""
+
+
 class Policy(Part):
     """One policy. ``name`` and ``version`` are its identity; ``extends`` what it was made from."""
 
-    name: Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")] = msgspec.field(name="policy")
+    name: Annotated[str, Meta(pattern=POLICY_NAME)] = msgspec.field(name="policy")
     version: Count = 1
     extends: str = ""
     about: str = ""

@@ -5,7 +5,7 @@ observation; whatever keeps a decision back says so in ``held``. Limits over man
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -201,6 +201,32 @@ def _is_past(rule: Rule, value: float, mark: float) -> bool:
     if rule.below:
         return value < mark
     return value > mark if rule.signal in _OVER else value >= mark
+
+
+class Standing(msgspec.Struct, gc=False, frozen=True):
+    """The thresholds of a signal, and the gravest that its value is past; for money, the next milestone steps in."""
+
+    warn: float | None = None
+    intervene: float | None = None
+    stop: float | None = None
+    past: Literal["warn", "intervene", "stop"] | None = None
+
+    @property
+    def mark(self) -> float | None:
+        """The threshold that it is past."""
+        return None if self.past is None else getattr(self, self.past)
+
+
+def standing(rule: Rule, value: float | None) -> Standing:
+    """Where a value stands among the thresholds of its signal, whatever has been told or done about it."""
+    marks = dict(rule.steps)
+    ahead = [mark for mark in rule.milestones if value is None or value < mark]
+    intervene = marks.get("intervene", min(ahead, default=None))
+    known = {"stop": marks.get("stop"), "intervene": intervene, "warn": marks.get("warn")}
+    past = [
+        stage for stage, mark in known.items() if mark is not None and value is not None and _is_past(rule, value, mark)
+    ]
+    return Standing(known["warn"], intervene, known["stop"], past[0] if past else None)  # pyright: ignore[reportArgumentType]
 
 
 def _milestone(policy: Policy, rule: Rule, value: float, observed: Observed) -> tuple[Reason, Latch] | None:

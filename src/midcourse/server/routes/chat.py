@@ -75,9 +75,9 @@ async def chat(request: Request, caller: Steerer) -> Response:
     The header X-Session-Id names the session. After an `interrupt` no `done` comes: answer at /chat/resume.
     """
     wish = await _read(request, schemas.Chat)
+    session_id = caller.derived_session_id() if wish.session_id is None else caller.own_id(wish.session_id)
     if caller.principal.session is not None:
-        check_reach(caller.principal, wish.session_id)
-    session_id = SessionId(wish.session_id or caller.derived_session_id())
+        check_reach(caller.principal, wish.session_id and session_id)
     with _reserved(caller) as place:
         try:
             session = await caller.session(session_id)
@@ -190,10 +190,11 @@ async def resume_chat(request: Request, caller: Steerer) -> Response:
     """
     arrived = caller.control.worker.clock.now()
     wish = await _read(request, schemas.ChatResume)
-    session_id = SessionId(wish.session_id)
+    session_id = caller.named(wish.session_id)
     if caller.principal.session is not None:
         check_reach(caller.principal, session_id)
     try:
+        caller.check_visible(session_id)
         session = await caller.session(session_id)
     except SessionNotFound as error:
         raise checkpoint_gone(f"There is no session '{session_id}' to resume.", session_id) from error
@@ -256,4 +257,5 @@ async def follow_chat(
 def _frames(caller: Caller, shown: Chat, *, after: int) -> Frames:
     worker = caller.control.worker
     delivered = Delivered(worker.store, worker.clock)
-    return chat_frames(caller.control, shown, after=Position(after), delivered=delivered, caller=caller.principal.name)
+    name = caller.principal.full_name
+    return chat_frames(caller.control, shown, after=Position(after), delivered=delivered, caller=name)

@@ -8,11 +8,12 @@ from starlette.responses import Response
 from midcourse.api import Midcourse
 from midcourse.core import commands as cmd
 from midcourse.core.interventions import LATEST, LONGEST_GATHER, LabelFilter
+from midcourse.core.spelling import spelled
 from midcourse.server import schemas
 from midcourse.server.caller import Steerer, Watcher, refuse_for_session
 from midcourse.server.documents import answers
 from midcourse.server.routes.controls import control_answers, told
-from midcourse.server.routes.places import SessionPath
+from midcourse.server.routes.places import SessionPath, TenantQuery
 from midcourse.server.views import answer, batch_view, intervention_view
 
 router = APIRouter(tags=["interventions"])
@@ -27,6 +28,20 @@ async def get_interventions(session_id: SessionPath, caller: Watcher) -> Respons
 
     async def shown() -> Response:
         return answer({"interventions": [intervention_view(one) for one in await handle.interventions()]})
+
+    return await caller.read(shown())
+
+
+@router.get("/sessions/{session_id}/signals", responses=answers("Signals", 200, "session_not_found", "damaged"))
+async def get_signals(session_id: SessionPath, caller: Watcher) -> Response:
+    """Each signal that has a value or a threshold: how it stands, since when, and how it came there.
+
+    Measured from the journal as the session's policy does; of a history at most 200 points, with every extreme.
+    """
+    handle = await Midcourse(caller.control).get(session_id)
+
+    async def shown() -> Response:
+        return answer(spelled(await handle.signals()))
 
     return await caller.read(shown())
 
@@ -69,11 +84,14 @@ async def list_interventions(
         LabelFilter | None, Query(description="Those that were labelled so; `none`: those that nobody has.")
     ] = None,
     limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 100,
+    tenant: TenantQuery = None,
 ) -> Response:
     """Interventions over all sessions, newest first, each with the last label. A new one is listed within a moment."""
 
     async def shown() -> Response:
-        found = await Midcourse(caller.control).interventions(since=since, agent=agent, label=label, limit=limit)
+        found = await Midcourse(caller.control).interventions(
+            since=since, agent=agent, label=label, limit=limit, tenant=caller.narrowed(tenant)
+        )
         return answer({"interventions": [intervention_view(one) for one in found]})
 
     return await caller.read(shown())
@@ -93,11 +111,14 @@ async def list_alarms(
         ),
     ] = None,
     limit: Annotated[int, Query(ge=1, le=1000, description="How many batches at most.")] = 100,
+    tenant: TenantQuery = None,
 ) -> Response:
     """Interventions as people are told of them, newest batch first. What interrupts comes at once, alone."""
 
     async def shown() -> Response:
-        found = await Midcourse(caller.control).alarms(person, gather=gather, limit=limit)
+        whom = person and caller.person(person)
+        whose = caller.narrowed(tenant)
+        found = await Midcourse(caller.control).alarms(whom, gather=gather, limit=limit, tenant=whose)
         return answer({"batches": [batch_view(one) for one in found]})
 
     return await caller.read(shown())

@@ -3,10 +3,12 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Query
+from msgspec.structs import replace
 from starlette.responses import Response
 
 from midcourse.core.policy.document import Policy
 from midcourse.core.spelling import spelled
+from midcourse.core.tenants import MARK
 from midcourse.errors import InvalidInput, Refused
 from midcourse.policies import kept
 from midcourse.policies.loading import Draft, bare, not_found
@@ -25,8 +27,10 @@ Version = Annotated[int | None, Query(ge=1, le=999_999, description="Which versi
 Reference = Annotated[str, Query(pattern=REFERENCE, description="Another policy, or a version of one: `standard@1`.")]
 
 
-def _reference(name: str, version: int | None) -> str:
-    return name if version is None else f"{name}@{version}"
+async def _meant(caller: Caller, name: str, version: int | None) -> str:
+    """The policy of the address: the caller's tenant's own, if it has one of that name, else the host's."""
+    whole = await caller.read(kept.resolved(_store(caller), name, tenant=caller.tenant))
+    return whole if version is None else f"{whole}@{version}"
 
 
 def _store(caller: Caller) -> Store:
@@ -35,30 +39,34 @@ def _store(caller: Caller) -> Store:
 
 @router.get("/policies", responses=answers("PolicyList", 200, "damaged"))
 async def list_policies(caller: Watcher) -> Response:
-    """Every policy in its newest version: the built-in ones, then those that were saved."""
-    found = await caller.read(kept.newest(_store(caller)))
+    """Every policy in its newest version: the built-in ones, then those that were saved.
+
+    Those of the host are everybody's to read. A tenant's own are `acme~name`, and only that tenant sees them.
+    """
+    found = await caller.read(kept.newest(_store(caller), tenant=caller.tenant))
     return answer({"policies": [spelled(kept.summary_of(one)) for one in found]})
 
 
-@router.post("/policies/check", responses=answers("PolicyCheck", 200, body=True))
-async def check_policy(body: schemas.PolicyText, caller: Watcher) -> Response:
+@router.post("/policies/check", responses=answers("PolicyCheck", 200, "policy_not_found", body=True))
+async def check_policy(body: schemas.PolicyDraft, caller: Watcher) -> Response:
     """Whether a text is a policy. What is wrong is told line by line in `mistakes`; nothing is saved.
 
-    Its base may be one that was saved here.
+    Its base may be one that was saved here. `changes` are those against that, or against another one that is named.
     """
-    return answer(await caller.read(_checked(_store(caller), body.document)))
+    return answer(await caller.read(_checked(caller, body.document, body.against)))
 
 
-async def _checked(store: Store, text: str) -> object:
-    policy = await kept.load_text(store, text)
-    base = await kept.load(store, policy.extends) if policy.extends else bare()
-    return check_view(base, policy)
+async def _checked(caller: Caller, text: str, against: str | None) -> object:
+    store, tenant = _store(caller), caller.tenant
+    policy = await kept.load_text(store, text, tenant=tenant)
+    other = policy.extends if against is None else against
+    return check_view(await kept.load(store, other, tenant=tenant) if other else bare(), policy)
 
 
 @router.get("/policies/{name}", responses=answers("Policy", 200, "policy_not_found", "damaged", headers=("ETag",)))
 async def get_policy(name: PolicyPath, caller: Watcher, version: Version = None) -> Response:
     """A policy, whole: as JSON and as the file it could be. Who saved it, when and why."""
-    return await _shown(caller, await caller.read(kept.find(_store(caller), _reference(name, version))))
+    return await _shown(caller, await caller.read(kept.find(_store(caller), await _meant(caller, name, version))))
 
 
 async def _shown(caller: Caller, found: kept.KeptPolicy) -> Response:
@@ -69,17 +77,17 @@ async def _shown(caller: Caller, found: kept.KeptPolicy) -> Response:
 @router.get("/policies/{name}/history", responses=answers("PolicyHistory", 200, "policy_not_found", "damaged"))
 async def policy_history(name: PolicyPath, caller: Watcher) -> Response:
     """Every version of a policy, the newest first: who saved it, when and why."""
-    found = await caller.read(kept.history(_store(caller), name))
+    found = await caller.read(kept.history(_store(caller), await _meant(caller, name, None)))
     if not found:
-        raise not_found(name, await kept.names(_store(caller)))
+        raise not_found(name, await kept.names(_store(caller), tenant=caller.tenant))
     return answer({"versions": [spelled(kept.summary_of(one)) for one in found]})
 
 
 @router.get("/policies/{name}/diff", responses=answers("PolicyDifference", 200, "policy_not_found", "damaged"))
 async def diff_policies(name: PolicyPath, to: Reference, caller: Watcher, version: Version = None) -> Response:
     """How another policy differs from this one, parameter by parameter, and whether it steps in earlier."""
-    first = await caller.read(kept.load(_store(caller), _reference(name, version)))
-    second = await caller.read(kept.load(_store(caller), to))
+    first = await caller.read(kept.load(_store(caller), await _meant(caller, name, version)))
+    second = await caller.read(kept.load(_store(caller), to, tenant=caller.tenant))
     return answer(difference_view(first, second))
 
 
@@ -99,15 +107,18 @@ async def diff_policies(name: PolicyPath, to: Reference, caller: Watcher, versio
 async def save_policy(name: PolicyPath, body: schemas.NewPolicy, caller: PolicyKeeper) -> Response:
     """Keep a policy as the next version of its name, with who saved it and why. Nothing that was saved is changed.
 
-    If-Match is the version that must be the newest; a `version` in the document says the same.
+    If-Match is the version that must be the newest; a `version` in the document says the same. What a tenant saves is
+    its own, `acme~name`: its sessions use that in place of the host's of the same name.
     """
     draft = Draft(body.document)
-    if draft.name and draft.name != name:
+    name = _own(caller, name)
+    if draft.name and _own(caller, draft.name) != name:
         raise InvalidInput(
             f"The document is of policy '{shortened(draft.name)}', and the address of '{name}'. Nothing was saved.",
             field="policy",
         )
-    policy: Policy = await caller.read(kept.load_text(_store(caller), body.document))
+    policy: Policy = await caller.read(kept.load_text(_store(caller), body.document, tenant=caller.tenant))
+    policy = replace(policy, name=name)
     saved = await kept.save(
         _store(caller),
         policy,
@@ -118,6 +129,21 @@ async def save_policy(name: PolicyPath, body: schemas.NewPolicy, caller: PolicyK
         command="" if caller.key is None else caller.command_id,
     )
     return await _shown(caller, saved)
+
+
+def _own(caller: Caller, name: str) -> str:
+    """The name as the caller's tenant's.
+
+    Raises:
+        InvalidInput: ``policy_not_found``: it is another tenant's.
+    """
+    if not caller.tenant:
+        return name
+    if MARK not in name:
+        return f"{caller.tenant}{MARK}{name}"
+    if not caller.sees(name):
+        raise not_found(name, ())
+    return name
 
 
 def _expected(caller: Caller, name: str) -> int:

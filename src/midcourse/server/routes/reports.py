@@ -6,11 +6,12 @@ from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
 from midcourse.core.spelling import spelled
+from midcourse.policies.kept import resolved
 from midcourse.policies.schema import REFERENCE
 from midcourse.ports.store import Store
 from midcourse.reports import review
 from midcourse.reports.checklist import ChecklistItem, checklist, grounds_of
-from midcourse.reports.gathering import Gathering, default_policy, report_on
+from midcourse.reports.gathering import NAMELESS, Gathering, default_policy, report_on
 from midcourse.reports.html import POLICY, page
 from midcourse.reports.rates import Report
 from midcourse.server import schemas
@@ -39,14 +40,16 @@ def _store(caller: Caller) -> Store:
     return caller.control.worker.store
 
 
-def _policy(caller: Caller, name: str | None) -> str:
-    return caller.control.worker.settings.policy if name is None else name
+async def _policy(caller: Caller, name: str | None) -> str:
+    named = caller.control.worker.settings.policy if name is None else name
+    return named if named in NAMELESS else await resolved(_store(caller), named, tenant=caller.tenant)
 
 
 async def _report(caller: Caller, since: float | None, name: str) -> Report:
     now = caller.control.worker.clock.now()
     default = await default_policy(_store(caller), name)
-    return await report_on(Gathering(_store(caller), now - WEEK if since is None else since, now, default=default))
+    begin = now - WEEK if since is None else since
+    return await report_on(Gathering(_store(caller), begin, now, default=default, tenant=caller.tenant))
 
 
 async def _items(caller: Caller, report: Report, name: str) -> tuple[ChecklistItem, ...]:
@@ -67,7 +70,7 @@ async def get_report(
 
     Every target that was missed is in `alerts`.
     """
-    name = _policy(caller, policy)
+    name = await _policy(caller, policy)
 
     async def shown() -> Response:
         found = await _report(caller, since, name)
@@ -82,13 +85,19 @@ async def get_report(
 @router.get("/checklist", responses=answers("Checklist", 200, "policy_not_found", "damaged"))
 async def get_checklist(caller: Watcher, since: Since = None, policy: PolicyName = None) -> Response:
     """What must hold before a policy goes live: each item holds, does not, or is unknown yet, with the number."""
-    name = _policy(caller, policy)
+    name = await _policy(caller, policy)
 
     async def shown() -> Response:
         found = await _report(caller, since, name)
         return answer({"items": spelled(await _items(caller, found, name))})
 
     return await caller.read(shown())
+
+
+def _check_visible(caller: Caller, name: str) -> None:
+    """Refuse a proposal of another tenant, in the words for one that is not there."""
+    if not caller.sees(name):
+        raise review.no_proposal(name)
 
 
 @router.get("/proposals", responses=answers("ProposalList", 200, "damaged"))
@@ -99,7 +108,7 @@ async def list_proposals(
     ] = None,
 ) -> Response:
     """What reviews proposed for thresholds, per agent and per person, with the evidence, newest first."""
-    found = await caller.read(review.proposals(_store(caller), state=state))
+    found = await caller.read(review.proposals(_store(caller), state=state, tenant=caller.tenant))
     return answer({"proposals": spelled(found)})
 
 
@@ -112,6 +121,7 @@ async def list_proposals(
 async def accept_proposal(name: ProposalPath, body: schemas.Settling, caller: Operator) -> Response:
     """Save the policy that was proposed. Agents whose terms name it use it from their next session on."""
     now = caller.control.worker.clock.now()
+    _check_visible(caller, name)
     done = await review.accept(_store(caller), name, by=caller.principal.by, why=body.why, now=now)
     return answer(spelled(done))
 
@@ -123,5 +133,6 @@ async def accept_proposal(name: ProposalPath, body: schemas.Settling, caller: Op
 async def refuse_proposal(name: ProposalPath, body: schemas.Settling, caller: Operator) -> Response:
     """Say that it is not wanted, and why. The same is not proposed again."""
     now = caller.control.worker.clock.now()
+    _check_visible(caller, name)
     done = await review.refuse(_store(caller), name, by=caller.principal.by, why=body.why, now=now)
     return answer(spelled(done))

@@ -1,27 +1,24 @@
-"""The server itself: its agents, its tokens, its audit log, who the caller is, and whether it lives."""
+"""The server itself: its agents, its tokens, its audit log, and who the caller is."""
 
-from typing import Annotated, cast
+from typing import Annotated, Final, cast
 
 from fastapi import APIRouter, Path, Query, Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
-from midcourse.api import Midcourse
-from midcourse.core.ids import SessionId
-from midcourse.errors import InvalidInput
+from midcourse.core.audit_export import Title
+from midcourse.core.tenants import tenant_of
+from midcourse.errors import AccessDenied, InvalidInput
+from midcourse.runtime.auditing import audit_filter, audit_page
+from midcourse.runtime.auditing import export_audit as exported
 from midcourse.server.auth import Access
 from midcourse.server.caller import Operator, Watcher, checks_reach
-from midcourse.server.documents import answers, open_answers
+from midcourse.server.documents import Responses, answers
+from midcourse.server.routes.places import TenantQuery
 from midcourse.server.schemas import NewToken
 from midcourse.server.tokens import Tokens
 from midcourse.server.views import agent_view, answer, audit_view, principal_view, token_view
 
 router = APIRouter(tags=["server"])
-
-
-@router.get("/healthz", responses=open_answers("Health"))
-async def health() -> Response:
-    """Whether it answers. Needs no token."""
-    return answer({"status": "ok"})
 
 
 @router.get("/me", responses=answers("Principal", 200))
@@ -38,16 +35,55 @@ async def agents(caller: Watcher) -> Response:
     return answer({"agents": [agent_view(known[name]) for name in sorted(known)]})
 
 
+AuditSession = Annotated[str | None, Query(max_length=300, description="Those of one session.")]
+AuditSince = Annotated[
+    float | None, Query(ge=0, le=1e12, allow_inf_nan=False, description="From this time on, in seconds since 1970.")
+]
+LINES: Final = "application/x-ndjson"
+
+
+def _lines() -> Responses:
+    found = answers("", 200)
+    found[200] = {"description": "The file, as it is read.", "content": {LINES: {"schema": {"type": "string"}}}}
+    return found
+
+
 @router.get("/audit", responses=answers("AuditList", 200, "damaged"))
 async def audit(
     caller: Operator,
     after: Annotated[int, Query(ge=0, le=2**53, description="`seq` of the last entry seen; 0: all.")] = 0,
+    session: AuditSession = None,
+    since: AuditSince = None,
+    tenant: TenantQuery = None,
     limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 100,
 ) -> Response:
-    """Who wished or did what to which session, over all sessions, oldest first."""
-    entries = await Midcourse(caller.control).audit(after, limit)
-    more = entries[-1].seq if len(entries) == limit else None
+    """Who wished or did what, over all sessions that the caller sees, oldest first.
+
+    A page may have fewer than `limit` entries though more follow: go on with `next` until that is null.
+    """
+    named = None if session is None else caller.named(session)
+    wanted = audit_filter(session=named, since=since, tenant=caller.narrowed(tenant))
+    entries, more = await caller.read(audit_page(caller.control.worker.store, after, limit, wanted))
     return answer({"entries": audit_view(entries), "next": more})
+
+
+@router.get("/audit/export", responses=_lines())
+async def export_audit(
+    caller: Operator, session: AuditSession = None, since: AuditSince = None, tenant: TenantQuery = None
+) -> Response:
+    """The audit log as JSON lines that prove themselves: `midcourse audit --verify FILE` checks them anywhere.
+
+    There is a line for every entry. Of one that the caller may not see, or did not ask for, it holds the digest alone,
+    which is enough to see that nothing was changed or left out. The last line says where the log ended; a file without
+    one is not whole.
+    """
+    worker = caller.control.worker
+    named = None if session is None else caller.named(session)
+    title = Title(
+        made_at=worker.clock.now(), by=caller.principal.by, tenant=caller.narrowed(tenant), session=named, since=since
+    )
+    headers = {"Content-Disposition": 'attachment; filename="midcourse-audit.jsonl"'}
+    return StreamingResponse(exported(worker.store, title), headers=headers, media_type=LINES)
 
 
 def _tokens(request: Request) -> Tokens:
@@ -55,26 +91,40 @@ def _tokens(request: Request) -> Tokens:
 
 
 @router.get("/tokens", responses=answers("TokenList", 200))
-async def list_tokens(request: Request, _caller: Operator) -> Response:
-    """The tokens that were added, without what makes them tokens."""
-    return answer({"tokens": [token_view(one) for one in await _tokens(request).list()]})
+async def list_tokens(request: Request, caller: Operator) -> Response:
+    """The tokens that were added, of the caller's tenant, without what makes them tokens."""
+    return answer({"tokens": [token_view(one) for one in await _tokens(request).list(tenant=caller.tenant)]})
 
 
 @router.post("/tokens", status_code=201, responses=answers("NewlyMadeToken", 201, "token_exists", body=True))
-async def add_token(body: NewToken, request: Request, _caller: Operator) -> Response:
-    """Make a token. It is shown this once: only its hash is kept."""
-    session = None if body.session is None else SessionId(body.session)
-    token = await _tokens(request).add(body.name, body.role, session)
-    return answer({"name": body.name, "role": body.role, "session": session, "token": token}, 201)
+async def add_token(body: NewToken, request: Request, caller: Operator) -> Response:
+    """Make a token. It is shown this once: only its hash is kept.
+
+    A tenant's operator makes tokens of that tenant. Only the host's makes such that reach all of them.
+    """
+    session = None if body.session is None else caller.own_id(body.session)
+    if caller.tenant is not None and body.tenant not in (None, caller.tenant):
+        raise AccessDenied(
+            f"The token '{caller.principal.name}' is of tenant '{caller.tenant}' and makes tokens of that one alone. "
+            "Leave tenant out.",
+            code="forbidden",
+        )
+    tenant = body.tenant if caller.tenant is None else caller.tenant
+    token = await _tokens(request).add(body.name, body.role, session, tenant=tenant, by=caller.principal)
+    tenant = tenant if session is None else tenant_of(session) or None
+    return answer({"name": body.name, "role": body.role, "session": session, "tenant": tenant, "token": token}, 201)
 
 
 @router.delete("/tokens/{name}", status_code=204, responses=answers("", 204, "token_not_found", changes=True))
 async def revoke_token(
-    name: Annotated[str, Path(min_length=1, max_length=64, description="The token's name.")],
+    name: Annotated[
+        str,
+        Path(min_length=1, max_length=97, description="The token's name; of a tenant's, for the host, `acme~name`."),
+    ],
     request: Request,
-    _caller: Operator,
+    caller: Operator,
 ) -> Response:
     """Take a token away: here at once, in other processes within a second. Its open streams end soon."""
-    if not await _tokens(request).revoke(name):
+    if not await _tokens(request).revoke(name, by=caller.principal):
         raise InvalidInput(f"There is no token '{name}'.", code="token_not_found")
     return Response(status_code=204)

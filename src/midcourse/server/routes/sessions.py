@@ -1,7 +1,6 @@
 """Sessions: create, list, look at, inspect, fork; their events, receipts and results."""
 
 import contextlib
-from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -9,18 +8,21 @@ from msgspec import Raw
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from midcourse.api import Midcourse, SessionHandle
+from midcourse.api import Midcourse, SessionHandle, erase_sessions
 from midcourse.core.codec import digest_of
 from midcourse.core.ids import SessionId
+from midcourse.core.requests import REASON_LIMIT
 from midcourse.core.session import ENDED, Session, Status
 from midcourse.core.spelling import spelled
-from midcourse.core.terms import Terms
+from midcourse.core.tenants import DEFAULT, in_tenant, tenant_of
+from midcourse.core.terms import TaskClass, Terms
 from midcourse.errors import InvalidInput, MidcourseError, Refused, SessionNotFound, StoreError
-from midcourse.ports.store import Head
-from midcourse.runtime.loading import content_of, read_events
-from midcourse.server.caller import Caller, Steerer, Watcher, refuse_for_session
+from midcourse.runtime.erasing import children_of
+from midcourse.runtime.loading import content_of, names_blob, read_events
+from midcourse.server.caller import Caller, Operator, Steerer, Watcher, refuse_for_session
 from midcourse.server.documents import BODY, LAST_EVENT_ID, answers, streams
-from midcourse.server.routes.places import DigestPath, SessionPath
+from midcourse.server.fleet import MOST, Wanted
+from midcourse.server.routes.places import DigestPath, SessionPath, TenantQuery
 from midcourse.server.schemas import LONGEST_WAIT, Fork, NewSession
 from midcourse.server.stream import PIECE, Stream, event_frames, last_event_id, list_frames, wants_stream
 from midcourse.server.views import (
@@ -36,6 +38,8 @@ from midcourse.server.views import (
 router = APIRouter(tags=["sessions"])
 PAGE_BYTES = 2 * 1024 * 1024
 """A page of events ends early if they are large; `next` says so."""
+PAGE = 200
+"""The most sessions of one page."""
 EventPosition = Annotated[int, Query(ge=0, le=2**53, description="The position of the last event seen; 0: all.")]
 
 
@@ -56,7 +60,9 @@ EventPosition = Annotated[int, Query(ge=0, le=2**53, description="The position o
 async def create_session(body: NewSession, caller: Steerer) -> Response:
     """Give an agent a goal. With an Idempotency-Key a retry finds the session that the first try made."""
     midcourse = Midcourse(caller.control)
-    session_id = SessionId(body.session_id or caller.derived_session_id())
+    session_id = caller.derived_session_id() if body.session_id is None else caller.own_id(body.session_id)
+    if body.tenant is not None:
+        session_id = in_tenant(caller.narrowed(body.tenant) or DEFAULT, session_id)
     agent = caller.control.worker.agents.get(body.agent)
     terms = _terms(body, agent.terms if agent else Terms())
     try:
@@ -80,9 +86,10 @@ async def create_session(body: NewSession, caller: Steerer) -> Response:
 
 
 def _terms(body: NewSession, own: Terms) -> Terms | None:
-    if body.task_class is None and body.budget is None:
+    if body.task_class is None and body.budget is None and not body.labels:
         return None
-    return replace(own, task_class=body.task_class or own.task_class, budget=body.budget or own.budget)
+    labels = tuple(dict.fromkeys((*own.labels, *body.labels)))
+    return replace(own, task_class=body.task_class or own.task_class, budget=body.budget or own.budget, labels=labels)
 
 
 def _shown(session: Session, caller: Caller, status: int = 200) -> Response:
@@ -98,23 +105,42 @@ async def list_sessions(
     caller: Watcher,
     status: Annotated[list[Status] | None, Query(description="Any of these; may be repeated.")] = None,
     agent: Annotated[str | None, Query(max_length=200, description="Those of one agent.")] = None,
+    task_class: Annotated[TaskClass | None, Query(description="Those of one task class.")] = None,
+    label: Annotated[str | None, Query(max_length=64, description="Those with this label.")] = None,
     search: Annotated[str, Query(max_length=1000, description="Words of the id, agent or goal, in any case.")] = "",
-    limit: Annotated[int, Query(ge=1, le=200, description="How many at most.")] = 50,
+    tenant: TenantQuery = None,
+    limit: Annotated[int, Query(ge=1, le=MOST, description="How many at most; a page has 200 at most.")] = 50,
     cursor: Annotated[str | None, Query(max_length=200, description="`next` of the page before.")] = None,
 ) -> Response:
-    """Sessions, newest first: a page, or (`Accept: text/event-stream`) the page and then what changes of it."""
+    """Sessions, newest first: a page, or (`Accept: text/event-stream`) the newest, and then what changes of them.
 
-    async def read() -> Sequence[Head]:
-        return await Midcourse(caller.control).list(
-            status=[one.value for one in status or ()], agent=agent, search=search, limit=limit, before=cursor
-        )
-
-    if cursor is not None and not await _exists(caller, cursor):
+    A stream's first frame says `all`; each names the `sessions` that changed and those that are `gone` from it, and
+    `counts` says, when it has changed, how many of the whole fleet (of this filter, but in any status) there are in
+    each status.
+    """
+    whose = caller.narrowed(tenant)
+    if cursor is not None and not (caller.sees(cursor) and await _exists(caller, cursor)):
         raise InvalidInput("cursor is the `next` of the page before, and this is none.", field="cursor")
-    page = await read()
     if wants_stream(request):
-        return Stream(list_frames(read), caller)
-    more = page[-1].id if len(page) == limit else None
+        if cursor is not None:
+            raise InvalidInput("A stream has no pages. Leave cursor out, or ask for a page.", field="cursor")
+        wanted = Wanted(
+            statuses=frozenset(one.value for one in status or ()),
+            agent=agent, task_class=task_class, label=label, search=search, tenant=whose, limit=limit,
+        )  # fmt: skip
+        await caller.board.look()  # a store that cannot be read is a problem document, and no stream that breaks off
+        return Stream(list_frames(caller.board, wanted), caller)
+    page = await caller.control.worker.store.heads(
+        statuses=[one.value for one in status or ()],
+        agent=agent,
+        search=search,
+        tenant=whose,
+        task_class=task_class,
+        label=label,
+        limit=min(limit, PAGE),
+        before=None if cursor is None else SessionId(cursor),
+    )
+    more = page[-1].id if len(page) == min(limit, PAGE) else None
     return answer({"sessions": [head_view(head) for head in page], "next": more})
 
 
@@ -167,7 +193,7 @@ async def fork_session(session_id: SessionPath, caller: Steerer, body: Annotated
     """A new session that goes on from a point of this one. What had finished by then is not done again."""
     refuse_for_session(caller.principal, "fork itself")
     wish = body or Fork()
-    new = wish.session_id or caller.derived_session_id()
+    new = in_tenant(tenant_of(session_id), wish.session_id or caller.derived_session_id())
     try:
         handle = await _handle(caller, session_id)
         await caller.read(handle.fork(wish.at, session_id=new, paused=wish.paused))
@@ -264,14 +290,41 @@ async def get_result(
     return answer(shown)
 
 
+@router.delete(
+    "/sessions/{session_id}/payloads",
+    responses=answers(
+        "Session", 200, "session_not_found", "not_ended", "session_busy", "invalid_input", "damaged", headers=("ETag",)
+    ),
+)
+async def erase_session(
+    session_id: SessionPath,
+    caller: Operator,
+    children: Annotated[bool, Query(description="Its children, too.")] = False,
+    reason: Annotated[str, Query(max_length=REASON_LIMIT, description="Why. It stays.")] = "",
+) -> Response:
+    """Erase what anybody wrote in a session that has ended. It cannot be taken back.
+
+    When what happened, states, costs, names of agents and tools, and who did what stay, with the digests that prove it.
+    """
+    refuse_for_session(caller.principal, "erase itself")
+    session = await caller.session(session_id)
+    worker = caller.control.worker
+    below = await children_of(worker.store, session.id) if children else ()
+    names = (session.id, *below)
+    await caller.read(erase_sessions(worker, names, by=caller.principal.by, role=caller.role, reason=reason))
+    return _shown(await caller.session(session_id), caller)
+
+
 @router.get(
     "/sessions/{session_id}/blobs/{digest}",
     responses=answers("Blob", 200, "session_not_found", "blob_not_found", "damaged"),
 )
 async def get_blob(session_id: SessionPath, digest: DigestPath, caller: Watcher) -> Response:
-    """A value above 32 KB, which events name by its digest."""
-    await caller.control.worker.must_exist(SessionId(session_id))
-    [content] = await caller.control.worker.store.blobs([digest[:100]])
-    if content is None or digest_of(content) != digest:
+    """A value above 32 KB, which events of this session name by its digest."""
+    store, identity = caller.control.worker.store, SessionId(session_id)
+    await caller.control.worker.must_exist(identity)
+    [content] = await store.blobs([digest[:100]])
+    # Blobs are shared by all sessions: who knows a digest of another one's gets nothing for it.
+    if content is None or digest_of(content) != digest or not await caller.read(names_blob(store, identity, digest)):
         raise InvalidInput(f"There is no blob '{digest[:100]}'.", code="blob_not_found")
     return Response(content, media_type="application/json")

@@ -8,15 +8,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from midcourse.core.audit import decode_entry, encode_entry, follow
+from midcourse.core.codec import GENESIS, follows, named_blobs
 from midcourse.errors import Damaged, MidcourseError, StoreUnavailable
 from midcourse.stores.sqlite.durability import Wanted, set_durability
 from midcourse.stores.sqlite.failures import FAILURES, Failure, code_of, explained
-from midcourse.stores.sqlite.statements import SCHEMA
+from midcourse.stores.sqlite.rows import PLACES
+from midcourse.stores.sqlite.statements import SCHEMA, WRITE
 from midcourse.stores.sqlite.turn import Turn, patiently
 
 APPLICATION_ID: Final = int.from_bytes(b"MDCS", "big")
 """In the file's header: this is a Midcourse store, whoever looks at it."""
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 OLDEST_SQLITE: Final = (3, 31, 0)
 
 _LOG_LIMIT: Final = 64 * 1024 * 1024
@@ -56,6 +59,7 @@ def open_store(
             # As a whole: whoever makes the store at the same time is in the way of every single step.
             patiently(lambda: _prepare(writer, path), path)
             durability = set_durability(writer, path, durability)
+            writer.execute("PRAGMA secure_delete = ON")  # what is erased is overwritten, not only forgotten
             for pragma, value in pragmas.items():
                 writer.execute(f"PRAGMA {pragma} = {value}")
             reader = _connect(path, undo)
@@ -178,8 +182,8 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
-    if version == 1:
-        version = _with_shelves(connection)
+    if version in (1, 2):
+        version = _brought_up(connection, path)
     if version > SCHEMA_VERSION:
         raise _refused(
             path,
@@ -189,26 +193,54 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
         )
     # Word by word: one changed letter in a CREATE TABLE makes another column the key, and SQLite takes its word for it.
     if version < SCHEMA_VERSION or _tables(connection) != set(SCHEMA):
-        raise Damaged(
-            f"{path} has not the tables of a Midcourse store. Restore it from a backup; nothing was changed.",
-            path=str(path),
-        )
+        raise _no_store(path)
 
 
-def _with_shelves(connection: sqlite3.Connection) -> int:
-    """Version 2 has a table more than version 1, and nothing else."""
+def _brought_up(connection: sqlite3.Connection, path: Path) -> int:
+    """Version 2 has shelves, version 3 knows who names a blob. What there was stays as it is."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         there = _tables(connection)
+        if not there <= set(SCHEMA) and _version(connection) != SCHEMA_VERSION:
+            raise _no_store(path)
         for statement in SCHEMA:
-            if statement not in there and "shel" in statement:
+            if statement not in there:
                 connection.execute(statement)
-        connection.execute("UPDATE meta SET value = '2' WHERE name = 'schema'")
+        _note_blobs(connection)
+        _chain_audit(connection)
+        connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (str(SCHEMA_VERSION),))
         connection.execute("COMMIT")
     except BaseException:
         connection.execute("ROLLBACK")
         raise
-    return 2
+    return SCHEMA_VERSION
+
+
+def _note_blobs(connection: sqlite3.Connection) -> None:
+    """Who names which blob, as far as journals and snapshots tell. Once, for a store of the past."""
+    for table, column in (("journal", "record"), ("snapshots", "content")):
+        rows = connection.execute(f'SELECT place, {column} FROM {table} WHERE instr({column}, \'"blob":"\')')
+        for place, content in rows.fetchall():
+            uses = [(place // PLACES, digest) for digest in named_blobs(bytes(content))]
+            connection.executemany(WRITE["use_blob"], uses)
+
+
+def _chain_audit(connection: sqlite3.Connection) -> None:
+    """The digests of the audit log over those of its entries, so that details can be erased.
+
+    Up to the first that does not fit: what was changed before stays to be noticed.
+    """
+    digest = GENESIS
+    contents: list[bytes] = []
+    for seq, entry, stored in connection.execute("SELECT seq, entry, digest FROM audit ORDER BY seq").fetchall():
+        if seq != len(contents) + 1 or not follows(digest, seq, entry, stored):
+            break
+        digest = stored
+        contents.append(encode_entry(decode_entry(entry)))
+    rows = follow(None, 0, contents)
+    connection.executemany(
+        "UPDATE audit SET entry = ?, digest = ? WHERE seq = ?", ((row.content, row.digest, row.seq) for row in rows)
+    )
 
 
 def _tables(connection: sqlite3.Connection) -> set[str]:
@@ -227,6 +259,13 @@ def _version(connection: sqlite3.Connection) -> int | None:
         return int(row[0]) if row else 0
     except (TypeError, ValueError):
         return 0
+
+
+def _no_store(path: Path) -> Damaged:
+    return Damaged(
+        f"{path} has not the tables of a Midcourse store. Restore it from a backup; nothing was changed.",
+        path=str(path),
+    )
 
 
 def _refused(path: Path, code: str, sentence: str) -> StoreUnavailable:

@@ -2,7 +2,7 @@
 
 import contextlib
 import sqlite3
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import msgspec
 from midcourse.core.audit import AuditRow, check_end
 from midcourse.core.fold import Row
 from midcourse.core.ids import CommandId, Position, SessionId, WorkerId
+from midcourse.core.tenants import MARK
 from midcourse.errors import Damaged
 from midcourse.ports.store import Head, InboxRow, Owned
 from midcourse.stores import refusals
@@ -59,16 +60,17 @@ def heads(
     connection: sqlite3.Connection,
     statuses: Sequence[str],
     agent: str | None,
-    search: str,
+    tenant: str | None,
+    fits: Callable[[Head], bool],
     limit: int,
     before: SessionId | None,
 ) -> list[Head]:
     """Sessions, newest first, without the damaged ones."""
     found: list[Head] = []
-    words = search.casefold()
     values = {
         "before": before,
         "agent": agent,
+        "tenant": tenant and tenant + MARK,
         "any_status": not statuses,
         "statuses": msgspec.json.encode(list(statuses)).decode(),
     }
@@ -81,7 +83,7 @@ def heads(
                 head = read_head(session_id, columns, content, seal)
             except Damaged:
                 continue
-            if head.mentions(words):
+            if fits(head):
                 found.append(head)
     return found
 

@@ -11,6 +11,7 @@ FROM sessions
 WHERE created_at <= CASE WHEN :before IS NULL THEN 9e999 ELSE (SELECT created_at FROM sessions WHERE id = :before) END
 AND (:before IS NULL OR (created_at, key) < (SELECT created_at, key FROM sessions WHERE id = :before))
 AND (:agent IS NULL OR agent = :agent)
+AND (:tenant IS NULL OR substr(id, 1, instr(id, '~')) = :tenant)
 AND (:any_status OR status IN (SELECT value FROM json_each(:statuses)))
 ORDER BY created_at DESC, key DESC;
 

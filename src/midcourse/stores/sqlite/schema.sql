@@ -1,4 +1,4 @@
--- The tables of a Midcourse store, version 1. A change here is a new version, and a migration beside it.
+-- The tables of a Midcourse store, version 3. A change here is a new version, and a migration beside it.
 --
 -- A seal is a checksum. SQLite has none for its pages, so whatever decides something is sealed: who owns a session,
 -- its head, each command and its outcome, each snapshot, each item of a shelf. Journal rows carry the running digest; blobs are their own.
@@ -62,6 +62,15 @@ CREATE TABLE blobs (
     digest TEXT NOT NULL UNIQUE,
     content BLOB NOT NULL
 );
+
+-- Which sessions may name a blob: it goes when the last of them is erased.
+CREATE TABLE blob_uses (
+    session INTEGER NOT NULL,
+    digest TEXT NOT NULL,
+    PRIMARY KEY (session, digest)
+) WITHOUT ROWID;
+
+CREATE INDEX blob_uses_digests ON blob_uses (digest);
 
 -- The audit log of all sessions, in the order of commit; each row carries the running digest over all before it.
 -- AUTOINCREMENT: SQLite remembers the highest seq there ever was, so that rows removed from the end are missed.

@@ -203,16 +203,46 @@ class SqliteStore:
             )
         )
 
+    def erase(
+        self,
+        head: Head,
+        rows: Sequence[Row],
+        *,
+        epoch: Epoch,
+        outcome: bytes,
+        shelves: Mapping[str, Mapping[str, bytes | None]],
+        forgotten: Sequence[AuditRow] = (),
+        audit: Sequence[AuditEntry] = (),
+    ) -> Awaitable[None]:
+        """Put ``rows`` in the place of the journal, and take away all other texts; see the port."""
+        return self.writer.submit(
+            partial(
+                writes.erase,
+                head=encode_head(head),
+                rows=tuple(rows),
+                fence=self._fence(head.id, epoch),
+                outcome=outcome,
+                shelves={shelf: dict(items) for shelf, items in shelves.items()},
+                forgotten=tuple(forgotten),
+                audit=tuple(map(encode_entry, audit)),
+                store=self._name,
+            )
+        )
+
     def shelve(
         self,
         shelf: str,
         items: Mapping[str, bytes | None],
         *,
         owner: tuple[SessionId, Epoch] | None = None,
+        audit: Sequence[AuditEntry] = (),
     ) -> Awaitable[None]:
         """Put all of ``items`` on a shelf, or none; see the port."""
         fence = None if owner is None else (owner[0], *self._fence(*owner))
-        return self.writer.submit(partial(writes.shelve, shelf=shelf, items=dict(items), owner=fence, store=self._name))
+        entries = tuple(map(encode_entry, audit))
+        return self.writer.submit(
+            partial(writes.shelve, shelf=shelf, items=dict(items), owner=fence, audit=entries, store=self._name)
+        )
 
     async def head(self, session_id: SessionId) -> Owned:
         """The session's head and owner; see the port."""
@@ -226,12 +256,24 @@ class SqliteStore:
         statuses: Sequence[str] = (),
         agent: str | None = None,
         search: str = "",
+        tenant: str | None = None,
+        asking: bool = False,
+        task_class: str | None = None,
+        label: str | None = None,
         limit: int = 100,
         before: SessionId | None = None,
     ) -> Sequence[Head]:
         """Sessions, newest first; see the port."""
         return await self._reader.submit(
-            partial(reads.heads, statuses=tuple(statuses), agent=agent, search=search, limit=limit, before=before)
+            partial(
+                reads.heads,
+                statuses=tuple(statuses),
+                agent=agent,
+                tenant=tenant,
+                fits=partial(Head.fits, words=search.casefold(), asking=asking, task_class=task_class, label=label),
+                limit=limit,
+                before=before,
+            )
         )
 
     async def read(self, session_id: SessionId, after: Position, limit: int = 1000) -> Sequence[Row]:
@@ -277,6 +319,10 @@ class SqliteStore:
     async def audit(self, after: int = 0, limit: int = 100) -> Sequence[AuditRow]:
         """Rows of the audit log; see the port."""
         return await self._reader.submit(partial(reads.audit, after=after, limit=limit))
+
+    def trim_audit(self, before: float, telling: AuditEntry, *, limit: int = 10_000) -> Awaitable[int]:
+        """Take the oldest rows of the audit log away; see the port."""
+        return self.writer.submit(partial(writes.trim_audit, before=before, telling=telling, limit=limit))
 
     async def unattended(self, statuses: Sequence[str], now: float, limit: int = 100) -> Sequence[Owned]:
         """Sessions without a live owner that need one; see the port."""

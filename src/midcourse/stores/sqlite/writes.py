@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from midcourse.core.audit import AuditRow, follow
-from midcourse.core.codec import Blob
+from midcourse.core.audit import AuditEntry, AuditRow, encode_entry, follow, prunable, pruned
+from midcourse.core.codec import Blob, named_blobs
 from midcourse.core.fold import Row
 from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId
 from midcourse.ports.store import Deciding, InboxRow, Owned
@@ -38,6 +38,8 @@ _UPDATE_HEAD = WRITE["update_head"]
 _UPDATE_OWNER = WRITE["update_owner"]
 _INSERT_RECORD = WRITE["insert_record"]
 _INSERT_BLOB = WRITE["insert_blob"]
+_USE_BLOB = WRITE["use_blob"]
+_REPLACE_RECORD = WRITE["replace_record"]
 _LAST_COMMAND = WRITE["last_command"]
 _INSERT_COMMAND = WRITE["insert_command"]
 _COMMAND_TO_DECIDE = WRITE["command_to_decide"]
@@ -49,6 +51,8 @@ _SHELVE = WRITE["shelve"]
 _UNSHELVE = WRITE["unshelve"]
 _AUDIT_END = WRITE["audit_end"]
 _INSERT_AUDIT = WRITE["insert_audit"]
+_TRIM_AUDIT = WRITE["trim_audit"]
+_ANCHOR_AUDIT = WRITE["anchor_audit"]
 _WORKER_IS_KNOWN = WRITE["worker_is_known"]
 _INSERT_WORKER = WRITE["insert_worker"]
 _DELETE_WORKER = WRITE["delete_worker"]
@@ -188,17 +192,63 @@ def save_snapshot(
     _insert(connection, key, (), blobs)
 
 
+def erase(
+    connection: sqlite3.Connection,
+    head: EncodedHead,
+    rows: Sequence[Row],
+    *,
+    fence: tuple[Epoch, bytes],
+    outcome: bytes,
+    shelves: Mapping[str, Mapping[str, bytes | None]],
+    forgotten: Sequence[AuditRow],
+    audit: Sequence[bytes],
+    store: str,
+) -> None:
+    """``rows`` in the place of the journal, and nothing else of the session's texts."""
+    known = head.head
+    epoch, seal = fence
+    key, position = _fenced(connection, known.id, epoch, seal, store)
+    refusals.check_whole(known, rows, position)
+    _let_go(connection, key, known.id, epoch)
+    connection.executemany(
+        _REPLACE_RECORD, ((record, digest, place(key, where)) for where, record, digest in rows[:position])
+    )
+    connection.execute(WRITE["delete_snapshots"], places(key))
+    _empty_inbox(connection, key, known.id, outcome)
+    connection.execute(WRITE["delete_blobs"], {"session": key})
+    connection.execute(WRITE["forget_blobs"], (key,))
+    for shelf, items in shelves.items():
+        _put_on(connection, shelf, items)
+    connection.executemany(WRITE["replace_audit"], ((row.content, row.seq) for row in forgotten))
+    _insert(connection, key, rows[position:], ())
+    connection.execute(_UPDATE_HEAD, (known.status, known.wake_at, known.position, head.content, head.seal, key))
+    _audit(connection, audit)
+
+
+def _empty_inbox(connection: sqlite3.Connection, key: int, session_id: SessionId, outcome: bytes) -> None:
+    for where, command_id, put_at in connection.execute(WRITE["commands_of"], places(key)).fetchall():
+        seal = command_seal(session_id, position_of(where), command_id, put_at, b"")
+        connection.execute(WRITE["empty_command"], (seal, outcome, outcome_seal(seal, outcome), where))
+
+
 def shelve(
     connection: sqlite3.Connection,
     shelf: str,
     items: Mapping[str, bytes | None],
     *,
     owner: tuple[SessionId, Epoch, bytes] | None,
+    audit: Sequence[bytes],
     store: str,
 ) -> None:
     """All of ``items`` on a shelf. ``owner``: the session, the epoch and the owner's seal the writer believes in."""
     if owner is not None:
         _fenced(connection, *owner, store)
+    _put_on(connection, shelf, items)
+    if audit:
+        _audit(connection, audit)
+
+
+def _put_on(connection: sqlite3.Connection, shelf: str, items: Mapping[str, bytes | None]) -> None:
     kept = [(shelf, key, value, item_seal(shelf, key, value)) for key, value in items.items() if value is not None]
     connection.executemany(_SHELVE, kept)
     connection.executemany(_UNSHELVE, [(shelf, key) for key, value in items.items() if value is None])
@@ -236,8 +286,11 @@ def _fenced(
 def _insert(connection: sqlite3.Connection, key: int, rows: Sequence[Row], blobs: Sequence[Blob]) -> None:
     for position, record, digest in rows:
         connection.execute(_INSERT_RECORD, (place(key, position), record, digest))
+        for name in named_blobs(record):
+            connection.execute(_USE_BLOB, (key, name))
     for blob in blobs:
         connection.execute(_INSERT_BLOB, (blob.digest, blob.content))
+        connection.execute(_USE_BLOB, (key, blob.digest))
 
 
 def _decide(connection: sqlite3.Connection, key: int, session_id: SessionId, deciding: Deciding) -> None:
@@ -256,6 +309,18 @@ def _audit(connection: sqlite3.Connection, entries: Sequence[bytes]) -> None:
     last = None if seq is None else AuditRow(seq, b"", digest or b"")
     for row in follow(last, ends, entries):
         connection.execute(_INSERT_AUDIT, (row.seq, row.content, row.digest))
+
+
+def trim_audit(connection: sqlite3.Connection, before: float, telling: AuditEntry, limit: int) -> int:
+    """The oldest rows of the audit log, all but the last one's number and digest."""
+    rows = [AuditRow(*row) for row in connection.execute(READ["audit"], (0, limit + 1)).fetchall()]
+    gone = prunable(rows, before)
+    if gone.entries:
+        last = rows[gone.rows - 1].seq
+        connection.execute(_TRIM_AUDIT, (last,))
+        connection.execute(_ANCHOR_AUDIT, (last,))
+        _audit(connection, [encode_entry(pruned(telling, last, gone.entries))])
+    return gone.entries
 
 
 def _let_go(connection: sqlite3.Connection, key: int, session_id: SessionId, epoch: Epoch) -> None:

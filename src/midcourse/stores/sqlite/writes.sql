@@ -19,6 +19,31 @@ INSERT INTO journal (place, record, digest) VALUES (?, ?, ?);
 -- name: insert_blob
 INSERT OR IGNORE INTO blobs (digest, content) VALUES (?, ?);
 
+-- name: use_blob
+INSERT OR IGNORE INTO blob_uses (session, digest) VALUES (?, ?);
+
+-- name: replace_record
+UPDATE journal SET record = ?, digest = ? WHERE place = ?;
+
+-- name: delete_snapshots
+DELETE FROM snapshots WHERE place BETWEEN ? AND ?;
+
+-- name: commands_of
+SELECT place, id, put_at FROM inbox WHERE place BETWEEN ? AND ?;
+
+-- name: empty_command
+UPDATE inbox SET content = x'', seal = ?, outcome = ?, outcome_seal = ? WHERE place = ?;
+
+-- name: delete_blobs
+DELETE FROM blobs WHERE digest IN (SELECT digest FROM blob_uses WHERE session = :session)
+AND NOT EXISTS (SELECT 1 FROM blob_uses AS u WHERE u.digest = blobs.digest AND u.session != :session);
+
+-- name: forget_blobs
+DELETE FROM blob_uses WHERE session = ?;
+
+-- name: replace_audit
+UPDATE audit SET entry = ? WHERE seq = ?;
+
 -- name: last_command
 SELECT max(place) FROM inbox WHERE place BETWEEN ? AND ?;
 
@@ -52,6 +77,13 @@ LIMIT 1;
 
 -- name: insert_audit
 INSERT INTO audit (seq, entry, digest) VALUES (?, ?, ?);
+
+-- name: trim_audit
+DELETE FROM audit WHERE seq < ?;
+
+-- The last row that is taken away leaves its number and its digest: what follows is checked from there.
+-- name: anchor_audit
+UPDATE audit SET entry = x'' WHERE seq = ?;
 
 -- name: shelve
 INSERT INTO shelves (shelf, key, value, seal) VALUES (?, ?, ?, ?)

@@ -1,0 +1,54 @@
+/** The asks by deadline, and below them what can wait, by cause. One of them is open beside. */
+
+import type { JSX } from "preact";
+import type { InboxAsk } from "../../api/types";
+import { second } from "../../ui/clock";
+import { clock, count, shorten, timeOfDay, visible } from "../../ui/format";
+import { causeOf } from "../../ui/gauge";
+import { placeOf, titleOf } from "../handle/asking";
+import { agentsOf, dueAt, type Group, keyOf } from "./inbox";
+
+interface Props { asks: readonly InboxAsk[]; groups: readonly Group[]; open: string; choose: (key: string) => void; me: string; ahead: number }
+
+/** Less than this is left: it is told in amber. */
+const SOON = 900;
+
+export function Queue({ asks, groups, open, choose, me, ahead }: Props): JSX.Element {
+  const number = groups.reduce((sum, group) => sum + group.alarms.length, 0);
+  const first = Math.min(...groups.flatMap((group) => group.alarms.map((alarm) => alarm.at)));
+  return (
+    <nav class="queue" aria-label="Asks by deadline">
+      <h2>Needs an answer, soonest first</h2>
+      {asks.length === 0 && <p class="sub none">Nothing needs an answer.</p>}
+      {asks.map((ask) => (
+        <button key={keyOf(ask)} type="button" class="item" data-item={keyOf(ask)} aria-current={open === keyOf(ask) ? "true" : undefined} onClick={() => choose(keyOf(ask))}>
+          <b>{nameOf(ask)}</b><TimeLeft ask={ask} ahead={ahead} />
+          <small class="wide">{ask.agent}{ask.tenant && ` · ${ask.tenant}`}{ask.goal && ` · ${shorten(ask.goal, 90)}`}</small>
+          <small class="dim wide">{[ask.is_review ? "review" : ask.reason.replaceAll("_", " "), placeOf(ask.prompt), ask.session_status === "waiting" || ask.is_review ? "" : ask.session_status, ownerWords(ask, me), ask.escalated_at !== null ? `escalated to ${ask.escalated_to || "operators"}` : ""].filter(Boolean).join(" · ")}</small>
+        </button>
+      ))}
+      {groups.length > 0 && <h2>Batched, nothing to answer <span class="dim since">{number} since {timeOfDay(first)}</span></h2>}
+      {groups.map((group) => (
+        <button key={group.cause} type="button" class="item" data-item={`alarm ${group.cause}`} aria-current={open === `alarm ${group.cause}` ? "true" : undefined} onClick={() => choose(`alarm ${group.cause}`)}>
+          <b>{causeOf(group.cause)} in {count(group.sessions, "session")}</b><span class="dim"><time>{timeOfDay(group.at)}</time></span>
+          <small>{agentsOf(group.alarms)}</small>
+          <small class="dim wide">{group.level === "notify" ? "warning" : "stepped in"} · {shorten(group.alarms[0]!.sentence ?? "", 110)}</small>
+        </button>
+      ))}
+    </nav>
+  );
+}
+
+function nameOf(ask: InboxAsk): string { return visible(titleOf(ask.prompt)) || (ask.tool ? `Allow ${ask.tool}?` : "It needs you."); }
+
+export function ownerWords(ask: InboxAsk, me: string): string {
+  if (!ask.owner) return "nobody's";
+  return ask.owner === me ? (ask.owned_since === null ? "" : "yours") : `${ask.owner} has it`;
+}
+
+export function TimeLeft({ ask, ahead }: { ask: InboxAsk; ahead: number }): JSX.Element {
+  void second.value;
+  const left = dueAt(ask) - Date.now() / 1000 - ahead;
+  if (left < 0) return <span class="left" title={`to be answered by ${timeOfDay(dueAt(ask))}`}>over by <time>{clock(-left)}</time></span>;
+  return <span class={left < SOON ? "left" : "dim"} title={ask.deadline === null ? `to be answered by ${timeOfDay(ask.respond_by)}` : `deadline ${timeOfDay(ask.deadline)}`}><time>{clock(left)}</time></span>;
+}

@@ -1,0 +1,99 @@
+/** The kill switch under its cover: scope, reason, and how many that is now; then the press. The cover closes by itself. */
+
+import type { JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { type Client, Refusal } from "../../api/client";
+import type { Me } from "../../api/types";
+import { count } from "../../ui/format";
+import { lookAgain, type Scope, type ScopeKind, type Switch, take } from "./switches";
+
+const OPEN = 20_000;
+const GUARD = 500;
+const COUNT_EVERY = 1_000;
+
+interface Counted { count: number; by_status: Record<string, number>; sentence: string }
+
+export function Cover({ client, me, agents, labels, close }: { client: Client; me: Me & { tenant?: string | null }; agents: string[]; labels: string[]; close: () => void }): JSX.Element {
+  const [kind, choose] = useState<ScopeKind>("all");
+  const [value, name] = useState("");
+  const [reason, explain] = useState("");
+  const [counted, count_] = useState<Counted | null>(null);
+  const [problem, say] = useState("");
+  const [isSent, sent] = useState(false);
+  const root = useRef<HTMLElement>(null);
+  const opened = useRef(performance.now());
+  const scope: Scope = { kind, value: kind === "all" ? "" : value.trim() };
+  const isNamed = kind === "all" || scope.value !== "";
+
+  useEffect(() => root.current?.querySelector<HTMLElement>("select")?.focus(), []);
+  // Closes by itself, 20 s after the last change.
+  useEffect(() => {
+    if (isSent) return;
+    const timer = setTimeout(close, OPEN);
+    return () => clearTimeout(timer);
+  }, [kind, value, reason, isSent]);
+  useEffect(() => {
+    count_(null);
+    if (!isNamed) return;
+    let isOver = false;
+    let timer = 0;
+    const look = async (): Promise<void> => {
+      try {
+        const found = await client.post<Counted>("/kill-switches/preview", { scope });
+        if (!isOver) { count_(found); say(""); }
+      } catch (error) {
+        if (!isOver) say(error instanceof Refusal ? error.message : "No connection: the count is not known.");
+      }
+      if (!isOver) timer = window.setTimeout(() => void look(), COUNT_EVERY);
+    };
+    timer = window.setTimeout(() => void look(), 150);
+    return () => { isOver = true; clearTimeout(timer); };
+  }, [kind, scope.value]);
+
+  const halt = async (): Promise<void> => {
+    if (!isNamed || !reason.trim() || isSent || performance.now() - opened.current < GUARD) return;
+    sent(true);
+    try {
+      take(await client.post<Switch>("/kill-switches", { scope, reason: reason.trim(), wait: 1 }));
+      lookAgain();
+      close();
+    } catch (error) {
+      sent(false);
+      say(error instanceof Refusal ? error.message : "No answer: it is not known whether it is on. The list shows it if it is.");
+      lookAgain();
+    }
+  };
+  const isReady = isNamed && reason.trim() !== "";
+  return (
+    <section class="kill" aria-label="Kill switch" ref={root} onKeyDown={(event) => { if (event.key === "Escape") { close(); event.preventDefault(); event.stopPropagation(); } }}>
+      <div class="row"><h2>Kill switch</h2><span class="sub">Stops now, without undo and without asking the agents. It stands until an operator lifts it; what starts in its scope begins halted.</span></div>
+      <form onSubmit={(event) => { event.preventDefault(); void halt(); }}>
+        <div class="row fields">
+          <label class="scope">Scope
+            <select class="field" value={kind} onChange={(event) => choose(event.currentTarget.value as ScopeKind)}>
+              <option value="all">All sessions</option><option value="agent">One agent</option><option value="label">One label</option>
+              {me.tenant == null && <option value="tenant">One tenant</option>}
+            </select>
+          </label>
+          {kind !== "all" && (
+            <label class="named">{kind === "agent" ? "Which agent" : kind === "label" ? "Which label" : "Which tenant"}
+              <input class="field" list="kill-names" maxLength={200} value={value} onInput={(event) => name(event.currentTarget.value)} />
+              <datalist id="kill-names">{(kind === "agent" ? agents : kind === "label" ? labels : []).map((one) => <option key={one} value={one} />)}</datalist>
+            </label>
+          )}
+          <label class="why">Reason, shown on every halted run
+            <input class="field" maxLength={1000} value={reason} onInput={(event) => explain(event.currentTarget.value)} />
+          </label>
+        </div>
+        <div class="row foot">
+          <span role="status">{problem ? <span class="still">{problem}</span> : !isNamed ? "Name what it is for." : counted ? counted.sentence : "Counting…"}</span>
+          <span class="end row">
+            <button class="btn big" type="button" onClick={close}>Close the cover</button>
+            <button class="btn big halt" type="submit" aria-disabled={!isReady || isSent || undefined}>{isSent ? "Halting…" : `Halt ${counted ? count(counted.count, "session") : "them"}`}{!isReady && <small> {isNamed ? "give a reason first" : "name its scope first"}</small>}</button>
+          </span>
+        </div>
+      </form>
+      <p class="dim">The cover closes by itself, 20 s after the last change.</p>
+    </section>
+  );
+}

@@ -1,0 +1,50 @@
+/** What reviews propose: what would change, what speaks for it, and a person who accepts or refuses it with a reason. */
+
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import type { Client } from "../../api/client";
+import { version } from "../../ui/format";
+import { At } from "../../ui/Parts";
+import { Changes } from "./Changes";
+import type { Proposal } from "./types";
+
+export function Proposals({ client, proposals, mayDecide, settled, look }: { client: Client; proposals: Proposal[]; mayDecide: boolean; settled: (words: string) => void; look: (one: Proposal) => void }): JSX.Element {
+  return <>{proposals.map((one) => <One key={one.id} client={client} proposal={one} mayDecide={mayDecide} settled={settled} look={() => look(one)} />)}</>;
+}
+
+function One({ client, proposal, mayDecide, settled, look }: { client: Client; proposal: Proposal; mayDecide: boolean; settled: (words: string) => void; look: () => void }): JSX.Element {
+  const [wish, choose] = useState<"accept" | "refuse" | null>(null);
+  const [why, write] = useState("");
+  const [words, say] = useState("");
+  const whom = proposal.agent ? `agent ${proposal.agent}` : proposal.person ? `what ${proposal.person} is told` : "everybody";
+  const send = (event: Event): void => {
+    event.preventDefault();
+    if (!why.trim()) { say("Say why, for whoever looks at it later."); return; }
+    say("Saving…");
+    client.post<Proposal>(`/proposals/${encodeURIComponent(proposal.id)}/${wish}`, { why }).then(
+      (done) => settled(done.kept_as ? `${version(done.kept_as)} is saved. New sessions whose agent names it use it.` : "Refused. The same is not proposed again."),
+      (error: Error) => say(error.message),
+    );
+  };
+  return (
+    <section class="proposal" aria-label={`Proposal for ${proposal.name}`}>
+      <p><b>The review proposes another {proposal.name}</b> for {whom}, against {version(proposal.policy)}. <span class="dim"><At at={proposal.made_at} /></span></p>
+      <ul class="evidence">{proposal.evidence.map((one) => <li key={one}>{one}</li>)}</ul>
+      <Changes changes={proposal.changes} than={version(proposal.policy)} />
+      {wish === null ? (
+        <div class="row end">
+          <button class="btn" type="button" onClick={look}>Show on the rails</button>
+          <button class="btn solid" type="button" aria-disabled={!mayDecide} onClick={() => (mayDecide ? choose("accept") : say("An operator decides this."))}>Use it for new sessions…</button>
+          <button class="btn" type="button" aria-disabled={!mayDecide} onClick={() => (mayDecide ? choose("refuse") : say("An operator decides this."))}>Refuse…</button>
+        </div>
+      ) : (
+        <form class="talk" onSubmit={send}>
+          <input class="field small" aria-label={wish === "accept" ? "Why it is used" : "Why it is refused"} placeholder={wish === "accept" ? "Why it is used" : "Why it is refused"} maxLength={2000} value={why} onInput={(event) => write(event.currentTarget.value)} ref={(field) => field?.focus()} />
+          <button class="btn solid" type="submit">{wish === "accept" ? `Save ${proposal.name} and use it` : "Refuse it"}</button>
+          <button class="btn" type="button" onClick={() => { choose(null); say(""); }}>Not now</button>
+        </form>
+      )}
+      <p class="sub" role="status">{words}</p>
+    </section>
+  );
+}

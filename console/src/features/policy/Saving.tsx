@@ -1,0 +1,40 @@
+/** Keeps a text as the next version, with a reason; says what that means before it is pressed. */
+
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import type { Client } from "../../api/client";
+import type { Checked } from "./checking";
+import type { Summary, Whole } from "./types";
+
+export function Saving({ client, text, checked, newest, mayDecide, reason, saved, leave }: { client: Client; text: string; checked: Checked; newest: Summary | null; mayDecide: boolean; reason: string; saved: (one: Whole) => void; leave: () => void }): JSX.Element {
+  const [why, write] = useState<string | null>(null);
+  const [words, say] = useState("");
+  const given = why ?? reason;
+  const { check, mistakes, isChecking } = checked;
+  const isOther = check !== null && check.name !== newest?.name;
+  const label = isOther ? `Save policy ${check.name}` : newest ? `Use v${newest.version + 1} for new sessions` : "Save the policy";
+  const refusal = !mayDecide ? "An operator saves policies. You may try this text, and copy it."
+    : mistakes.length ? "The text has mistakes: it cannot be saved."
+    : isChecking || !check ? "The text is being checked."
+    : !isOther && newest && !check.changes.length ? `It says the same as v${newest.version}: there is nothing to save.` : "";
+  const send = (event: Event): void => {
+    event.preventDefault();
+    if (refusal) { say(refusal); return; }
+    if (!given.trim()) { say("Say why it is changed, for whoever looks at it later."); return; }
+    say("Saving…");
+    const name = check!.name;
+    // Of another name there must be none yet: nobody is overwritten by a slip.
+    const etag = `"${isOther ? 0 : newest?.version ?? 0}"`;
+    client.send<Whole>("PUT", `/policies/${encodeURIComponent(name)}`, { document: text, why: given }, { etag }).then(saved, (error: Error) => say(error.message));
+  };
+  return (
+    <form class="saving" onSubmit={send}>
+      <label class="grow">Why it is changed<input class="field" maxLength={2000} value={given} onInput={(event) => write(event.currentTarget.value)} placeholder="14 of 44 were wrong" /></label>
+      <div class="row">
+        <button class="btn solid big" type="submit" aria-disabled={refusal !== ""}>{label}</button>
+        <button class="btn big" type="button" onClick={leave}>Discard the text</button>
+        <span class="sub" role="status">{words || (refusal && !isChecking ? refusal : isOther ? "A policy of its own: agents whose terms name it use it." : "Sessions that run keep the version they began with.")}</span>
+      </div>
+    </form>
+  );
+}

@@ -1,0 +1,45 @@
+/** Shares, times and money of a report as people read them: the same words as the server's own page. Pure. */
+
+import type { Range, Verdict } from "./types";
+
+export function percent(share: number | null): string {
+  if (share === null) return "–";
+  const parts = 1000 * share, whole = Math.round(parts);
+  // Halves go to the even side, as on the server's page: 56.25 is 56.2.
+  return `${(Math.abs(parts % 1) === 0.5 && whole % 2 ? whole - 1 : whole) / 10} %`;
+}
+
+/** 10–20 %, 0 %, at least 80 %. */
+export function target([low, high]: Range): string {
+  if (low === high) return percent(low);
+  if (high >= 1) return `at least ${percent(low)}`;
+  return low <= 0 ? `at most ${percent(high)}` : `${percent(low).replace(" %", "")}–${percent(high)}`;
+}
+
+/** 3.1 ms, 1.9 s, 3:10 min, 2.5 h. */
+export function seconds(value: number | null): string {
+  if (value === null) return "–";
+  if (value < 1) return `${Number((1000 * value).toPrecision(3))} ms`;
+  if (value < 60) return `${Number(value.toPrecision(3))} s`;
+  if (value < 5400) return `${Math.floor(value / 60)}:${String(Math.floor(value % 60)).padStart(2, "0")} min`;
+  return value < 172_800 ? `${(value / 3600).toFixed(1)} h` : `${(value / 86_400).toFixed(1)} d`;
+}
+
+export function dollars(value: number | null, isEstimate = false): string {
+  if (value === null) return "–";
+  const shown = value >= 0.1 || value === 0 ? value.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 }) : String(Number(value.toPrecision(2)));
+  return `${isEstimate ? "~" : ""}$${shown}`;
+}
+
+export type Kind = "ok" | "no" | "few";
+
+/** Whether a verdict is a target that was kept. More than asked for is fine of some. */
+export function kindOf(verdict: Verdict, aboveIsFine = false): Kind {
+  if (verdict === "too few to say") return "few";
+  return verdict === "below" || (verdict === "above" && !aboveIsFine) ? "no" : "ok";
+}
+
+export const PERIODS = { day: 86_400, week: 7 * 86_400, month: 30 * 86_400, quarter: 91 * 86_400 } as const;
+export type Period = keyof typeof PERIODS;
+
+export function periodOf(given: string | null): Period { return given !== null && given in PERIODS ? (given as Period) : "week"; }

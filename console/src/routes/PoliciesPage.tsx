@@ -1,0 +1,64 @@
+/** The policies: each in its newest version, who saved it and why; and what reviews propose. */
+
+import type { JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { type Client, Refusal } from "../api/client";
+import type { Me } from "../api/types";
+import { title } from "../features/attention";
+import { PolicyPage } from "../features/policy/PolicyPage";
+import { Proposals } from "../features/policy/Proposals";
+import type { Proposal, Summary } from "../features/policy/types";
+import { Refused, Rules, useLate } from "../features/States";
+import { Top } from "../features/Top";
+import { version } from "../ui/format";
+import { At } from "../ui/Parts";
+import { address, go, href } from "../ui/router";
+import "../ui/desk.css";
+
+export function PoliciesPage({ client, me }: { client: Client; me: Me }): JSX.Element {
+  const name = address.value.get("policy");
+  if (address.value.has("newpolicy")) return <PolicyPage key="" client={client} me={me} name={null} />;
+  return name ? <PolicyPage key={name} client={client} me={me} name={name} /> : <List client={client} me={me} />;
+}
+
+function List({ client, me }: { client: Client; me: Me }): JSX.Element {
+  const [found, keep] = useState<{ policies: Summary[]; proposals: Proposal[] } | null>(null);
+  const [problem, complain] = useState<{ code: string; detail: string } | null>(null);
+  const [words, say] = useState("");
+  const isLate = useLate();
+  const load = (): void => {
+    Promise.all([client.get<{ policies: Summary[] }>("/policies"), client.get<{ proposals: Proposal[] }>("/proposals?state=open")]).then(
+      ([{ policies }, { proposals }]) => keep({ policies, proposals }),
+      (error: Error) => complain({ code: error instanceof Refusal ? error.code : "no_connection", detail: error.message }),
+    );
+  };
+  useEffect(() => { title.value = "Policies"; load(); }, []);
+  return (
+    <>
+      <Top page="policies" connection={null} />
+      <main class="page desk">
+        <div class="pagehead"><h1>Policies</h1><span class="sub">when to interrupt</span><div class="end"><a class="btn small" href={href({ newpolicy: "" })}>New policy</a></div></div>
+        <p class="sub" role="status">{words}</p>
+        {problem ? <Refused {...problem} /> : !found ? isLate && <Rules words="Reading the policies…" /> : (
+          <>
+            <Proposals client={client} proposals={found.proposals} mayDecide={me.role === "operate"} settled={(told) => { say(told); load(); }} look={(one) => go(href({ policy: one.policy.split("@")[0], proposal: one.id }))} />
+            <div class="scroller" tabIndex={0} role="region" aria-label="Policies, scrolls sideways">
+              <table class="grid policies">
+                <thead><tr><th scope="col">Policy</th><th scope="col">What for</th><th scope="col" class="hide-m">Made from</th><th scope="col">Saved</th><th scope="col" class="hide-s">Why</th></tr></thead>
+                <tbody>{found.policies.map((one) => (
+                  <tr key={one.name}>
+                    <th scope="row"><a class="rowlink" href={href({ policy: one.name })}>{one.name}</a> <span class="num dim">v{one.version}</span></th>
+                    <td>{one.about}</td>
+                    <td class="hide-m">{version(one.extends) || "–"}</td>
+                    <td>{one.at === null ? "built in" : <><At at={one.at} /> by {one.by}</>}</td>
+                    <td class="hide-s">{one.why || "–"}</td>
+                  </tr>
+                ))}</tbody>
+              </table>
+            </div>
+          </>
+        )}
+      </main>
+    </>
+  );
+}

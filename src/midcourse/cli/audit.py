@@ -1,0 +1,209 @@
+"""``midcourse audit``: who did what, the same as a file that proves itself, and such a file checked anywhere."""
+
+import os
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from midcourse.api import Midcourse
+from midcourse.cli.opening import JsonOption, StoreOption, Target, TokenOption, UrlOption, opened
+from midcourse.cli.people import me
+from midcourse.cli.printing import carry_out, print_json, say, show_table
+from midcourse.cli.words import clock_time
+from midcourse.core.audit import Audited
+from midcourse.core.audit_export import Verified, verify
+from midcourse.core.policy.spans import span_of
+from midcourse.errors import InvalidInput
+from midcourse.ports.handle import Sessions
+from midcourse.runtime.clock import SystemClock
+
+app = typer.Typer(
+    help="Who did what. Every command and every change of the server's own things is there for 90 days.",
+    invoke_without_command=True,
+)
+SHORTEST: Final = 1.0
+
+
+def add_to(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.add_typer(app, name="audit", short_help="Who did what, and the proof of it.")
+
+
+@app.callback()
+def show(
+    context: typer.Context,
+    since: Annotated[str | None, typer.Option(metavar="SPAN", help="What is not older: 12h, 7d, 90d.")] = None,
+    session: Annotated[str | None, typer.Option(metavar="SESSION", help="Only what concerns this session.")] = None,
+    export: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the log to a file that can be checked anywhere.")
+    ] = None,
+    verify: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Check such a file: no store and no server is needed.")
+    ] = None,
+    check: Annotated[bool, typer.Option("--check", help="Check the whole log, and print how it stands.")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="COUNT", min=1, help="How many at most.")] = 1000,
+    store: StoreOption = None,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List who did what, oldest first; or write it to a file, or check one.
+
+    Each entry follows from the one before: one that was changed or removed by hand is named, also in a file. Of a
+    server it takes the role operate.
+
+    \b
+    Examples:
+      midcourse audit --since 7d
+      midcourse audit --session sess_0198f2
+      midcourse audit --export audit.jsonl
+      midcourse audit --verify audit.jsonl
+    """
+    if context.invoked_subcommand is not None:
+        return
+    if verify is not None:
+        carry_out(_verify(verify, as_json=as_json), as_json=as_json)
+        return
+    target, began = Target(store, url, token), None if since is None else SystemClock().now() - _span(since, "--since")
+    if export is not None:
+        work = _export(target, export, session, began, as_json=as_json)
+    elif check:
+        work = _check(target, as_json=as_json)
+    else:
+        work = _list(target, session, began, limit, as_json=as_json)
+    carry_out(work, as_json=as_json)
+
+
+@app.command("prune")
+def prune(
+    older_than: Annotated[
+        str, typer.Option("--older-than", metavar="SPAN", help="What is older is taken away.")
+    ] = "90d",
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Take old entries away. A running server does this by itself, after 90 days.
+
+    What is left still proves itself: it follows from the last entry that was taken away, and an entry says who did it.
+    Export the log first if you want to keep it.
+    """
+
+    async def work() -> None:
+        span = _span(older_than, "--older-than")
+        async with opened(Target(store)) as sessions:
+            assert isinstance(sessions, Midcourse)
+            gone = await sessions.prune_audit(SystemClock().now() - span, by=me())
+        if as_json:
+            print_json({"pruned": gone})
+        else:
+            say(f"{gone:,} entries are gone." if gone else f"Nothing is older than {older_than}.")
+
+    carry_out(work(), as_json=as_json)
+
+
+def _span(text: str, option: str) -> float:
+    try:
+        seconds = float(span_of(text))
+    except ValueError as error:
+        raise typer.BadParameter(f"{option}: {error}.") from error
+    if seconds < SHORTEST:
+        raise typer.BadParameter(f"{option}: it is at least a second.")
+    return seconds
+
+
+async def _list(target: Target, session: str | None, since: float | None, limit: int, *, as_json: bool) -> None:
+    now = SystemClock().now()
+    shown = 0
+    async with opened(target) as sessions:
+        async for page in _pages(sessions, session, since, limit):
+            shown += len(page)
+            if as_json:
+                for one in page:
+                    print_json({"seq": one.seq, **_fields(one)})
+            else:
+                rows = [_row(one, now) for one in page]
+                show_table(("entry", "when", "who", "role", "did", "outcome", "to", "more"), rows, whole=("to",))
+    if not shown and not as_json:
+        say("Nothing yet.")
+
+
+async def _pages(
+    sessions: Sessions, session: str | None, since: float | None, limit: int
+) -> AsyncIterator[Sequence[Audited]]:
+    after = 0
+    while limit > 0:
+        page = await sessions.audit(after, min(limit, 1000), session=session, since=since)
+        if page:
+            yield page
+        if len(page) < min(limit, 1000):
+            return
+        after, limit = page[-1].seq, limit - len(page)
+
+
+def _fields(one: Audited) -> dict[str, object]:
+    return {name: getattr(one.entry, name) for name in one.entry.__struct_fields__}
+
+
+def _row(one: Audited, now: float) -> tuple[str, ...]:
+    entry = one.entry
+    about = entry.session or (f"tenant {entry.tenant}" if entry.tenant else "")
+    more = "erased" if entry.erased else entry.detail
+    return str(one.seq), clock_time(entry.at, now), entry.by, entry.role, entry.action, entry.outcome, about, more
+
+
+async def _check(target: Target, *, as_json: bool) -> None:
+    """Read all of it: every page is checked on the way."""
+    count, last = 0, 0
+    async with opened(target) as sessions:
+        async for page in _pages(sessions, None, None, 10**12):
+            count, last = count + len(page), page[-1].seq
+    if as_json:
+        print_json({"entries": count, "last": last})
+    else:
+        say(f"{count:,} entries, up to {last}. Each follows from the one before: nothing was changed or left out.")
+
+
+async def _export(target: Target, file: Path, session: str | None, since: float | None, *, as_json: bool) -> None:
+    if file.exists():  # noqa: ASYNC240 - nobody else waits here
+        raise InvalidInput(f"{file} is there already. Name another file, or remove that one.", field="export")
+    partial = file.with_name(f"{file.name}.part")
+    try:
+        async with opened(target) as sessions:
+            with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:  # noqa: ASYNC230 - nobody else waits here
+                async for piece in sessions.audit_export(session=session, since=since):
+                    out.write(piece)
+        with partial.open("rb") as written:
+            found = verify(written)
+        partial.rename(file)
+    except OSError as error:
+        raise InvalidInput(f"{file} cannot be written ({error.strerror or error}).", field="export") from error
+    finally:
+        partial.unlink(missing_ok=True)
+    _tell(found, file, as_json=as_json)
+
+
+async def _verify(file: Path, *, as_json: bool) -> None:
+    try:
+        with file.open("rb") as lines:
+            found = verify(lines)
+    except OSError as error:
+        raise InvalidInput(f"{file} cannot be read ({error.strerror or error}).", field="verify") from error
+    _tell(found, file, as_json=as_json)
+
+
+def _tell(found: Verified, file: Path, *, as_json: bool) -> None:
+    if as_json:
+        shown = ("first", "last", "digest", "withheld")
+        print_json({name: getattr(found, name) for name in shown} | {"entries": len(found.entries)})
+        return
+    if not found.last:
+        say(f"{file} is whole: the log was empty.")
+        return
+    rest = f", and of {found.withheld:,} others the digest" if found.withheld else ""
+    say(
+        f"{file} is whole: entries {found.first} to {found.last}, {len(found.entries):,} of them to read{rest}. "
+        "Nothing was changed or left out.",
+        f"Running digest at entry {found.last}: {found.digest}",
+    )

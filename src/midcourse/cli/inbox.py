@@ -1,0 +1,185 @@
+"""``midcourse inbox``: what people are asked over all sessions, whose it is, and who stands in for whom."""
+
+import asyncio
+from typing import Annotated, Final
+
+import typer
+from msgspec.structs import replace
+from rich.text import Text
+
+from midcourse.cli.opening import JsonOption, StoreOption, Target, TokenOption, UrlOption, find, opened
+from midcourse.cli.people import me
+from midcourse.cli.printing import carry_out, console, print_json, say, show_table
+from midcourse.cli.words import ago, clock_time, span
+from midcourse.core.inbox import Inbox, InboxAsk
+from midcourse.core.policy.profiles import STANDARD
+from midcourse.core.policy.spans import span_of
+from midcourse.core.session import Session
+from midcourse.errors import InvalidInput
+from midcourse.runtime.clock import SystemClock
+
+LOOK_EVERY: Final = 2.0
+"""Seconds between two looks with --watch."""
+MOST_ALARMS: Final = 10
+
+app = typer.Typer(
+    help="What people are asked, the most urgent first. Without a command: the list. Answer with: midcourse answer",
+    invoke_without_command=True,
+)
+
+
+def add_to(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.add_typer(app, name="inbox", short_help="What people are asked, by deadline.")
+
+
+@app.callback()
+def show(
+    context: typer.Context,
+    mine: Annotated[bool, typer.Option("--mine", help="Only what is asked of you.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Show it again whenever it changes, until Ctrl-C.")] = False,
+    store: StoreOption = None,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List what people are asked over all sessions, the most urgent first, and below it the alarms.
+
+    "left" is the time until it is escalated, or can no longer be answered; a ! says that it was escalated. Changes
+    nothing.
+
+    \b
+    Examples:
+      midcourse inbox
+      midcourse inbox --watch
+      midcourse inbox take sess_0198f2
+      midcourse inbox hand-over bob --for 1h
+    """
+    if context.invoked_subcommand is not None:
+        return
+    target = Target(store, url, token)
+
+    async def work() -> None:
+        shown: Inbox | None = None
+        async with opened(target) as sessions:
+            while True:
+                found = await sessions.inbox(by=me())
+                if mine:
+                    asks = tuple(one for one in found.asks if one.owner == found.you)
+                    found = replace(found, asks=asks, alarms=())
+                if found != shown:
+                    _show(found, is_mine=mine, as_json=as_json, clears=watch)
+                shown = found
+                if not watch:
+                    return
+                await asyncio.sleep(LOOK_EVERY)
+
+    carry_out(work(), as_json=as_json, interrupted=0 if watch else 130)
+
+
+def _show(inbox: Inbox, *, is_mine: bool, as_json: bool, clears: bool) -> None:
+    if as_json:
+        print_json(inbox)
+        return
+    if clears:
+        console().clear()
+    now = SystemClock().now()
+    if inbox.asks:
+        header = ("left", "session", "ask", "agent", "owner", "it wants")
+        show_table(header, [_row(ask, now) for ask in inbox.asks], whole=header[:-1])
+        first = inbox.asks[0]
+        say(f"Answer with: midcourse answer {first.session} --ask {first.ask} TEXT")
+    else:
+        nothing = "Nobody asks you anything." if is_mine else "Nobody asks anything."
+        say(f"{nothing} {inbox.running} sessions run." if inbox.running else nothing)
+    if inbox.approvals_in_a_row >= STANDARD.restraint.approvals_in_a_row:
+        say(
+            f"You have approved {inbox.approvals_in_a_row} in a row, {inbox.quick} of the last six in under three "
+            "seconds. Look at the next one twice."
+        )
+    for batch in inbox.alarms[:MOST_ALARMS]:
+        told = "" if batch.ready_at <= now else f", told at {clock_time(batch.ready_at, now)}"
+        say(f"{ago(batch.since, now)}: {len(batch.alarms)} alarms for {batch.person or 'nobody'}{told}")
+
+
+def _row(ask: InboxAsk, now: float) -> tuple[Text | str, ...]:
+    left = ask.due_at - now
+    words = span(left) if left > 0 else f"{span(-left)} over"
+    urgent = Text(f"! {words}" if ask.escalated_at is not None else words, style="red" if left <= 0 else "")
+    about = f"{ask.tool}: " if ask.tool else ""
+    return urgent, ask.session, ask.ask, ask.agent, ask.owner, f"{ask.reason}: {about}{ask.prompt}"
+
+
+@app.command("take")
+def take(
+    session: Annotated[str, typer.Argument(metavar="SESSION", help="A session's id, or enough of its beginning.")],
+    ask: Annotated[str | None, typer.Argument(metavar="ASK", help="Which ask, if several are open.")] = None,
+    owner: Annotated[str | None, typer.Option("--for", metavar="NAME", help="Give it to somebody else.")] = None,
+    store: StoreOption = None,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Take an ask, so that others see whose it is; or give it to somebody. The last word counts.
+
+    \b
+    Examples:
+      midcourse inbox take sess_0198f2
+      midcourse inbox take sess_0198f2 ask_2 --for bob
+    """
+    target = Target(store, url, token)
+
+    async def work() -> None:
+        async with opened(target) as sessions:
+            handle = await find(sessions, session)
+            named = ask or _only(await handle.state())
+            taken = await sessions.own(handle.id, named, owner, by=me())
+        if as_json:
+            print_json(taken)
+        else:
+            say(f"{taken.ask} of {taken.session} is {taken.owner}'s: {taken.prompt}")
+
+    carry_out(work(), as_json=as_json)
+
+
+def _only(state: Session) -> str:
+    if len(state.asks) != 1:
+        names = ", ".join(one.id for one in state.asks) or "none"
+        raise InvalidInput(f"{state.id} asks {len(state.asks)} things ({names}). Name the one you mean.", field="ask")
+    return str(state.asks[0].id)
+
+
+@app.command("hand-over")
+def hand_over(
+    to: Annotated[str, typer.Argument(metavar="NAME", help="Who stands in for you.")],
+    lasts: Annotated[str, typer.Option("--for", metavar="SPAN", help="For how long: 1h, 30min, 2d; 0 ends it.")] = "1h",
+    store: StoreOption = None,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Let somebody stand in: what you are asked they are asked, until then; afterwards it is you again.
+
+    \b
+    Examples:
+      midcourse inbox hand-over bob
+      midcourse inbox hand-over bob --for 30min
+      midcourse inbox hand-over bob --for 0
+    """
+    try:
+        seconds = 0.0 if lasts.strip() == "0" else float(span_of(lasts))
+    except ValueError as error:
+        raise typer.BadParameter(f"--for: {error}.") from error
+    target = Target(store, url, token)
+
+    async def work() -> None:
+        async with opened(target) as sessions:
+            made = await sessions.hand_over(to, seconds, by=me())
+        if as_json:
+            print_json(made)
+        elif not seconds:
+            say(f"{made.name} is asked again.")
+        else:
+            say(f"{made.to} is asked in place of {made.name} until {clock_time(made.until, made.at)}.")
+
+    carry_out(work(), as_json=as_json)

@@ -1,0 +1,93 @@
+"""``midcourse signals``: how a session stands against the thresholds of its policy."""
+
+import typer
+
+from midcourse.cli.opening import JsonOption, SessionArgument, StoreOption, Target, TokenOption, UrlOption, find, opened
+from midcourse.cli.printing import carry_out, print_json, say, show_table
+from midcourse.cli.words import clock_time
+from midcourse.core.signals import Signal, Signals
+from midcourse.core.spelling import spelled
+from midcourse.runtime.clock import SystemClock
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add this command."""
+    app.command("signals", short_help="Show a session's signals beside their thresholds.")(signals)
+
+
+def signals(
+    session: SessionArgument,
+    store: StoreOption = None,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show each signal of a session: its value, where its policy warns, steps in and stops, and what was not measured.
+
+    Measured from the journal, as the policy measures it. Changes nothing.
+
+    \b
+    Examples:
+      midcourse signals sess_0198f2
+      midcourse signals sess_0198f2 --json
+    """
+
+    async def work() -> None:
+        async with opened(Target(store, url, token)) as sessions:
+            found = await (await find(sessions, session)).signals()
+        if as_json:
+            print_json(spelled(found))
+        else:
+            _show(found)
+
+    carry_out(work(), as_json=as_json)
+
+
+def _show(found: Signals) -> None:
+    now = SystemClock().now()
+    watched = f"policy {found.policy}, as a {found.task_class.replace('_', ' ')} task"
+    say(watched if found.policy else "No policy watches this session: nothing has thresholds.")
+    rows = [
+        (one.title, shown(one, one.value), _past(one, now), ", ".join(_marks(one)))
+        for one in found.signals
+        if one.value is not None
+    ]
+    header = ("signal", "value", "now", "thresholds")
+    show_table(header, rows, whole=header[:2])
+    for one in found.signals:
+        if one.value is None:
+            say(f"not measured: {one.title}: {one.unseen}")
+
+
+def _past(signal: Signal, now: float) -> str:
+    if signal.past is None:
+        return ""
+    since = "" if signal.since is None else f" since {clock_time(signal.since, now)}"
+    return f"past {_WORDS[signal.past][1]}{since}"
+
+
+def _marks(signal: Signal) -> list[str]:
+    below = "below" if signal.below else "at"
+    marks = {"warn": signal.warn, "intervene": signal.intervene, "stop": signal.stop}
+    return [f"{_WORDS[stage][0]} {below} {shown(signal, mark)}" for stage, mark in marks.items() if mark is not None]
+
+
+_WORDS = {"warn": ("warns", "its warning"), "intervene": ("steps in", "stepping in"), "stop": ("stops", "its stop")}
+
+
+def shown(signal: Signal, value: float) -> str:
+    """A number with its unit, as the console writes it."""
+    match signal.unit:
+        case "seconds":
+            minutes, seconds = divmod(int(value), 60)
+            return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}" if minutes >= 60 else f"{minutes:02}:{seconds:02}"
+        case "dollars":
+            return f"${value:.2f}"
+        case "share":
+            return f"{value:.0%}"
+        case "times":
+            return f"{value:.1f}x"
+        case "of 1":
+            return f"{value:.2f}"
+        case "bytes" | "count":
+            return f"{value:,.4g}" if value % 1 else f"{value:,.0f}"

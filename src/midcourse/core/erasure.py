@@ -1,0 +1,191 @@
+"""What is left of a session's journal when its texts are erased: its shape, and nothing anybody wrote. Pure.
+
+By the types of the fields: numbers, times, states and ids stay, a text goes unless ``KEPT`` names it, and a field that
+is added later goes by itself. Every record becomes a tombstone (see ``codec``): the digest of what was said, with which
+the running digest of the journal still verifies, and remains that fold to the same status, cost and receipt.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Final, Literal, NewType, Union, cast, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from midcourse.core import events as ev
+from midcourse.core.asks import AMBIGUOUS, NEED_APPROVAL, REVIEW
+from midcourse.core.codec import ERASED, GENESIS, NOTHING, Value, chain, entomb, inline, is_tombstone, remains_of
+from midcourse.core.effects import DID_IT_HAPPEN
+from midcourse.core.fold import Row
+from midcourse.core.ids import StepId
+from midcourse.core.policy.decisions import Decision, Reason, Unseen
+from midcourse.core.steps import WORLD_CHANGED
+from midcourse.core.terms import Terms
+
+KEPT: Final[Mapping[type, frozenset[str]]] = {
+    ev.SessionCreated: frozenset({"agent", "agent_version", "origin", "forked_from", "by"}),
+    ev.SessionTaken: frozenset({"worker"}),
+    ev.SessionForked: frozenset({"source"}),
+    ev.SessionHalted: frozenset({"switch"}),
+    ev.HoldTaken: frozenset({"release"}),
+    ev.SessionFailed: frozenset({"code"}),
+    ev.AgentChanged: frozenset({"before", "now"}),
+    ev.AgentSilent: frozenset({"advice"}),
+    ev.LoopBlocked: frozenset({"advice"}),
+    ev.CheckpointTaken: frozenset({"scope"}),
+    ev.StepBegun: frozenset({"name", "key", "tool"}),
+    ev.UndoBegun: frozenset({"name", "key"}),
+    ev.UndoEnded: frozenset({"key"}),
+    ev.StepFinished: frozenset({"told_by"}),
+    ev.StepFailed: frozenset({"kind"}),
+    ev.InterventionLabelled: frozenset({"about"}),
+    ev.SessionErased: frozenset({"reason", "kept"}),
+    ev.ReceiptLine: frozenset({"name"}),
+    ev.Change: frozenset({"policy"}),
+    Terms: frozenset({"policy", "labels"}),
+    Decision: frozenset({"policy"}),
+    Reason: frozenset({"signal"}),
+    Unseen: frozenset({"signal"}),
+}
+"""The texts that stay: names of agents, tools, steps, policies, workers; versions; codes. ``by`` stays everywhere."""
+REASONS: Final = frozenset({NEED_APPROVAL, REVIEW, AMBIGUOUS, DID_IT_HAPPEN, WORLD_CHANGED, "agent_changed"})
+"""Why a person was asked, if Midcourse itself said so. Whatever else stands there an agent wrote."""
+ERASED_VALUE: Final = inline(b'"erased"')
+
+_ORDINALS: Final = re.compile(r"(?:[~?]\d+)*$")
+
+
+class Eraser:
+    """Erases the records of one journal. The same key of a step, or name of a hold, becomes the same everywhere."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+
+    def record(self, record: ev.Record) -> ev.Record:
+        """The same fact, without its texts."""
+        return ev.Record(record.at, self.struct(record.event))
+
+    def struct(self, struct: Any) -> Any:
+        """An event, or a part of one, without its texts."""
+        kind = cast("type[msgspec.Struct]", type(struct))
+        changes = {name: erase(self, getattr(struct, name)) for name, erase in _plan(kind).items()}
+        match struct:
+            case ev.SegmentWritten(text=text):
+                changes["text"] = (f"{ERASED} " * (len(text) // 7 + 1))[: len(text)]  # what comes behind has its offset
+            case ev.AskOpened(reason=reason) if reason in REASONS:
+                changes["reason"] = reason
+            case ev.HoldTaken(name=name) | ev.HoldReleased(name=name) | ev.ReceiptLine(name=name, effect="hold"):
+                changes["name"] = self.name(name)
+            case _:
+                pass
+        return msgspec.structs.replace(struct, **changes)
+
+    def step(self, step: str) -> StepId:
+        """A step's id with the texts among its keys replaced; numbers, scopes and names stay."""
+        scope, slash, path = step.partition("/")
+        if not slash:
+            return StepId(step and self.name(step))
+        return StepId(f"{scope}/{'>'.join(map(self._part, path.split('>')))}")
+
+    def _part(self, part: str) -> str:
+        name, sharp, key = part.partition("#")
+        ordinals = _ORDINALS.search(key)
+        end = ordinals[0] if ordinals else ""
+        plain = key.removesuffix(end)
+        if not sharp:
+            return self.name(part)
+        return f"{name}#{plain if plain.isdigit() else self.name(plain)}{end}"
+
+    def name(self, name: str) -> str:
+        """What stands for a name that somebody chose."""
+        return self._names.setdefault(name, f"{ERASED}-{len(self._names) + 1}")
+
+
+_Erase = Callable[[Eraser, Any], Any]
+
+
+@cache
+def _plan(kind: type[msgspec.Struct]) -> Mapping[str, _Erase]:
+    """How each field of a struct that can hold a text is erased; what is not in it stays."""
+    hints = get_type_hints(kind)
+    stays = KEPT.get(kind, frozenset[str]()) | {"by"}
+    plans = {name: _of(hint) for name, hint in hints.items() if name in kind.__struct_fields__ and name not in stays}
+    return {name: plan for name, plan in plans.items() if plan is not None}
+
+
+def _of(hint: Any) -> _Erase | None:
+    """How a value of that type is erased. None: it holds no text."""
+    origin = get_origin(hint)
+    if isinstance(hint, NewType):
+        return _erase_step if hint == cast("object", StepId) else None
+    if hint in (int, float, bool, NoneType) or origin is Literal:
+        return None
+    if origin in (Union, UnionType):
+        return _of_union(get_args(hint))
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct) and hint is not Value:
+        return _erase_any if _plan(hint) else None
+    if origin is tuple and _of(get_args(hint)[0]) is None:
+        return None
+    return _erase_step_tuple if origin is tuple and get_args(hint)[0] is StepId else _erase_any
+
+
+def _of_union(hints: tuple[Any, ...]) -> _Erase | None:
+    if all(_of(one) is None for one in hints):
+        return None
+    if StepId in hints:
+        return _erase_step
+    words = {word for one in hints if get_origin(one) is Literal for word in get_args(one)}
+    return lambda eraser, value: value if isinstance(value, str) and value in words else _erase_any(eraser, value)
+
+
+def _erase_step(eraser: Eraser, step: str | None) -> StepId | None:
+    return None if step is None else eraser.step(step)
+
+
+def _erase_step_tuple(eraser: Eraser, steps: Iterable[str]) -> tuple[StepId, ...]:
+    return tuple(map(eraser.step, steps))
+
+
+def _erase_any(eraser: Eraser, value: Any) -> Any:
+    match value:
+        case Value():
+            return NOTHING if value == NOTHING else ERASED_VALUE
+        case str():
+            return ERASED if value else ""
+        case None | bool() | int() | float():
+            return value
+        case tuple():
+            return tuple(_erase_any(eraser, one) for one in cast("tuple[object, ...]", value))
+        case msgspec.Struct():
+            return eraser.struct(value)
+        case Mapping():
+            return {}
+        case _:
+            return ERASED
+
+
+def entombed(rows: Iterable[Row]) -> list[Row]:
+    """A journal whose digests were checked, without its texts. What was erased before stays as it is."""
+    eraser = Eraser()
+    erased: list[Row] = []
+    digest = GENESIS
+    for position, record, _ in rows:
+        if not is_tombstone(record):
+            remains = ev.encode_record(eraser.record(ev.decode_record(record)))
+            record = entomb(record, remains)  # noqa: PLW2901
+        digest = chain(digest, position, record)
+        erased.append((position, record, digest))
+    return erased
+
+
+def kept_digest(rows: Iterable[Row]) -> str:
+    """The digest of what the tombstones among ``rows`` say: the event that tells of the erasing carries it.
+
+    So that a row that was taken for a tombstone by hand, or a tombstone that was changed, does not fit.
+    """
+    digest = GENESIS
+    for position, record, _ in rows:
+        if is_tombstone(record):
+            digest = chain(digest, position, remains_of(record))
+    return digest.hex()

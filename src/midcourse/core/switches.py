@@ -1,0 +1,165 @@
+"""The kill switch: a standing record with a scope. While it stands, nothing in its scope begins. Pure.
+
+It is an operator's, and separate from cancel: it undoes nothing, and lifting it resumes nothing by itself.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal, get_args
+
+import msgspec
+
+from midcourse.core.ids import CommandId, Position, SessionId, SwitchId
+from midcourse.core.tenants import check_tenant, tenant_of
+from midcourse.core.terms import check_labels
+from midcourse.errors import InvalidInput
+
+ScopeKind = Literal["all", "agent", "label", "tenant"]
+Reach = Literal["stopped", "still_running", "not_reachable"]
+"""What is known of a session in the scope of a switch."""
+LONGEST_VALUE: Final = 200
+"""Characters of the longest name that a scope takes."""
+LONGEST_REASON: Final = 1000
+"""Characters of the longest reason: it is shown with every session that was halted."""
+
+
+class Scope(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
+    """What a switch is thrown over. ``tenant``: only that tenant's; None: whoever's they are."""
+
+    kind: ScopeKind = "all"
+    value: str = ""
+    tenant: str | None = None
+
+    def covers(self, session_id: SessionId, agent: str, labels: Sequence[str]) -> bool:
+        """Whether a session is in it."""
+        if self.tenant is not None and tenant_of(session_id) != self.tenant:
+            return False
+        match self.kind:
+            case "all":
+                return True
+            case "agent":
+                return agent == self.value
+            case "label":
+                return self.value in labels
+            case "tenant":
+                return tenant_of(session_id) == self.value
+
+    def __str__(self) -> str:
+        whose = f" of tenant '{self.tenant}'" if self.tenant else ""
+        match self.kind:
+            case "all":
+                return f"all sessions{whose}"
+            case "tenant":
+                return f"all sessions of tenant '{self.value}'"
+            case kind:
+                return f"sessions of {kind} '{self.value}'{whose}"
+
+
+def check_scope(kind: str, value: str, tenant: str | None = None) -> Scope:
+    """The scope that is meant.
+
+    Raises:
+        InvalidInput: nobody could tell what it covers.
+    """
+    if kind not in get_args(ScopeKind):
+        raise InvalidInput(f"The scope is {kind!r}; it is one of {', '.join(get_args(ScopeKind))}.", field="scope")
+    if kind == "all" and value:
+        raise InvalidInput(f"The scope 'all' takes no name, and there is '{value[:100]}'.", field="scope")
+    if kind != "all" and not 0 < len(value) <= LONGEST_VALUE:
+        raise InvalidInput(f"Name the {kind}, in 1 to {LONGEST_VALUE} characters.", field="scope")
+    if kind == "label":
+        check_labels([value])
+    if kind == "tenant":
+        check_tenant(value)
+        if tenant is not None and tenant != value:
+            raise InvalidInput(f"Tenant '{value}' is not yours to halt.", code="forbidden", field="scope")
+    return Scope(kind, value, tenant)  # pyright: ignore[reportArgumentType] - looked at above
+
+
+class Switch(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
+    """A switch that was thrown. It stands until it is lifted, whatever is restarted."""
+
+    id: SwitchId
+    scope: Scope
+    reason: str
+    by: str
+    at: float
+    lifted_at: float | None = None
+    lifted_by: str = ""
+    lifted_why: str = ""
+
+    @property
+    def stands(self) -> bool:
+        """Whether nothing in its scope may begin."""
+        return self.lifted_at is None
+
+
+class Reached(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
+    """One session in a switch's report. ``was``: the status it was halted from. ``running`` goes on ``since``."""
+
+    session: SessionId
+    agent: str
+    goal: str
+    state: Reach
+    was: str = ""
+    since: float = 0.0
+    running: str = ""
+
+
+class SwitchReport(msgspec.Struct, gc=False, frozen=True):
+    """A switch, and what is known of every session in its scope: worst first. ``durable``: it survives a restart."""
+
+    switch: Switch
+    sessions: tuple[Reached, ...]
+    durable: bool = True
+
+    def count(self, state: Reach) -> int:
+        """How many of them are so."""
+        return sum(one.state == state for one in self.sessions)
+
+    def __str__(self) -> str:
+        words = [f"{self.count('stopped')} stopped"]
+        words += [f"{number} still running" for number in [self.count("still_running")] if number]
+        words += [f"{number} not reachable" for number in [self.count("not_reachable")] if number]
+        stands = "stands" if self.switch.stands else "is lifted"
+        known = "" if self.durable else " It could not be written: it ends with this process."
+        return f"The kill switch over {self.switch.scope} {stands}: {', '.join(words)}.{known}"
+
+
+class Released(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
+    """What came of letting one session go back. ``code`` and ``problem`` say why it did not."""
+
+    session: SessionId
+    ok: bool
+    status: str = ""
+    code: str = ""
+    problem: str = ""
+
+
+_ORDER: Final[Sequence[Reach]] = ("not_reachable", "still_running", "stopped")
+
+
+def worst_first(sessions: Iterable[Reached]) -> tuple[Reached, ...]:
+    """What somebody must look at comes first."""
+    return tuple(sorted(sessions, key=lambda one: (_ORDER.index(one.state), one.session)))
+
+
+def halt_id(switch: SwitchId, position: Position) -> CommandId:
+    """The id of the command with which a switch halts a session that stands at ``position``."""
+    return CommandId(f"{switch}/halt/{position}")
+
+
+def check_reason(reason: str, field: str = "reason") -> str:
+    """``reason``, if there is one.
+
+    Raises:
+        InvalidInput: there is none, or it is too long.
+    """
+    if not reason.strip():
+        raise InvalidInput(
+            "Say why: whoever finds their session halted reads it, and so does the audit log.", field=field
+        )
+    if len(reason) > LONGEST_REASON:
+        raise InvalidInput(
+            f"The reason has {len(reason):,} characters; at most {LONGEST_REASON:,} are taken.", field=field
+        )
+    return reason

@@ -1,0 +1,130 @@
+"""Who hears how long things take: nobody, unless somebody measures."""
+
+from typing import Final, Literal, Protocol
+
+from midcourse.core.events import Recorded
+from midcourse.core.ids import Epoch, SessionId
+from midcourse.core.session import Session
+
+StopVerb = Literal["pause", "cancel", "halt"]
+Stopper = Literal["person", "policy", "parent"]
+"""Whose stop it was: somebody's, the policy's, or that of the parent that was stopped itself."""
+CheckpointKind = Literal["state", "snapshot"]
+"""What was saved: where a ``state`` agent starts from, or the fold of a journal, so that it need not be read whole."""
+
+
+class Meter(Protocol):
+    """Hears what happens to the sessions of one process, on whichever thread that is. It is quick, and never raises.
+
+    Times are in seconds. What is recorded is told once, by the owner, when it is folded: a replay tells nothing.
+    """
+
+    def recorded(self, session: Session, epoch: Epoch, record: Recorded) -> None:
+        """An event was added to a journal; ``session`` is as it stands after it. Under the session's lock."""
+        ...
+
+    def stopping(self, session_id: SessionId, verb: StopVerb, by: Stopper, put_at: float) -> None:
+        """A stop that was put into the inbox at ``put_at`` is being decided. Its events come next."""
+        ...
+
+    def stop_answered(self, verb: StopVerb, by: Stopper, seconds: float) -> None:
+        """It is decided, durably, so long after it was put: nothing new begins."""
+        ...
+
+    def taking(self, session: Session, seconds: float) -> None:
+        """A session that was at work is taken over, and it took so long to read it. Its first event comes next."""
+        ...
+
+    def left(self, session_id: SessionId) -> None:
+        """Nothing of the session is in this process any more."""
+        ...
+
+    def committed(self, seconds: float) -> None:
+        """Events waited so long until they were durable."""
+        ...
+
+    def saved(self, kind: CheckpointKind, seconds: float, size: int) -> None:
+        """A checkpoint of so many bytes was made, durably."""
+        ...
+
+    def delivered(self, seconds: float) -> None:
+        """A piece of streamed text reached somebody who watches, so long after it was journaled."""
+        ...
+
+
+class Unmetered:
+    """Hears everything, and keeps nothing."""
+
+    def recorded(self, session: Session, epoch: Epoch, record: Recorded) -> None:
+        """Nothing."""
+
+    def stopping(self, session_id: SessionId, verb: StopVerb, by: Stopper, put_at: float) -> None:
+        """Nothing."""
+
+    def stop_answered(self, verb: StopVerb, by: Stopper, seconds: float) -> None:
+        """Nothing."""
+
+    def taking(self, session: Session, seconds: float) -> None:
+        """Nothing."""
+
+    def left(self, session_id: SessionId) -> None:
+        """Nothing."""
+
+    def committed(self, seconds: float) -> None:
+        """Nothing."""
+
+    def saved(self, kind: CheckpointKind, seconds: float, size: int) -> None:
+        """Nothing."""
+
+    def delivered(self, seconds: float) -> None:
+        """Nothing."""
+
+
+UNMETERED: Final[Meter] = Unmetered()
+
+
+class Meters(Unmetered):
+    """Several of them, each told everything."""
+
+    def __init__(self, *meters: Meter) -> None:
+        self._meters = meters
+
+    def recorded(self, session: Session, epoch: Epoch, record: Recorded) -> None:
+        """Told on."""
+        for meter in self._meters:
+            meter.recorded(session, epoch, record)
+
+    def stopping(self, session_id: SessionId, verb: StopVerb, by: Stopper, put_at: float) -> None:
+        """Told on."""
+        for meter in self._meters:
+            meter.stopping(session_id, verb, by, put_at)
+
+    def stop_answered(self, verb: StopVerb, by: Stopper, seconds: float) -> None:
+        """Told on."""
+        for meter in self._meters:
+            meter.stop_answered(verb, by, seconds)
+
+    def taking(self, session: Session, seconds: float) -> None:
+        """Told on."""
+        for meter in self._meters:
+            meter.taking(session, seconds)
+
+    def left(self, session_id: SessionId) -> None:
+        """Told on."""
+        for meter in self._meters:
+            meter.left(session_id)
+
+    def committed(self, seconds: float) -> None:
+        """Told on."""
+        for meter in self._meters:
+            meter.committed(seconds)
+
+    def saved(self, kind: CheckpointKind, seconds: float, size: int) -> None:
+        """Told on."""
+        for meter in self._meters:
+            meter.saved(kind, seconds, size)
+
+    def delivered(self, seconds: float) -> None:
+        """Told on."""
+        for meter in self._meters:
+            meter.delivered(seconds)

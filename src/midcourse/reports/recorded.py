@@ -1,0 +1,145 @@
+"""The runs that a store has recorded, read one after the other, newest first, as long as there is time for it."""
+
+import threading
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from midcourse.backtest import Recording, recording_of
+from midcourse.core.events import Recorded
+from midcourse.core.ids import Position, SessionId
+from midcourse.errors import Damaged, SessionNotFound
+from midcourse.ports.clock import Clock
+from midcourse.ports.store import Head, Store
+from midcourse.runtime.loading import read_events
+
+USUAL: Final = 500
+"""Runs that are taken, unless somebody says otherwise."""
+MOST: Final = 2_000
+"""That are taken at most."""
+READING: Final = 20.0
+"""Seconds that sessions are read for; what is older is left out, and that is said."""
+_HEADS: Final = 200
+_PAGE: Final = 1_000
+
+
+class GivenUp(Exception):
+    """Nobody waits for it any more, or it took too long: ends the thread that computes, and is seen by nobody."""
+
+
+@dataclass
+class Going:
+    """How far a trial has come, for whoever waits, and the way to end it. Read and written by several threads."""
+
+    phase: str = "waiting"
+    done: int = 0
+    of: int | None = None
+    _over: threading.Event = field(default_factory=threading.Event)
+
+    def begin(self, phase: str, of: int | None = None) -> None:
+        """The next part of it begins."""
+        self.phase, self.done, self.of = phase, 0, of
+
+    def step(self) -> None:
+        """One run more.
+
+        Raises:
+            GivenUp: it was given up.
+        """
+        self.done += 1
+        if self._over.is_set():
+            raise GivenUp
+
+    def give_up(self) -> None:
+        """End it at its next step."""
+        self._over.set()
+
+
+class Runs(msgspec.Struct, frozen=True, kw_only=True):
+    """Recorded runs, newest first, when the oldest and the newest began, and what was left out."""
+
+    recordings: tuple[Recording, ...]
+    since: float | None
+    until: float | None
+    notes: tuple[str, ...]
+
+
+async def read_runs(
+    store: Store,
+    clock: Clock,
+    going: Going,
+    *,
+    tenant: str | None = None,
+    since: float = 0.0,
+    most: int = USUAL,
+    seconds: float = READING,
+) -> Runs:
+    """The newest runs of a store that called something, of a tenant (None: of all), that began since a time."""
+    going.begin("reading")
+    found: list[Recording] = []
+    began: list[float] = []
+    notes: list[str] = []
+    idle, damaged, until = 0, list[SessionId](), clock.monotonic() + seconds
+    async for head in _heads(store, tenant, since):
+        if len(found) >= most:
+            notes.append(f"Only the newest {most:,} runs were tried.")
+            break
+        if clock.monotonic() > until:
+            notes.append(f"Reading took longer than {seconds:g} s: only the newest {len(found):,} runs were tried.")
+            break
+        try:
+            recording = recording_of(await _events(store, head.id), run_id=head.id)
+        except Damaged:
+            damaged.append(head.id)
+            continue
+        except SessionNotFound:  # erased since it was listed
+            continue
+        if recording is None:
+            idle += 1
+            continue
+        found.append(recording)
+        began.append(head.created_at)
+        going.step()
+    if idle:
+        notes.append(f"{_count(idle, 'session')} called no model and no tool, and {_were(idle)} left out.")
+    if damaged:
+        named = ", ".join(damaged[:5])
+        notes.append(f"{_count(len(damaged), 'session')} cannot be read, and {_were(len(damaged))} left out: {named}.")
+    return Runs(
+        recordings=tuple(found),
+        since=min(began, default=None),
+        until=max(began, default=None),
+        notes=tuple(notes),
+    )
+
+
+async def _heads(store: Store, tenant: str | None, since: float) -> AsyncIterator[Head]:
+    before: SessionId | None = None
+    while True:
+        page = await store.heads(tenant=tenant, limit=_HEADS, before=before)
+        for head in page:
+            if head.created_at < since:
+                return
+            yield head
+        if len(page) < _HEADS:
+            return
+        before = page[-1].id
+
+
+async def _events(store: Store, session_id: SessionId) -> list[Recorded]:
+    events: list[Recorded] = []
+    position = Position(0)
+    while page := await read_events(store, session_id, position, _PAGE):
+        events += page
+        position = page[-1].position
+    return events
+
+
+def _count(number: int, one: str) -> str:
+    return f"{number:,} {one}" if number == 1 else f"{number:,} {one}s"
+
+
+def _were(number: int) -> str:
+    return "is" if number == 1 else "are"

@@ -1,0 +1,257 @@
+"""The inbox of people over all sessions: what lists have of open asks, and beside it who took what and stands in.
+
+Two shelves hold what no journal knows. ``inbox``: who took which ask (``taken/``), who hands over to whom (``over/``),
+how each person answered lately (``answer/``). ``telling``: what people were told of an ask (``told/``); only the server
+whose turn it is writes that, with what it tells (see ``runtime/outbox.py``). Sessions and people carry their tenant in
+their names, and so does every key.
+"""
+
+from collections.abc import Mapping
+from typing import Final, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from midcourse.core.asks import GO_ON, NEED_APPROVAL, is_yes
+from midcourse.core.audit import AuditEntry
+from midcourse.core.codec import Value, decode
+from midcourse.core.ids import AskId, SessionId
+from midcourse.core.inbox import (
+    MOST_KEPT,
+    Answered,
+    HandOver,
+    InboxAsk,
+    Taken,
+    Told,
+    approvals,
+    by_deadline,
+    is_review_step,
+    owner_of,
+    took,
+)
+from midcourse.core.policy.document import Policy
+from midcourse.core.policy.profiles import BUILT_IN, STANDARD
+from midcourse.core.session import LIVE, Status
+from midcourse.core.tenants import tenant_of
+from midcourse.errors import MidcourseError, Refused, SessionNotFound
+from midcourse.policies.kept import load as load_policy
+from midcourse.ports.clock import Clock
+from midcourse.ports.store import AskHead, Head, Store
+
+T = TypeVar("T")
+SHELF: Final = "inbox"
+TELLING: Final = "telling"
+TOLD: Final = "told/"
+TAKEN: Final = "taken/"
+_OVER: Final = "over/"
+_ANSWER: Final = "answer/"
+_LAST: Final = "\U0010ffff"
+_PAGE: Final = 1000
+_NAMELESS: Final = ("", "none")
+_LIVE: Final = tuple(sorted(status.value for status in LIVE))
+
+
+class Desk:
+    """The open asks of a store, and what people do with them."""
+
+    def __init__(self, store: Store, clock: Clock, *, policy: str = "") -> None:
+        """``policy`` is that of sessions that name none; empty: ``standard``."""
+        self._store = store
+        self._clock = clock
+        self._default = policy
+        self._targets: dict[str, float] = {}
+
+    async def asks(self, tenant: str | None = None) -> list[InboxAsk]:
+        """What is asked in all live sessions of a tenant (None: of all tenants), the most urgent first."""
+        heads = await self._heads(tenant, statuses=_LIVE, asking=True)
+        if not heads:
+            return []
+        now = self._clock.now()
+        told = await self._records(TELLING, TOLD, Told)
+        taken = await self._records(SHELF, TAKEN, Taken)
+        overs = {one.name: one for one in (await self._records(SHELF, _OVER, HandOver)).values()}
+        targets = {name: await self._target(name) for name in {head.policy for head in heads}}
+        return by_deadline(
+            _ask(head, ask, targets[head.policy], told, taken, overs, now) for head in heads for ask in head.open_asks
+        )
+
+    async def running(self, tenant: str | None = None) -> int:
+        """How many sessions run."""
+        return len(await self._heads(tenant, statuses=(Status.RUNNING.value,)))
+
+    async def own(self, session_id: SessionId, ask: str, owner: str, *, by: str, role: str = "") -> InboxAsk:
+        """Give an open ask to ``owner``, and return it. A later word counts.
+
+        Raises:
+            SessionNotFound: no such session.
+            Refused: ``ask_not_found``: it is not open.
+        """
+        head = (await self._store.head(session_id)).head
+        if all(one.id != ask for one in head.open_asks):
+            raise Refused(
+                f"Session '{session_id}' has no open ask '{ask[:100]}'. Look at the inbox again.",
+                code="ask_not_found",
+                session_id=session_id,
+            )
+        now = self._clock.now()
+        record = Taken(owner=owner, at=now, by=by)
+        entry = _entry("inbox.own", by, role, f"{ask} to {owner}", now, session=session_id)
+        await self._store.shelve(SHELF, {f"{TAKEN}{session_id}/{ask}": msgspec.json.encode(record)}, audit=(entry,))
+        for one in await self.asks(tenant_of(session_id)):
+            if (one.session, one.ask) == (session_id, ask):
+                return one
+        raise Refused(
+            f"'{ask}' of session '{session_id}' was closed meanwhile.", code="ask_not_found", session_id=session_id
+        )
+
+    async def hand_over(self, to: str, seconds: float, *, by: str, role: str = "") -> HandOver:
+        """What is asked of ``by`` is asked of ``to`` for so long, then of ``by`` again. 0 seconds: at once."""
+        now = self._clock.now()
+        made = HandOver(name=by, to=to, at=now, until=now + seconds)
+        items: dict[str, bytes | None] = {_over(by): msgspec.json.encode(made) if seconds else None}
+        back = (await self._records(SHELF, _over(to), HandOver)).get("")
+        if back is not None and back.to == by:
+            items[_over(to)] = None  # whoever is handed to has the watch again
+        detail = f"to {to} for {seconds:g} s" if seconds else "ended"
+        entry = _entry("inbox.hand_over", by, role, detail, now, tenant=tenant_of(by))
+        await self._store.shelve(SHELF, items, audit=(entry,))
+        return made
+
+    async def hand_over_of(self, name: str) -> HandOver | None:
+        """Who stands in for somebody now."""
+        found = (await self._records(SHELF, _over(name), HandOver)).get("")
+        return found if found is not None and found.until > self._clock.now() else None
+
+    async def note_answer(self, ask: AskHead, *, session_id: str, by: str, approved: bool) -> None:
+        """Keep for a while that somebody answered an ask that wants a yes or a no."""
+        prefix = f"{_ANSWER}{quote(by, safe='~@')}/"
+        earlier = await self._records(SHELF, prefix, Answered)
+        now = self._clock.now()
+        made = Answered(at=now, took=took(ask.opened_at, list(earlier.values()), now), approved=approved)
+        items: dict[str, bytes | None] = {
+            f"{prefix}{int(now * 1000):015d}/{session_id}/{ask.id}": msgspec.json.encode(made)
+        }
+        items |= {f"{prefix}{key}": None for key in sorted(earlier)[: -MOST_KEPT + 1]}
+        await self._store.shelve(SHELF, items)
+
+    async def approvals(self, by: str) -> tuple[int, int]:
+        """How many approvals in a row somebody gave lately, and how many of the last of them were quick."""
+        found = await self._records(SHELF, f"{_ANSWER}{quote(by, safe='~@')}/", Answered)
+        return approvals([found[key] for key in sorted(found)], self._clock.now())
+
+    async def tidy(self, gone: set[str]) -> None:
+        """Forget who took asks that are no longer open."""
+        keys = await self._store.shelf_keys(SHELF, first=TAKEN, last=TAKEN + _LAST)
+        items: dict[str, bytes | None] = {key: None for key in keys if key.removeprefix(TAKEN) in gone}
+        if items:
+            await self._store.shelve(SHELF, items)
+
+    async def told(self) -> dict[str, Told]:
+        """What people were told, by ``session/ask``."""
+        return await self._records(TELLING, TOLD, Told)
+
+    async def _heads(self, tenant: str | None, *, statuses: tuple[str, ...], asking: bool = False) -> list[Head]:
+        found: list[Head] = []
+        before: SessionId | None = None
+        while True:
+            page = await self._store.heads(statuses=statuses, tenant=tenant, asking=asking, limit=_PAGE, before=before)
+            found += page
+            if len(page) < _PAGE:
+                return found
+            before = page[-1].id
+
+    async def _target(self, name: str) -> float:
+        if name not in self._targets:
+            self._targets[name] = float((await self._policy(name)).response_target)
+        return self._targets[name]
+
+    async def _policy(self, name: str) -> Policy:
+        wanted = self._default if name in _NAMELESS else name
+        built_in = BUILT_IN.get(wanted.partition("@")[0])
+        if wanted in _NAMELESS:
+            return STANDARD
+        if built_in is not None and built_in.id == wanted:
+            return built_in
+        try:
+            return await load_policy(self._store, wanted)
+        except MidcourseError:  # it cannot be read: an ask without any target would wait for ever
+            return STANDARD
+
+    async def _records(self, shelf: str, prefix: str, kind: type[T]) -> dict[str, T]:
+        """What lies below a prefix, without it. What a later Midcourse wrote is left out."""
+        rows = await self._store.shelved(shelf, first=prefix, last=prefix + _LAST)
+        return {key.removeprefix(prefix): one for key, content in rows if (one := _read(content, kind)) is not None}
+
+
+def wants_yes(ask: AskHead) -> bool:
+    """Whether an ask is one that people approve or refuse."""
+    return ask.reason == NEED_APPROVAL or is_review_step(ask.step)
+
+
+def approves(ask: AskHead, answer: Value) -> bool:
+    """Whether an answer lets the agent do what it wants."""
+    said = decode(answer.raw)
+    goes_on = isinstance(said, str) and said.strip().lower() in (GO_ON, "resume", "continue")
+    return is_yes(answer) or (goes_on and is_review_step(ask.step))
+
+
+async def open_ask(store: Store, session_id: SessionId, ask: str | None) -> AskHead | None:
+    """The open ask of that name, or the only one there is; None: there is none, or it is not clear which."""
+    try:
+        asks = (await store.head(session_id)).head.open_asks
+    except SessionNotFound:
+        return None
+    found = [one for one in asks if ask in (None, one.id)]
+    return found[0] if len(found) == 1 else None
+
+
+def _ask(
+    head: Head,
+    ask: AskHead,
+    target: float,
+    told: Mapping[str, Told],
+    taken: Mapping[str, Taken],
+    overs: Mapping[str, HandOver],
+    now: float,
+) -> InboxAsk:
+    key = f"{head.id}/{ask.id}"
+    said = told.get(key)
+    owner, since = owner_of(head.by, taken.get(key), overs, now)
+    return InboxAsk(
+        session=head.id,
+        ask=AskId(ask.id),
+        agent=head.agent,
+        goal=head.goal,
+        tenant=tenant_of(head.id),
+        reason=ask.reason,
+        prompt=ask.prompt,
+        tool=ask.tool,
+        step=ask.step,
+        opened_at=ask.opened_at,
+        deadline=ask.deadline,
+        respond_by=ask.opened_at + target,
+        owner=owner,
+        owned_since=None if since is None else max(since, ask.opened_at),
+        reminded_at=None if said is None else said.reminded_at,
+        escalated_at=None if said is None else said.escalated_at,
+        escalated_to="" if said is None else said.escalated_to,
+        is_review=is_review_step(ask.step),
+        session_status=head.status,
+    )
+
+
+def _entry(
+    action: str, by: str, role: str, detail: str, at: float, *, session: str = "", tenant: str = ""
+) -> AuditEntry:
+    return AuditEntry(session=SessionId(session), by=by, role=role, action=action, detail=detail, at=at, tenant=tenant)
+
+
+def _over(name: str) -> str:
+    return f"{_OVER}{quote(name, safe='~@')}"
+
+
+def _read(content: bytes, kind: type[T]) -> T | None:
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None

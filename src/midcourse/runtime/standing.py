@@ -1,0 +1,114 @@
+"""The kill switches that stand, as the store has them.
+
+Two rules together leave no gap, whoever starts what where while a switch is thrown. Who throws one first makes the
+record durable, and then halts every session that is there. Who begins an agent first makes it durable that it runs, and
+then reads the records. Of the two, whichever came later sees the other.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from midcourse.core.audit import AuditEntry
+from midcourse.core.commands import Halt
+from midcourse.core.ids import SwitchId
+from midcourse.core.session import Session
+from midcourse.core.switches import Scope, Switch, halt_id
+from midcourse.errors import Damaged, InvalidInput
+from midcourse.ports.store import Head, Store
+
+SHELF: Final = "kill-switches"
+_STANDING: Final = "standing/"
+_LIFTED: Final = "lifted/"
+_LAST: Final = "\U0010ffff"
+
+
+class Standing:
+    """Reads and writes the records. On any loop."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._reads: dict[asyncio.AbstractEventLoop, asyncio.Task[tuple[Switch, ...]]] = {}
+
+    async def switches(self) -> tuple[Switch, ...]:
+        """Those that stand now. Who asks at the same time shares a read that had not begun by then.
+
+        Raises:
+            Damaged: a record cannot be read: nobody knows what it covers.
+            StoreError: the store cannot be read.
+        """
+        loop = asyncio.get_running_loop()
+        read = self._reads.get(loop)
+        if read is None:
+            read = self._reads[loop] = loop.create_task(self._read(loop))
+        return await asyncio.shield(read)
+
+    async def _read(self, loop: asyncio.AbstractEventLoop) -> tuple[Switch, ...]:
+        await asyncio.sleep(0)  # whoever is ready now shares it
+        del self._reads[loop]  # whoever comes from here on may have become durable after what is read
+        # Nothing, behind what was written before somebody asked: that is durable when the answer comes.
+        await self._store.shelve(SHELF, {})
+        return tuple(await self._between(_STANDING))
+
+    async def over(self, session: Session) -> Switch | None:
+        """One that stands over a session, if any does."""
+        return next((one for one in await self.switches() if covers(one.scope, session)), None)
+
+    async def lifted(self, limit: int) -> Sequence[Switch]:
+        """Those that stood once, the newest first."""
+        return await self._between(_LIFTED, newest=True, limit=limit)
+
+    async def find(self, switch_id: str) -> Switch:
+        """A switch that was thrown, standing or lifted.
+
+        Raises:
+            InvalidInput: there is none of that id.
+        """
+        for place in (_STANDING, _LIFTED):
+            key = place + switch_id[:200]
+            found = await self._store.shelved(SHELF, first=key, last=key)
+            if found:
+                return _decoded(found[0][1])
+        raise InvalidInput(
+            f"There is no kill switch '{switch_id[:100]}'. List them with 'midcourse kill-switch list'.",
+            code="kill_switch_not_found",
+            field="switch",
+        )
+
+    async def keep(self, switch: Switch, entry: AuditEntry) -> None:
+        """Make a switch durable as it is now, and who did that."""
+        content = msgspec.json.encode(switch)
+        standing, lifted = (content, None) if switch.stands else (None, content)
+        items = {_STANDING + switch.id: standing, _LIFTED + switch.id: lifted}
+        await self._store.shelve(SHELF, items, audit=[entry])
+
+    async def _between(self, place: str, *, newest: bool = False, limit: int | None = None) -> list[Switch]:
+        rows = await self._store.shelved(SHELF, first=place, last=place + _LAST, newest=newest, limit=limit)
+        return [_decoded(content) for _, content in rows]
+
+
+def covers(scope: Scope, session: Session) -> bool:
+    """Whether a scope covers a session."""
+    return scope.covers(session.id, session.agent, session.terms.labels)
+
+
+def halt_of(switch: Switch, session: "Head | Session") -> Halt:
+    """The command with which a switch halts a session."""
+    identity = halt_id(switch.id, session.position)
+    return Halt(id=identity, by=switch.by, role="operate", reason=switch.reason, switch=switch.id)
+
+
+def switch_id(fresh: str) -> SwitchId:
+    """The id of a new switch: later ones come later in order."""
+    return SwitchId(f"ks_{fresh}")
+
+
+def _decoded(content: bytes) -> Switch:
+    try:
+        return msgspec.json.decode(content, type=Switch)
+    except msgspec.MsgspecError as error:
+        raise Damaged(
+            f"The record of a kill switch cannot be read ({error}). Restore the store from a backup."
+        ) from error

@@ -1,0 +1,82 @@
+"""Whether to send this process work: its store takes what is written, commands are heard, and it is not leaving."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from midcourse.errors import MidcourseError, StoreFull
+from midcourse.runtime.control import Control
+
+SHELF: Final = "readiness"
+"""Where the store is written to, to see whether it can be."""
+SECONDS: Final = 2.0
+"""How long a store may take to be written to and read."""
+HOLDS: Final = 2.0
+"""Seconds for which what was found of the store holds: nobody who asks, and needs no token, keeps a disk busy."""
+HOLDS_BAD: Final = 0.25
+"""The same for what is wrong."""
+OK: Final = "ok"
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """What was found: ``ok``, or what is wrong, for each thing that was looked at."""
+
+    checks: Mapping[str, str] = field(default_factory=dict[str, str])
+    is_draining: bool = False
+
+    @property
+    def wrong(self) -> str:
+        """What is wrong, in words; empty if nothing is."""
+        return "; ".join(f"{name}: {found}" for name, found in self.checks.items() if found != OK)
+
+
+class Health:
+    """Looks at the controls of a server, and at their store now and then."""
+
+    def __init__(self) -> None:
+        self._store: tuple[float, str] | None = None
+        self._looking: asyncio.Task[str] | None = None
+
+    async def readiness(self, control: Control | None) -> Readiness:
+        """How it stands now. Tells no path, no address and no words of an error: it is told to everybody."""
+        if control is None:
+            return Readiness({"server": "has not started, or has ended"})
+        worker = control.worker
+        listens = OK if worker.is_listening else "the thread that hears commands is late, or has ended"
+        checks = {"store": await self._store_of(control), "control": listens}
+        return Readiness(checks, worker.is_draining)
+
+    async def _store_of(self, control: Control) -> str:
+        now = control.worker.clock.monotonic()
+        if self._store is not None and now - self._store[0] < (HOLDS if self._store[1] == OK else HOLDS_BAD):
+            return self._store[1]
+        if self._looking is None:  # who asks meanwhile waits for the same look
+            self._looking = asyncio.create_task(_try(control))
+            self._looking.add_done_callback(self._looked)
+        found = await asyncio.shield(self._looking)
+        self._store = control.worker.clock.monotonic(), found
+        return found
+
+    def _looked(self, _task: "asyncio.Task[str]") -> None:
+        self._looking = None
+
+
+async def _try(control: Control) -> str:
+    """Write to the store and read it back."""
+    worker = control.worker
+    content = worker.id.encode()
+    try:
+        async with asyncio.timeout(SECONDS):
+            await worker.store.shelve(SHELF, {"last": content})
+            await worker.store.shelved(SHELF)
+    except TimeoutError:
+        return f"does not answer within {SECONDS:g} s"
+    except StoreFull:
+        return "no space is left"
+    except MidcourseError as error:
+        return f"cannot be written to ({error.code})"
+    except Exception:  # noqa: BLE001 - whatever it is: the store does not work, and the log of who writes says why
+        return "cannot be written to"
+    return OK

@@ -1,0 +1,57 @@
+"""Examples of the inbox and of webhooks, made by the code that shows them in earnest."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from midcourse.core.ids import AskId, StepId
+from midcourse.core.inbox import HandOver, Inbox, InboxAsk
+from midcourse.core.policy.profiles import STANDARD
+from midcourse.core.policy.restraint import Batch
+from midcourse.core.spelling import spelled
+from midcourse.core.webhooks import Outcome, Webhook, delivery, delivery_view, tried, webhook_view
+from midcourse.ports.store import Head
+from midcourse.server.stream import frame
+
+
+def inbox_examples(head: Head, alarms: Sequence[Batch]) -> dict[str, Any]:
+    """By the names of their schemas, about a session that asks."""
+    began = head.updated_at
+    ask = InboxAsk(
+        session=head.id,
+        ask=AskId("ask_1"),
+        agent=head.agent,
+        goal=head.goal,
+        tenant="",
+        reason="need_approval",
+        prompt="Confirm delete?",
+        tool="delete_records",
+        step=StepId("1/delete_records#0"),
+        opened_at=began,
+        deadline=None,
+        respond_by=began + float(STANDARD.response_target),
+        owner="ada",
+        session_status=head.status,
+    )
+    hook = Webhook(
+        id="wh_0198f2",
+        tenant=None,
+        url="https://pager.example.com/midcourse",
+        kinds=("ask.opened", "ask.escalated"),
+        by="ada",
+        added_at=began - 60,
+    )
+    row = delivery(hook, "ask.opened", (head.id, ask.ask), {}, now=began, session=head.id)
+    sent = tried(row, Outcome(status=200, answer="ok", seconds=0.04), began + 0.5)
+    shown = Inbox(asks=(ask,), alarms=tuple(alarms), approvals_in_a_row=3, quick=1, running=14, you="ada")
+    return {
+        "Inbox": spelled(shown),
+        "InboxAsk": spelled(replace(ask, owner="bob", owned_since=began + 20)),
+        "HandOver": spelled(HandOver(name="ada", to="bob", at=began, until=began + 3600)),
+        "WebhookList": {"webhooks": [spelled(webhook_view(hook, [sent]))]},
+        "NewlyMadeWebhook": {"webhook": spelled(webhook_view(hook)), "secret": "whsec_…"},
+        "DeliveryView": spelled(delivery_view(sent)),
+        "DeliveryList": {"deliveries": [spelled(delivery_view(sent))]},
+        "text/event-stream get_inbox": frame({**spelled(shown), "gone": []}, event="inbox").decode(),
+    }

@@ -1,0 +1,175 @@
+"""What ``/metrics`` tells beyond what was heard: how the store stands. Looked at when asked for, and not often.
+
+Nobody who scrapes waits for a long look: it is made beside, and the next one who comes finds it.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Coroutine, Mapping
+from typing import Any, Final
+
+from midcourse.core.ids import Position, SessionId
+from midcourse.core.session import LIVE
+from midcourse.errors import MidcourseError
+from midcourse.ports.clock import Clock
+from midcourse.ports.store import Head, Store
+from midcourse.reports.facts import SessionFacts
+from midcourse.reports.gathering import Gathered, Gathering, default_policy
+from midcourse.runtime.control import Control
+from midcourse.runtime.interventions import count_alarms
+from midcourse.runtime.outbox import Outbox
+from midcourse.runtime.standing import Standing as Switches
+from midcourse.server.hosting import Reading
+from midcourse.telemetry.metrics import UNCLASSED, Census, Metrics, Rates
+
+log = logging.getLogger("midcourse.server")
+
+EVERY: Final = 10.0
+"""Seconds for which a census holds."""
+RATES_EVERY: Final = 300.0
+"""Seconds for which rates hold: to compute them, journals are read."""
+DAY: Final = 86_400.0
+MOST_COUNTED: Final = 50_000
+"""Sessions that a census counts."""
+MOST_RATED: Final = 2000
+"""Sessions that rates are of: the newest of the last day. One that has not moved is not read again."""
+_PAGE: Final = 1000
+_FIRST: Final = 1.0
+"""Seconds that the first one who asks waits for a census."""
+
+
+class Metering:
+    """The figures of one server."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.metrics = Metrics(clock)
+        self._known: dict[SessionId, tuple[Position, Gathered]] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._done_at: dict[str, float] = {}
+
+    async def text(self, control: Control, reading: Reading, streams: int, accept: str) -> tuple[bytes, str]:
+        """Everything as it is now, and the format it is in."""
+        worker, standing = control.worker, self.metrics.standing
+        standing.owned, standing.streams = len(worker.drivers()), streams
+        standing.draining, standing.control_age = worker.is_draining, worker.control_age
+        counting = self._beside("census", EVERY, reading, self._count(worker.store))
+        self._beside("rates", RATES_EVERY, reading, self._rate(worker.store, worker.settings.policy))
+        if counting is not None and not standing.census.at:
+            await asyncio.wait({counting}, timeout=_FIRST)
+        return await reading(self._encoded(accept))
+
+    async def _encoded(self, accept: str) -> tuple[bytes, str]:
+        return self.metrics.text(accept)
+
+    def close(self) -> None:
+        """Nobody asks any more."""
+        for task in list(self._tasks.values()):
+            task.cancel()
+
+    def _beside(
+        self, name: str, every: float, reading: Reading, work: Coroutine[Any, Any, None]
+    ) -> "asyncio.Task[None] | None":
+        """Do it in the reading thread, unless it is being done, or was lately."""
+        now = self._clock.monotonic()
+        if name in self._tasks or now - self._done_at.get(name, -every) < every:
+            work.close()
+            return self._tasks.get(name)
+        self._done_at[name] = now
+        task = self._tasks[name] = asyncio.create_task(self._carefully(name, reading, work))
+        task.add_done_callback(lambda _: self._tasks.pop(name, None))
+        return task
+
+    async def _carefully(self, name: str, reading: Reading, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await reading(work)
+        except MidcourseError as error:
+            log.warning("metrics: the %s could not be made: %s", name, error)
+        except Exception:
+            log.exception("metrics: the %s could not be made: unexpected", name)
+
+    async def _count(self, store: Store) -> None:
+        self.metrics.standing.census = await census(store, self._clock.now())
+
+    async def _rate(self, store: Store, policy: str) -> None:
+        now = self._clock.now()
+        self.metrics.standing.rates = await rates(store, now, policy, self._known)
+        self.metrics.standing.rated_at = now
+
+
+async def census(store: Store, now: float) -> Census:
+    """How the store stands.
+
+    Raises:
+        StoreError: it cannot be read now.
+    """
+    sessions: Counter[tuple[str, str]] = Counter()
+    asks, oldest = 0, None
+    before: SessionId | None = None
+    statuses = [status.value for status in LIVE]
+    while sessions.total() < MOST_COUNTED:
+        page = await store.heads(statuses=statuses, limit=_PAGE, before=before)
+        for head in page:
+            sessions[head.status, head.task_class or UNCLASSED] += 1
+            asks += head.asks
+            oldest = _older(oldest, head)
+        if len(page) < _PAGE:
+            break
+        before = page[-1].id
+    waiting = await Outbox(store).waiting()
+    return Census(
+        at=now,
+        sessions=dict(sessions),
+        asks=asks,
+        oldest_ask=oldest,
+        alarms=await count_alarms(store, since=now - DAY),
+        kill_switches=len(await Switches(store).switches()),
+        webhooks_waiting=len(waiting),
+        webhooks_failing=sum(row.tries > 0 for row in waiting),
+    )
+
+
+def _older(oldest: float | None, head: Head) -> float | None:
+    opened = [ask.opened_at for ask in head.open_asks]
+    return min(opened if oldest is None else [oldest, *opened], default=None)
+
+
+async def rates(
+    store: Store, now: float, policy: str, known: dict[SessionId, tuple[Position, Gathered]]
+) -> Mapping[str, Rates]:
+    """What became of the last day's sessions, by class, counted as reports count.
+
+    Raises:
+        StoreError: it cannot be read now.
+    """
+    default = await default_policy(store, policy)
+    gathering = Gathering(store, now - DAY, now, default=default, most=MOST_RATED, known=known)
+    by_class: dict[str, list[SessionFacts]] = {}
+    seen: set[SessionId] = set()
+    async for one in gathering.sessions():
+        seen.add(one.facts.id)
+        by_class.setdefault(one.facts.task_class, []).append(one.facts)
+    for gone in known.keys() - seen:
+        del known[gone]
+    return {name: _rates(facts) for name, facts in by_class.items()}
+
+
+def _rates(sessions: list[SessionFacts]) -> Rates:
+    ended = [one for one in sessions if one.outcome]
+    said = Counter(
+        each.label
+        for one in sessions
+        for each in (*one.interruptions, *one.notices)
+        if each.is_by_policy and each.label
+    )
+    return Rates(
+        sessions=len(sessions),
+        interruption=_share(sum(one.was_stopped for one in sessions), len(sessions)),
+        completion=_share(sum(one.outcome == "completed" for one in ended), len(ended)),
+        false_positives=_share(said["wrong"], said["right"] + said["wrong"]),
+    )
+
+
+def _share(count: int, of: int) -> float | None:
+    return count / of if of else None

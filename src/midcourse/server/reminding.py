@@ -1,0 +1,331 @@
+"""Tells people, and their programs, what they are asked: reminders, escalations, and what webhooks are sent.
+
+One look decides what is to be told, and writes it down together with what is to be sent, in one transaction; only then
+is anything sent. A server that dies in between goes on from what was written. Of several servers over one store one
+looks at a time (see ``claiming``).
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
+from msgspec.structs import replace
+
+from midcourse.core.ids import SessionId
+from midcourse.core.inbox import OPERATORS, InboxAsk, Told, news_of
+from midcourse.core.policy.profiles import STANDARD
+from midcourse.core.policy.restraint import Alarm, batches
+from midcourse.core.session import ENDED
+from midcourse.core.switches import Switch
+from midcourse.core.tenants import tenant_of
+from midcourse.core.webhooks import TEXT_LIMIT, Delivery, Webhook, delivery
+from midcourse.errors import Damaged, MidcourseError, SessionNotFound
+from midcourse.ports.clock import Clock
+from midcourse.ports.store import Head, Store
+from midcourse.reports.review import proposals
+from midcourse.runtime.desk import TELLING, TOLD, Desk
+from midcourse.runtime.interventions import read_alarms
+from midcourse.runtime.kill_switch import concerns
+from midcourse.runtime.outbox import Outbox
+from midcourse.server.claiming import Turn
+from midcourse.server.sending import Sender
+
+log = logging.getLogger("midcourse.server")
+EVERY: Final = 1.0
+"""Seconds between two looks: how late an ask may be told."""
+SELDOM: Final = 30.0
+"""Seconds between two looks at alarms and proposals, which nobody waits for."""
+TIDIED: Final = 3600.0
+_DAY: Final = 86_400.0
+_MOST: Final = 20
+"""Sessions that a batch of alarms names."""
+_SEEN: Final = "seen/"
+"""What of alarms, proposals and switches was told."""
+_SWITCH: Final = ("kill_switch.thrown", "kill_switch.lifted")
+Switches = Callable[[], Awaitable[Sequence[Switch]]]
+
+
+class Teller:
+    """What one server tells."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        turn: Turn,
+        *,
+        policy: str = "",
+        escalate_to: str = OPERATORS,
+        switches: Switches | None = None,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._turn = turn
+        self._escalate_to = escalate_to
+        self._switches = switches
+        self._desk = Desk(store, clock, policy=policy)
+        self._outbox = Outbox(store)
+        self.sender = Sender(self._outbox, clock)
+        self._looked_at = self._tidied_at = float("-inf")
+
+    async def look(self) -> None:
+        """Tell what is to be told now, and begin to send what is due. Writes nothing if there is nothing."""
+        webhooks = await self._outbox.webhooks()
+        asks = {ask.key: ask for ask in await self._desk.asks()}
+        told = await self._desk.told()
+        items: dict[str, bytes | None] = {}
+        rows: list[Delivery] = []
+        for ask in asks.values():
+            self._tell_of(ask, told.get(ask.key), webhooks, items, rows)
+        await self._tell_closed([key for key in told if key not in asks], webhooks, items, rows)
+        if webhooks and self._clock.now() - self._looked_at >= SELDOM:
+            await self._tell_seldom(webhooks, items, rows)
+        if self._switches is not None and any(hook.wants(one) for hook in webhooks for one in _SWITCH):
+            await self._tell_switches(await self._switches(), webhooks, items, rows)
+        if items and await self._turn.is_mine():
+            await self._outbox.put(rows, items)
+        waiting = await self._outbox.waiting()
+        if any(row.next_at <= self._clock.now() for row in waiting) and await self._turn.is_mine():
+            self.sender.send_due(waiting, webhooks)
+        await self._tidy({key for key in told if key not in asks})
+
+    # ---- asks
+
+    def _tell_of(
+        self,
+        ask: InboxAsk,
+        told: Told | None,
+        webhooks: Sequence[Webhook],
+        items: dict[str, bytes | None],
+        rows: list[Delivery],
+    ) -> None:
+        now = self._clock.now()
+        after = told
+        if told is None and webhooks:
+            after = Told(opened_at=ask.opened_at)
+            rows += self._of_ask("ask.opened", ask, webhooks)
+        match news_of(ask, now):
+            case "ask.reminder":
+                after = replace(after or Told(opened_at=ask.opened_at), reminded_at=now)
+                rows += self._of_ask("ask.reminder", ask, webhooks)
+            case "ask.escalated":
+                after = after or Told(opened_at=ask.opened_at)
+                after = replace(after, escalated_at=now, escalated_to=self._escalate_to)
+                rows += self._of_ask("ask.escalated", replace(ask, escalated_to=self._escalate_to), webhooks)
+            case None:
+                pass
+        if after is not None and after != told:
+            items[f"{TOLD}{ask.key}"] = msgspec.json.encode(after)
+
+    def _of_ask(self, kind: str, ask: InboxAsk, webhooks: Iterable[Webhook]) -> list[Delivery]:
+        names = (str(ask.session), str(ask.ask))
+        return self._rows(kind, ask.tenant, names, _ask_facts(ask), webhooks, session=ask.session)
+
+    async def _tell_closed(
+        self,
+        keys: Iterable[str],
+        webhooks: Sequence[Webhook],
+        items: dict[str, bytes | None],
+        rows: list[Delivery],
+    ) -> None:
+        for key in keys:
+            session, _, ask = key.rpartition("/")
+            try:
+                head = (await self._store.head(SessionId(session))).head
+            except SessionNotFound:
+                items[f"{TOLD}{key}"] = None
+                continue
+            except Damaged:
+                continue
+            if all(one.id != ask for one in head.open_asks) or head.status in {status.value for status in ENDED}:
+                items[f"{TOLD}{key}"] = None
+                facts = _closed_facts(head, ask)
+                rows += self._rows("ask.closed", tenant_of(session), (session, ask), facts, webhooks, session=session)
+
+    # ---- what nobody waits for
+
+    async def _tell_seldom(
+        self, webhooks: Sequence[Webhook], items: dict[str, bytes | None], rows: list[Delivery]
+    ) -> None:
+        self._looked_at = now = self._clock.now()
+        if any(hook.wants("alarms.batched") for hook in webhooks):
+            found = [one for one in await read_alarms(self._store, since=now - _DAY) if one.level == "notify"]
+            await self._tell_alarms(found, webhooks, items, rows)
+        if any(hook.wants("review.proposed", "") for hook in webhooks):
+            for one in await proposals(self._store, state="open"):
+                since = [hook for hook in webhooks if hook.added_at <= one.made_at]
+                facts = {"proposal": one.id, "policy": one.policy, "name": one.name, "link": "/?policies"}
+                await self._tell_once("review.proposed", one.id, "", facts, since, items, rows)
+
+    async def _tell_alarms(
+        self,
+        alarms: Sequence[Alarm],
+        webhooks: Sequence[Webhook],
+        items: dict[str, bytes | None],
+        rows: list[Delivery],
+    ) -> None:
+        """Each batch that is complete. The windows of one person follow each other, and the last told one ends them."""
+        now = self._clock.now()
+        of_tenants: dict[str, list[Alarm]] = {}
+        for one in alarms:
+            of_tenants.setdefault(tenant_of(one.session), []).append(one)
+        for tenant, theirs in of_tenants.items():
+            until = await self._told_until(tenant)
+            fresh = [one for one in theirs if one.at >= until.get(one.person, 0.0)]
+            for batch in batches(fresh, float(STANDARD.restraint.batch)):
+                if batch.ready_at > now:
+                    continue
+                until[batch.person] = batch.ready_at
+                since = [hook for hook in webhooks if hook.added_at <= batch.since]
+                names = (tenant, batch.person, f"{batch.since:.3f}")
+                facts = _batch_facts(tenant, batch.person, batch.since, batch.alarms)
+                rows += self._rows("alarms.batched", tenant, names, facts, since)
+                kept = {person: at for person, at in until.items() if at > now - 2 * _DAY}
+                items[f"{_SEEN}alarms/{tenant}"] = msgspec.json.encode(kept)
+
+    async def _told_until(self, tenant: str) -> dict[str, float]:
+        key = f"{_SEEN}alarms/{tenant}"
+        rows = await self._store.shelved(TELLING, first=key, last=key)
+        return msgspec.json.decode(rows[0][1], type=dict[str, float]) if rows else {}
+
+    async def _tell_switches(
+        self,
+        switches: Sequence[Switch],
+        webhooks: Sequence[Webhook],
+        items: dict[str, bytes | None],
+        rows: list[Delivery],
+    ) -> None:
+        for one in switches:
+            theirs = [hook for hook in webhooks if concerns(one.scope, hook.tenant)]
+            for kind, at in (("kill_switch.thrown", one.at), ("kill_switch.lifted", one.lifted_at)):
+                if at is not None and at > self._clock.now() - _DAY:
+                    since = [hook for hook in theirs if hook.added_at <= at]
+                    await self._tell_once(kind, str(one.id), None, _switch_facts(one), since, items, rows)
+
+    async def _tell_once(
+        self,
+        kind: str,
+        name: str,
+        tenant: str | None,
+        facts: dict[str, Any],
+        webhooks: Sequence[Webhook],
+        items: dict[str, bytes | None],
+        rows: list[Delivery],
+    ) -> None:
+        key = f"{_SEEN}{kind}/{name}"
+        made = self._rows(kind, tenant, (name,), facts, webhooks)
+        if made and not await self._store.shelf_keys(TELLING, first=key, last=key):
+            rows += made
+            items[key] = msgspec.json.encode(self._clock.now())
+
+    def _rows(
+        self,
+        kind: str,
+        tenant: str | None,
+        names: Sequence[str],
+        facts: dict[str, Any],
+        webhooks: Iterable[Webhook],
+        *,
+        session: str = "",
+    ) -> list[Delivery]:
+        now = self._clock.now()
+        return [
+            delivery(hook, kind, names, facts, now=now, session=session)
+            for hook in webhooks
+            if hook.wants(kind, tenant)
+        ]
+
+    async def _tidy(self, gone: set[str]) -> None:
+        if gone:
+            await self._desk.tidy(gone)
+        now = self._clock.now()
+        if now - self._tidied_at >= TIDIED:
+            self._tidied_at = now
+            await self._outbox.prune(now)
+
+    async def end(self) -> None:
+        """Let the turn go, so that another server goes on. What was not sent is still in the outbox."""
+        await self.sender.end()
+        with contextlib.suppress(MidcourseError):
+            await self._turn.end()
+
+
+async def keep_telling(teller: Teller) -> None:
+    """Look again and again, until cancelled."""
+    while True:
+        try:
+            await teller.look()
+        except MidcourseError as error:
+            log.warning("people could not be told what they are asked; it is tried again: %s", error)
+        except Exception:
+            log.exception("people could not be told what they are asked; it is tried again: unexpected")
+        await asyncio.sleep(EVERY)
+
+
+# ---- what is sent
+
+
+def _ask_facts(ask: InboxAsk) -> dict[str, Any]:
+    return {
+        "session": ask.session,
+        "ask": ask.ask,
+        "tenant": ask.tenant,
+        "agent": ask.agent,
+        "goal": _short(ask.goal),
+        "reason": ask.reason,
+        "prompt": _short(ask.prompt),
+        "tool": ask.tool,
+        "is_review": ask.is_review,
+        "owner": ask.owner,
+        "opened_at": ask.opened_at,
+        "respond_by": ask.respond_by,
+        "deadline": ask.deadline,
+        "escalated_to": ask.escalated_to,
+        "link": f"/?run={quote(ask.session, safe='~')}",
+    }
+
+
+def _closed_facts(head: Head, ask: str) -> dict[str, Any]:
+    return {
+        "session": head.id,
+        "ask": ask,
+        "tenant": tenant_of(head.id),
+        "agent": head.agent,
+        "session_status": head.status,
+        "link": f"/?run={quote(head.id, safe='~')}",
+    }
+
+
+def _batch_facts(tenant: str, person: str, since: float, alarms: Sequence[Alarm]) -> dict[str, Any]:
+    sessions = list(dict.fromkeys(one.session for one in alarms))
+    return {
+        "tenant": tenant,
+        "person": person,
+        "since": since,
+        "count": len(alarms),
+        "signals": sorted({signal for one in alarms for signal in one.signals}),
+        "sessions": sessions[:_MOST],
+        "link": "/?inbox",
+    }
+
+
+def _switch_facts(switch: Switch) -> dict[str, Any]:
+    return {
+        "switch": switch.id,
+        "scope": {"kind": switch.scope.kind, "value": switch.scope.value},
+        "tenant": switch.scope.tenant,
+        "reason": _short(switch.reason),
+        "by": switch.by,
+        "at": switch.at,
+        "lifted_at": switch.lifted_at,
+        "lifted_by": switch.lifted_by,
+        "link": f"/?kill-switch={quote(switch.id, safe='')}",
+    }
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= TEXT_LIMIT else text[: TEXT_LIMIT - 1] + "…"

@@ -1,0 +1,115 @@
+"""The inbox: what people are asked over all sessions, whose it is, and who stands in for whom."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request
+from starlette.responses import Response
+
+from midcourse.api import Midcourse
+from midcourse.core.ids import SessionId
+from midcourse.core.inbox import Inbox, check_hand_over, check_name
+from midcourse.core.policy.restraint import Batch
+from midcourse.core.spelling import spelled
+from midcourse.core.tenants import MARK
+from midcourse.runtime.desk import Desk
+from midcourse.server import schemas
+from midcourse.server.caller import Caller, Steerer, Watcher, refuse_for_session
+from midcourse.server.documents import BODY, answers, streams
+from midcourse.server.routes.places import SessionPath
+from midcourse.server.stream import Stream, frame, wants_stream
+from midcourse.server.views import answer
+
+router = APIRouter(tags=["inbox"])
+AskPath = Annotated[str, Path(min_length=1, max_length=200, description="The ask's id, such as ask_1.")]
+MOST_ALARMS = 50
+"""Batches that the inbox shows."""
+EVERY = 0.5
+"""Seconds between two looks at what is asked."""
+SELDOM = 10
+"""Looks between two at what nobody waits for: alarms, and how many sessions run."""
+
+
+@router.get("/inbox", responses=streams("Inbox", "damaged"))
+async def get_inbox(request: Request, caller: Watcher) -> Response:
+    """What waits for people: asks by deadline, with their owners, and alarms in batches.
+
+    With `Accept: text/event-stream` the same as `event: inbox`, and then each time what changed: in `asks` those that
+    are new or other than before, in `gone` the `session/ask` of those that are not there any more, the rest whole.
+    """
+    desk = _desk(caller)
+    if wants_stream(request):
+        return Stream(inbox_frames(caller, desk), caller)
+    return answer(spelled(await _read(caller, desk, await _slow(caller, desk))))
+
+
+def _desk(caller: Caller) -> Desk:
+    worker = caller.control.worker
+    return Desk(worker.store, worker.clock, policy=worker.settings.policy)
+
+
+async def _slow(caller: Caller, desk: Desk) -> tuple[tuple[Batch, ...], int]:
+    async def read() -> tuple[tuple[Batch, ...], int]:
+        found = await Midcourse(caller.control).alarms(limit=1000)
+        seen = [one for one in found if all(caller.sees(alarm.session) for alarm in one.alarms)]
+        return tuple(seen[:MOST_ALARMS]), await desk.running(caller.tenant)
+
+    return await caller.read(read())
+
+
+async def _read(caller: Caller, desk: Desk, slow: tuple[tuple[Batch, ...], int]) -> Inbox:
+    you = caller.principal.by
+    row, quick = await desk.approvals(you)
+    asks = tuple(await desk.asks(caller.tenant))
+    alarms, running = slow
+    return Inbox(asks=asks, alarms=alarms, approvals_in_a_row=row, quick=quick, running=running, you=you)
+
+
+async def inbox_frames(caller: Caller, desk: Desk) -> AsyncIterator[bytes]:
+    """The inbox as it is, then each time what has changed of it."""
+    known: Inbox | None = None
+    slow = await _slow(caller, desk)
+    looks = 0
+    while True:
+        if looks and looks % SELDOM == 0:
+            slow = await _slow(caller, desk)
+        looks += 1
+        now = await _read(caller, desk, slow)
+        if now != known:
+            yield frame(_changes(known, now), event="inbox")
+        known = now
+        await asyncio.sleep(EVERY)
+
+
+def _changes(known: Inbox | None, now: Inbox) -> dict[str, Any]:
+    before = {ask.key: ask for ask in known.asks} if known else {}
+    here = {ask.key for ask in now.asks}
+    changed = [spelled(ask) for ask in now.asks if before.get(ask.key) != ask]
+    return {**spelled(now), "asks": changed, "gone": [key for key in before if key not in here]}
+
+
+@router.post(
+    "/inbox/{session_id}/{ask}/own", responses=answers("InboxAsk", 200, "session_not_found", "ask_not_found", body=True)
+)
+async def own_ask(
+    session_id: SessionPath, ask: AskPath, caller: Steerer, body: Annotated[schemas.OwnAsk | None, BODY] = None
+) -> Response:
+    """Take an open ask, or give it to somebody; the last word counts. A session's own token may not."""
+    refuse_for_session(caller.principal, "take what it asks")
+    given = None if body is None else body.owner
+    owner = caller.principal.by if given is None else _named(caller, check_name(given, "owner"))
+    desk = _desk(caller)
+    return answer(spelled(await desk.own(SessionId(session_id), ask, owner, by=caller.principal.by, role=caller.role)))
+
+
+@router.post("/inbox/hand-over", responses=answers("HandOver", 200, body=True))
+async def hand_over(body: schemas.HandOverTo, caller: Steerer) -> Response:
+    """Let somebody stand in: until then what is asked of the caller is asked of them, and then of the caller again."""
+    to, seconds = check_hand_over(_named(caller, body.to), body.seconds, caller.principal.by)
+    return answer(spelled(await _desk(caller).hand_over(to, seconds, by=caller.principal.by, role=caller.role)))
+
+
+def _named(caller: Caller, name: str) -> str:
+    """Somebody of the caller's tenant, whose name may leave that out."""
+    return f"{caller.tenant}{MARK}{name}" if caller.tenant and MARK not in name else name

@@ -1,0 +1,135 @@
+"""The kill switch: an operator's standing emergency halt over a scope. Lifting it resumes nothing by itself."""
+
+import hashlib
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Query
+from starlette.responses import Response
+
+from midcourse.core.spelling import spelled
+from midcourse.core.switches import Scope, SwitchReport, check_scope
+from midcourse.errors import InvalidInput
+from midcourse.runtime.kill_switch import KillSwitch, concerns
+from midcourse.server import schemas
+from midcourse.server.caller import Caller, Watcher, commander_with, refuse_for_session
+from midcourse.server.documents import answers
+from midcourse.server.views import answer, switch_view
+
+router = APIRouter(prefix="/kill-switches", tags=["kill switch"])
+SwitchPath = Annotated[str, Path(min_length=1, max_length=100, description="The kill switch's id.")]
+SwitchOperator = Annotated[Caller, Depends(commander_with("operate", "kill switch"))]
+
+
+def _scope(caller: Caller, wish: schemas.SwitchScope) -> Scope:
+    return check_scope(wish.kind, wish.value, caller.tenant)
+
+
+async def _own(caller: Caller, switch: str) -> SwitchReport:
+    """A switch that the caller may know of; another tenant's is none."""
+    report = await KillSwitch(caller.control).report(switch)
+    if not concerns(report.switch.scope, caller.tenant):
+        raise InvalidInput(f"There is no kill switch '{switch[:100]}'.", code="kill_switch_not_found", field="switch")
+    return _visible(caller, report)
+
+
+def _visible(caller: Caller, report: SwitchReport) -> SwitchReport:
+    """Of a switch over everybody's sessions a tenant sees those of its own."""
+    seen = tuple(one for one in report.sessions if caller.sees(one.session))
+    return SwitchReport(report.switch, seen, report.durable)
+
+
+def _check_own(caller: Caller, report: SwitchReport) -> None:
+    """A tenant may not lift what the host has thrown."""
+    scope = report.switch.scope
+    own = scope.value if scope.kind == "tenant" and scope.tenant is not None else scope.tenant
+    if caller.tenant is not None and own != caller.tenant:
+        raise InvalidInput(
+            f"Kill switch '{report.switch.id}' was thrown by the host of this server, who lifts it.",
+            code="forbidden",
+            field="switch",
+        )
+
+
+@router.get("", responses=answers("SwitchList", 200, "damaged"))
+async def list_kill_switches(
+    caller: Watcher, limit: Annotated[int, Query(ge=1, le=200, description="How many at most.")] = 20
+) -> Response:
+    """The kill switches: those that stand first, then those that were lifted, newest first."""
+
+    async def shown() -> Response:
+        found = await KillSwitch(caller.control).reports(tenant=caller.tenant, limit=limit)
+        return answer({"switches": [switch_view(_visible(caller, one), whole=False) for one in found]})
+
+    return await caller.read(shown())
+
+
+@router.post("/preview", responses=answers("SwitchPreview", 200, body=True))
+async def preview_kill_switch(body: schemas.SwitchPreview, caller: Watcher) -> Response:
+    """What a kill switch over this scope would halt now. Nothing is changed."""
+    scope = _scope(caller, body.scope)
+
+    async def shown() -> Response:
+        counts = dict(await KillSwitch(caller.control).preview(scope))
+        number = sum(counts.values())
+        words = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
+        many = "1 session" if number == 1 else f"{number} sessions"
+        sentence = f"{many} now ({words})." if number else "No session now; what starts in this scope begins halted."
+        return answer({"count": number, "by_status": counts, "sentence": sentence})
+
+    return await caller.read(shown())
+
+
+@router.post("", status_code=201, responses=answers("SwitchReport", 201, body=True, changes=True))
+async def throw_kill_switch(body: schemas.ThrowSwitch, caller: SwitchOperator) -> Response:
+    """Halt every session in the scope, and whatever starts there, until it is lifted. Undoes nothing.
+
+    The answer says what is known of each session: stopped, still running, or not reachable. With an Idempotency-Key a
+    retry finds the switch that the first try threw.
+    """
+    refuse_for_session(caller.principal, "throw the kill switch")
+    switch = None
+    if caller.key is not None:
+        switch = f"ks_{hashlib.blake2b(caller.command_id.encode(), digest_size=10).hexdigest()}"
+    scope = _scope(caller, body.scope)
+    report = await KillSwitch(caller.control).throw(
+        scope, body.reason, by=caller.principal.by, role=caller.role, wait=body.wait, switch=switch
+    )
+    return answer(switch_view(_visible(caller, report)), 201)
+
+
+@router.get("/{switch}", responses=answers("SwitchReport", 200, "kill_switch_not_found", "damaged"))
+async def get_kill_switch(switch: SwitchPath, caller: Watcher) -> Response:
+    """A kill switch, and what is known now of every session that it holds."""
+
+    async def shown() -> Response:
+        return answer(switch_view(await _own(caller, switch)))
+
+    return await caller.read(shown())
+
+
+@router.post(
+    "/{switch}/lift",
+    responses=answers("SwitchReport", 200, "kill_switch_not_found", "already_lifted", "damaged", body=True),
+)
+async def lift_kill_switch(switch: SwitchPath, body: schemas.LiftSwitch, caller: SwitchOperator) -> Response:
+    """End it: what starts from here on runs. The sessions that it halted stay halted until they are released."""
+    refuse_for_session(caller.principal, "lift the kill switch")
+    _check_own(caller, await _own(caller, switch))
+    report = await KillSwitch(caller.control).lift(switch, body.why, by=caller.principal.by, role=caller.role)
+    return answer(switch_view(_visible(caller, report)))
+
+
+@router.post(
+    "/{switch}/release",
+    responses=answers("ReleasedList", 200, "kill_switch_not_found", "kill_switch_stands", "damaged", body=True),
+)
+async def release_halted(switch: SwitchPath, body: schemas.ReleaseHalted, caller: SwitchOperator) -> Response:
+    """Let the sessions that it halted go back to where they were: those that are named, or all."""
+    refuse_for_session(caller.principal, "let sessions go on")
+    report = await _own(caller, switch)
+    named = body.sessions if body.sessions is not None else [one.session for one in report.sessions]
+    visible = [one for one in named if caller.sees(one)]
+    done = await KillSwitch(caller.control).release(
+        switch, visible, by=caller.principal.by, role=caller.role, wait=body.wait
+    )
+    return answer({"outcomes": spelled(done)})

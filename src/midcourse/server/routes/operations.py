@@ -1,0 +1,86 @@
+"""For whoever keeps the server running: whether it lives, whether to send it work, and its figures."""
+
+from ipaddress import ip_address
+from typing import Annotated, Final, cast
+
+from fastapi import APIRouter, Depends, Request
+from starlette.responses import Response
+
+from midcourse.errors import AccessDenied
+from midcourse.runtime.control import Control
+from midcourse.server.auth import access_of
+from midcourse.server.caller import NEEDED, Caller, caller_with
+from midcourse.server.documents import open_answers, text_answers
+from midcourse.server.health import Health
+from midcourse.server.hosting import Reading
+from midcourse.server.limits import Streams
+from midcourse.server.metering import Metering
+from midcourse.server.problems import problem_response
+from midcourse.server.views import answer
+
+router = APIRouter(tags=["operations"])
+_FRESH: Final = {"Cache-Control": "no-store"}
+_watcher = caller_with("watch")
+
+
+@router.get("/healthz", responses=open_answers("Health"))
+async def health() -> Response:
+    """Whether it answers at all: one that does not is to be started anew. Needs no token."""
+    return answer({"status": "ok"}, headers=_FRESH)
+
+
+@router.get("/readyz", responses=open_answers("Readiness", "not_ready", "draining"))
+async def readiness(request: Request) -> Response:
+    """Whether to send it work: its store can be written to, commands are heard, and it is not about to end."""
+    state = request.app.state
+    found = await cast("Health", state.health).readiness(cast("Control | None", getattr(state, "control", None)))
+    again = {**_FRESH, "Retry-After": "1"}
+    if found.wrong:
+        sentence = f"This server is not ready. {found.wrong[0].upper()}{found.wrong[1:]}. Send requests to another one."
+        return problem_response(503, "not_ready", sentence, again, checks=found.checks)
+    if found.is_draining:
+        sentence = "This server lets its sessions go and is about to end. Send requests to another one."
+        return problem_response(503, "draining", sentence, again, checks=found.checks)
+    return answer({"status": "ready", "checks": found.checks}, headers=_FRESH)
+
+
+async def scraper(request: Request) -> Caller | None:
+    """Who may read the figures: a token of the host's, or, if the server was started so, anybody on this machine.
+
+    Raises:
+        AccessDenied: neither.
+    """
+    access_of(request.app)
+    if request.app.state.metrics_open and _is_here(request):
+        return None
+    caller = await _watcher(request)
+    if caller.tenant is not None:
+        raise AccessDenied(
+            f"The figures are of all tenants together, and this token is of the tenant '{caller.tenant}'. "
+            "Use a token that belongs to no tenant.",
+            code="forbidden",
+        )
+    return caller
+
+
+NEEDED[scraper] = "watch"
+
+
+def _is_here(request: Request) -> bool:
+    try:
+        return request.client is not None and ip_address(request.client.host).is_loopback
+    except ValueError:
+        return False
+
+
+@router.get("/metrics", responses=text_answers("not_started"))
+async def metrics(request: Request, _caller: Annotated[Caller | None, Depends(scraper)]) -> Response:
+    """Its figures for Prometheus, in the text format or, if `Accept` asks for it, as OpenMetrics."""
+    state = request.app.state
+    content, kind = await cast("Metering", state.metering).text(
+        cast("Control", state.control),
+        cast("Reading", state.reading),
+        len(cast("Streams", state.streams)),
+        request.headers.get("accept", ""),
+    )
+    return Response(content, headers={**_FRESH, "Content-Type": kind})

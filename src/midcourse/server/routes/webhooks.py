@@ -1,0 +1,87 @@
+"""Webhooks: who wants to be told of what, and what came of telling them."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+from starlette.responses import Response
+
+from midcourse.core.spelling import spelled
+from midcourse.core.webhooks import delivery_view, webhook_view
+from midcourse.runtime.outbox import Outbox
+from midcourse.server.caller import Caller, Operator
+from midcourse.server.documents import answers
+from midcourse.server.schemas import NewWebhook
+from midcourse.server.sending import made_webhook, try_out
+from midcourse.server.views import answer
+
+router = APIRouter(tags=["inbox"])
+WebhookPath = Annotated[str, Path(min_length=1, max_length=200, description="The webhook's id.")]
+MOST_LOOKED_AT = 1000
+"""Deliveries by which it is told how a webhook stands."""
+
+
+def _outbox(caller: Caller) -> Outbox:
+    return Outbox(caller.control.worker.store)
+
+
+@router.get("/webhooks", responses=answers("WebhookList", 200, "damaged"))
+async def list_webhooks(caller: Operator) -> Response:
+    """The webhooks, and whether what they are told arrives. Their secrets are not shown."""
+    outbox = _outbox(caller)
+    found = await outbox.webhooks(caller.tenant)
+    views = [webhook_view(one, await outbox.deliveries(one.id, MOST_LOOKED_AT)) for one in found]
+    return answer({"webhooks": spelled(views)})
+
+
+@router.post(
+    "/webhooks",
+    status_code=201,
+    responses=answers("NewlyMadeWebhook", 201, "address_refused", "too_many_webhooks", "damaged", body=True),
+)
+async def add_webhook(body: NewWebhook, caller: Operator) -> Response:
+    """Tell a program of what happens from now on. The secret that signs it is shown this once."""
+    made = await made_webhook(
+        caller.control.worker.clock,
+        url=body.url,
+        kinds=body.kinds,
+        about=body.about,
+        tenant=caller.tenant,
+        by=caller.principal.by,
+    )
+    await _outbox(caller).add(made, role=caller.role)
+    return answer({"webhook": spelled(webhook_view(made)), "secret": made.secret}, 201)
+
+
+@router.delete(
+    "/webhooks/{webhook}", status_code=204, responses=answers("", 204, "webhook_not_found", "damaged", changes=True)
+)
+async def remove_webhook(webhook: WebhookPath, caller: Operator) -> Response:
+    """Forget a webhook, and what it was still to be told."""
+    outbox = _outbox(caller)
+    found = await outbox.webhook(webhook, caller.tenant)
+    now = caller.control.worker.clock.now()
+    await outbox.remove(found, by=caller.principal.by, role=caller.role, now=now)
+    return Response(status_code=204)
+
+
+@router.post(
+    "/webhooks/{webhook}/test", responses=answers("DeliveryView", 200, "webhook_not_found", "damaged", changes=True)
+)
+async def test_webhook(webhook: WebhookPath, caller: Operator) -> Response:
+    """Send it a `webhook.test`, once, and tell what came of that. Takes up to ten seconds."""
+    outbox = _outbox(caller)
+    found = await outbox.webhook(webhook, caller.tenant)
+    clock = caller.control.worker.clock
+    return answer(spelled(delivery_view(await try_out(outbox, found, clock, by=caller.principal.by, role=caller.role))))
+
+
+@router.get("/webhooks/{webhook}/deliveries", responses=answers("DeliveryList", 200, "webhook_not_found", "damaged"))
+async def list_deliveries(
+    webhook: WebhookPath,
+    caller: Operator,
+    limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 100,
+) -> Response:
+    """What a webhook is and was told in the last seven days, the newest first, and what its receiver answered."""
+    outbox = _outbox(caller)
+    found = await outbox.webhook(webhook, caller.tenant)
+    return answer({"deliveries": spelled([delivery_view(one) for one in await outbox.deliveries(found.id, limit)])})

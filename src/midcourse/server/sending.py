@@ -1,0 +1,174 @@
+"""Sends what is in the outbox: signed, within limits, again if need be. A slow receiver holds up nobody else.
+
+Redirects are not followed, and little is read of an answer. A tenant's webhook goes to public addresses alone, looked
+at with every try: a name may lead elsewhere tomorrow.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from midcourse._version import __version__
+from midcourse.core.codec import ERASED
+from midcourse.core.tenants import MARK
+from midcourse.core.webhooks import (
+    ABOUT_LIMIT,
+    TEST,
+    TEXT_LIMIT,
+    URL_LIMIT,
+    Delivery,
+    Outcome,
+    Webhook,
+    check_kinds,
+    delivery,
+    tried,
+)
+from midcourse.errors import InvalidInput, MidcourseError
+from midcourse.ports.clock import Clock
+from midcourse.runtime.outbox import Outbox
+from midcourse.server.signing import signed, spelled_secret
+from midcourse.server.tokens import new_key
+from midcourse.tools.requesting import Limits, check_address, request
+
+log = logging.getLogger("midcourse.server")
+PATIENCE: Final = 10.0
+"""Seconds that a receiver has to answer."""
+AT_ONCE: Final = 4
+"""What one webhook is sent at once."""
+IN_ALL: Final = 200
+READ: Final = 1000
+"""Bytes that are read of an answer."""
+LOOKED_UP: Final = 5.0
+"""Seconds that the name of a new webhook's host may take to be looked up."""
+
+
+class Sender:
+    """What a server sends, each try in a task of its own."""
+
+    def __init__(self, outbox: Outbox, clock: Clock) -> None:
+        self._outbox = outbox
+        self._clock = clock
+        self._flying: dict[str, asyncio.Task[None]] = {}
+
+    def send_due(self, rows: Sequence[Delivery], webhooks: Sequence[Webhook]) -> None:
+        """Begin with what is due, as far as its webhook is not busy. Returns at once."""
+        now = self._clock.now()
+        known = {one.id: one for one in webhooks}
+        busy = Counter(key.partition("/")[2].rpartition("/")[0] for key in self._flying)
+        for row in sorted(rows, key=lambda one: one.next_at):
+            if len(self._flying) >= IN_ALL:
+                return
+            if row.next_at <= now and row.key not in self._flying and busy[row.webhook] < AT_ONCE:
+                busy[row.webhook] += 1
+                task = asyncio.create_task(self._try(row, known.get(row.webhook)))
+                self._flying[row.key] = task
+                task.add_done_callback(lambda _, key=row.key: self._flying.pop(key, None))
+
+    async def end(self) -> None:
+        """Give up what is in flight: it is still in the outbox."""
+        flying = list(self._flying.values())
+        for task in flying:
+            task.cancel()
+        await asyncio.gather(*flying, return_exceptions=True)
+
+    async def _try(self, row: Delivery, webhook: Webhook | None) -> None:
+        try:
+            if not await self._outbox.still(row):
+                return  # it was read before the last try was written down
+            outcome = Outcome(status=410, problem="the webhook was removed")
+            if row.body == ERASED:
+                outcome = Outcome(status=410, problem="the session was erased")
+            elif webhook is not None:
+                outcome = await attempt(webhook, row, self._clock)
+            await settle(self._outbox, row, outcome, self._clock)
+        except MidcourseError as error:
+            log.warning("what came of delivery %s could not be written down; it is sent again: %s", row.id, error)
+
+
+async def settle(outbox: Outbox, row: Delivery, outcome: Outcome, clock: Clock) -> Delivery:
+    """Write down what came of a try, and say so if it was the last one."""
+    made = tried(row, outcome, clock.now(), clock.random())
+    await outbox.settle(row, made)
+    if made.state == "given_up":
+        why = made.problem or f"it was answered with {made.status}"
+        log.warning("delivery %s to webhook %s is given up after %s tries: %s", made.id, made.webhook, made.tries, why)
+    return made
+
+
+async def attempt(webhook: Webhook, row: Delivery, clock: Clock) -> Outcome:
+    """Send it once, and tell what came of it."""
+    began = clock.monotonic()
+    headers = {
+        "content-type": "application/json",
+        "user-agent": f"midcourse/{__version__}",
+        **signed(webhook.secret, row.id, int(clock.now()), row.body.encode()),
+    }
+    limits = Limits(allow_hosts=None, allow_private=webhook.tenant is None, limit=READ, timeout=PATIENCE, cuts=True)
+    try:
+        answer = await request("POST", webhook.url, limits=limits, headers=headers, body=row.body)
+    except MidcourseError as error:
+        return Outcome(problem=_problem(error), seconds=clock.monotonic() - began)
+    said = answer.body[:TEXT_LIMIT] if answer.encoding == "text" else ""
+    return Outcome(status=answer.status, answer=said, seconds=clock.monotonic() - began)
+
+
+async def made_webhook(
+    clock: Clock, *, url: str, kinds: Sequence[str], about: str, tenant: str | None, by: str
+) -> Webhook:
+    """A new webhook with a secret of its own.
+
+    Raises:
+        InvalidInput: there is no such kind, or the address cannot be used.
+    """
+    wanted = check_kinds(kinds)
+    if len(about) > ABOUT_LIMIT:
+        raise InvalidInput(f"'about' has {len(about)} characters; at most {ABOUT_LIMIT} are taken.", field="about")
+    await _check_url(url, allow_private=tenant is None)
+    name = f"wh_{clock.fresh_id()}"
+    return Webhook(
+        id=f"{tenant}{MARK}{name}" if tenant else name,
+        tenant=tenant,
+        url=url,
+        kinds=wanted,
+        by=by,
+        added_at=clock.now(),
+        about=about,
+        secret=spelled_secret(new_key()),
+    )
+
+
+async def try_out(outbox: Outbox, webhook: Webhook, clock: Clock, *, by: str, role: str = "") -> Delivery:
+    """Send a webhook something to see whether it arrives, once, and tell what came of it."""
+    now = clock.now()
+    made = delivery(webhook, TEST, (clock.fresh_id(),), {"webhook": webhook.id, "by": by}, now=now)
+    # Whoever sends what is in the outbox leaves it alone meanwhile.
+    row = replace(made, next_at=now + 2 * PATIENCE)
+    await outbox.put_test(row, webhook, by=by, role=role)
+    after = tried(row, await attempt(webhook, row, clock), clock.now())
+    ended = after if after.ended_at is not None else replace(after, state="given_up", ended_at=after.tried_at)
+    await outbox.settle(row, ended)
+    return ended
+
+
+async def _check_url(url: str, *, allow_private: bool) -> None:
+    if not 0 < len(url) <= URL_LIMIT or not url.isascii() or not url.isprintable():
+        raise InvalidInput(
+            f"A webhook's address is http:// or https:// and a host, at most {URL_LIMIT} ASCII characters.", field="url"
+        )
+    try:
+        async with asyncio.timeout(LOOKED_UP):
+            await check_address(url, allow_private=allow_private)
+    except TimeoutError:
+        raise InvalidInput(
+            f"The host of {url} could not be looked up in {LOOKED_UP:g} s. Try again.", field="url"
+        ) from None
+    except MidcourseError as error:
+        raise InvalidInput(_problem(error), field="url", code="address_refused") from error
+
+
+def _problem(error: MidcourseError) -> str:
+    return str(error).partition("; web(")[0].rstrip(".") + "."

@@ -1,0 +1,410 @@
+"""Metrics for Prometheus: what happens in this process as it happens, and how the store stands, looked at now and then.
+
+Every name, with its words, is in this file. Labels have few values: no session, no person, no tenant is ever one, and
+agents beyond the first hundred are counted together.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from midcourse._version import __version__
+from midcourse.core import events as ev
+from midcourse.core.events import Recorded
+from midcourse.core.ids import Epoch, SessionId, StepId
+from midcourse.core.session import Session, Status
+from midcourse.ports.clock import Clock
+from midcourse.ports.meter import CheckpointKind, Stopper, StopVerb
+
+MOST_AGENTS: Final = 100
+"""Agents that have a label of their own. The rest are counted as ``OTHERS``."""
+OTHERS: Final = "(others)"
+UNCLASSED: Final = "(none)"
+"""The task class of sessions that were declared none."""
+Outcome = Literal["finished", "failed", "aborted", "cut", "closed", "not_begun", "lost"]
+
+_QUICK: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_CALLS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+_SIZES: Final = (1e3, 1e4, 1e5, 1e6, 1e7, 1e8)
+_FIRST_SIGN: Final = (
+    *(ev.StepBegun, ev.StepFinished, ev.StepFailed, ev.AskOpened, ev.CheckpointTaken, ev.ReportMade, ev.PlanChanged),
+    *(ev.SessionCompleted, ev.SessionFailed, ev.SessionCancelled, ev.SessionPaused, ev.SessionWaiting),
+)
+"""What shows that a session which was taken over goes on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """What became of a class's sessions; None where nothing counts yet."""
+
+    sessions: int = 0
+    interruption: float | None = None
+    completion: float | None = None
+    false_positives: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Census:
+    """How a store stood when it was last looked at. ``sessions`` by status and class: those that have not ended."""
+
+    at: float = 0.0
+    sessions: Mapping[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
+    asks: int = 0
+    oldest_ask: float | None = None
+    """When it was opened, in seconds since 1970."""
+    alarms: int = 0
+    kill_switches: int = 0
+    webhooks_waiting: int = 0
+    webhooks_failing: int = 0
+
+
+@dataclass(slots=True)
+class _Stop:
+    verb: StopVerb
+    by: Stopper
+    put_at: float
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What is remembered of a session between two of its events."""
+
+    calls: dict[StepId, tuple[str, str, float]] = field(default_factory=dict[StepId, tuple[str, str, float]])
+    """Kind, effect and start of each call that runs."""
+    stop: _Stop | None = None
+    taken: float | None = None
+    """When taking it over began, until it goes on."""
+
+
+class Metrics:
+    """The meter behind ``/metrics``, with a registry of its own: nothing of the application around it is in it."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._seen: dict[SessionId, _Seen] = {}
+        self._agents: set[str] = set()
+        self.standing = Standing(clock)
+        self.registry = of = CollectorRegistry()
+        of.register(self.standing)
+        ProcessCollector(registry=of)
+        build = Gauge("midcourse_build_info", "Always 1; the version is in its label.", ["version"], registry=of)
+        build.labels(__version__).set(1)
+        self._answered = Histogram(
+            "midcourse_stop_response_seconds",
+            "From a stop being put into a session's inbox until it was decided, durably: nothing new begins.",
+            ["verb", "by"],
+            buckets=_QUICK,
+            registry=of,
+        )
+        self._stopped = Histogram(
+            "midcourse_stop_seconds",
+            "From a stop being put into a session's inbox until nothing of the session ran.",
+            ["verb", "by"],
+            buckets=_QUICK,
+            registry=of,
+        )
+        self._saved = Histogram(
+            "midcourse_checkpoint_seconds",
+            "How long making a checkpoint took, until it was durable: of an agent's state, or of a journal's fold.",
+            ["kind"],
+            buckets=_QUICK,
+            registry=of,
+        )
+        self._sizes = Histogram(
+            "midcourse_checkpoint_bytes", "How large a checkpoint was.", ["kind"], buckets=_SIZES, registry=of
+        )
+        self._recovered = Histogram(
+            "midcourse_recovery_seconds",
+            "From taking over a session that was at work until something of it happened again.",
+            buckets=_QUICK,
+            registry=of,
+        )
+        self._delivered = Histogram(
+            "midcourse_segment_delivery_seconds",
+            "From a piece of streamed text being journaled until it was handed to somebody who watches.",
+            buckets=_QUICK,
+            registry=of,
+        )
+        self._committed = Histogram(
+            "midcourse_store_commit_seconds",
+            "How long events waited until they were durable.",
+            buckets=_QUICK,
+            registry=of,
+        )
+        self._took = Histogram(
+            "midcourse_call_seconds",
+            "How long calls ran, by kind: model, tool or child.",
+            ["kind"],
+            buckets=_CALLS,
+            registry=of,
+        )
+        self._calls = Counter(
+            "midcourse_calls",
+            "Calls that ended, by kind, by effect (read, idempotent, …) and by outcome.",
+            ["kind", "effect", "outcome"],
+            registry=of,
+        )
+        self._decisions = Counter(
+            "midcourse_policy_decisions",
+            "What policies, and agents themselves, decided, by level: notify, ask_plan, ask, pause, stop.",
+            ["level"],
+            registry=of,
+        )
+        self._labels = Counter(
+            "midcourse_interventions_labelled",
+            "What people said of interventions: right, wrong or unsure.",
+            ["verdict"],
+            registry=of,
+        )
+        self._started = Counter(
+            "midcourse_sessions_started", "Sessions that began to run here, by class.", ["task_class"], registry=of
+        )
+        self._ended = Counter(
+            "midcourse_sessions_ended",
+            "Turns of sessions that ended here, by class and outcome: completed, failed, cancelled.",
+            ["task_class", "outcome"],
+            registry=of,
+        )
+        self._taken = Counter(
+            "midcourse_sessions_taken", "Sessions that this process took over while they were at work.", registry=of
+        )
+        self._asked = Counter("midcourse_asks_opened", "Questions to people that were opened here.", registry=of)
+        self._blocked = Counter(
+            "midcourse_agents_unpausable",
+            "Times that an agent's own code could not be paused: it was silent, or held the loop it runs on.",
+            ["why"],
+            registry=of,
+        )
+        self._tokens = Counter("midcourse_tokens", "Tokens that steps reported, by agent.", ["agent"], registry=of)
+        self._dollars = Counter("midcourse_cost_dollars", "Dollars that steps cost, by agent.", ["agent"], registry=of)
+        self._children: dict[tuple[str, ...], Counter] = {}
+
+    def text(self, accept: str) -> tuple[bytes, str]:
+        """Everything as it is now, in the format that ``accept`` asks for, and the name of that format."""
+        encode, kind = choose_encoder(accept)
+        return encode(self.registry), kind
+
+    # ---- what is heard
+
+    def recorded(self, session: Session, epoch: Epoch, record: Recorded) -> None:
+        """An event was added to a journal."""
+        del epoch
+        seen = self._seen.get(session.id)
+        if seen is None:
+            seen = self._seen[session.id] = _Seen()
+        event = record.event
+        match event:
+            case ev.StepBegun():
+                seen.calls[event.step] = (event.kind, event.effect, record.at)
+            case ev.StepFinished():
+                self._ends(seen, event.step, "finished", record.at)
+                self._spent(session, event.cost, event.tokens)
+            case ev.StepFailed():
+                self._ends(seen, event.step, "failed", record.at)
+                self._spent(session, event.cost, event.tokens)
+            case ev.StepCut():
+                self._ends(seen, event.step, "cut", record.at)
+                self._spent(session, event.cost, event.tokens)
+            case ev.StepAborted():
+                self._ends(seen, event.step, "aborted", record.at)
+            case ev.StepClosed():
+                self._ends(seen, event.step, "closed", record.at)
+            case ev.StepNotBegun():
+                self._ends(seen, event.step, "not_begun", record.at)
+            case ev.InterventionMade():
+                self._count(self._decisions, event.decision.level)
+            case ev.InterventionLabelled():
+                self._count(self._labels, event.verdict)
+            case ev.SessionStarted():
+                self._count(self._started, _class_of(session))
+            case ev.SessionCompleted() | ev.SessionFailed() | ev.SessionCancelled():
+                self._count(self._ended, _class_of(session), session.status.value)
+            case ev.SessionTaken():
+                for step in event.lost:
+                    self._lost(session, step)
+            case ev.AskOpened():
+                self._asked.inc()
+            case ev.AgentSilent():
+                self._count(self._blocked, "silent")
+            case ev.LoopBlocked():
+                self._count(self._blocked, "held the loop")
+            case _:
+                pass
+        if seen.taken is not None and isinstance(event, _FIRST_SIGN):
+            self._recovered.observe(max(0.0, self._clock.monotonic() - seen.taken))
+            seen.taken = None
+        if seen.stop is not None and _is_over(seen.stop, session, seen):
+            self._stopped.labels(seen.stop.verb, seen.stop.by).observe(max(0.0, record.at - seen.stop.put_at))
+            seen.stop = None
+
+    def stopping(self, session_id: SessionId, verb: StopVerb, by: Stopper, put_at: float) -> None:
+        """A stop is being decided."""
+        self._seen.setdefault(session_id, _Seen()).stop = _Stop(verb, by, put_at)
+
+    def stop_answered(self, verb: StopVerb, by: Stopper, seconds: float) -> None:
+        """It is decided, durably."""
+        self._answered.labels(verb, by).observe(seconds)
+
+    def taking(self, session: Session, seconds: float) -> None:
+        """A session that was at work is taken over."""
+        self._taken.inc()
+        self._seen.setdefault(session.id, _Seen()).taken = self._clock.monotonic() - seconds
+
+    def left(self, session_id: SessionId) -> None:
+        """Nothing of the session is here any more."""
+        self._seen.pop(session_id, None)
+
+    def committed(self, seconds: float) -> None:
+        """Events are durable."""
+        self._committed.observe(seconds)
+
+    def saved(self, kind: CheckpointKind, seconds: float, size: int) -> None:
+        """A checkpoint was made."""
+        self._saved.labels(kind).observe(seconds)
+        self._sizes.labels(kind).observe(size)
+
+    def delivered(self, seconds: float) -> None:
+        """A piece of streamed text has arrived."""
+        self._delivered.observe(seconds)
+
+    # ---- counting
+
+    def _ends(self, seen: _Seen, step: StepId, outcome: Outcome, at: float) -> None:
+        call = seen.calls.pop(step, None)
+        if call is None:  # it ended before: what is told of it now is no second end
+            return
+        kind, effect, since = call
+        self._count(self._calls, kind, effect, outcome)
+        if outcome != "not_begun":
+            self._took.labels(kind).observe(max(0.0, at - since))
+
+    def _lost(self, session: Session, step: StepId) -> None:
+        call = session.calls.get(step)
+        if call is not None:
+            self._count(self._calls, call.kind, call.effect, "lost")
+
+    def _spent(self, session: Session, cost: float, tokens: int) -> None:
+        if cost > 0:
+            self._count(self._dollars, self._agent(session), by=cost)
+        if tokens > 0:
+            self._count(self._tokens, self._agent(session), by=tokens)
+
+    def _agent(self, session: Session) -> str:
+        name = session.agent
+        if name not in self._agents:
+            if len(self._agents) >= MOST_AGENTS:
+                return OTHERS
+            self._agents.add(name)
+        return name
+
+    def _count(self, counter: Counter, *labels: str, by: float = 1.0) -> None:
+        # Looked up here: the library takes a lock and builds a tuple for each look of its own.
+        key = (str(id(counter)), *labels)
+        child = self._children.get(key)
+        if child is None:
+            child = self._children[key] = counter.labels(*labels)
+        child.inc(by)
+
+
+def _class_of(session: Session) -> str:
+    return session.terms.task_class or UNCLASSED
+
+
+def _is_over(stop: _Stop, session: Session, seen: _Seen) -> bool:
+    """Whether nothing runs any more; or the stop was lifted before that, and there is nothing to measure."""
+    if stop.verb == "halt":
+        return session.status is not Status.HALTED or not seen.calls
+    return session.status not in (Status.PAUSING, Status.CANCELLING)
+
+
+_RATIOS: Final = (
+    ("interruption", "interruption", "Share of the last day's sessions that were stopped at least once, by anyone."),
+    ("completion", "completion", "Share of the last day's sessions that completed, of those that ended."),
+    (
+        "false_positives",
+        "false_positive",
+        "Share of what policies did that people called wrong, of what they called right or wrong. Sessions of a day.",
+    ),
+)
+
+
+class Standing(Collector):
+    """The gauges: how the store stood at the last look, and how this process stands now."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.census = Census()
+        self.rates: Mapping[str, Rates] = {}
+        self.rated_at = 0.0
+        self.owned = self.streams = 0
+        self.draining = False
+        self.control_age: float | None = None
+        """Seconds since the thread that hears commands looked; None: it does not live."""
+
+    def describe(self) -> Iterator[Metric]:
+        """What there will be, without a look: asked when it is registered."""
+        return self.collect()
+
+    def collect(self) -> Iterator[Metric]:
+        """Everything as it is now."""
+        now, census = self._clock.now(), self.census
+        sessions = GaugeMetricFamily(
+            "midcourse_sessions",
+            "Sessions of the store that have not ended, by status and class. Every server of a store tells the same.",
+            labels=["status", "task_class"],
+        )
+        for (status, task_class), count in sorted(census.sessions.items()):
+            sessions.add_metric([status, task_class], count)
+        yield sessions
+        oldest = 0.0 if census.oldest_ask is None else max(0.0, now - census.oldest_ask)
+        yield from (
+            _gauge("midcourse_open_asks", "Questions of the store that wait for a person.", census.asks),
+            _gauge("midcourse_oldest_ask_seconds", "How long the oldest open question has waited.", oldest),
+            _gauge("midcourse_alarms", "Interventions of policies and agents in the last day.", census.alarms),
+            _gauge("midcourse_kill_switches", "Kill switches that stand.", census.kill_switches),
+            _gauge("midcourse_webhooks_waiting", "Deliveries in the outbox.", census.webhooks_waiting),
+            _gauge(
+                "midcourse_webhooks_failing",
+                "Deliveries in the outbox that were tried in vain.",
+                census.webhooks_failing,
+            ),
+            _gauge("midcourse_census_timestamp_seconds", "When the store was last looked at.", census.at),
+            _gauge("midcourse_rates_timestamp_seconds", "When the rates were last computed.", self.rated_at),
+            _gauge("midcourse_sessions_owned", "Sessions that this process has in memory.", self.owned),
+            _gauge("midcourse_streams", "Streams that are open.", self.streams),
+            _gauge("midcourse_draining", "1 while this process lets its sessions go.", float(self.draining)),
+            _gauge(
+                "midcourse_control_age_seconds",
+                "Seconds since the thread that hears commands looked at the inbox; NaN: it does not live.",
+                float("nan") if self.control_age is None else self.control_age,
+            ),
+        )
+        yield from self._rates()
+
+    def _rates(self) -> Iterator[Metric]:
+        count = GaugeMetricFamily(
+            "midcourse_rated_sessions",
+            "Sessions of the last day that the rates are of, by class.",
+            labels=["task_class"],
+        )
+        ratios = {
+            name: GaugeMetricFamily(f"midcourse_{metric}_ratio", words, labels=["task_class"])
+            for name, metric, words in _RATIOS
+        }
+        for task_class, rates in sorted(self.rates.items()):
+            count.add_metric([task_class], rates.sessions)
+            for name, family in ratios.items():
+                share: float | None = getattr(rates, name)
+                if share is not None:
+                    family.add_metric([task_class], share)
+        yield count
+        yield from ratios.values()
+
+
+def _gauge(name: str, words: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, words, value=value)

@@ -1,0 +1,364 @@
+"""Sessions as OpenTelemetry spans, in the words of its conventions for generative AI. Needs the extra ``otel``.
+
+Spans are made of journal events, when an owner adds them, and their ids of what the journal says: the trace of a
+session is derived from its id, so that a session which goes on in another process goes on in the same trace, and a
+replay, which journals nothing, makes no span. What was running when a process was killed becomes a span once the next
+one takes the session: ``midcourse.outcome`` is ``lost``. What the killed process itself had not ended is missing.
+
+- ``invoke_agent {agent}``: one turn of a session, in one process. It has a link to the one before: the turn before, or
+  the process before. What stopped, redirected or asked is an event of it.
+- ``chat {step}``, ``execute_tool {step}``: a model's step, a tool's. Tried again, it is another span.
+
+Nothing that people, models or tools said is in them, unless ``content`` is wished.
+"""
+
+import os
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Final
+
+from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+from opentelemetry.sdk.trace import Event as SpanEvent
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
+
+from midcourse._version import __version__
+from midcourse.core import events as ev
+from midcourse.core.events import Recorded, StepKind, event_type
+from midcourse.core.ids import Epoch, SessionId, StepId, root_of
+from midcourse.core.session import Session
+from midcourse.core.session import Status as SessionStatus
+from midcourse.ports.meter import Unmetered
+
+MOST_EVENTS: Final = 128
+"""Events of one span; how many more there were is said in ``midcourse.events_dropped``."""
+LONGEST: Final = 4000
+"""Characters of a text, where texts are wished."""
+_OPERATIONS: Final[dict[StepKind, str]] = {"model": "chat", "tool": "execute_tool", "child": "invoke_agent"}
+_NOTED: Final = (
+    *(ev.PauseRequested, ev.SessionPaused, ev.SessionResumed, ev.SessionRedirected, ev.CancelRequested),
+    *(ev.SessionCancelled, ev.SessionHalted, ev.HaltLifted, ev.SessionWaiting, ev.SessionParked, ev.SessionTaken),
+    *(ev.AskOpened, ev.AskAnswered, ev.AskClosed, ev.InterventionMade, ev.BudgetRaised, ev.CheckpointTaken),
+    *(ev.AgentSilent, ev.LoopBlocked, ev.WorldChanged, ev.SessionFailed),
+)
+"""What is an event of the agent's span."""
+Attributes = dict[str, str | int | float | bool]
+
+
+@dataclass(slots=True)
+class _Leg:
+    """One turn in one process, under way."""
+
+    context: SpanContext
+    parent: SpanContext | None
+    links: list[Link]
+    began: float
+    last: float
+    agent: str
+    attributes: Attributes
+    status: Status = field(default_factory=Status)
+    events: list[SpanEvent] = field(default_factory=list[SpanEvent])
+    dropped: int = 0
+    calls: dict[StepId, tuple[float, ev.StepBegun]] = field(default_factory=dict[StepId, tuple[float, ev.StepBegun]])
+
+
+class Spans(Unmetered):
+    """A meter that tells of sessions as spans. It hands each one to ``processor`` when it has ended."""
+
+    def __init__(self, processor: SpanProcessor, *, content: bool = False) -> None:
+        """``content``: also what was said, asked and given, cut at 4,000 characters."""
+        self._processor = processor
+        self._content = content
+        self._legs: dict[SessionId, _Leg] = {}
+        self._resource = _resource()
+        self._scope = InstrumentationScope("midcourse", __version__)
+
+    @classmethod
+    def to(cls, exporter: SpanExporter, *, content: bool = False) -> "Spans":
+        """To an exporter, several at a time, from a thread of its own."""
+        return cls(BatchSpanProcessor(exporter), content=content)
+
+    def close(self, seconds: float = 5.0) -> None:
+        """End what is open, send what there is, for so long, and stop."""
+        for session_id in list(self._legs):
+            self.left(session_id)
+        self._processor.force_flush(int(seconds * 1000))
+        self._processor.shutdown()
+
+    def recorded(self, session: Session, epoch: Epoch, record: Recorded) -> None:
+        """An event was added to a journal."""
+        event = record.event
+        leg = self._legs.get(session.id)
+        match event:
+            case ev.SessionTaken():
+                leg = self._open(session, epoch, record.at, before=_leg_id(session.id, epoch - 1, session.turn))
+                for step in event.lost:
+                    self._lost(session, epoch, step, record.at)
+            case ev.TurnOpened():
+                self.left(session.id)
+                leg = self._open(session, epoch, record.at, before=_leg_id(session.id, epoch, session.turn - 1))
+            case ev.SessionStarted() if leg is None:
+                leg = self._open(session, epoch, record.at, before=None)
+            case _:
+                pass
+        if leg is None:
+            return
+        leg.last = record.at
+        if isinstance(event, _NOTED):
+            self._note(leg, record)
+        match event:
+            case ev.StepBegun():
+                leg.calls[event.step] = (record.at, event)
+            case ev.StepFinished():
+                spent: Attributes = {"midcourse.cost_usd": event.cost, "midcourse.tokens": event.tokens}
+                self._step(session, leg, event.step, "finished", record.at, more=spent, result=event)
+            case ev.StepFailed():
+                spent = {"midcourse.cost_usd": event.cost, "midcourse.tokens": event.tokens}
+                error = (event.kind, event.detail)
+                self._step(session, leg, event.step, "failed", record.at, more=spent, error=error)
+            case ev.StepCut():
+                spent = {"midcourse.cost_usd": event.cost, "midcourse.tokens": event.tokens}
+                self._step(session, leg, event.step, "cut", record.at, more=spent)
+            case ev.StepAborted():
+                self._step(session, leg, event.step, "aborted", record.at)
+            case ev.StepClosed():
+                self._step(session, leg, event.step, "closed", record.at)
+            case ev.StepNotBegun():
+                leg.calls.pop(event.step, None)
+            case ev.SessionFailed():
+                leg.attributes["error.type"] = event.code
+                leg.status = Status(StatusCode.ERROR, event.message[:LONGEST] if self._content else event.code)
+                self.left(session.id)
+            case ev.SessionCompleted() | ev.SessionCancelled():
+                self.left(session.id)
+            case _:
+                pass
+
+    def left(self, session_id: SessionId) -> None:
+        """Nothing of the session is here any more: the turn ends here, or goes on elsewhere."""
+        leg = self._legs.pop(session_id, None)
+        if leg is None:
+            return
+        if leg.dropped:
+            leg.attributes["midcourse.events_dropped"] = leg.dropped
+        self._send(
+            f"invoke_agent {leg.agent}",
+            leg.context,
+            leg.parent,
+            (leg.began, leg.last),
+            leg.attributes,
+            kind=SpanKind.INTERNAL,
+            status=leg.status,
+            events=leg.events,
+            links=leg.links,
+        )
+
+    # ---- turns
+
+    def _open(self, session: Session, epoch: Epoch, at: float, *, before: int | None) -> _Leg:
+        parent = self._legs.get(session.parent) if session.parent is not None else None
+        trace = _trace_id(session.id)
+        attributes: Attributes = {
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.agent.name": session.agent,
+            "gen_ai.agent.version": session.agent_version,
+            "gen_ai.conversation.id": session.id,
+            "midcourse.turn": session.turn,
+            "midcourse.epoch": epoch,
+        }
+        if session.terms.task_class is not None:
+            attributes["midcourse.task_class"] = session.terms.task_class
+        if session.parent is not None:
+            attributes["midcourse.parent_session"] = session.parent
+        if self._content:
+            attributes["midcourse.goal"] = session.goal[:LONGEST]
+        # Nobody has worked on a session that was never begun: there is nothing to go on from.
+        links = [] if before is None or session.status is SessionStatus.QUEUED else [Link(_context(trace, before))]
+        leg = self._legs[session.id] = _Leg(
+            context=_context(trace, _leg_id(session.id, epoch, session.turn)),
+            parent=parent.context if parent is not None else None,
+            links=links,
+            began=at,
+            last=at,
+            agent=session.agent,
+            attributes=attributes,
+        )
+        return leg
+
+    def _note(self, leg: _Leg, record: Recorded) -> None:
+        if len(leg.events) >= MOST_EVENTS:
+            leg.dropped += 1
+            return
+        said = self._attributes_of(record)
+        leg.events.append(SpanEvent(event_type(record.event), said, _nanoseconds(record.at)))
+
+    def _attributes_of(self, record: Recorded) -> Attributes:
+        event = record.event
+        said: Attributes = {"midcourse.position": record.position}
+        by: str = getattr(event, "by", "")
+        if by:
+            said["midcourse.by"] = by
+        match event:
+            case ev.InterventionMade():
+                said["midcourse.level"] = event.decision.level
+                said["midcourse.policy"] = event.decision.policy
+                said["midcourse.signals"] = ", ".join(reason.signal for reason in event.decision.reasons)
+            case ev.AskOpened():
+                said["midcourse.ask"], said["midcourse.reason"] = event.ask, event.reason
+                self._say(said, "midcourse.prompt", event.prompt)
+            case ev.AskAnswered() | ev.AskClosed():
+                said["midcourse.ask"] = event.ask
+            case ev.SessionRedirected():
+                said["midcourse.level"] = event.level
+                self._say(said, "midcourse.text", event.text)
+            case ev.PauseRequested() | ev.CancelRequested() | ev.SessionHalted():
+                self._say(said, "midcourse.reason", event.reason)
+            case ev.SessionTaken():
+                said["midcourse.lost_calls"] = len(event.lost)
+            case ev.AgentSilent() | ev.LoopBlocked():
+                said["midcourse.seconds"] = event.seconds
+            case _:
+                pass
+        return said
+
+    def _say(self, said: Attributes, name: str, text: str) -> None:
+        if self._content and text:
+            said[name] = text[:LONGEST]
+
+    # ---- steps
+
+    def _step(
+        self,
+        session: Session,
+        leg: _Leg,
+        step: StepId,
+        outcome: str,
+        at: float,
+        *,
+        more: Attributes | None = None,
+        error: tuple[str, str] | None = None,
+        result: ev.StepFinished | None = None,
+    ) -> None:
+        known = leg.calls.pop(step, None)
+        if known is None:  # told of later, by a probe or a person: it made its span when it ended
+            return
+        began, event = known
+        attributes = {
+            **self._of_call(session, event.kind, event.name, step, event.attempt, event.effect),
+            **(more or {}),
+        }
+        attributes["midcourse.outcome"] = outcome
+        if event.kind == "tool":
+            self._say(attributes, "gen_ai.tool.call.arguments", event.arguments)
+            if result is not None and not result.value.blob:
+                self._say(attributes, "gen_ai.tool.call.result", bytes(result.value.raw).decode("utf-8", "replace"))
+        status = Status()
+        if error is not None:
+            attributes["error.type"] = error[0]
+            status = Status(StatusCode.ERROR, error[1][:LONGEST] if self._content else error[0])
+        self._send_step(
+            session, leg.context, event.kind, event.name, step, event.attempt, (began, at), attributes, status
+        )
+
+    def _lost(self, session: Session, epoch: Epoch, step: StepId, at: float) -> None:
+        """What ran in a process that is gone: it is told of by the next one, as a part of the turn that is gone."""
+        call = session.calls.get(step)
+        if call is None:
+            return
+        attributes = self._of_call(session, call.kind, call.name, step, call.attempt, call.effect)
+        attributes["midcourse.outcome"] = "lost"
+        attributes["error.type"] = "lost"
+        trace = self._legs[session.id].context.trace_id
+        parent = _context(trace, _leg_id(session.id, epoch - 1, session.turn))
+        status = Status(StatusCode.ERROR, "lost with its process")
+        self._send_step(session, parent, call.kind, call.name, step, call.attempt, (call.since, at), attributes, status)
+
+    def _of_call(
+        self, session: Session, kind: StepKind, name: str, step: StepId, attempt: int, effect: str
+    ) -> Attributes:
+        found: Attributes = {
+            "gen_ai.operation.name": _OPERATIONS[kind],
+            "gen_ai.conversation.id": session.id,
+            "gen_ai.agent.name": session.agent,
+            "midcourse.step": step,
+            "midcourse.attempt": attempt,
+        }
+        if kind == "tool":
+            found |= {"gen_ai.tool.name": name, "gen_ai.tool.type": "function", "gen_ai.tool.call.id": step}
+            found["midcourse.effect"] = effect
+        return found
+
+    def _send_step(
+        self,
+        session: Session,
+        parent: SpanContext,
+        kind: StepKind,
+        name: str,
+        step: StepId,
+        attempt: int,
+        times: tuple[float, float],
+        attributes: Attributes,
+        status: Status,
+    ) -> None:
+        context = _context(parent.trace_id, _number(8, session.id, step, str(attempt)))
+        side = SpanKind.INTERNAL if kind == "tool" else SpanKind.CLIENT
+        self._send(f"{_OPERATIONS[kind]} {name}", context, parent, times, attributes, kind=side, status=status)
+
+    def _send(
+        self,
+        name: str,
+        context: SpanContext,
+        parent: SpanContext | None,
+        times: tuple[float, float],
+        attributes: Attributes,
+        *,
+        kind: SpanKind,
+        status: Status,
+        events: list[SpanEvent] | None = None,
+        links: list[Link] | None = None,
+    ) -> None:
+        span = ReadableSpan(
+            name=name,
+            context=context,
+            parent=parent,
+            resource=self._resource,
+            attributes=attributes,
+            events=events or (),
+            links=links or (),
+            kind=kind,
+            status=status,
+            start_time=_nanoseconds(times[0]),
+            end_time=_nanoseconds(max(times)),
+            instrumentation_scope=self._scope,
+        )
+        self._processor.on_end(span)
+
+
+def _resource() -> Resource:
+    """What OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say, or else that this is Midcourse."""
+    named = "OTEL_SERVICE_NAME" in os.environ or f"{SERVICE_NAME}=" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+    return Resource.create({} if named else {SERVICE_NAME: "midcourse"})
+
+
+def _nanoseconds(at: float) -> int:
+    return int(at * 1e9)
+
+
+def _number(size: int, *parts: str) -> int:
+    """The same number for the same words; never 0, which means none."""
+    return int.from_bytes(blake2b("\n".join(parts).encode("utf-8", "replace"), digest_size=size).digest(), "big") or 1
+
+
+def _trace_id(session_id: SessionId) -> int:
+    """One trace for a session and all of its children."""
+    return _number(16, root_of(session_id))
+
+
+def _leg_id(session_id: SessionId, epoch: int, turn: int) -> int:
+    return _number(8, session_id, f"epoch {epoch}", f"turn {turn}")
+
+
+def _context(trace: int, span: int) -> SpanContext:
+    return SpanContext(trace, span, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))

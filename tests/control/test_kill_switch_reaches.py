@@ -1,0 +1,53 @@
+"""The kill switch over processes: a storm of starting sessions, and a worker that was stopped with SIGSTOP."""
+
+import asyncio
+from pathlib import Path
+
+from midcourse.core.switches import Scope
+from midcourse.runtime.settings import Settings
+from tests.control.agents import lines
+from tests.control.remote import Remote
+from tests.control.test_stopped_owner import IMPATIENT, freeze_between_two_commits
+from tests.promises.harness import Place, until_status, until_true
+
+STORM = 40
+
+
+async def test_none_in_scope_starts_a_call_after_it_and_the_silent_worker_is_listed(
+    place: Place, effects: Path
+) -> None:
+    """Thrown from a third process, in the middle of a storm of starts, while one worker lives and does nothing."""
+    silent_effects = effects.with_name("silent")
+    async with (
+        Remote.open(place.url, unreachable_after=IMPATIENT) as storming,
+        Remote.open(place.url, unreachable_after=IMPATIENT) as silent,
+        place.open(drive=False, settings=Settings(poll=0.05, unreachable_after=IMPATIENT)) as here,
+    ):
+        await silent.do("start", agent="full_speed", goal=str(silent_effects), session="silent")
+        await until_true(lambda: len(lines(silent_effects)) > 20)
+        storm = [
+            asyncio.ensure_future(storming.do("start", agent="full_speed", goal=str(effects), session=f"storm{number}"))
+            for number in range(STORM)
+        ]
+        await until_true(lambda: len(lines(effects)) > 5)
+        await freeze_between_two_commits(silent, place)
+        try:
+            report = await here.kill_switch.throw(Scope(), "storm", wait=2.0)
+            # A machine under load may take its time; from when all others have stopped, nothing begins.
+            while report.count("stopped") < len(report.sessions) - 1:
+                report = await here.kill_switch.report(report.switch.id)
+            known = {line.session: line.state for line in report.sessions}
+            assert known["silent"] == "not_reachable"
+            before, silent_before = len(lines(effects)), len(lines(silent_effects))
+            await asyncio.gather(*storm)
+        finally:
+            silent.thaw()
+        for number in range(STORM):
+            session = await here.get(f"storm{number}")
+            assert await until_status(session, "halted") == "halted"
+        assert await until_status(await here.get("silent"), "halted") == "halted"
+        assert len(lines(effects)) == before
+        # One call may have stood behind the gate when the process was stopped; none began after it went on.
+        assert len(lines(silent_effects)) <= silent_before + 1
+        after = await here.kill_switch.report(report.switch.id)
+        assert (after.count("stopped"), after.count("not_reachable")) == (STORM + 1, 0)

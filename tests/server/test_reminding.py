@@ -1,0 +1,277 @@
+"""Who is told what, and when, with a clock that the test sets: once each, whoever dies and however many look."""
+
+import base64
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+from standardwebhooks import Webhook as Verifier
+
+import midcourse
+from midcourse.core.ids import SessionId, SwitchId, WorkerId
+from midcourse.core.policy.restraint import Alarm
+from midcourse.core.switches import Scope, Switch
+from midcourse.core.webhooks import ALL, Outcome, Webhook, tried
+from midcourse.runtime.clock import SystemClock
+from midcourse.runtime.desk import Desk
+from midcourse.runtime.interventions import keep_alarms
+from midcourse.runtime.outbox import KEPT_FOR, Outbox, forget_session
+from midcourse.server import claiming, reminding
+from midcourse.server.claiming import Turn
+from midcourse.server.reminding import Teller
+from midcourse.server.signing import signed, spelled_secret
+from midcourse.stores.memory import MemoryStore
+from tests.promises.harness import Place, resumable
+from tests.server.ticking import StillClock
+
+HOOK = Webhook(id="wh_1", tenant=None, url="http://127.0.0.1:1/", kinds=(ALL,), by="ann", added_at=0.0, secret="")
+TARGET = 300.0
+"""Of the policy standard."""
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claiming, "SETTLING", 0.0)
+
+
+class World:
+    """A store in which a session asks, and tellers over it that send nothing."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.store = store
+        self.clock = StillClock()
+        self.outbox = Outbox(store)
+        self.desk = Desk(store, self.clock)
+        self.switches: list[Switch] = []
+
+    def teller(self, name: str = "worker_1", escalate_to: str = "operate") -> Teller:
+        async def switches() -> list[Switch]:
+            return self.switches
+
+        turn = Turn(self.store, self.clock, WorkerId(name))
+        made = Teller(self.store, self.clock, turn, escalate_to=escalate_to, switches=switches)
+        made.sender.send_due = lambda rows, webhooks: None  # type: ignore[method-assign]
+        return made
+
+    async def told(self) -> list[str]:
+        rows = sorted(await self.outbox.deliveries("wh_1", 1000), key=lambda row: row.made_at)
+        return [row.kind for row in rows]
+
+
+@asynccontextmanager
+async def asking(memory: Place) -> AsyncGenerator[World]:
+    async def agent(run: midcourse.Run) -> object:
+        return await run.ask("May I delete 40 rows?", reason="need_approval")
+
+    store = await memory.store()
+    assert isinstance(store, MemoryStore)
+    async with memory.open(resumable(agent)) as mc:
+        world = World(store)
+        session = await mc.start("agent", "clean up", session_id="sess_1", by="ann")
+        opened = await session.next_ask()
+        world.clock.seconds = opened.since
+        yield world
+
+
+async def test_the_owner_is_reminded_at_half_of_the_target_and_operators_are_told_at_it(memory: Place) -> None:
+    async with asking(memory) as world:
+        await world.outbox.add(HOOK)
+        teller = world.teller()
+        began = world.clock.seconds
+        for seconds, wanted in (
+            (0.0, ["ask.opened"]),
+            (TARGET / 2 - 1, ["ask.opened"]),
+            (TARGET / 2, ["ask.opened", "ask.reminder"]),
+            (TARGET - 1, ["ask.opened", "ask.reminder"]),
+            (TARGET, ["ask.opened", "ask.reminder", "ask.escalated"]),
+            (TARGET * 9, ["ask.opened", "ask.reminder", "ask.escalated"]),
+        ):
+            world.clock.seconds = began + seconds
+            await teller.look()
+            await teller.look()
+            assert await world.told() == wanted
+        [ask] = await world.desk.asks()
+        assert (ask.reminded_at, ask.escalated_at) == (began + TARGET / 2, began + TARGET)
+        assert (ask.escalated_to, ask.owner) == ("operate", "ann")
+
+
+async def test_without_any_webhook_people_are_reminded_all_the_same(memory: Place) -> None:
+    async with asking(memory) as world:
+        world.clock.seconds += TARGET / 2
+        await world.teller().look()
+        [ask] = await world.desk.asks()
+        assert ask.reminded_at == world.clock.seconds
+        world.clock.seconds += TARGET
+        await world.teller("worker_2", "zoe").look()
+        [ask] = await world.desk.asks()
+        assert ask.escalated_at is None, "worker_1 has the turn, and lives"
+
+
+async def test_a_server_that_begins_anew_tells_nothing_a_second_time(memory: Place) -> None:
+    async with asking(memory) as world:
+        await world.outbox.add(HOOK)
+        world.clock.seconds += TARGET / 2
+        first = world.teller()
+        await first.look()
+        [opened, reminded] = [row.id for row in await world.outbox.deliveries("wh_1")]
+        await first.end()
+        world.clock.seconds += 60
+        await world.teller("worker_2").look()
+        assert [row.id for row in await world.outbox.deliveries("wh_1")] == [opened, reminded]
+
+
+async def test_what_was_delivered_is_not_put_into_the_outbox_again_by_whoever_did_not_know(memory: Place) -> None:
+    """As if two servers had looked at the same moment, and one of them had been quick."""
+    async with asking(memory) as world:
+        await world.outbox.add(HOOK)
+        await world.teller().look()
+        [row] = await world.outbox.deliveries("wh_1")
+        await world.outbox.settle(row, tried(row, Outcome(status=200), world.clock.now()))
+        assert await world.outbox.put([row]) == 0
+        assert [one.state for one in await world.outbox.deliveries("wh_1")] == ["delivered"]
+
+
+async def test_an_ask_that_was_answered_is_told_to_be_closed_once_and_nothing_of_it_is_kept(memory: Place) -> None:
+    async with asking(memory) as world:
+        await world.outbox.add(HOOK)
+        teller = world.teller()
+        await teller.look()
+        async with memory.open(drive=False) as mc:
+            await mc.own("sess_1", "ask_1", "bob", by="bob")
+            session = await mc.get("sess_1")
+            await session.answer("yes")
+        for _ in range(2):
+            world.clock.seconds += TARGET
+            await teller.look()
+        assert await world.told() == ["ask.opened", "ask.closed"]
+        assert not await world.desk.told()
+        assert not [key for key in await world.store.shelf_keys("inbox") if key.startswith("taken/")]
+
+
+async def test_of_two_servers_one_tells_and_the_other_goes_on_when_it_is_gone(memory: Place) -> None:
+    clock = StillClock()
+    store = await memory.store()
+    one, two = (Turn(store, clock, WorkerId(name)) for name in ("worker_1", "worker_2"))
+    assert await one.is_mine()
+    assert not await two.is_mine()
+    clock.seconds += claiming.RENEWED
+    assert await one.is_mine()
+    clock.seconds += claiming.SILENT
+    assert not await two.is_mine()
+    clock.seconds += 1
+    assert await two.is_mine(), "worker_1 said nothing for so long that it must be gone"
+    assert not await one.is_mine(), "it comes back, and another one has the turn"
+    await two.end()
+    assert await one.is_mine()
+
+
+async def test_a_claim_of_a_process_of_this_machine_that_died_is_nobodys(memory: Place) -> None:
+    clock = StillClock()
+    store = await memory.store()
+    gone = Turn(store, clock, WorkerId("worker_1"))
+    assert await gone.is_mine()
+    claiming._here.discard("worker_1")  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    assert await Turn(store, clock, WorkerId("worker_2")).is_mine()
+
+
+async def test_alarms_that_do_not_interrupt_are_told_together_when_their_hour_is_over(memory: Place) -> None:
+    async with asking(memory) as world:
+        await world.outbox.add(HOOK)
+        began = world.clock.seconds
+        alarms = [
+            Alarm(at=began + one, session=f"sess_{one % 2}", intervention=f"int_{one}", person="ann", sentence="Slow.")
+            for one in range(3)
+        ]
+        await keep_alarms(world.store, [*alarms, Alarm(at=began, session="s", intervention="i", level="pause")])
+        teller = world.teller()
+        await teller.look()
+        assert "alarms.batched" not in await world.told()
+        for _ in range(2):
+            world.clock.seconds += 3600.0
+            await teller.look()
+        rows = [row for row in await world.outbox.deliveries("wh_1") if row.kind == "alarms.batched"]
+        assert len(rows) == 1
+        told = json.loads(rows[0].body)["data"]
+        assert (told["person"], told["count"], told["sessions"]) == ("ann", 3, ["sess_0", "sess_1"])
+        assert "Slow." not in rows[0].body
+
+
+async def test_a_thrown_and_a_lifted_kill_switch_are_told_once_to_whom_they_concern(memory: Place) -> None:
+    async with asking(memory) as world:
+        await world.outbox.add(HOOK)
+        for tenant in ("acme", "other"):
+            await world.outbox.add(
+                Webhook(id=f"{tenant}~wh", tenant=tenant, url="x", kinds=(ALL,), by="", added_at=0.0, secret="")
+            )
+        now = world.clock.seconds
+        scope = Scope("tenant", "acme")
+        switch = Switch(id=SwitchId("switch_1"), scope=scope, reason="r" * 900, by="ann", at=now)
+        world.switches = [switch]
+        teller = world.teller()
+        await teller.look()
+        lifted = Switch(id=switch.id, scope=scope, reason="r", by="ann", at=now, lifted_at=now, lifted_by="ann")
+        world.switches = [lifted]
+        await teller.look()
+        await teller.look()
+        switched = ["kill_switch.thrown", "kill_switch.lifted"]
+        assert sorted(await world.told()) == sorted(["ask.opened", *switched])
+        theirs = await world.outbox.deliveries("acme~wh")
+        assert sorted(row.kind for row in theirs) == sorted(switched)
+        assert not await world.outbox.deliveries("other~wh")
+        assert all(len(json.loads(row.body)["data"]["reason"]) <= 200 for row in theirs)
+
+
+async def test_what_ended_a_week_ago_is_forgotten_and_what_waits_is_not(memory: Place) -> None:
+    async with asking(memory) as world:
+        await world.outbox.add(HOOK)
+        await world.teller().look()
+        [row] = await world.outbox.deliveries("wh_1")
+        await world.outbox.prune(row.made_at + 2 * KEPT_FOR)
+        assert await world.outbox.deliveries("wh_1") == [row]
+        await world.outbox.settle(row, tried(row, Outcome(status=200), row.made_at))
+        await world.outbox.prune(row.made_at + KEPT_FOR)
+        assert await world.outbox.deliveries("wh_1")
+        await world.outbox.prune(row.made_at + KEPT_FOR + 1)
+        assert not await world.outbox.deliveries("wh_1")
+
+
+async def test_nothing_of_a_session_is_left_beside_it_once_it_is_forgotten(memory: Place) -> None:
+    async with asking(memory) as world:
+        await world.outbox.add(HOOK)
+        await world.teller().look()
+        await world.desk.own(*(await _only_ask(world)), "bob", by="bob")
+        await forget_session(world.store, "sess_1")
+        for shelf in ("telling", "inbox"):
+            assert not [key for key, content in await world.store.shelved(shelf) if b"sess_1" in key.encode() + content]
+
+
+async def _only_ask(world: World) -> tuple[SessionId, str]:
+    [ask] = await world.desk.asks()
+    return ask.session, ask.ask
+
+
+async def test_a_policys_own_target_is_taken(memory: Place) -> None:
+    async with asking(memory) as world:
+        for policy, target in (
+            ("conservative", 120.0),
+            ("permissive", 900.0),
+            ("no-such-policy", TARGET),
+            ("", TARGET),
+        ):
+            [ask] = await Desk(world.store, world.clock, policy=policy).asks()
+            assert ask.respond_by - ask.opened_at == target
+
+
+def test_a_library_of_the_scheme_verifies_what_is_signed_and_refuses_what_was_changed() -> None:
+    secret = spelled_secret(b"k" * 32)
+    assert base64.b64decode(secret.removeprefix("whsec_")) == b"k" * 32
+    headers = signed(secret, "msg_1", int(SystemClock().now()), b'{"a": "\xc3\xa4"}')
+    assert Verifier(secret).verify(b'{"a": "\xc3\xa4"}', headers) == {"a": "ä"}
+    for forged in ({**headers, "webhook-id": "msg_2"}, {**headers, "webhook-signature": "v1,AAAA"}):
+        with pytest.raises(Exception, match="No matching signature"):
+            Verifier(secret).verify(b'{"a": "\xc3\xa4"}', forged)
+
+
+def test_the_loop_looks_often_enough_for_a_target_of_two_minutes() -> None:
+    assert reminding.EVERY <= 2

@@ -1,0 +1,66 @@
+"""A signal's history: few points, and no extreme is lost."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from midcourse.core.policy.evaluation import Rule, standing
+from midcourse.core.policy.observed import SIGNALS
+from midcourse.core.signals import MOST_POINTS, TITLES, Curve, thinned
+
+POINTS = st.lists(st.tuples(st.floats(0, 1e4), st.floats(-1e6, 1e6)), min_size=1, max_size=900)
+
+
+def test_every_signal_has_a_title_and_a_unit() -> None:
+    assert list(TITLES) == list(SIGNALS)
+
+
+@given(POINTS)
+def test_of_any_history_the_first_the_last_the_lowest_and_the_highest_are_kept(
+    points: list[tuple[float, float]],
+) -> None:
+    kept = thinned(points, MOST_POINTS)
+    assert len(kept) <= MOST_POINTS
+    assert (kept[0], kept[-1]) == (points[0], points[-1])
+    values = [value for _, value in points]
+    assert (min(value for _, value in kept), max(value for _, value in kept)) == (min(values), max(values))
+    places = iter(points)
+    assert all(any(point == one for one in places) for point in kept)  # in their order
+
+
+@given(POINTS)
+def test_a_curve_of_any_length_has_its_extremes_whenever_it_was_thinned(points: list[tuple[float, float]]) -> None:
+    curve = Curve()
+    for at, value in points:
+        curve.add(at, value)
+    shown = curve.shown((2e4, 0.5))
+    assert len(shown) <= MOST_POINTS
+    assert shown[-1] == (2e4, 0.5)
+    values = [value for _, value in points]
+    kept = [value for _, value in shown]
+    assert min(kept) <= min(values)
+    assert max(kept) >= max(values)
+
+
+def test_what_stays_where_it_was_takes_two_points() -> None:
+    curve = Curve()
+    for at in range(1000):
+        curve.add(float(at), 3.0)
+    curve.add(1000.0, 4.0)
+    assert curve.shown() == ((0.0, 3.0), (999.0, 3.0), (1000.0, 4.0))
+
+
+def test_a_value_stands_past_the_gravest_threshold_that_it_has_reached() -> None:
+    rule = Rule("resources", (("stop", 100.0), ("intervene", 50.0), ("warn", 20.0)))
+    assert [standing(rule, value).past for value in (19.9, 20, 50, 100)] == [None, "warn", "intervene", "stop"]
+    assert standing(rule, 50).mark == 50
+
+
+def test_the_less_the_worse_where_the_rule_says_so() -> None:
+    rule = Rule("token_rate", (("intervene", 0.3),), below=True)
+    assert [standing(rule, value).past for value in (0.31, 0.29)] == [None, "intervene"]
+
+
+def test_of_milestones_the_next_one_steps_in() -> None:
+    rule = Rule("cost", (("stop", 50.0),), milestones=(10.0, 25.0))
+    assert [standing(rule, value).intervene for value in (None, 9.0, 10.0, 30.0)] == [10.0, 10.0, 25.0, None]
+    assert standing(rule, 30.0).past is None
