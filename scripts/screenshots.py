@@ -170,6 +170,16 @@ def ask(desk: Desk) -> None:
     desk.page.wait_for_timeout(400)
 
 
+def inbox(desk: Desk) -> None:
+    """What several sessions ask, one of them open."""
+    for goal in ("Clean the contacts, only duplicates", "Clean the contacts by the retention rule"):
+        desk.start("records-cleaner", goal)
+    desk.page.goto(f"{desk.server.url}/?inbox")
+    desk.page.locator(".detail[data-ready]").wait_for()
+    desk.page.locator(".queue .item").nth(1).wait_for()
+    desk.page.wait_for_timeout(400)
+
+
 def pausing(desk: Desk) -> None:
     """A pause that waits for a call, and names it."""
     desk.watch(desk.start("memo", f"{MEMO}, and send it", budget=10))
@@ -238,6 +248,7 @@ PICTURES: Final = {
     "cancel-preview": Picture(preview),
     "receipt": Picture(receipt),
     "ask": Picture(ask),
+    "inbox": Picture(inbox),
     "inspecting": Picture(inspecting),
     "new-run": Picture(new_run),
     "fleet": Picture(fleet),

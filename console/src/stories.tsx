@@ -3,16 +3,19 @@
 import { type JSX, render } from "preact";
 import { Client } from "./api/client";
 import { Live } from "./api/live";
-import type { Receipt } from "./api/types";
+import type { Gauge, Receipt } from "./api/types";
 import { Handle } from "./features/handle/Handle";
 import type { Decision, EventData, EventType, Recorded } from "./model/events";
 import { STATUSES } from "./model/status";
-import { EffectChip, Lamp, Meter, OUTCOME_ORDER, outcomeKey, outcomeShape, Word } from "./ui/Parts";
+import { Tape } from "./features/run/Signals";
+import { EffectChip, Lamp, OUTCOME_ORDER, outcomeKey, outcomeShape, Word } from "./ui/Parts";
+import { Plot } from "./ui/Plot";
 import { Shape } from "./ui/Shape";
 import "./ui/tokens.css";
 import "./ui/base.css";
 import "./ui/handle.css";
 import "./ui/page.css";
+import "./ui/gauges.css";
 import "./ui/settings";
 
 type Told = { [T in EventType]: [T, Partial<EventData[T]>] }[EventType];
@@ -30,6 +33,17 @@ const STEPPED_IN: Decision = {
   reasons: [{ signal: "loops", stage: "intervene", value: 8, threshold: 5, below: false, sentence: "It goes round: 8 repeats with no progress reported; the limit is 5." }],
 };
 const CANCEL: Told = ["session.cancel_requested", { by: "you", grace: 2, reason: "", undo: "in-flight" }];
+
+const signal = (name: string, title: string, unit: Gauge["unit"], values: number[], more: Partial<Gauge>): Gauge => ({
+  name, title, unit, value: values.at(-1) ?? null, warn: null, intervene: null, stop: null, below: false, past: null, since: null, unseen: null,
+  history: values.map((value, index) => [index * 40, value]), ...more,
+});
+const GAUGES = [
+  signal("cost", "Cost", "dollars", [0, 0.4, 0.9, 1.6, 2.2, 2.8, 3.18], { warn: 10, stop: 50 }),
+  signal("scope_drift", "Distance from goal", "of 1", [0.1, 0.14, 0.2, 0.4, 0.6, 0.72, 0.81], { warn: 0.5, intervene: 0.7, past: "intervene", since: 200 }),
+  signal("error_streak", "Failures in a row", "count", [0, 0, 1, 2, 3, 4, 5], { stop: 5, past: "stop", since: 240 }),
+  signal("token_rate", "Tokens against its average", "share", [], { intervene: 0.3, below: true, unseen: "fewer than 6 model calls had tokens and a duration" }),
+];
 
 const STORIES: [string, Told[]][] = [
   ["Queued", [CREATED]],
@@ -78,7 +92,7 @@ function Stories(): JSX.Element {
       <p class="row">{STATUSES.map((status) => <Word key={status} status={status} />)}</p>
       <p class="row">{OUTCOME_ORDER.map((outcome) => <span key={outcome} class="oc" data-outcome={outcomeKey(outcome)}><Shape name={outcomeShape(outcome)} /><span>{outcome}</span></span>)}</p>
       <p class="row">{(["read", "idempotent", "reversible", "irreversible", "hold"] as const).map((effect) => <EffectChip key={effect} effect={effect} />)}</p>
-      <div class="gauge"><span>Cost</span><b>$3.18<small> of $10</small></b><Meter className="tape" label="Cost" value={3.18} max={10} words="$3.18 of $10" /></div>
+      <ol class="gauges story">{GAUGES.map((one) => <li key={one.title}><Tape gauge={one} /><Plot gauge={one} happened={one.past ? [{ at: 300, value: one.intervene ?? 0, words: "policy paused it" }] : []} from={0} until={400} /></li>)}</ol>
       {LIVES.map(([name, live]) => (
         <figure class="story" key={name}><figcaption class="dim">{name}</figcaption><Handle live={live} me="you" role="operate" keys={nobody} /></figure>
       ))}

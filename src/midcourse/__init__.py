@@ -9,6 +9,7 @@ from midcourse.core.inspection import Inspection
 from midcourse.core.receipt import Receipt
 from midcourse.core.replies import Reply, RunningCall
 from midcourse.core.session import Message, Session, Status
+from midcourse.core.switches import Scope
 from midcourse.core.terms import DefaultAnswer, Terms
 from midcourse.errors import (
     AccessDenied,
@@ -65,6 +66,7 @@ __all__ = [
     "Reply",
     "Run",
     "RunningCall",
+    "Scope",
     "ServerUnreachable",
     "Session",
     "SessionEnded",

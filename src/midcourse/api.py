@@ -53,6 +53,7 @@ from midcourse.errors import AgentUnavailable, Damaged, InvalidInput, Refused
 from midcourse.policies import load as load_policy
 from midcourse.ports.bus import Delta
 from midcourse.ports.clock import Clock
+from midcourse.ports.meter import UNMETERED, Meter
 from midcourse.ports.store import Head, Store
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.artifacts import due, read_artifacts
@@ -769,15 +770,23 @@ async def open(
     clock: Clock | None = None,
     redis: str | None = None,
     grace: float = 2.0,
+    meter: Meter | None = None,
 ) -> AsyncGenerator[Midcourse]:
     """Open a store, and go on with every session in it that was left running and whose agent is registered here.
 
     ``drive=False`` opens it to look and to steer only. Leaving the block lets sessions go at their next safe point
     (calls in flight within ``grace`` seconds); it cancels none. ``redis`` is the URL of the Redis in which people can
     read the checkpoints of agents that say ``backend: redis``; without it, what ``MIDCOURSE_REDIS_URL`` names.
+    ``meter`` hears what happens: ``midcourse.telemetry.spans.Spans``, say.
     """
     control = await open_control(
-        store, durability=durability, drives=drive, settings=settings or Settings(), clock=clock, redis=redis
+        store,
+        durability=durability,
+        drives=drive,
+        settings=settings or Settings(),
+        clock=clock,
+        redis=redis,
+        meter=meter or UNMETERED,
     )
     midcourse = Midcourse(control)
     try:

@@ -54,8 +54,8 @@ def folder(told: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def midcourse() -> Command:
-    def run(*arguments: str, env: Mapping[str, str] | None = None) -> Ended:
-        done = CliRunner().invoke(build(), list(arguments), env=env)
+    def run(*arguments: str, env: Mapping[str, str] | None = None, typed: str | None = None) -> Ended:
+        done = CliRunner().invoke(build(), list(arguments), env=env, input=typed)
         if done.exception is not None and not isinstance(done.exception, SystemExit):
             raise done.exception
         return Ended(done.exit_code, done.stdout, done.stderr)

@@ -20,7 +20,8 @@ def test_all_is_well_and_it_says_so(midcourse: Command) -> None:
     assert done.code == 0
     assert all(line[:4].strip() in ("ok", "warn", "") for line in done.out.splitlines())
     found = checks(midcourse)
-    assert {"Python", "SQLite", "store", "disk", "folder", "server", "extras", "terminal"} == set(found)
+    here = {"Python", "SQLite", "disk", "folder", "server", "extras", "drift", "risk", "console", "terminal"}
+    assert here | {"store", "file", "workers", "audit", "driven", "clock"} == set(found)
     assert "survives a power failure" in found["store"]["detail"]
 
 

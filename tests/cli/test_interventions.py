@@ -194,3 +194,14 @@ def test_every_command_works_over_a_server(midcourse: Command, server: str) -> N
     assert "at most 200" in midcourse("redirect", "sess_stopped", "--level", "step", "x" * 201, *there).err
     assert midcourse("cancel", "sess_stopped", *there).code == 0
     assert midcourse("rate", "sess_stopped", "5", *there).code == 0
+
+
+def test_signals_stand_beside_their_thresholds_and_what_was_not_measured_says_why(midcourse: Command) -> None:
+    done = midcourse("signals", "stopped")
+    assert done.code == 0
+    assert done.out.startswith("policy standard@1, as a ")
+    assert re.search(r"Failures in a row +\d +past its stop since .+ +stops at 5", done.out)
+    assert "not measured: Cost: nothing in it has a price" in done.out
+    found = {one["name"]: one for one in midcourse("signals", "stopped", "--json").json()["signals"]}
+    assert found["error_streak"]["past"] == "stop"
+    assert midcourse("signals", "sess_nobody").code == 1

@@ -26,7 +26,8 @@ class Elsewhere:
 
     def __init__(self, url: str) -> None:
         self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._loop.run_forever, daemon=True).start()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
         self._store: Store = self._do(open_store(url, "process"))
         self._do(self._store.enlist(WorkerId("worker_elsewhere"), "nowhere"))
         self.heads: dict[SessionId, Head] = {}
@@ -59,7 +60,9 @@ class Elsewhere:
         self._do(self._create())
 
     async def _create(self) -> None:
-        made = [self._store.create(head, rows(1, 1), worker=WorkerId("worker_elsewhere")) for head in self.heads.values()]
+        made = [
+            self._store.create(head, rows(1, 1), worker=WorkerId("worker_elsewhere")) for head in self.heads.values()
+        ]
         await asyncio.gather(*made)
 
     def change(self, session: str, **fields: Any) -> None:
@@ -90,6 +93,8 @@ class Elsewhere:
         """It ends."""
         self._do(self._store.close())
         self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+        self._loop.close()
 
 
 @contextmanager

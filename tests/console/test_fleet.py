@@ -1,4 +1,4 @@
-"""Thousands of sessions: drawn as far as they are seen, live, filtered by the address, paused and cancelled together."""
+"""Thousands of sessions: drawn as far as they are seen, live, filtered by the address, paused and cancelled by many."""
 
 import re
 from collections.abc import Iterator
@@ -170,7 +170,8 @@ def test_many_are_paused_and_resumed_with_one_press_and_each_is_told(window: Win
     page.keyboard.press("Escape")
     page.wait_for_timeout(GUARD)
     page.keyboard.press("p")
-    until(page, lambda: {api.status(one) for one in names} == {"running"})
+    expect(page.locator(".tray")).to_contain_text("4 running.")
+    assert {api.status(one) for one in names} == {"running"}
     page.keyboard.press("Escape")
     page.keyboard.press("Escape")
     expect(page.get_by_role("group", name="Controls")).to_have_count(0)

@@ -33,7 +33,9 @@ from midcourse import (
 from midcourse.core import events as ev
 from midcourse.core.commands import AnyCommand, encode_command
 from midcourse.core.ids import SessionId
+from midcourse.core.switches import Scope
 from midcourse.ports.store import Store
+from midcourse.runtime.kill_switch import KillSwitch
 from midcourse.testing.killer import Ledger
 from tests.crash import effects, gathering, talking
 from tests.crash.deeds import Judge
@@ -89,8 +91,9 @@ def ledger_of(folder: Path) -> Path:
 class Client:
     """Sends commands and watches, as a person at a terminal would."""
 
-    def __init__(self, sends: SessionHandle[Any], sees: SessionHandle[Any], store: Store) -> None:
+    def __init__(self, sends: SessionHandle[Any], sees: SessionHandle[Any], store: Store, switch: KillSwitch) -> None:
         self.handle = sends
+        self.switch = switch
         self._sees = sees
         self.store = store
 
@@ -497,6 +500,20 @@ async def play_family(client: Client) -> None:
     await client.ended()
 
 
+async def play_switch(client: Client) -> None:
+    """Throws the kill switch in the middle of a step, lifts it, and lets the session go back to where it was."""
+    switch = client.switch
+    await client.saw(began("slow"))
+    await switch.throw(Scope(), "all stop", switch="ks_crash")
+    await client.saw(is_a(ev.SessionHalted))
+    for name in ("slow", "torn"):
+        world.doors[name].set()
+    with suppress(Refused):  # in an earlier life
+        await switch.lift("ks_crash", "over")
+    await switch.release("ks_crash")
+    await client.ended()
+
+
 @agent
 async def restless(run: Run) -> str:
     """A child that never ends by itself."""
@@ -551,8 +568,9 @@ SCENARIOS: Final = {
     "state": Scenario(agent=stateful, play=play_stateful, settings=Settings(poll=0.05), outside=True),
     "retry": Scenario(agent=failing, play=play_failing),
     "queued": Scenario(agent=patient, play=play_queued),
+    "switch": Scenario(agent=pausing, play=play_switch, settings=Settings(poll=0.05)),
     "children": Scenario(agent=family, play=play_family, settings=Settings(poll=0.05)),
-    "orphans": Scenario(agent=orphans, play=play_orphans, settings=Settings(poll=0.05), stops="acked"),
+    "orphans": Scenario(agent=orphans, play=play_orphans, settings=Settings(poll=0.05)),
     "undo": Scenario(
         agent=effects.builder,
         play=effects.play_undo,

@@ -39,7 +39,20 @@ def recorded(now: float, *, failed: int = FAILED, succeeded: int = SUCCEEDED) ->
     ]
 
 
+def stopped(now: float, count: int = 6) -> list[Journal]:
+    """Sessions that a policy stopped and a person let go on; half of those stops were wrong, people said."""
+    found: list[Journal] = []
+    for number in range(count):
+        journal = Journal(f"sess_stopped_{number}", agent="writer", began=now - 600.0 * (number + 1)).started()
+        journal.called(2.0).stepped_in("stop", 20.0, late=0.02).happens(
+            ev.SessionPaused(), at=20.02 + 0.01 * (number + 1)
+        )
+        journal.answered("ask_1", "go on", 80.0).called(81.0).happens(ev.SessionCompleted(), at=400.0)
+        found.append(journal.labelled("int_1", "right" if number % 2 else "wrong"))
+    return found
+
+
 async def fill(store: Store, now: float) -> None:
     """Recorded runs, and labelled alarms from which a review has proposed something."""
-    await keep(store, *recorded(now), *labelled(20))
+    await keep(store, *recorded(now), *stopped(now), *labelled(20))
     await review(store, since=0.0, now=now)

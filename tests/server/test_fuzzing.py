@@ -54,6 +54,7 @@ READS = (
     *("GET /sessions/{}", "GET /sessions/{}/inspect", "GET /sessions/{}/events", "GET /sessions/{}/receipt"),
     *("GET /sessions/{}/cancel/preview", "GET /sessions/{}/result", "GET /sessions/{}/blobs/0", "GET /chat/{}"),
     "GET /sessions/{}/interventions",
+    "GET /sessions/{}/signals",
 )
 QUERIES = (
     *("GET /sessions", "GET /audit", "GET /sessions/{}/inspect", "GET /sessions/{}/events"),

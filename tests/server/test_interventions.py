@@ -65,6 +65,31 @@ async def found(client: httpx2.AsyncClient, path: str, **parameters: object) -> 
     return items
 
 
+async def test_signals_stand_beside_the_thresholds_that_the_policy_stopped_it_by(place: Place) -> None:
+    async with stopped(place) as (server, client, session):
+        stop = await stop_of(client, session)
+        reason = stop["reasons"][0]  # the gravest
+        answer = await client.get(f"/sessions/{session}/signals")
+        assert answer.status_code == 200
+        shown = answer.json()
+        assert (shown["policy"], shown["position"]) == (
+            "standard@1",
+            (await client.get(f"/sessions/{session}")).json()["position"],
+        )
+        streak = next(one for one in shown["signals"] if one["name"] == reason["signal"])
+        assert (streak["past"], streak["stop"], streak["title"]) == ("stop", reason["threshold"], "Failures in a row")
+        assert streak["value"] >= reason["value"]
+        assert streak["since"] <= stop["at"]
+        assert [value for _, value in streak["history"]][:5] == [1, 2, 3, 4, 5]
+        # Who asks again reads only what is new, and finds the same.
+        again = (await client.get(f"/sessions/{session}/signals")).json()
+        assert [one["history"] for one in again["signals"] if one["name"] == "error_streak"] == [streak["history"]]
+        async with midcourse.connect(server.url, token=server.token) as remote:
+            handle = await remote.get(session)
+            assert {one.name: one.past for one in (await handle.signals()).signals}["error_streak"] == "stop"
+        assert (await client.get("/sessions/sess_none/signals")).status_code == 404
+
+
 async def stop_of(client: httpx2.AsyncClient, session: str) -> Data:
     """The intervention that stopped it."""
     made = await found(client, f"/sessions/{session}/interventions")

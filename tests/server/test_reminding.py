@@ -51,7 +51,7 @@ class World:
 
         turn = Turn(self.store, self.clock, WorkerId(name))
         made = Teller(self.store, self.clock, turn, escalate_to=escalate_to, switches=switches)
-        made.sender.send_due = lambda rows, webhooks: None  # type: ignore[method-assign]
+        made.sender.send_due = lambda rows, webhooks: None
         return made
 
     async def told(self) -> list[str]:
@@ -105,7 +105,25 @@ async def test_without_any_webhook_people_are_reminded_all_the_same(memory: Plac
         world.clock.seconds += TARGET
         await world.teller("worker_2", "zoe").look()
         [ask] = await world.desk.asks()
-        assert ask.escalated_at is None, "worker_1 has the turn, and lives"
+        assert (ask.escalated_at, ask.escalated_to) == (world.clock.seconds, "zoe")
+
+
+async def test_a_server_that_comes_too_late_for_a_reminder_escalates_and_does_no_more(memory: Place) -> None:
+    async with asking(memory) as world:
+        world.clock.seconds += TARGET
+        await world.teller().look()
+        [ask] = await world.desk.asks()
+        assert (ask.reminded_at, ask.escalated_at) == (None, world.clock.seconds)
+
+
+async def test_whoever_has_not_the_turn_tells_nothing(memory: Place) -> None:
+    async with asking(memory) as world:
+        world.clock.seconds += TARGET / 2 - 1
+        assert await Turn(world.store, world.clock, WorkerId("worker_1")).is_mine()
+        world.clock.seconds += 1
+        await world.teller("worker_2").look()
+        [ask] = await world.desk.asks()
+        assert ask.reminded_at is None
 
 
 async def test_a_server_that_begins_anew_tells_nothing_a_second_time(memory: Place) -> None:

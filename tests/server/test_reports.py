@@ -139,7 +139,7 @@ def test_a_stop_is_answered_while_a_long_report_is_read(client: httpx2.Client, r
             reading.start()
             time.sleep(0.1)
             began = time.monotonic()
-            assert client.get("/healthz").status_code == 200
+            assert client.get(f"{running.url}/healthz").status_code == 200
             assert time.monotonic() - began < 0.4
             reading.join()
     finally:

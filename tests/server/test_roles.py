@@ -34,6 +34,7 @@ TABLE: dict[tuple[str, str], Row] = {
     ("GET", "/api/v1/chat/{session_id}"): Row("watch"),
     ("POST", "/api/v1/sessions"): Row("steer", {"agent": "agent"}, of_a_session=False),
     ("GET", "/api/v1/sessions"): Row("watch", of_a_session=False),
+    ("POST", "/api/v1/sessions/bulk"): Row("steer", {"verb": "pause", "sessions": ["sess_none"]}, of_a_session=False),
     ("GET", ONE): Row("watch"),
     ("GET", f"{ONE}/inspect"): Row("watch"),
     ("POST", f"{ONE}/fork"): Row("steer", {}, of_a_session=False),
@@ -54,11 +55,23 @@ TABLE: dict[tuple[str, str], Row] = {
     ("POST", f"{ONE}/event"): Row("steer", {"text": "the price changed"}),
     ("POST", f"{ONE}/budget"): Row("steer", {"budget": 5}),
     ("GET", f"{ONE}/interventions"): Row("watch"),
+    ("GET", f"{ONE}/signals"): Row("watch"),
     # A session's own token may not judge what was done about it.
     ("POST", f"{ONE}/label"): Row("steer", {"about": "msg_1", "verdict": "right"}, of_a_session=False),
     ("POST", f"{ONE}/rate"): Row("steer", {"score": 4}, of_a_session=False),
     ("GET", "/api/v1/interventions"): Row("watch", of_a_session=False),
     ("GET", "/api/v1/alarms"): Row("watch", of_a_session=False),
+    ("GET", "/api/v1/inbox"): Row("watch", of_a_session=False),
+    # Nor may it say whose its asks are.
+    ("POST", "/api/v1/inbox/{session_id}/{ask}/own"): Row("steer", {}, of_a_session=False),
+    ("POST", "/api/v1/inbox/hand-over"): Row("steer", {"to": "bob", "seconds": 1}, of_a_session=False),
+    ("GET", "/api/v1/webhooks"): Row("operate", of_a_session=False),
+    ("POST", "/api/v1/webhooks"): Row(
+        "operate", {"url": "http://127.0.0.1:1/", "kinds": ["review.proposed"]}, of_a_session=False
+    ),
+    ("DELETE", "/api/v1/webhooks/{webhook}"): Row("operate", of_a_session=False),
+    ("POST", "/api/v1/webhooks/{webhook}/test"): Row("operate", of_a_session=False),
+    ("GET", "/api/v1/webhooks/{webhook}/deliveries"): Row("operate", of_a_session=False),
     ("GET", "/api/v1/reports"): Row("watch", of_a_session=False),
     ("GET", "/api/v1/checklist"): Row("watch", of_a_session=False),
     ("GET", "/api/v1/proposals"): Row("watch", of_a_session=False),
@@ -78,7 +91,9 @@ TABLE: dict[tuple[str, str], Row] = {
     ("GET", "/api/v1/tokens"): Row("operate", of_a_session=False),
     ("POST", "/api/v1/tokens"): Row("operate", {"name": "new", "role": "watch"}, of_a_session=False),
     ("DELETE", "/api/v1/tokens/{name}"): Row("operate", of_a_session=False),
-    ("GET", "/api/v1/healthz"): Row("open", of_a_session=False),
+    ("GET", "/healthz"): Row("open", of_a_session=False),
+    ("GET", "/readyz"): Row("open", of_a_session=False),
+    ("GET", "/metrics"): Row("watch", of_a_session=False),
     ("GET", "/api/v1/openapi.json"): Row("open", of_a_session=False),
     ("GET", "/"): Row("open", of_a_session=False),
     ("GET", "/login"): Row("open", of_a_session=False),
@@ -183,7 +198,9 @@ async def _refusal(
     body: Any = row.body and {name: session if value == "SESSION" else value for name, value in row.body.items()}
     if body is not None and "name" in body:
         body["name"] = f"new-{abs(hash((token, session)))}"
-    address = path.format(session_id=session, message="msg_2", digest="none", name="nobody")
+    address = path.format(
+        session_id=session, message="msg_2", digest="none", name="nobody", ask="ask_1", webhook="none"
+    )
     async with client.stream(method, address, json=body, headers=headers) as response:
         if response.status_code not in (401, 403) or path == "/login":
             assert response.status_code < 500

@@ -96,6 +96,8 @@ def test_every_answer_is_one_that_the_document_tells_of(
             "message": st.sampled_from(["msg_1", "msg_2", "queued_1"]),
             "name": st.sampled_from(["nightly-report", "local"]),
             "digest": st.sampled_from(["0" * 32]),
+            "ask": st.sampled_from(["ask_1", "ask_2"]),
+            "webhook": st.sampled_from(["wh_nobody"]),
         }
     )
     http = requests.Session()

@@ -82,7 +82,7 @@ const CAUSES: Record<string, string> = {
   errors: "Error rate is high", error_streak: "Failures in a row", scope_drift: "Away from the goal", alignment: "Away from its hypothesis", resources: "Many resources touched",
   token_rate: "Tokens come slowly", calls_left: "More calls left than budget", hypothesis: "Hypothesis is old", scope_expansion: "Work has spread",
   new_domain: "Changes in a new domain", loops: "Goes round without progress", api_calls: "Many requests", compute_seconds: "Much time in calls", bytes: "Much data moved",
-  own_artifacts: "Uses what it made itself", risk: "Combined risk is high",
+  own_artifacts: "Uses what it made itself", artifact: "Made something that wants a look", risk: "Combined risk is high",
 };
 
 /** What a group of alarms has in common, as a title. */

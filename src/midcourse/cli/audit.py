@@ -149,7 +149,7 @@ def _fields(one: Audited) -> dict[str, object]:
 def _row(one: Audited, now: float) -> tuple[str, ...]:
     entry = one.entry
     about = entry.session or (f"tenant {entry.tenant}" if entry.tenant else "")
-    more = "erased" if entry.erased else entry.detail
+    more = "erased" if entry.detail_digest else entry.detail
     return str(one.seq), clock_time(entry.at, now), entry.by, entry.role, entry.action, entry.outcome, about, more
 
 

@@ -22,10 +22,7 @@ LOOK_EVERY: Final = 2.0
 """Seconds between two looks with --watch."""
 MOST_ALARMS: Final = 10
 
-app = typer.Typer(
-    help="What people are asked, the most urgent first. Without a command: the list. Answer with: midcourse answer",
-    invoke_without_command=True,
-)
+app = typer.Typer(invoke_without_command=True)
 
 
 def add_to(root: typer.Typer) -> None:
@@ -56,6 +53,8 @@ def show(
       midcourse inbox hand-over bob --for 1h
     """
     if context.invoked_subcommand is not None:
+        if mine or watch or as_json or (store, url, token) != (None, None, None):
+            raise typer.BadParameter(f"Options of '{context.invoked_subcommand}' stand behind it.")
         return
     target = Target(store, url, token)
 
@@ -110,7 +109,7 @@ def _row(ask: InboxAsk, now: float) -> tuple[Text | str, ...]:
     return urgent, ask.session, ask.ask, ask.agent, ask.owner, f"{ask.reason}: {about}{ask.prompt}"
 
 
-@app.command("take")
+@app.command("take", short_help="Take an ask, or give it to somebody.")
 def take(
     session: Annotated[str, typer.Argument(metavar="SESSION", help="A session's id, or enough of its beginning.")],
     ask: Annotated[str | None, typer.Argument(metavar="ASK", help="Which ask, if several are open.")] = None,
@@ -149,10 +148,10 @@ def _only(state: Session) -> str:
     return str(state.asks[0].id)
 
 
-@app.command("hand-over")
+@app.command("hand-over", short_help="Let somebody stand in for you.")
 def hand_over(
     to: Annotated[str, typer.Argument(metavar="NAME", help="Who stands in for you.")],
-    lasts: Annotated[str, typer.Option("--for", metavar="SPAN", help="For how long: 1h, 30min, 2d; 0 ends it.")] = "1h",
+    lasts: Annotated[str, typer.Option("--for", metavar="SPAN", help="For how long: 1h, 30m, 2d; 0 ends it.")] = "1h",
     store: StoreOption = None,
     url: UrlOption = None,
     token: TokenOption = None,
@@ -163,7 +162,7 @@ def hand_over(
     \b
     Examples:
       midcourse inbox hand-over bob
-      midcourse inbox hand-over bob --for 30min
+      midcourse inbox hand-over bob --for 30m
       midcourse inbox hand-over bob --for 0
     """
     try:

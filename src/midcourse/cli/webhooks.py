@@ -31,7 +31,7 @@ def add_to(root: typer.Typer) -> None:
     root.add_typer(app, name="webhook", short_help="Programs that are told of asks and stops.")
 
 
-@app.command("add")
+@app.command("add", short_help="Tell a program of what happens.")
 def add(
     address: Annotated[str, typer.Argument(metavar="ADDRESS", help="Where it is sent: http:// or https://….")],
     kinds: Annotated[
@@ -62,7 +62,7 @@ def add(
     carry_out(work(), as_json=as_json)
 
 
-@app.command("list")
+@app.command("list", short_help="List them, and whether it arrives.")
 def show(
     store: StoreOption = None, url: UrlOption = None, token: TokenOption = None, as_json: JsonOption = False
 ) -> None:
@@ -89,7 +89,7 @@ def _standing(one: WebhookView, now: float) -> str:
     return words + (f", {one.given_up} given up" if one.given_up else "")
 
 
-@app.command("remove")
+@app.command("remove", short_help="Forget one.")
 def remove(
     webhook: WebhookArgument,
     store: StoreOption = None,
@@ -110,7 +110,7 @@ def remove(
     carry_out(work(), as_json=as_json)
 
 
-@app.command("test")
+@app.command("test", short_help="Send one something, once.")
 def try_it(
     webhook: WebhookArgument,
     store: StoreOption = None,
@@ -133,7 +133,7 @@ def try_it(
     carry_out(work(), as_json=as_json)
 
 
-@app.command("deliveries")
+@app.command("deliveries", short_help="List what one is and was told.")
 def deliveries(
     webhook: WebhookArgument,
     limit: Annotated[int, typer.Option("--limit", metavar="NUMBER", min=1, max=1000, help="The most.")] = 20,

@@ -51,7 +51,7 @@ class AuditEntry(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defau
     detail: str = ""
     at: float = 0.0
     tenant: str = ""
-    erased: str = ""
+    detail_digest: str = ""
     """The digest of a detail that was erased."""
 
     def __post_init__(self) -> None:
@@ -90,12 +90,12 @@ _decoder = msgspec.json.Decoder(AuditEntry)
 def encode_entry(entry: AuditEntry) -> bytes:
     """An entry as it lies in the log: what is sealed, with the digest of the detail, and behind it the detail."""
     detail = entry.detail.encode()
-    sealed = replace(entry, detail="", erased=digest_of(detail) if detail else entry.erased)
+    sealed = replace(entry, detail="", detail_digest=digest_of(detail) if detail else entry.detail_digest)
     return _encoder.encode(sealed) + _BORDER + detail
 
 
 def decode_entry(content: bytes) -> AuditEntry:
-    """An entry from the log. One whose detail was erased has its digest in ``erased``.
+    """An entry from the log. One whose detail was erased has its digest in ``detail_digest``.
 
     Raises:
         Damaged: it cannot be read, or its detail is not the one that was written.
@@ -105,9 +105,9 @@ def decode_entry(content: bytes) -> AuditEntry:
         entry = _decoder.decode(sealed)
         if not detail:
             return entry
-        if digest_of(detail) != entry.erased:
+        if digest_of(detail) != entry.detail_digest:
             raise Damaged("Its detail was changed.")
-        return replace(entry, detail=detail.decode(), erased="")
+        return replace(entry, detail=detail.decode(), detail_digest="")
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Damaged(f"An entry of the audit log cannot be read ({error}).") from error
 
@@ -190,15 +190,16 @@ class Prunable(msgspec.Struct, gc=False, frozen=True):
     entries: int
 
 
-def prunable(rows: Iterable[AuditRow], before: float) -> Prunable:
-    """What of ``rows``, with which the log begins, is of entries from before a time.
+def prunable(rows: Iterable[AuditRow], before: float, limit: int) -> Prunable:
+    """What of ``rows``, with which the log begins, is of entries from before a time: at most ``limit`` of them.
 
     Raises:
         Damaged: a row was changed, removed or put in between. Who takes it away would hide that.
     """
     found = list(rows)
     entries = check(found)
-    old = next((index for index, one in enumerate(entries) if one.entry.at >= before), len(entries))
+    young = (index for index, one in enumerate(entries) if one.entry.at >= before)
+    old = min(next(young, len(entries)), limit)
     return Prunable(len(found) - len(entries) + old, old)
 
 

@@ -18,6 +18,7 @@ FORMAT: Final = "midcourse.audit@1"
 LINE_LIMIT: Final = 64 * 1024
 """Bytes of the longest line that is read."""
 _encoder = msgspec.json.Encoder()
+_NONE: Final = msgspec.Raw(b"")
 
 
 class Title(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
@@ -39,7 +40,7 @@ class Line(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=Tr
 
     seq: int
     digest: str
-    entry: msgspec.Raw | None = None
+    entry: msgspec.Raw = _NONE
     detail: str = ""
     withheld: str = ""
 
@@ -111,7 +112,7 @@ def verify(lines: Iterable[bytes]) -> Verified:
             return Verified(
                 title=title, first=first, last=seq, digest=line.digest, entries=tuple(entries), withheld=withheld
             )
-        if line.entry is None and not line.withheld:
+        if not bytes(line.entry) and not line.withheld:
             if number != 2:
                 raise _wrong(number, line.seq, "an entry is left out")
             seq, digest, pruned_to = line.seq, bytes.fromhex(line.digest), line.seq
@@ -166,7 +167,8 @@ def _checked(line: Line, number: int, seq: int, before: bytes) -> AuditEntry | N
     """The entry of a line that is at its place and follows from the digest before it; None if it is withheld."""
     if line.seq != seq:
         raise _wrong(number, seq, f"it is missing; the file goes on with {line.seq}")
-    content = b"" if line.entry is None else bytes(line.entry) + b"\n" + line.detail.encode()
+    sealed = bytes(line.entry)
+    content = sealed and sealed + b"\n" + line.detail.encode()
     own = digest_of_entry(content) if content else line.withheld
     try:
         follows = linked(before, seq, own).hex() == line.digest

@@ -51,6 +51,11 @@ def child_id(parent: SessionId, step: StepId) -> SessionId:
     return SessionId(f"{parent}.{hashlib.blake2b(step.encode(), digest_size=5).hexdigest()}")
 
 
+def depth_of(session: str) -> int:
+    """How many parents a session has above it."""
+    return session.count(".")
+
+
 def root_of(session: str) -> str:
     """The beginning that the ids of all sessions of one tree have in common."""
     return session.partition(".")[0]

@@ -163,7 +163,7 @@ class Driver:
         if stops:
             self.shut()
         try:
-            await self._obey(command)
+            await self.obey(command)
         finally:
             if stops:
                 self.unshut()
@@ -449,13 +449,13 @@ class Driver:
         try:
             switch = await self._around.standing.over(self.session)
             if switch is not None:
-                await self._obey(halt_of(switch, self.session))
+                await self.obey(halt_of(switch, self.session))
         except MidcourseError as error:  # nobody knows whether it may begin: it is taken again
             self.journal.give_up(error)
             return True
         return switch is not None
 
-    async def _obey(self, command: AnyCommand) -> None:
+    async def obey(self, command: AnyCommand) -> None:
         """Put a command into the session's own inbox, and decide it.
 
         Raises:

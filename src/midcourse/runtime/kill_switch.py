@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -71,9 +71,6 @@ class KillSwitch:
         """
         check_operator(role, "throw the kill switch")
         clock = self._worker.clock
-        if switch is not None:
-            with contextlib.suppress(InvalidInput):
-                return await self.report(switch)
         thrown = Switch(
             id=switch_id(clock.fresh_id()) if switch is None else SwitchId(switch),
             scope=scope,
@@ -81,19 +78,29 @@ class KillSwitch:
             by=by,
             at=clock.now(),
         )
+        known = None if switch is None else await self._known(switch)
+        if known is not None and not known.stands:
+            return await self.report(known.id)
         shut = [driver for driver in self._worker.drivers() if covers(scope, driver.session)]
         for driver in shut:
             driver.shut()
         try:
-            durable = await self._keep(thrown, "kill_switch.throw", by, role)
+            durable = known is not None or await self._keep(thrown, "kill_switch.throw", by, role)
             deadline = clock.monotonic() + wait
             places = asyncio.Semaphore(_AT_ONCE)
-            await asyncio.gather(*[self._halt(thrown, head, places, deadline) async for head in self._covered(scope)])
+            heads = [head async for head in self._covered(scope)]
+            halted = await asyncio.gather(*(self._halt(thrown, head, places, deadline) for head in heads))
         finally:
             for driver in shut:
                 driver.unshut()
-        report = await self._report(thrown, [head async for head in self._covered(scope)])
+        stopped = frozenset(session for session in halted if session is not None)
+        report = await self._report(thrown, [head async for head in self._covered(scope)], stopped)
         return msgspec.structs.replace(report, durable=durable)
+
+    async def _known(self, switch: str) -> Switch | None:
+        with contextlib.suppress(InvalidInput):
+            return await self._standing.find(switch)
+        return None
 
     async def _keep(self, switch: Switch, action: str, by: str, role: Role) -> bool:
         now, scope = self._worker.clock.now(), switch.scope
@@ -116,13 +123,16 @@ class KillSwitch:
             return False
         return True
 
-    async def _halt(self, switch: Switch, head: Head, places: asyncio.Semaphore, deadline: float) -> None:
+    async def _halt(self, switch: Switch, head: Head, places: asyncio.Semaphore, deadline: float) -> SessionId | None:
+        """Halt a session; its id if nothing of it runs any more."""
         async with places:
             command = halt_of(switch, head)
             left = max(0.0, deadline - self._worker.clock.monotonic())
             # A session that has ended since, or whose journal is damaged, does nothing.
             with contextlib.suppress(MidcourseError):
-                await self._control.send(head.id, command, until="stopped", wait=left)
+                reply = await self._control.send(head.id, command, until="stopped", wait=left)
+                return head.id if reply.level == "stopped" else None
+        return None
 
     async def _covered(self, scope: Scope) -> AsyncIterator[Head]:
         """Every session in ``scope`` that has not ended, from a list that was begun after the call."""
@@ -141,7 +151,7 @@ class KillSwitch:
             before = page[-1].id
 
     async def reports(self, *, tenant: str | None = None, limit: int = 20) -> Sequence[SwitchReport]:
-        """The switches that concern a tenant (None: all) and what they hold: those that stand first, then the newest."""
+        """The switches that concern a tenant (None: all) and what they hold: first those that stand, then the newest."""
         switches = [*(await self._standing.switches())[::-1], *await self._standing.lifted(limit)]
         found = [one for one in switches if concerns(one.scope, tenant)][:limit]
         heads = [head async for head in self._covered(Scope("all", tenant=tenant))] if found else []
@@ -156,12 +166,14 @@ class KillSwitch:
         found = await self._standing.find(switch)
         return await self._report(found, [head async for head in self._covered(found.scope)])
 
-    async def _report(self, switch: Switch, heads: Sequence[Head]) -> SwitchReport:
+    async def _report(self, switch: Switch, heads: Sequence[Head], stopped: Collection[SessionId] = ()) -> SwitchReport:
+        """What lists know; of those in ``stopped`` it is known that nothing runs, whatever their heads say yet."""
         reached: list[Reached] = []
         for head in heads:
             is_halted = head.status == Status.HALTED
             if is_halted and (head.switch == switch.id or (switch.stands and covers_head(switch.scope, head))):
-                reached.append(_reached(head, "still_running" if head.busy else "stopped"))
+                is_busy = bool(head.busy) and head.id not in stopped
+                reached.append(_reached(head, "still_running" if is_busy else "stopped"))
             elif not is_halted and switch.stands and covers_head(switch.scope, head):
                 reached.append(await self._unheard(head, switch))
         return SwitchReport(switch, worst_first(reached))
@@ -282,6 +294,6 @@ def _reached(head: Head, state: Reach, since: float | None = None) -> Reached:
         goal=head.goal,
         state=state,
         was=head.was or head.status,
-        since=head.busy_since if since is None else since,
-        running=head.busy,
+        since=since if since is not None else 0.0 if state == "stopped" else head.busy_since,
+        running="" if state == "stopped" else head.busy,
     )

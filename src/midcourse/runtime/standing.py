@@ -56,6 +56,10 @@ class Standing:
         """One that stands over a session, if any does."""
         return next((one for one in await self.switches() if covers(one.scope, session)), None)
 
+    async def glance(self) -> Sequence[Switch]:
+        """Those that stand, as they were a moment ago: for whoever looks again soon."""
+        return await self._between(_STANDING)
+
     async def lifted(self, limit: int) -> Sequence[Switch]:
         """Those that stood once, the newest first."""
         return await self._between(_LIFTED, newest=True, limit=limit)

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Coroutine, Mapping
+from itertools import groupby
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -16,8 +17,8 @@ from midcourse.core import events as ev
 from midcourse.core.commands import AnyCommand, encode_command
 from midcourse.core.events import Record, Recorded, SessionCreated, encode_record
 from midcourse.core.fold import first
-from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId
-from midcourse.core.session import NEEDS_DRIVING, Session, Status
+from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId, depth_of
+from midcourse.core.session import LIVE, NEEDS_DRIVING, Session, Status
 from midcourse.core.tenants import DEFAULT, tenant_of
 from midcourse.core.terms import NO_TERMS, Terms
 from midcourse.errors import (
@@ -50,7 +51,7 @@ from midcourse.runtime.outcomes import encode_outcome, refusal
 from midcourse.runtime.processes import Processes
 from midcourse.runtime.settings import Settings
 from midcourse.runtime.signals import SignalReader
-from midcourse.runtime.standing import Standing
+from midcourse.runtime.standing import Standing, covers, halt_of
 from midcourse.runtime.supervision import UNWATCHED, Supervisor, Watched
 from midcourse.runtime.surroundings import Surroundings, Tree
 from midcourse.runtime.threads import Threads
@@ -66,6 +67,7 @@ _MOST_PATIENT: Final = 60.0
 _SWEEP: Final = 1000
 AT_WORK: Final = frozenset({Status.RUNNING, Status.PAUSING, Status.CANCELLING})
 """Where a session stands that works, or finishes a stop."""
+_STOPS_CHILDREN: Final = frozenset({Status.PAUSING, Status.CANCELLING, Status.HALTED})
 _AT_ONCE: Final = 32
 """Sessions taken at the same time by a sweep: enough to share commits, few enough to hear commands in between."""
 
@@ -557,6 +559,7 @@ class Worker:
             if self.drives and not self._draining and now - swept >= 2 * self.settings.poll:
                 swept = now
                 await self._carefully(self._sweep())
+                await self._carefully(self._enforce())
 
     async def _carefully(self, act: Coroutine[Any, Any, None]) -> None:
         """The control loop outlives whatever goes wrong with one session or one read."""
@@ -613,12 +616,33 @@ class Worker:
         """Take every session that nobody alive owns and that needs somebody."""
         statuses = [status.value for status in NEEDS_DRIVING]
         found = await self.store.unattended(statuses, self.clock.now(), limit=_SWEEP)
-        needy = [owned.head.id for owned in found if self._can_help(owned)]
+        needy = [owned for owned in found if self._can_help(owned)]
         for owned in found:
             self._name_missing_agent(owned.head)
-        for start in range(0, len(needy), _AT_ONCE):
-            batch = needy[start : start + _AT_ONCE]
-            await asyncio.gather(*(self._carefully(self.attend(session_id)) for session_id in batch))
+        # Parents first: what lies in their inbox may stop their children.
+        needy.sort(key=_depth)
+        for _, generation in groupby(needy, key=_depth):
+            alike = list(generation)
+            for start in range(0, len(alike), _AT_ONCE):
+                batch = alike[start : start + _AT_ONCE]
+                await asyncio.gather(*(self._carefully(self._adopt(owned)) for owned in batch))
+
+    async def _enforce(self) -> None:
+        """Halt what a kill switch stands over and still runs here: whoever threw it may have died before telling."""
+        for switch in await self.standing.glance():
+            for driver in self.drivers():
+                session = driver.session
+                if session.status in LIVE and session.status is not Status.HALTED and covers(switch.scope, session):
+                    await self._carefully(driver.obey(halt_of(switch, session)))
+
+    async def _adopt(self, owned: Owned) -> None:
+        """Take a session that nobody owns; but not a child whose parent is being stopped: that reaches it, too."""
+        parent = owned.head.parent
+        if parent is not None and not owned.pending:
+            above = await self.store.head(parent)
+            if above.head.status in _STOPS_CHILDREN or await self.store.undecided(parent):
+                return
+        await self.attend(owned.head.id)
 
     def _name_missing_agent(self, head: Head) -> None:
         """Say once which agent is missing here, and nobody else drives it: a forgotten import would hang in silence."""
@@ -664,6 +688,10 @@ class Worker:
 def _tell_of_failure(task: "asyncio.Task[None]") -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         log.warning("a session could not be taken: %s", error)
+
+
+def _depth(owned: Owned) -> int:
+    return depth_of(owned.head.id)
 
 
 def _is_readable(session: Session) -> bool:

@@ -37,7 +37,7 @@ def inbox_examples(head: Head, alarms: Sequence[Batch]) -> dict[str, Any]:
     hook = Webhook(
         id="wh_0198f2",
         tenant=None,
-        url="https://pager.example.com/midcourse",
+        url="http://127.0.0.1:8090/",
         kinds=("ask.opened", "ask.escalated"),
         by="ada",
         added_at=began - 60,

@@ -446,7 +446,7 @@ class MemoryStore:
 
         def write() -> int:
             log = self.memory.audit
-            gone = prunable(log[: limit + 1], before)
+            gone = prunable(log[: limit + 1], before, limit)
             if gone.entries:
                 anchor = msgspec.structs.replace(log[gone.rows - 1], content=b"")
                 log[: gone.rows] = [anchor]

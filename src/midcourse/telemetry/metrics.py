@@ -6,7 +6,7 @@ agents beyond the first hundred are counted together.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 
 from midcourse._version import __version__
 from midcourse.core import events as ev
-from midcourse.core.events import Recorded
+from midcourse.core.events import Recorded, StepKind
 from midcourse.core.ids import Epoch, SessionId, StepId
 from midcourse.core.session import Session, Status
 from midcourse.ports.clock import Clock
@@ -182,7 +182,8 @@ class Metrics:
         )
         self._tokens = Counter("midcourse_tokens", "Tokens that steps reported, by agent.", ["agent"], registry=of)
         self._dollars = Counter("midcourse_cost_dollars", "Dollars that steps cost, by agent.", ["agent"], registry=of)
-        self._children: dict[tuple[str, ...], Counter] = {}
+        self._counted: dict[Counter, dict[tuple[str, ...], Counter]] = {}
+        self._took_by: dict[str, Histogram] = {kind: self._took.labels(kind) for kind in get_args(StepKind)}
 
     def text(self, accept: str) -> tuple[bytes, str]:
         """Everything as it is now, in the format that ``accept`` asks for, and the name of that format."""
@@ -281,7 +282,7 @@ class Metrics:
         kind, effect, since = call
         self._count(self._calls, kind, effect, outcome)
         if outcome != "not_begun":
-            self._took.labels(kind).observe(max(0.0, at - since))
+            self._took_by[kind].observe(max(0.0, at - since))
 
     def _lost(self, session: Session, step: StepId) -> None:
         call = session.calls.get(step)
@@ -303,11 +304,13 @@ class Metrics:
         return name
 
     def _count(self, counter: Counter, *labels: str, by: float = 1.0) -> None:
-        # Looked up here: the library takes a lock and builds a tuple for each look of its own.
-        key = (str(id(counter)), *labels)
-        child = self._children.get(key)
+        # Looked up here: the library takes a lock and checks the labels at each look of its own.
+        children = self._counted.get(counter)
+        if children is None:
+            children = self._counted[counter] = {}
+        child = children.get(labels)
         if child is None:
-            child = self._children[key] = counter.labels(*labels)
+            child = children[labels] = counter.labels(*labels)
         child.inc(by)
 
 

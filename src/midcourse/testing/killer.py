@@ -18,6 +18,7 @@ from midcourse.core.fold import Row
 from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId
 from midcourse.core.replies import Durability
 from midcourse.ports.store import Deciding, Head, InboxRow, Owned, Store
+from midcourse.runtime.standing import SHELF as STANDING
 
 T = TypeVar("T")
 When = Literal["before", "after"]
@@ -161,7 +162,9 @@ class Killer:
         owner: tuple[SessionId, Epoch] | None = None,
         audit: Sequence[AuditEntry] = (),
     ) -> Awaitable[None]:
-        """As the wrapped store does."""
+        """As the wrapped store does. One that writes nothing is a look at what stands, and does not count either."""
+        if not items:
+            return self.store.shelve(shelf, items, owner=owner, audit=audit)
         return self._write("shelve", lambda: self.store.shelve(shelf, items, owner=owner, audit=audit))
 
     # ---- the worker's life, and reads
@@ -205,7 +208,9 @@ class Killer:
     async def shelved(
         self, shelf: str, *, first: str = "", last: str = "", newest: bool = False, limit: int | None = None
     ) -> Sequence[tuple[str, bytes]]:
-        """As the wrapped store does."""
+        """As the wrapped store does. What stands over all sessions is looked at now and then: that does not count."""
+        if shelf == STANDING:
+            return await self.store.shelved(shelf, first=first, last=last, newest=newest, limit=limit)
         return await self._call(
             "shelved", lambda: self.store.shelved(shelf, first=first, last=last, newest=newest, limit=limit)
         )

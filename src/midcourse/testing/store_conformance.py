@@ -17,6 +17,7 @@ The tests are coroutines: run them with pytest-asyncio in auto mode. For readabl
 """
 
 from midcourse.testing.store_promises.audit import AuditPromises
+from midcourse.testing.store_promises.erasing import ErasingPromises
 from midcourse.testing.store_promises.given import Crash, Damage, Kept
 from midcourse.testing.store_promises.inbox import InboxPromises
 from midcourse.testing.store_promises.journal import JournalPromises
@@ -28,6 +29,6 @@ __all__ = ["Crash", "Damage", "Kept", "StoreConformance"]
 
 
 class StoreConformance(
-    JournalPromises, InboxPromises, OwnershipPromises, KeepingPromises, AuditPromises, ShelfPromises
+    JournalPromises, InboxPromises, OwnershipPromises, KeepingPromises, AuditPromises, ShelfPromises, ErasingPromises
 ):
     """All of it. Every backend runs all of it."""

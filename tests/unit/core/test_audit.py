@@ -12,17 +12,22 @@ from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.audit import (
     DETAIL_LIMIT,
+    PRUNE,
     AuditEntry,
     AuditRow,
     check,
     check_end,
     decided,
     decode_entry,
+    digest_of_entry,
     encode_entry,
     follow,
+    linked,
+    prunable,
     unreadable,
+    without_detail,
 )
-from midcourse.core.codec import GENESIS, chain
+from midcourse.core.codec import GENESIS
 from midcourse.core.ids import MessageId, SessionId, StepId
 from midcourse.errors import Damaged
 from tests.unit.core.stories import ASK_1, ID, PAUSE_1, SESSION, STOP, value
@@ -57,7 +62,7 @@ def test_an_entry_comes_out_of_the_log_as_it_was_put(one: AuditEntry) -> None:
     assert decode_entry(encode_entry(one)) == one
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"\xff", b'{"session":1}', encode_entry(entry("x"))[:-1]])
+@pytest.mark.parametrize("content", [b"", b"{}", b"\xff", b'{"session":1}', encode_entry(entry("x"))[:20]])
 def test_what_is_no_entry_is_damaged(content: bytes) -> None:
     with pytest.raises(Damaged, match="audit log cannot be read"):
         decode_entry(content)
@@ -66,7 +71,29 @@ def test_what_is_no_entry_is_damaged(content: bytes) -> None:
 def test_a_field_of_a_later_version_is_passed_over() -> None:
     content = encode_entry(entry("x"))
 
-    assert decode_entry(content[:-1] + b',"later":1}') == entry("x")
+    assert decode_entry(content.replace(b"}\n", b',"later":1}\n')) == entry("x")
+
+
+def test_a_detail_that_was_changed_is_noticed_and_one_that_was_erased_is_not_there() -> None:
+    content = encode_entry(entry("the secret plan"))
+
+    with pytest.raises(Damaged, match="detail was changed"):
+        decode_entry(content + b"s")
+    erased = without_detail(content)
+    assert b"plan" not in erased
+    assert (decode_entry(erased).detail, bool(decode_entry(erased).detail_digest)) == ("", True)
+    assert digest_of_entry(erased) == digest_of_entry(content)
+
+
+@pytest.mark.parametrize(
+    ("session", "tenant", "whose"), [("acme~x", "", "acme"), ("x", "", ""), ("", "acme", "acme"), ("", "", "")]
+)
+def test_an_entry_is_of_its_sessions_tenant_or_of_the_one_it_names(session: str, tenant: str, whose: str) -> None:
+    one = AuditEntry(session=SessionId(session), tenant=tenant, by="ann", role="operate", action="token.add")
+
+    assert [who for who in ("", "acme", "beta") if one.is_seen_by(who)] == [whose]
+    assert one.is_seen_by(None)
+    assert replace(one, action=PRUNE).is_seen_by("beta")
 
 
 @pytest.mark.parametrize(
@@ -154,7 +181,7 @@ def test_a_command_nobody_can_read_is_nobodys() -> None:
 def test_the_digest_covers_the_bytes_the_number_and_all_that_came_before() -> None:
     digest = GENESIS
     for number, row in enumerate(log("a", "b", "c"), 1):
-        digest = chain(digest, number, encode_entry(entry("abc"[number - 1])))
+        digest = linked(digest, number, digest_of_entry(encode_entry(entry("abc"[number - 1]))))
         assert row == AuditRow(number, encode_entry(entry("abc"[number - 1])), digest)
 
 
@@ -171,6 +198,26 @@ def test_a_whole_log_is_read_as_it_was_written() -> None:
     assert [(one.seq, one.entry.detail) for one in check(rows)] == [(1, "a"), (2, "b"), (3, "c")]
     assert [one.seq for one in check(rows[2:], rows[1])] == [3]
     assert check([]) == []
+
+
+def test_what_is_left_of_a_log_follows_from_its_anchor() -> None:
+    rows = log("a", "b", "c")
+    anchored = [replace(rows[0], content=b""), *rows[1:]]
+
+    assert [one.seq for one in check(anchored)] == [2, 3]
+    with pytest.raises(Damaged, match="damaged at entry 2: it is missing"):
+        check([anchored[0], anchored[2]])
+    with pytest.raises(Damaged, match="damaged at entry 2"):
+        check([rows[0], replace(rows[1], content=b""), rows[2]])
+
+
+@pytest.mark.parametrize(("before", "rows", "entries"), [(0.5, 0, 0), (1.5, 1, 1), (2.5, 2, 2), (9.0, 4, 4)])
+def test_only_what_the_log_begins_with_may_go(before: float, rows: int, entries: int) -> None:
+    """An old entry behind a younger one stays: clocks of several machines differ."""
+    made = [encode_entry(replace(entry("x"), at=at)) for at in (1.0, 2.0, 3.0, 1.0)]
+    gone = prunable(follow(None, 0, made), before, limit=9)
+
+    assert (gone.rows, gone.entries) == (rows, entries)
 
 
 def _forged(rows: list[AuditRow], at: int) -> AuditRow:

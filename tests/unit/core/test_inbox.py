@@ -27,9 +27,11 @@ from midcourse.errors import InvalidInput
 NAMES = ("ann", "bob", "cleo", "dan")
 times = st.floats(min_value=0, max_value=1000, allow_nan=False)
 names = st.sampled_from(NAMES)
-hand_overs = st.dictionaries(
-    names, st.builds(lambda to, at, lasts: (to, at, at + lasts), names, times, st.floats(0.1, 500)), max_size=4
-).map(lambda found: {who: HandOver(name=who, to=to, at=at, until=end) for who, (to, at, end) in found.items()})
+spans = st.tuples(names, times, st.floats(0.1, 500))
+
+
+def standing(given: dict[str, tuple[str, float, float]]) -> dict[str, HandOver]:
+    return {who: HandOver(name=who, to=to, at=at, until=at + lasts) for who, (to, at, lasts) in given.items()}
 
 
 def ask(
@@ -83,19 +85,21 @@ def test_whoever_stands_in_may_be_stood_in_for() -> None:
     assert owner_of("ann", None, over, 250) == ("cleo", 200)
 
 
-@given(names, st.none() | st.builds(Taken, owner=names, at=times, by=names), hand_overs, times)
+@given(names, st.none() | st.tuples(names, times), st.dictionaries(names, spans, max_size=4), times)
 def test_somebody_always_owns_an_ask_and_without_a_standing_hand_over_it_is_the_last_who_took_it(
-    began: str, taken: Taken | None, overs: dict[str, HandOver], now: float
+    began: str, took_it: tuple[str, float] | None, given: dict[str, tuple[str, float, float]], now: float
 ) -> None:
+    taken = None if took_it is None else Taken(owner=took_it[0], at=took_it[1], by="eve")
+    overs = standing(given)
     owner, since = owner_of(began, taken, overs, now)
     first = began if taken is None else taken.owner
     assert owner in NAMES
     assert since is None or since <= max(now, taken.at if taken else 0)
-    standing = [one for one in overs.values() if one.at <= now < one.until]
-    if all(one.name != first for one in standing):
+    now_standing = [one for one in overs.values() if one.at <= now < one.until]
+    if all(one.name != first for one in now_standing):
         assert (owner, since) == (first, None if taken is None else taken.at)
     if owner != first:
-        assert any(one.to == owner for one in standing)
+        assert any(one.to == owner for one in now_standing)
 
 
 # ---- when it is due

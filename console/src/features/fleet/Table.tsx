@@ -31,7 +31,7 @@ export function Table({ fleet, rows, selection, sort, ahead, steps }: Props): JS
       focused,
       to: (by) => {
         const all = latest.current;
-        const here = all.findIndex((head) => head.id === (focused() ?? cursor.current));
+        const here = all.findIndex((head) => head.id === (wanted.current ?? focused() ?? cursor.current));
         const index = Math.min(all.length - 1, Math.max(0, here + by));
         const head = all[index];
         if (!head || !body.current) return null;

@@ -9,7 +9,7 @@ import { capitalised, count, timeOfDay, visible } from "../../ui/format";
 import { causeOf } from "../../ui/gauge";
 import { href } from "../../ui/router";
 import { useTelling } from "../telling";
-import { agentsOf, type Group } from "./inbox";
+import { agentsOf, type Group } from "./grouping";
 
 const VERDICTS: Verdict[] = ["right", "wrong", "unsure"];
 /** Labels that are looked up; what is older is in the run's own log. */
@@ -28,9 +28,9 @@ export function Alarms({ client, me, group }: { client: Client; me: Me; group: G
   return (
     <article class="detail" aria-label="Alarms">
       <p class="lead">{causeOf(group.cause)} in {count(group.sessions, "session")}</p>
-      <p class="sub">{agentsOf(group.alarms)} · nothing to answer; was it worth telling?</p>
+      <p class="sub">{agentsOf(group.alarms)} · nothing to answer{group.alarms.some((one) => one.intervention !== "") ? "; was it worth telling?" : ""}</p>
       <ol class="alarms">
-        {group.alarms.slice(0, 100).map((alarm, index) => <Row key={nameOf(alarm)} isFirst={index === 0} client={client} alarm={alarm} label={alarm.label ?? labels.get(nameOf(alarm)) ?? null} mayJudge={me.role !== "watch"} said={(verdict) => said(alarm, verdict)} />)}
+        {group.alarms.slice(0, 100).map((alarm, index) => <Row key={`${nameOf(alarm)} ${alarm.sentence ?? ""}`} isFirst={index === 0} client={client} alarm={alarm} label={alarm.label ?? labels.get(nameOf(alarm)) ?? null} mayJudge={me.role !== "watch" && alarm.intervention !== ""} said={(verdict) => said(alarm, verdict)} />)}
       </ol>
       {group.alarms.length > 100 && <p class="sub">The newest 100 of {group.alarms.length}.</p>}
     </article>

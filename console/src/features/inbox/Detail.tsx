@@ -14,7 +14,7 @@ import { AskTray } from "../handle/AskTray";
 import { mayAnswer, NEED_APPROVAL, placeOf, wanted } from "../handle/asking";
 import { ReviewTray } from "../handle/ReviewTray";
 import { Refused, Rules, useLate } from "../States";
-import { myName } from "./inbox";
+import { myName } from "./grouping";
 import { TimeLeft } from "./Queue";
 
 interface Props {
@@ -66,7 +66,7 @@ export function Detail({ client, me, ask, inbox, isGone, answered, look, next }:
       {refusal && <p class={refusal.isCalm ? "sub" : "still"} role="status">{refusal.words}</p>}
       {connection.state === "refused" && !session ? <Refused code={connection.problem?.code ?? ""} detail={connection.problem?.detail ?? ""} id={ask.session} />
         : !session || (!open && !end) ? <Reading isLost={connection.state === "lost"} words={live.records.length ? `Reading ${live.records.length.toLocaleString("en")} events…` : "Reading the session…"} />
-        : !open || isSent ? <Over isSent={isSent && open !== undefined} entry={end} me={me.name} next={next} hasNext={inbox.asks.length > 0} />
+        : !open || isSent ? <Over isSent={isSent} entry={end} me={me.name} next={next} hasNext={inbox.asks.length > 0} />
         : isReview(open.step) ? (
           <ReviewTray live={live} ask={open} isOnly mayAnswer={mayAnswer(me.role, open.reason, true)} answer={answer} cancel={() => go(href({ run: ask.session, open: "preview" }))} />
         ) : (

@@ -6,7 +6,7 @@ import { second } from "../../ui/clock";
 import { clock, count, shorten, timeOfDay, visible } from "../../ui/format";
 import { causeOf } from "../../ui/gauge";
 import { placeOf, titleOf } from "../handle/asking";
-import { agentsOf, dueAt, type Group, keyOf } from "./inbox";
+import { agentsOf, dueAt, type Group, keyOf } from "./grouping";
 
 interface Props { asks: readonly InboxAsk[]; groups: readonly Group[]; open: string; choose: (key: string) => void; me: string; ahead: number }
 

@@ -1,7 +1,7 @@
 /** The kill switch under its cover: scope, reason, and how many that is now; then the press. The cover closes by itself. */
 
 import type { JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { type Client, Refusal } from "../../api/client";
 import type { Me } from "../../api/types";
 import { count } from "../../ui/format";
@@ -27,7 +27,7 @@ export function Cover({ client, me, agents, labels, close }: { client: Client; m
 
   useEffect(() => root.current?.querySelector<HTMLElement>("select")?.focus(), []);
   // Closes by itself, 20 s after the last change.
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (isSent) return;
     const timer = setTimeout(close, OPEN);
     return () => clearTimeout(timer);

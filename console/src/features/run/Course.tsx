@@ -50,7 +50,7 @@ export function Course({ live, run, me, at, inspect, drift }: Props): JSX.Elemen
   const isMeasured = drift !== null && drift.value !== null && drift.history.length > 0;
   const y = (distance: number): number => GOAL - (GOAL - FAR) * Math.min(1, distance);
   const track = isMeasured ? [...drift.history.map(([when, distance]) => `${x(Math.min(now, clockOf(live.run, when))).toFixed(2)},${y(distance).toFixed(1)}`), `${end.toFixed(2)},${y(drift.value!).toFixed(1)}`].join(" ") : "";
-  const height = (mark: Mark): string => (isMeasured ? `${y(drift.history.findLast(([when]) => clockOf(live.run, when) <= mark.clock)?.[1] ?? drift.history[0]![1])}%` : "");
+  const height = (mark: Mark): number | null => (isMeasured ? y(drift.history.findLast(([when]) => clockOf(live.run, when) <= mark.clock)?.[1] ?? drift.history[0]![1]) : null);
   const distance = isMeasured ? `distance from the goal ${drift.value!.toFixed(2)}` : "distance not measured";
   const looked = at === null ? null : x(clockAt(live.run, run, at));
   const seek = (event: MouseEvent): void => {
@@ -84,9 +84,10 @@ export function Course({ live, run, me, at, inspect, drift }: Props): JSX.Elemen
         const disc = DISCS[mark.what]!;
         const isLast = index === discs.length - 1;
         const isUnfinished = isLast && ((mark.what === "pause" && whole.status === "pausing") || (mark.what === "cancel" && whole.status === "cancelling"));
+        const high = height(mark);
         const shape = isUnfinished ? UNFINISHED[whole.status]! : disc.shape;
         return (
-          <span key={mark.position} class={`mk up ${side(x(mark.clock), end)}`} data-colour={disc.colour} style={{ left: `clamp(11px, ${x(mark.clock)}%, calc(100% - 11px))`, top: height(mark) }}>
+          <span key={mark.position} class={`mk ${high !== null && high < 40 ? "" : "up"} ${side(x(mark.clock), end)}`} data-colour={disc.colour} style={{ left: `clamp(11px, ${x(mark.clock)}%, calc(100% - 11px))`, top: high === null ? "" : `${high}%` }}>
             <span class="disc"><Shape name={shape} /></span>
             {isLast && <span class="t">{clock(mark.clock)} {mark.by ? `${who(mark.by, me)}, ` : ""}{isUnfinished ? (mark.what === "pause" ? "stopping" : "cancelling") : disc.word}</span>}
           </span>

@@ -49,7 +49,7 @@ export function Signals({ live, run, gauges, family }: Props): JSX.Element {
 }
 
 /** A tape with its marks: thin warns, medium steps in, thick stops. */
-function Tape({ gauge }: { gauge: Gauge }): JSX.Element {
+export function Tape({ gauge }: { gauge: Gauge }): JSX.Element {
   const scale = scaleOf(gauge);
   if (gauge.value === null) return <div class="gauge"><span>{gauge.title}</span><b class="dim">not measured</b></div>;
   const value = numberOf(gauge.value, gauge.unit);

@@ -60,6 +60,7 @@ async def _read(request: Request, kind: type[T]) -> T:
         "busy",
         "command_id_taken",
         "damaged",
+        "draining",
         "idempotency_key_reused",
         "not_allowed",
         "precondition_failed",

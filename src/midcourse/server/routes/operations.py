@@ -73,7 +73,7 @@ def _is_here(request: Request) -> bool:
         return False
 
 
-@router.get("/metrics", responses=text_answers("not_started"))
+@router.get("/metrics", responses=text_answers())
 async def metrics(request: Request, _caller: Annotated[Caller | None, Depends(scraper)]) -> Response:
     """Its figures for Prometheus, in the text format or, if `Accept` asks for it, as OpenMetrics."""
     state = request.app.state

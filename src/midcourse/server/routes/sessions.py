@@ -53,6 +53,7 @@ EventPosition = Annotated[int, Query(ge=0, le=2**53, description="The position o
         "agent_unavailable",
         "session_exists",
         "idempotency_key_reused",
+        "draining",
         headers=("ETag", "Location"),
         body=True,
     ),

@@ -218,10 +218,12 @@ def _brought_up(connection: sqlite3.Connection, path: Path) -> int:
 
 def _note_blobs(connection: sqlite3.Connection) -> None:
     """Who names which blob, as far as journals and snapshots tell. Once, for a store of the past."""
-    for table, column in (("journal", "record"), ("snapshots", "content")):
-        rows = connection.execute(f'SELECT place, {column} FROM {table} WHERE instr({column}, \'"blob":"\')')
-        for place, content in rows.fetchall():
-            uses = [(place // PLACES, digest) for digest in named_blobs(bytes(content))]
+    for query in (
+        "SELECT place, CAST(record AS BLOB) FROM journal WHERE instr(record, '\"blob\":')",
+        "SELECT place, CAST(content AS BLOB) FROM snapshots WHERE instr(content, '\"blob\":')",
+    ):
+        for place, content in connection.execute(query).fetchall():
+            uses = [(place // PLACES, digest) for digest in named_blobs(content)]
             connection.executemany(WRITE["use_blob"], uses)
 
 
@@ -232,7 +234,8 @@ def _chain_audit(connection: sqlite3.Connection) -> None:
     """
     digest = GENESIS
     contents: list[bytes] = []
-    for seq, entry, stored in connection.execute("SELECT seq, entry, digest FROM audit ORDER BY seq").fetchall():
+    query = "SELECT seq, CAST(entry AS BLOB), CAST(digest AS BLOB) FROM audit ORDER BY seq"
+    for seq, entry, stored in connection.execute(query).fetchall():
         if seq != len(contents) + 1 or not follows(digest, seq, entry, stored):
             break
         digest = stored

@@ -60,12 +60,25 @@ def compact(path: Path, *, patience: float = _PATIENCE) -> Compacted:
     """
     path = _existing(path)
     before = path.stat().st_size + _log(path)
-    with _opened(path) as connection:
+    with _opened(path, wait=0) as connection:  # the waiting is done here
         connection.execute("PRAGMA secure_delete = ON")
-        # What is in the log only is in the file afterwards, so that it is written anew with the rest.
         patiently(lambda: connection.execute("VACUUM"), path, patience)
-        patiently(lambda: _truncate(connection), path, patience)
+        try:
+            patiently(lambda: _truncate(connection), path, patience)
+        except StoreUnavailable as error:
+            raise StoreUnavailable(
+                f"{path} was written anew, and its log could not be emptied for {patience:g} s: somebody reads it all "
+                f"the time{_readers(connection)}. What was erased may still lie in the log. End that program, or try "
+                "again.",
+                code="store_busy",
+                path=str(path),
+            ) from error
     return Compacted(before, path.stat().st_size + _log(path))
+
+
+def _readers(connection: sqlite3.Connection) -> str:
+    processes = [str(pid) for _, pid in connection.execute(READ["worker_processes"])]
+    return f" (workers of this store: process {', '.join(processes)})" if processes else ""
 
 
 class _Busy(sqlite3.OperationalError):
@@ -223,10 +236,10 @@ def _log(path: Path) -> int:
 
 
 @contextlib.contextmanager
-def _opened(path: Path, *, read_only: bool = False) -> Generator[sqlite3.Connection]:
+def _opened(path: Path, *, read_only: bool = False, wait: float = 5) -> Generator[sqlite3.Connection]:
     """A connection, and what goes wrong with it said in our words."""
     try:
-        with contextlib.closing(sqlite3.connect(path, timeout=5, isolation_level=None)) as connection:
+        with contextlib.closing(sqlite3.connect(path, timeout=wait, isolation_level=None)) as connection:
             (application,) = connection.execute("PRAGMA application_id").fetchone()
             if application != APPLICATION_ID:
                 raise StoreUnavailable(f"{path} is not a Midcourse store.", code="not_a_store", path=str(path))

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from midcourse.core.audit import AuditEntry, encode_entry
-from midcourse.core.codec import GENESIS, chain
+from midcourse.core.audit import PRUNE, AuditEntry, digest_of_entry, encode_entry, linked
+from midcourse.core.codec import GENESIS
 from midcourse.core.ids import CommandId, Epoch, SessionId
 from midcourse.errors import Damaged, InboxNotEmpty, MidcourseError, StaleEpoch, StoreError, StoreUnavailable
 from midcourse.ports.store import Deciding, Store
@@ -19,6 +19,9 @@ OTHER = SessionId("sess_2")
 def entry(detail: str, *, session: SessionId = SESSION, at: float = 5.0) -> AuditEntry:
     """Ann pauses the session."""
     return AuditEntry(session=session, by="ann", role="steer", action="pause", outcome="ok", detail=detail, at=at)
+
+
+TELLING = AuditEntry(session=SessionId(""), by="root", role="operate", action=PRUNE, at=99.0)
 
 
 async def audited(store: Store, after: int = 0, limit: int = 100) -> list[str]:
@@ -111,7 +114,7 @@ class AuditPromises(StoreGiven):
         digest = GENESIS
         for number, row in enumerate(await store.audit()):
             content = encode_entry(entry(f"{number}", session=(SESSION, OTHER)[number % 2]))
-            digest = chain(digest, number + 1, content)
+            digest = linked(digest, number + 1, digest_of_entry(content))
             assert (row.seq, row.content, row.digest) == (number + 1, content, digest)
 
     async def test_the_log_is_read_from_any_number(self, store: Store) -> None:
@@ -183,3 +186,66 @@ class AuditPromises(StoreGiven):
             epoch = await started(store, name, worker=ALICE)
             await store.append(head(name), [], epoch=epoch, audit=[entry("", session=name)])
         assert [one.entry.session for one in await read_audit(store)] == names
+
+    async def test_a_shelf_brings_entries_as_an_append_does(self, store: Store, peer: Store) -> None:
+        """With the items or not at all, in the one order of the log."""
+        epoch = await owned(store)
+        await store.append(head(), [], epoch=epoch, audit=[entry("one")])
+        await peer.shelve("tokens", {"ann": b"1"}, audit=[entry("two", session=SessionId(""))])
+        with pytest.raises(StaleEpoch):
+            await peer.shelve("tokens", {"bob": b"1"}, owner=(SESSION, epoch), audit=[entry("lost")])
+        assert await audited(peer) == ["one", "two"]
+
+    async def test_old_entries_are_taken_away_and_the_rest_still_follows(self, store: Store, peer: Store) -> None:
+        """An anchor stays in their place, an entry tells of it, numbers go on, and everybody reads the same."""
+        epoch = await owned(store)
+        entries = [entry(f"{number}", at=float(number)) for number in range(1, 7)]
+        await store.append(head(), [], epoch=epoch, audit=entries)
+        assert await store.trim_audit(4.0, TELLING) == 3
+        for reader in (store, peer):
+            assert await audited(reader) == ["4", "5", "6", "up to entry 3: 3 of them"]
+            assert await audited(reader, 0, 2) == ["4", "5"]
+            assert await audited(reader, 1, 2) == ["4", "5"]
+            assert await audited(reader, 3, 1) == ["4"]
+            assert await audited(reader, 5) == ["6", "up to entry 3: 3 of them"]
+        anchor, *_ = await store.audit()
+        assert (anchor.seq, anchor.content) == (3, b"")
+        await store.append(head(), [], epoch=epoch, audit=[entry("8")])
+        assert [one.seq for one in await read_audit(peer)] == [4, 5, 6, 7, 8]
+
+    async def test_nothing_old_is_nothing_taken_away_and_nothing_told(self, store: Store) -> None:
+        """A trim that finds nothing leaves the log as it is, empty or not; one may be followed by another."""
+        assert await store.trim_audit(9.0, TELLING) == 0
+        epoch = await owned(store)
+        await store.append(head(), [], epoch=epoch, audit=[entry("one", at=1.0), entry("two", at=5.0)])
+        assert await store.trim_audit(1.0, TELLING) == 0
+        assert await audited(store) == ["one", "two"]
+        assert await store.trim_audit(2.0, TELLING) == 1
+        assert await store.trim_audit(2.0, TELLING) == 0
+        assert await store.trim_audit(6.0, TELLING) == 1
+        assert await audited(store) == ["up to entry 1: 1 of them", "up to entry 2: 1 of them"]
+
+    async def test_a_trim_goes_on_where_the_last_one_ended(self, store: Store) -> None:
+        """Not more than so many at once: others write meanwhile."""
+        epoch = await owned(store)
+        await store.append(head(), [], epoch=epoch, audit=[entry(f"{number}", at=1.0) for number in range(5)])
+        assert [await store.trim_audit(2.0, TELLING, limit=2) for _ in range(4)] == [2, 2, 1, 0]
+        assert [one.entry.action for one in await read_audit(store)] == [PRUNE] * 3
+
+    async def test_a_removal_by_hand_is_noticed_after_a_trim_too(self, store: Store, damage: Damage) -> None:
+        """What is left is as safe as it was."""
+        epoch = await owned(store)
+        await store.append(head(), [], epoch=epoch, audit=[entry("one", at=1.0), entry("two", at=5.0)])
+        await store.trim_audit(2.0, TELLING)
+        await damage("audit_end", SESSION)
+        with pytest.raises(Damaged, match="damaged at entry 3: it is missing"):
+            await audited(store)
+
+    async def test_a_damaged_entry_is_not_taken_away(self, store: Store, damage: Damage) -> None:
+        """That would hide what somebody did to it."""
+        epoch = await owned(store)
+        await store.append(head(), [], epoch=epoch, audit=[entry("one", at=1.0), entry("two", at=1.0)])
+        await damage("audit", SESSION)
+        with pytest.raises(Damaged, match="damaged at entry 2"):
+            await store.trim_audit(9.0, TELLING)
+        assert await audited(store, 0, 1) == ["one"]

@@ -1,0 +1,200 @@
+"""The pages for policies and reports: edited and checked, tried, calibrated, accepted; and what the API reports."""
+
+import asyncio
+import re
+import threading
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from midcourse.runtime.clock import SystemClock
+from midcourse.server.pages import is_built
+from midcourse.wiring import open_store
+from tests.console.agents import quick
+from tests.console.conftest import LIMITS, SETTINGS, Opening
+from tests.console.pages import PHONE, Api, Window
+from tests.reports.recordings import FAILED, SUCCEEDED, fill
+from tests.server.serving import Running, serving
+
+pytestmark = pytest.mark.timeout(180)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server over a store in which sessions ran, were stopped and labelled, and a review has proposed something."""
+    assert is_built(), "the console is not built: run `make console`"
+    where = f"sqlite:///{tmp_path_factory.mktemp('desk')}/runs.db"
+
+    async def prepare() -> None:
+        store = await open_store(where)
+        await fill(store, SystemClock().now())
+        await store.close()
+
+    # In a thread of its own: in this one Playwright's loop may run.
+    preparing = threading.Thread(target=lambda: asyncio.run(prepare()))
+    preparing.start()
+    preparing.join()
+    with serving(where, quick, settings=SETTINGS, limits=LIMITS, durability="process") as running:
+        yield running
+
+
+def text_of(page: Page) -> Locator:
+    return page.get_by_label("The policy as YAML")
+
+
+def difference(page: Page) -> Locator:
+    return page.get_by_role("region", name="Difference")
+
+
+def test_a_typo_is_told_on_its_line_and_what_is_saved_is_the_next_version(opening: Opening, api: Api) -> None:
+    window = opening()
+    page = window.open("?policies")
+    page.get_by_role("link", name="conservative").click()
+    page.get_by_role("button", name="Edit as YAML").click()
+    text = text_of(page).input_value()
+    expect(text_of(page)).to_be_focused()
+    text_of(page).fill(text.replace("  loops:", "  lops:"))
+    line = text[: text.index("  loops:")].count("\n") + 1
+    expect(page.get_by_role("button", name=f"line {line}")).to_be_visible()
+    expect(page.locator("#mistakes")).to_contain_text("unknown signal 'lops'. Did you mean 'loops'?")
+    expect(page.locator(".gutter .bad")).to_have_text(str(line))
+    expect(text_of(page)).to_have_attribute("aria-invalid", "true")
+    page.get_by_role("button", name="Use v2 for new sessions").press("Enter")
+    expect(page.get_by_text("The text has mistakes: it cannot be saved.")).to_be_visible()
+    assert api.get("/policies/conservative")["version"] == 1
+
+    text_of(page).fill(re.sub(r"(  loops:\n.*\n    intervene: )\S+", r"\g<1>3.5", text))
+    expect(difference(page)).to_contain_text("1 parameter differs from v1: 1 to step in earlier.")
+    expect(difference(page).locator("ins")).to_have_text("3.5")
+    page.get_by_role("button", name="Use v2 for new sessions").click()
+    expect(page.get_by_text("Say why it is changed")).to_be_visible()
+    page.get_by_label("Why it is changed").fill("it went round for too long")
+    page.keyboard.press("Enter")
+
+    expect(page.get_by_text("conservative v2 is saved.")).to_be_visible()
+    saved = api.get("/policies/conservative")
+    assert (saved["version"], saved["why"], saved["by"]) == (2, "it went round for too long", "local")
+    history = page.get_by_role("region", name="History")
+    expect(history.get_by_role("row")).to_have_count(3)
+    history.get_by_role("link", name="v1").click()
+    expect(page.get_by_text("This is an old version.")).to_be_visible()
+    expect(history).to_contain_text("1 to step in later")
+    # The browser itself tells of each answer that was a refusal, and of nothing else.
+    assert all("422" in one for one in window.complaints)
+    assert window.strangers == []
+
+
+def test_somebody_else_s_version_is_not_overwritten(opening: Opening, api: Api) -> None:
+    page = opening().open("?policy=permissive")
+    page.get_by_role("button", name="Edit as YAML").click()
+    text = text_of(page).input_value()
+    text_of(page).fill(text.replace("correction: 200", "correction: 250"))
+    expect(difference(page)).to_contain_text("none about when it steps in")
+    put = api._client.put(  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        "/policies/permissive", json={"document": text.replace("correction: 200", "correction: 300"), "why": "first"}
+    )
+    assert put.status_code == 200
+    page.get_by_label("Why it is changed").fill("second")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text(re.compile("Nothing was saved: look at the difference"))).to_be_visible()
+    assert api.get("/policies/permissive")["why"] == "first"
+
+
+def test_a_policy_is_calibrated_from_what_ran_here_tried_and_put_to_use(window: Window, api: Api) -> None:
+    page = window.open("?policy=standard")
+    tried = page.get_by_role("region", name=re.compile("would have done"))
+    # Of the six that were stopped, people said of three that this was right: those count as failing.
+    ended = FAILED + SUCCEEDED + 6
+    expect(tried).to_contain_text(f"{ended} recorded runs: {FAILED + 3} failed, {SUCCEEDED + 3} succeeded")
+    expect(page.get_by_role("region", name="Thresholds")).to_contain_text(f"grey: {ended} recorded runs")
+    expect(page.locator(".rail rect").first).to_be_attached()
+
+    page.get_by_role("button", name="Calibrate from recorded runs").click()
+    proposal = page.get_by_role("region", name="Calibrated thresholds")
+    expect(proposal).to_contain_text("so expect less of others")
+    expect(proposal.get_by_role("listitem").filter(has_text="Same call again")).to_contain_text("steps in earlier")
+    proposal.get_by_role("button", name="Look at it as a text").click()
+    expect(page.locator(".rail .th.new").first).to_be_attached()
+    page.get_by_role("button", name="Backtest this text").click()
+    table = page.get_by_role("region", name=re.compile("^By class and agent, scrolls"))
+    expect(table.get_by_role("row").filter(has_text="this text").first).to_be_visible()
+    said = api.post("/policies/backtest", document=text_of(page).input_value(), against=["standard@1"], limit=200)
+    row = table.get_by_role("row", name="searcher agent this text")
+    score = said["policies"][0]["sources"]["searcher"]
+    cells = [score["runs"], score["failures"], score["successes"], score["interventions"]]
+    assert row.get_by_role("cell").all_inner_texts()[1:5] == [str(one) for one in cells]
+    figure = page.get_by_role("img", name=re.compile("^Backtest: caught failing runs"))
+    caught = [round(100 * one["all"]["recall"]) for one in said["policies"]]
+    assert caught[0] > caught[1]
+    words = f"this text catches {caught[0]} % .*; standard v1 catches {caught[1]} % .* The limit is 30 %"
+    expect(figure).to_have_accessible_name(re.compile(words))
+
+    expect(page.get_by_label("Why it is changed")).to_have_value(re.compile(f"^Calibrated from {FAILED + 3} failing"))
+    page.get_by_role("button", name="Use v2 for new sessions").click()
+    expect(page.get_by_text("standard v2 is saved.")).to_be_visible()
+    assert api.get("/policies/standard")["document"]["signals"]["loops"]["intervene"] == 4
+
+
+def test_a_proposal_is_accepted_with_a_reason(window: Window, api: Api) -> None:
+    page = window.open("?policies")
+    proposal = page.get_by_role("region", name="Proposal for standard--worker")
+    expect(proposal).to_contain_text("Of 20 labelled interventions by scope_drift")
+    proposal.get_by_role("button", name="Use it for new sessions").click()
+    proposal.get_by_role("button", name="Save standard--worker and use it").click()
+    expect(proposal).to_contain_text("Say why, for whoever looks at it later.")
+    proposal.get_by_label("Why it is used").fill("half of them were wrong")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("standard--worker v1 is saved.")).to_be_visible()
+    [settled] = api.get("/proposals")["proposals"]
+    assert (settled["state"], settled["why"], settled["kept_as"]) == (
+        "accepted", "half of them were wrong", "standard--worker@1",
+    )  # fmt: skip
+    expect(page.get_by_role("row", name="standard--worker")).to_contain_text("half of them were wrong")
+    actions = [one["action"] for one in api.get("/audit")["entries"]]
+    assert {"policy.save", "proposal.accept"} <= set(actions)
+
+
+def test_the_report_says_what_the_api_says_and_its_period_is_in_the_address(window: Window, api: Api) -> None:
+    page = window.open("?policies")
+    page.keyboard.press("g")
+    page.keyboard.press("r")
+    expect(page.get_by_role("heading", name="Report", exact=True)).to_be_visible()
+    page.get_by_role("radio", name="Quarter").check()
+    expect(page).to_have_url(re.compile(r"\?reports&period=quarter$"))
+    report = api.get("/reports", since=int(SystemClock().now() - 91 * 86_400))
+    for alert in report["alerts"]:
+        expect(page.get_by_role("region", name="Missed targets")).to_contain_text(alert["sentence"])
+    classes = page.get_by_role("region", name=re.compile("^Classes against their targets, scrolls"))
+    for row in report["classes"]:
+        shown = classes.get_by_role("row").filter(has_text=row["task_class"])
+        expect(shown).to_contain_text(row["interrupted"]["verdict"])
+        expect(shown.get_by_role("cell").first).to_have_text(str(row["sessions"]))
+    signals = page.get_by_role("region", name=re.compile("^Were we right to step in"))
+    expect(signals.first).to_contain_text("too few to say: 6 labelled, needs 10")
+    expect(page.get_by_role("img", name=re.compile("^Stops by how long they took: median 20 ms"))).to_be_visible()
+    for item in api.get("/checklist", since=int(report["since"]))["items"]:
+        expect(page.get_by_role("region", name="Ready for production?")).to_contain_text(item["what"])
+    with page.expect_download() as downloading:
+        page.get_by_role("link", name="HTML").click()
+    assert "Classes against their targets" in downloading.value.path().read_text(encoding="utf-8")
+    page.reload()
+    expect(page.get_by_role("radio", name="Quarter")).to_be_checked()
+
+
+def test_who_may_only_watch_tries_a_text_and_cannot_save_it(opening: Opening, server: Running, api: Api) -> None:
+    token = api.post("/tokens", name="looker", role="watch")["token"]
+    width, height = PHONE
+    window = opening(viewport={"width": width, "height": height})
+    window.page.context.clear_cookies()
+    cookie: str = token
+    window.page.context.add_cookies([{"name": "midcourse_token", "value": cookie, "url": server.url}])
+    page = window.open("?policy=trading")
+    page.get_by_role("button", name="Edit as YAML").click()
+    text_of(page).fill(text_of(page).input_value().replace("correction: 200", "correction: 201"))
+    save = page.get_by_role("button", name="Use v2 for new sessions")
+    expect(save).to_have_attribute("aria-disabled", "true")
+    expect(page.get_by_text("An operator saves policies.")).to_be_visible()
+    page.get_by_role("button", name="Backtest this text").click()
+    expect(page.get_by_role("heading", name="What this text would have done")).to_be_visible()
+    window.is_narrow()

@@ -1,0 +1,287 @@
+"""Erasing a session: nothing of what was said can be read, nothing more can be done with it, and who did it is told."""
+
+import asyncio
+import base64
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import midcourse
+from midcourse.core.events import SessionErased
+from midcourse.core.terms import Terms
+from midcourse.errors import Refused, SessionNotFound
+from midcourse.tools import files_in
+from midcourse.tools.backups import default_backups
+from tests.checkpoints.opening import Skipping
+
+SECRET = "quixotic-marmalade-7391"
+"""In everything that anybody says in these tests, and nowhere else."""
+
+
+def spellings(text: str) -> list[bytes]:
+    """How a text could lie in a file."""
+    plain = text.encode()
+    escaped = msgspec.json.encode(text)[1:-1]
+    # Of base64, what is the same wherever in a longer text it begins.
+    shifted = [base64.b64encode(b"x" * shift + plain)[4:-4] for shift in range(3)]
+    return [plain, escaped, text.encode("utf-16-le"), msgspec.msgpack.encode(text), *shifted]
+
+
+def files_with(text: str, folder: Path) -> dict[str, int]:
+    """Every file below a folder that holds a text in any spelling, the log and what lies beside it included."""
+    found: dict[str, int] = {}
+    for path in folder.rglob("*"):
+        content = path.read_bytes() if path.is_file() else b""
+        count = sum(content.count(one) for one in spellings(text))
+        if count:
+            found[path.name] = count
+    return found
+
+
+@midcourse.tool(effect="write")
+async def send(to: str, text: str) -> str:
+    return f"sent {text} to {to}"
+
+
+@midcourse.tool(effect="read")
+async def fetch(about: str) -> str:
+    return f"{about} " * 3000
+
+
+@midcourse.agent
+async def teller(run: midcourse.Run) -> str:
+    """Says it in every way there is."""
+    run.plan.set(f"tell {SECRET}")
+    run.report(progress=0.1, hypothesis=f"it is {SECRET}", message=SECRET)
+    await run.step("send", send, f"{SECRET}@example.org", SECRET, key=f"to {SECRET}")
+    await run.step("fetch", fetch, SECRET)
+    run.report(artifact=f"{SECRET}.md", documentation=f"about {SECRET}")
+    answer = await run.ask(f"Is it {SECRET}?", options=(SECRET, "no"))
+    return f"{answer} {SECRET}"
+
+
+async def told(mc: midcourse.Midcourse, name: str = "sess_told") -> midcourse.SessionHandle[str]:
+    """A session that has said it, been told it and asked for it, and ended."""
+    handle = await mc.start(teller, f"find {SECRET}", session_id=name)
+    ask = await handle.next_ask(timeout=10)
+    await handle.redirect(f"look for {SECRET}", level="step")
+    ask = await handle.next_ask(timeout=10)
+    await handle.pause(f"because of {SECRET}", until="stopped")
+    await handle.resume()
+    await handle.answer(SECRET, ask=ask.id)
+    assert SECRET in await handle.result(timeout=10)
+    await handle.rate(4, f"{SECRET} was found")
+    return handle
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/store/midcourse.db"
+
+
+@pytest.fixture(autouse=True)
+def store_folder(tmp_path: Path) -> Path:
+    (tmp_path / "store").mkdir()
+    return tmp_path / "store"
+
+
+async def test_after_erasing_and_compaction_nothing_of_the_text_is_left_in_any_file(
+    url: str, store_folder: Path
+) -> None:
+    from midcourse.wiring import compact
+
+    async with midcourse.open(url) as mc:
+        handle = await told(mc)
+        assert files_with(SECRET, store_folder)  # the search can find something
+        await handle.erase("a customer asked for it")
+        # While the store is open in this process, as a server has it.
+        await asyncio.to_thread(compact, store_folder / "midcourse.db")
+        assert files_with(SECRET, store_folder) == {}
+        assert {path.name for path in store_folder.iterdir()} >= {"midcourse.db-wal", "midcourse.db-shm"}
+        state = await handle.state()
+        assert (state.status, state.goal, state.finished_steps) == ("completed", "erased", 2)
+    assert files_with(SECRET, store_folder) == {}
+
+
+async def test_who_erased_it_when_and_why_is_journaled_and_audited(url: str) -> None:
+    async with midcourse.open(url) as mc:
+        handle = await told(mc)
+        before = [entry.entry.action for entry in await mc.audit()]
+        await handle.erase("a customer asked for it", by="ann")
+        last = [record async for record in handle.watch()][-1].event
+        assert isinstance(last, SessionErased)
+        assert (last.by, last.reason) == ("ann", "a customer asked for it")
+        entries = [one.entry for one in await mc.audit()]
+        assert [entry.action for entry in entries] == [*before, "erase"]
+        assert (entries[-1].by, entries[-1].role, entries[-1].detail) == ("ann", "operate", "a customer asked for it")
+        assert {entry.detail for entry in entries[:-1]} == {""}
+        assert {entry.by for entry in entries} == {"local", "ann"}
+
+
+async def test_the_receipt_and_the_lists_tell_of_it_without_a_word(url: str) -> None:
+    async with midcourse.open(url) as mc:
+        handle = await told(mc)
+        lines = [(line.name, line.outcome) for line in (await handle.receipt()).lines]
+        await handle.erase()
+        assert [(line.name, line.outcome) for line in (await handle.receipt()).lines] == lines
+        head = (await mc.list())[0]
+        assert (head.goal, head.erased_at is not None) == ("erased", True)
+        assert await mc.list(search=SECRET) == []
+        assert SECRET not in str(await handle.inspect())
+        assert SECRET not in str([record async for record in handle.watch()])
+
+
+async def test_nothing_more_can_be_done_with_it(url: str) -> None:
+    async with midcourse.open(url) as mc:
+        handle = await told(mc)
+        await handle.erase()
+        for wish in (
+            handle.message("go on"),
+            handle.redirect("go on"),
+            handle.undo(),
+            handle.rate(1),
+            handle.fork(),
+            handle.result(),
+        ):
+            with pytest.raises(Refused) as refused:
+                await wish
+            assert refused.value.code == "session_erased"
+
+
+async def test_a_command_that_is_sent_once_more_is_told_that_it_was_erased(url: str) -> None:
+    async with midcourse.open(url) as mc:
+        handle = await mc.start(teller, SECRET)
+        await handle.next_ask(timeout=10)
+        await handle.cancel(SECRET, until="stopped", command_id="mine")
+        await handle.erase()
+        with pytest.raises(Refused, match="session_erased"):
+            await handle.cancel(SECRET, command_id="mine")
+
+
+async def test_one_that_has_not_ended_is_not_erased(url: str) -> None:
+    async with midcourse.open(url) as mc:
+        handle = await mc.start(teller, SECRET)
+        await handle.next_ask(timeout=10)
+        with pytest.raises(Refused, match="Cancel it first") as refused:
+            await handle.erase()
+        assert refused.value.code == "not_ended"
+        assert (await handle.state()).goal == SECRET
+
+
+async def test_what_another_session_names_too_stays(url: str) -> None:
+    async with midcourse.open(url) as mc:
+        first, second = await told(mc, "sess_one"), await told(mc, "sess_two")
+        await first.erase()
+        steps = {step.name: step.value for step in (await second.inspect()).steps}
+        assert steps["fetch"] == f"{SECRET} " * 3000
+        await second.erase()
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
+            assert connection.execute("SELECT count(*) FROM blobs").fetchone() == (0,)
+
+
+@midcourse.agent
+async def parent(run: midcourse.Run) -> str:
+    return await run.spawn(child, f"{SECRET} for a child")
+
+
+@midcourse.agent
+async def child(run: midcourse.Run) -> str:
+    return SECRET
+
+
+async def test_children_are_erased_with_it_if_that_is_wanted(url: str) -> None:
+    async with midcourse.open(url) as mc:
+        handle = await mc.start(parent, SECRET)
+        await handle.result(timeout=10)
+        await handle.erase()
+        assert sorted(head.goal for head in await mc.list()) == ["erased", f"{SECRET} for a child"]
+        await handle.erase(children=True)
+        assert [head.goal for head in await mc.list()] == ["erased", "erased"]
+        with pytest.raises(SessionNotFound):
+            await mc.get(SECRET)
+
+
+async def test_what_shelves_keep_of_it_goes_and_what_reports_count_stays(url: str) -> None:
+    from midcourse.runtime.interventions import read_alarms
+    from midcourse.wiring import open_store
+
+    async with midcourse.open(url) as mc:
+        handle = await told(mc)
+        store = await open_store(url)
+        alarm = {
+            "at": 1.0,
+            "session": handle.id,
+            "intervention": "int_1",
+            "agent": "teller",
+            "person": "ann",
+            "by": "p",
+        }
+        await store.shelve(
+            "interventions", {"1/x/int_1": msgspec.json.encode(alarm | {"level": "stop", "sentence": SECRET})}
+        )
+        await store.shelve(
+            "telling", {"due/w/1": msgspec.json.encode({"webhook": "w", "session": handle.id, "body": SECRET})}
+        )
+        batch = msgspec.json.encode({"alarms": [{"session": handle.id, "sentence": SECRET}]}).decode()
+        await store.shelve("telling", {"due/w/2": msgspec.json.encode({"webhook": "w", "session": "", "body": batch})})
+        await store.shelve(f"framework:{handle.id}", {"c/1": SECRET.encode()})
+        await handle.erase()
+        assert await store.shelves(f"framework:{handle.id}") == []
+        assert await store.shelved("artifacts") == []
+        [counted] = await read_alarms(store)
+        assert (counted.level, counted.sentence) == ("stop", "erased")
+        [(key, kept)] = await store.shelved("telling")
+        assert (key, SECRET.encode() in kept) == ("due/w/2", False)
+        await store.close()
+
+
+@midcourse.agent
+async def filer(run: midcourse.Run) -> str:
+    tools = files_in(run.messages[-1].text)
+    await run.step("write", tools.write, "notes.txt", "something else")
+    return "done"
+
+
+async def test_what_the_file_tools_kept_for_an_undo_goes(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "notes.txt").write_text(SECRET)
+    async with midcourse.open(url) as mc:
+        handle = await mc.start(filer, str(tmp_path / "work"))
+        assert await handle.result(timeout=10) == "done"
+        assert files_with(SECRET, Path(default_backups()))
+        await handle.erase()
+        assert files_with(SECRET, Path(default_backups())) == {}
+
+
+async def test_what_ended_long_enough_ago_is_erased_and_the_rest_is_not(url: str) -> None:
+    clock = Skipping()
+    async with midcourse.open("memory://", clock=clock) as mc:
+        old = await mc.start(child, SECRET, session_id="sess_old")
+        await old.result(timeout=10)
+        clock.skipped = 91 * 86_400.0
+        new = await mc.start(child, SECRET, session_id="sess_new")
+        await new.result(timeout=10)
+        assert [one.id for one in await mc.erase_older(90)] == ["sess_old"]
+        assert await mc.erase_older(90) == []
+        assert {head.id: head.goal for head in await mc.list()} == {"sess_old": "erased", "sess_new": SECRET}
+        last = [record async for record in old.watch()][-1].event
+        assert isinstance(last, SessionErased)
+        assert (last.by, last.reason) == ("retention", "ended more than 90 days ago")
+
+
+async def test_a_budget_and_terms_stay_without_a_default_answer(url: str) -> None:
+    from midcourse.core.terms import DefaultAnswer
+
+    terms = Terms(budget=2.5, ttl_seconds=60.0, on_expiry=DefaultAnswer(SECRET))
+    async with midcourse.open(url) as mc:
+        handle = await mc.start(child, SECRET, terms=terms)
+        await handle.result(timeout=10)
+        erased = await handle.erase()
+        assert erased.terms.budget == 2.5
+        assert SECRET not in str(erased.terms)
