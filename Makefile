@@ -15,15 +15,12 @@ READY := $(VENV)/.ready
 CONSOLE := src/midcourse/console/index.html
 CONSOLE_SOURCES := $(shell find console/src console/public -type f 2>/dev/null) $(wildcard console/*.json console/*.ts console/*.html)
 
-# Without compiled modules, each of the many processes that tests start would compile the whole package again.
-export PYTHONDONTWRITEBYTECODE :=
-
 ifeq ($(OS),Windows_NT)
 $(error Midcourse runs on Linux and macOS; on Windows, clone it inside WSL (`wsl --install`) and run make there)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help browser demo demo-reset screenshots console tools tools-and-console test check format crash model bench docs lock clean
+.PHONY: help browser demo demo-reset screenshots console tools tools-and-console test collected thorough check format crash model bench docs lock clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,8 +36,17 @@ screenshots: tools $(READY) $(CONSOLE) ## take the pictures of README, docs, and
 
 # What the tests need is made side by side: the browser and the console while the environment is prepared and checked.
 test: ## check, then run all tests (three at a time: many of them wait)
-	@$(MAKE) --no-print-directory -j 2 tools-and-console check
-	$(BIN)/pytest -n 3 --dist worksteal -m "not crash_full and not browser_full" $(PYTEST) $(TESTS)
+	@$(MAKE) --no-print-directory -j 2 tools-and-console check collected
+	$(BIN)/pytest -n 3 --dist worksteal -m "not crash_full and not browser_full and not thorough" $(PYTEST) $(TESTS)
+
+# Compiled once: else each of the many processes that tests start may compile the whole package again, and each of the
+# three all the tests. A test file that cannot be imported is told at once.
+collected: $(READY)
+	@$(BIN)/python -m compileall -q src tests
+	@said=$$(PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --collect-only -qq $(TESTS) 2>&1) || { echo "$$said"; exit 1; }
+
+thorough: tools $(CONSOLE) collected ## every test, those too that `make test` only samples, and ten times the examples
+	MIDCOURSE_PROPERTY_EXAMPLES=500 $(BIN)/pytest -n 3 --dist worksteal --timeout 900 $(PYTEST) $(TESTS)
 
 browser: tools $(CONSOLE) $(READY) ## every browser test: all pages and states, which `make test` samples
 	$(BIN)/pytest -n 2 $(PYTEST) tests/console tests/browser

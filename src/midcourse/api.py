@@ -12,6 +12,7 @@ from midcourse.client import RemoteMidcourse
 from midcourse.core import commands as cmd
 from midcourse.core.audit import Audited
 from midcourse.core.audit_export import Title
+from midcourse.core.bulk import BulkOutcome, BulkVerb, check_bulk
 from midcourse.core.codec import JSON, decode
 from midcourse.core.commands import Behaviour
 from midcourse.core.effects import UndoChoice
@@ -58,6 +59,7 @@ from midcourse.ports.store import Head, Store
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.artifacts import due, read_artifacts
 from midcourse.runtime.auditing import audit_filter, audit_page, export_audit, prune_audit
+from midcourse.runtime.bulk import bulk_command, send_to_each
 from midcourse.runtime.control import Control
 from midcourse.runtime.desk import Desk
 from midcourse.runtime.erasing import children_of, ended_before, erase
@@ -541,6 +543,29 @@ class Midcourse:
             limit=limit,
             before=None if before is None else SessionId(before),
         )
+
+    async def bulk(
+        self,
+        verb: BulkVerb,
+        sessions: Sequence[str],
+        *,
+        reason: str = "",
+        grace: float | None = None,
+        by: str = "local",
+    ) -> Sequence[BulkOutcome]:
+        """Pause, resume or cancel many sessions; what became of each, in their order. One refusal stops no other.
+
+        Raises:
+            InvalidInput: none, or more than 1,000 sessions are named.
+        """
+        names = check_bulk(verb, sessions)
+        own = {"id": CommandId(f"cmd_{self._worker.clock.fresh_id()}"), "by": by}
+        command = bulk_command(verb, reason, grace, own)
+
+        async def send(session_id: str, wait: float) -> Reply:
+            return await self._control.send(SessionId(session_id), command, until="decided", wait=wait)
+
+        return await send_to_each(names, send, self._worker.clock)
 
     async def audit(
         self,

@@ -98,6 +98,29 @@ async def test_secrets_are_not_shown(place: Place, redis: Server) -> None:
         assert secret not in text, text
 
 
+async def test_what_was_erased_can_be_read_no_more(redis: Server) -> None:
+    """While the process still has what it had shown, and after it has forgotten it."""
+    async with midcourse.open("memory://", redis=redis.url) as mc:
+        session = await mc.start(asker, "tidy up", session_id="s")
+        await redis.shows("s", is_asking)
+        await session.answer("yes", by="ann")
+        assert await session.result() == "ada: yes"
+        await session.erase()
+    text = redis.client.get("checkpoint:s").decode()
+    assert json.loads(text)["status"] == "completed"
+    for said in ("ada", "tidy up", "I look her up"):
+        assert said not in text, text
+
+
+async def test_erasing_without_a_redis_says_what_still_stands_there(caplog: pytest.LogCaptureFixture) -> None:
+    async with midcourse.open("memory://", redis="") as mc:
+        session = await mc.start(asker, "tidy up", session_id="s")
+        await until_status(session, "waiting")
+        await session.cancel(until="stopped")
+        await session.erase()
+    assert "still stands in it" in lines(caplog)[-1]
+
+
 async def test_open_and_failed_calls_are_told_as_they_are(place: Place, redis: Server) -> None:
     tool = Tool(holds=True)
 

@@ -85,7 +85,7 @@ def test_an_erased_session_is_well(midcourse: Command) -> None:
 
 
 def test_a_changed_entry_of_the_audit_log_is_found(midcourse: Command) -> None:
-    spoil("UPDATE audit SET entry = CAST(replace(entry, '"by":"', '"by":"not ') AS BLOB) WHERE seq = 1")
+    spoil("UPDATE audit SET entry = CAST(replace(entry, 'role', 'Role') AS BLOB) WHERE seq = 1")
     assert found(midcourse, "audit")["status"] == "fail"
 
 

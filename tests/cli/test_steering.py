@@ -57,6 +57,19 @@ def test_a_pause_names_what_still_runs(midcourse: Command, driving: str) -> None
     assert "the session is running" in resumed.out
 
 
+def test_many_are_paused_at_once_and_each_that_is_not_is_named(midcourse: Command, driving: str) -> None:
+    ticking = midcourse("pause", "--agent", "told-ticker", "--reason", "freeze", "--json").json()["outcomes"]
+    assert [(one["session"], one["ok"]) for one in ticking] == [("sess_ticking", True)]
+    assert midcourse("show", driving, "--json").json()["status"] == "running"
+    rest = midcourse("pause", "--all")
+    assert rest.code == 0
+    assert rest.out.splitlines()[-1].endswith("paused.")
+    assert midcourse("show", driving, "--json").json()["status"] in ("pausing", "paused")
+    assert "No session could be paused." in midcourse("pause", "--status", "running").out
+    for wrong in (["pause"], ["pause", driving, "--all"], ["pause", "--status", "completed"]):
+        assert midcourse(*wrong).code == 2
+
+
 def test_a_session_that_another_program_drives_is_steered_while_it_runs(midcourse: Command, driving: str) -> None:
     paused = midcourse("pause", "sess_tick", "--until", "stopped", "--json").json()
     assert (paused["level"], paused["status"]) == ("stopped", "paused")

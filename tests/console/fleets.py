@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import threading
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Generator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
@@ -98,7 +98,7 @@ class Elsewhere:
 
 
 @contextmanager
-def elsewhere(url: str) -> Iterator[Elsewhere]:
+def elsewhere(url: str) -> Generator[Elsewhere]:
     """A worker of that store, while the block lasts."""
     worker = Elsewhere(url)
     try:

@@ -206,6 +206,33 @@ def stream(api: Api, session: str) -> str:
     return "".join(f"id: {one['position']}\ndata: {json.dumps(one)}\n\n" for one in api.events(session))
 
 
+@scene
+def policies(window: Window, api: Api) -> None:
+    window.open("?policies")
+    expect(window.page.get_by_role("link", name="conservative")).to_be_visible()
+
+
+@scene
+def one_policy_and_what_it_would_have_done(window: Window, api: Api) -> None:
+    window.watch(api.start("breaks", goal("Breaks"))).is_at("failed")
+    window.open("?policy=standard")
+    expect(window.page.get_by_text("Too few to say.")).to_be_visible()
+
+
+@scene
+def a_policy_with_a_mistake(window: Window, api: Api) -> None:
+    page = window.open("?newpolicy")
+    page.get_by_label("The policy as YAML").fill("policy: mine\nsignals:\n  lops: {warn: 3}\n")
+    expect(page.get_by_role("button", name="line 3")).to_be_visible()
+
+
+@scene
+def report(window: Window, api: Api) -> None:
+    window.watch(api.start("breaks", goal("Breaks"))).is_at("failed")
+    window.open("?reports&period=day")
+    expect(window.page.get_by_role("heading", name="Ready for production?")).to_be_visible()
+
+
 def _scenes() -> list[Any]:
     """Every third one in `make test`; `make browser` looks at all of them."""
     full = pytest.mark.browser_full

@@ -112,6 +112,7 @@ def test_the_filter_and_the_order_are_in_the_address(opening: Opening, crowd: tu
     window.is_calm()
 
 
+@pytest.mark.browser_full
 def test_a_failure_lights_its_tile_until_somebody_has_seen_it(
     opening: Opening, crowd: tuple[Running, Elsewhere]
 ) -> None:
@@ -128,6 +129,7 @@ def test_a_failure_lights_its_tile_until_somebody_has_seen_it(
     expect(page.locator("tr[aria-rowindex='2']")).to_contain_text("Task 00018")
 
 
+@pytest.mark.browser_full
 def test_a_row_does_not_move_from_under_the_pointer(opening: Opening, crowd: tuple[Running, Elsewhere]) -> None:
     running, worker = crowd
     window = opening(running.url)
@@ -222,6 +224,7 @@ def test_those_that_cannot_be_reached_are_named(opening: Opening, crowd: tuple[R
     window.is_calm()
 
 
+@pytest.mark.browser_full
 def test_the_fleet_fits_a_phone_and_can_be_hit(opening: Opening, crowd: tuple[Running, Elsewhere]) -> None:
     window = opening(crowd[0].url, viewport={"width": PHONE[0], "height": PHONE[1]}, has_touch=True)
     page = window.open()
@@ -230,7 +233,7 @@ def test_the_fleet_fits_a_phone_and_can_be_hit(opening: Opening, crowd: tuple[Ru
     rows(page).first.locator(".tick-box").click()
     expect(chosen(page, 1)).to_be_visible()
     small = page.evaluate(
-        "[...document.querySelectorAll('tr[data-id] .tick-box, .slot')].filter((one) => one.offsetHeight < 43).length"
+        "[...document.querySelectorAll('tr[data-id] .tick-box, .slot')].filter((one) => one.offsetHeight < 44).length"
     )
     assert small == 0
     page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")

@@ -158,6 +158,7 @@ def test_a_scope_is_counted_before_it_is_pressed_and_a_reason_is_needed(
     window.is_calm()
 
 
+@pytest.mark.browser_full
 def test_the_cover_closes_by_itself_and_with_escape(opening: Opening, freezing: Running, there: Api) -> None:
     window = opening(freezing.url)
     window.page.clock.install()
@@ -190,6 +191,7 @@ def test_who_is_no_operator_sees_it_standing_and_why(opening: Opening, freezing:
     expect(page.get_by_role("alert").filter(has_text="Kill switch is on")).to_contain_text("agent memo")
 
 
+@pytest.mark.browser_full
 def test_axe_finds_nothing_grave_under_the_cover_and_in_the_report(
     opening: Opening, freezing: Running, there: Api
 ) -> None:

@@ -96,6 +96,12 @@ def test_what_is_forged_or_old_is_refused_and_nothing_is_done(tmp_path: Path, fo
     assert done(tmp_path) == []
 
 
+def test_the_page_shows_the_receiver_as_it_is() -> None:
+    page = (ROOT / "docs" / "how-to" / "receive-webhooks.md").read_text(encoding="utf-8")
+    receiver = (ROOT / "examples" / "webhook-receiver" / "receiver.py").read_text(encoding="utf-8")
+    assert f"```python\n{receiver}```" in page
+
+
 AGENT = """
 import midcourse
 

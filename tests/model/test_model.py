@@ -13,8 +13,8 @@ from tests.model.cases import LATER_PAUSE, SMALL, SWITCHED_OFF, B, Off, describe
 from tests.model.explore import explore
 from tests.model.rules import ALL_RULES, ALTERNATIVES, IN_CODE, Bounds, Rules, toggled
 
-BUDGET = 65_000
-"""States per case: up to here all of them take about half a minute together, on one core."""
+BUDGET = 30_000
+"""States per case: up to here all of them take about a quarter of a minute together, on one core."""
 
 HERE = Path(__file__).parent
 SOURCE = HERE.parents[1] / "src" / "midcourse"

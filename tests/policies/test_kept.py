@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from midcourse.core.audit import decode_entry
 from midcourse.core.policy.document import Policy
 from midcourse.core.policy.profiles import BUILT_IN, STANDARD
 from midcourse.errors import Damaged, InvalidInput, MidcourseError, Refused, StoreUnavailable
@@ -297,3 +298,16 @@ async def test_the_newest_version_is_found_behind_many_claims(store: Store) -> N
     await store.shelve("policies", {f"mine@000002/{number}": repr(NOW).encode() for number in range(20)})
 
     assert (await load(store, "mine")).version == 1
+
+
+async def test_a_save_is_in_the_audit_log_and_one_that_was_refused_is_not(store: Store) -> None:
+    await keep(store, mine())
+    await keep(store, mine(6, name="acme~mine"))
+    with pytest.raises(Refused):
+        await keep(store, mine())
+    entries = [decode_entry(row.content) for row in await store.audit()]
+    told = [(one.session, one.by, one.role, one.action, one.detail, one.tenant, one.at) for one in entries]
+    assert told == [
+        ("", "ada", "operate", "policy.save", "mine@1: it cried wolf", "", NOW),
+        ("", "ada", "operate", "policy.save", "acme~mine@1: it cried wolf", "acme", NOW),
+    ]

@@ -12,7 +12,7 @@ FAILED = 14
 SUCCEEDED = 18
 
 
-def ran(name: str, began: float, *, circles: int, fails: bool, agent: str = "searcher", steps: int = 24) -> Journal:
+def ran(name: str, began: float, *, circles: int, fails: bool, agent: str = "searcher", steps: int = 14) -> Journal:
     """A run of half a minute a step, the last ``circles`` of which are the same call again."""
     journal = Journal(name, agent=agent, began=began, terms=Terms(task_class="long", policy="standard@1")).started()
     for number in range(steps):

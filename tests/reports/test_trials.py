@@ -1,6 +1,5 @@
-"""Policies on the runs of a store: read newest first, as figures of a backtest, and given up when nobody waits."""
+"""Policies on the runs of a store: read newest first, as figures of a backtest, in a process of their own."""
 
-import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -11,8 +10,9 @@ from midcourse.core.policy.profiles import BUILT_IN, STANDARD
 from midcourse.errors import InvalidInput, Refused
 from midcourse.ports.store import Store
 from midcourse.reports import trials
-from midcourse.reports.recorded import GivenUp, Going, Runs, read_runs
-from midcourse.reports.trials import propose, scaled, try_policies
+from midcourse.reports.beside import calibrate, try_policies
+from midcourse.reports.recorded import Going, Runs, read_runs
+from midcourse.reports.trials import propose, scaled, tried
 from midcourse.runtime.clock import SystemClock
 from midcourse.wiring import open_store
 from tests.reports.journals import Journal
@@ -59,11 +59,11 @@ async def test_reading_ends_when_its_time_is_over_and_says_so(store: Store) -> N
 
 async def test_a_trial_says_what_a_backtest_says(store: Store) -> None:
     runs = await runs_of(store)
-    found = await try_policies([STANDARD, BUILT_IN["conservative"]], runs, Going())
+    found = tried(runs, [STANDARD, BUILT_IN["conservative"]], Going())
     expected = backtest([STANDARD, BUILT_IN["conservative"]], runs.recordings, resamples=0)
     assert [(one.name, one.version) for one in found.policies] == [("standard", 1), ("conservative", 1)]
-    for one, tried in zip(found.policies, expected.policies.values(), strict=True):
-        assert replace(one.all, intervals={}) == tried.scores.all
+    for one, wanted in zip(found.policies, expected.policies.values(), strict=True):
+        assert replace(one.all, intervals={}) == wanted.scores.all
     assert (found.runs, found.failures, found.successes, found.is_enough) == (32, FAILED, SUCCEEDED, True)
     assert found.policies[0].all.failures_stopped > 0
     assert sum(found.policies[0].when["failure"]) == found.policies[0].all.failures_stopped
@@ -73,79 +73,68 @@ async def test_a_trial_says_what_a_backtest_says(store: Store) -> None:
 async def test_a_curve_goes_from_stopping_nothing_to_stopping_all_and_passes_where_the_policy_stands(
     store: Store,
 ) -> None:
-    [tried] = (await try_policies([STANDARD], await runs_of(store), Going())).policies
-    caught = [point.recall or 0.0 for point in tried.curve]
-    assert [point.scale for point in tried.curve] == sorted({*trials.SCALES, 1.0})
+    [one] = tried(await runs_of(store), [STANDARD], Going()).policies
+    caught = [point.recall or 0.0 for point in one.curve]
+    assert [point.scale for point in one.curve] == sorted({*trials.SCALES, 1.0})
     assert caught == sorted(caught, reverse=True)
     assert (caught[0], caught[-1]) == (1.0, 0.0)
-    assert next(point.recall for point in tried.curve if point.scale == 1.0) == tried.all.recall
+    assert next(point.recall for point in one.curve if point.scale == 1.0) == one.all.recall
 
 
 async def test_a_rail_has_how_high_each_run_rose_and_no_more_than_can_be_drawn(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = await runs_of(store)
-    loops = next(one for one in (await try_policies([STANDARD], runs, Going())).rails if one.signal == "loops")
+    loops = next(one for one in tried(runs, [STANDARD], Going()).rails if one.signal == "loops")
     assert len(loops.failed) == FAILED
     assert min(loops.failed) == 4.0
     assert max(loops.others) == 3.0
     monkeypatch.setattr(trials, "TICKS", 5)
-    few = next(one for one in (await try_policies([STANDARD], runs, Going())).rails if one.signal == "loops")
+    few = next(one for one in tried(runs, [STANDARD], Going()).rails if one.signal == "loops")
     assert (few.failed[0], few.failed[-1], len(few.failed)) == (loops.failed[0], loops.failed[-1], 5)
 
 
 async def test_few_runs_are_too_few_to_say_and_are_not_calibrated_from(store: Store) -> None:
     runs = await runs_of(store, most=5)
-    found = await try_policies([STANDARD], runs, Going())
+    found = tried(runs, [STANDARD], Going())
     assert not found.is_enough
     assert found.sentence.startswith("Too few to say. 5 recorded runs: ")
     with pytest.raises(InvalidInput) as refused:
-        await propose(STANDARD, runs, Going())
+        propose(runs, STANDARD, Going())
     assert refused.value.code == "too_few_runs"
 
 
 async def test_what_is_proposed_is_the_next_version_of_the_policy_and_stops_more_failing_runs(store: Store) -> None:
     runs = await runs_of(store)
-    found = await propose(STANDARD, runs, Going(), false_stops=0.1)
+    found = propose(runs, STANDARD, Going(), 0.1)
     assert (found.policy.name, found.policy.extends) == ("standard", "standard@1")
     assert found.policy.signals.loops.intervene == 4.0
     assert "expect less of others" in found.sentence
-    [before] = (await try_policies([STANDARD], runs, Going())).policies
-    [after] = (await try_policies([replace(found.policy, version=0)], runs, Going())).policies
+    [before] = tried(runs, [STANDARD], Going()).policies
+    [after] = tried(runs, [replace(found.policy, version=0)], Going()).policies
     assert after.all.failures_stopped > before.all.failures_stopped
     assert after.all.successes_stopped <= SUCCEEDED // 10
 
 
-async def test_whoever_stops_waiting_ends_what_is_computed(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_beside_the_server_the_same_is_computed_and_told_of(store: Store) -> None:
     runs = await runs_of(store)
     going = Going()
-    computing, left = asyncio.Event(), asyncio.Event()
-    loop = asyncio.get_running_loop()
-    ended: list[type[BaseException]] = []
-
-    def slow(*_: object) -> trials.Trial:
-        loop.call_soon_threadsafe(computing.set)
-        try:
-            while True:
-                going.step()
-        except GivenUp as error:
-            ended.append(type(error))
-            raise
-        finally:
-            loop.call_soon_threadsafe(left.set)
-
-    monkeypatch.setattr(trials, "tried", slow)
-    waiting = asyncio.ensure_future(try_policies([STANDARD], runs, going))
-    await computing.wait()
-    waiting.cancel()
-    await left.wait()
-    assert ended == [GivenUp]
+    assert await try_policies(runs, [STANDARD], going) == tried(runs, [STANDARD], Going())
+    assert (going.phase, going.done, going.of) == ("measuring", FAILED + SUCCEEDED, FAILED + SUCCEEDED)
+    few = await runs_of(store, most=5)
+    with pytest.raises(InvalidInput) as there:
+        await calibrate(few, STANDARD, Going(), false_stops=0.1)
+    with pytest.raises(InvalidInput) as here:
+        propose(few, STANDARD, Going())
+    assert (there.value.message, there.value.code, there.value.fields) == (
+        here.value.message, here.value.code, here.value.fields,
+    )  # fmt: skip
 
 
 async def test_what_takes_too_long_is_refused_with_what_to_do(store: Store) -> None:
     runs = await runs_of(store)
     with pytest.raises(Refused, match="take fewer with `limit`") as refused:
-        await try_policies([STANDARD], runs, Going(), seconds=0.0)
+        await try_policies(runs, [STANDARD], Going(), seconds=0.01)
     assert refused.value.code == "too_many_runs"
 
 

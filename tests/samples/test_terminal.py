@@ -6,11 +6,12 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from midcourse.samples.__main__ import main
 from tests.examples.expected import assert_prints
 
 QUESTION = "? Confirm delete?  (need_approval)"
@@ -69,9 +70,28 @@ def test_what_is_left_waiting_where_nobody_types_is_answered_in_another_process(
     assert answered.count("? Confirm delete?") == 1
 
 
-def test_its_help_teaches_and_a_wrong_name_is_explained(work: Path) -> None:
-    assert_prints(printed(terminal(work, "--help")), ["churn-memo …", "cancel all …", "anything else …"])
-    assert "No sample agent is called 'chrun'" in printed(terminal(work, "chrun"), status=2)
+Answered = Callable[..., str]
+
+
+@pytest.fixture
+def answered(work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Answered:
+    """What the command says where it starts no agent: the same program, without a process of its own."""
+    monkeypatch.chdir(work.parent)
+
+    def run(*arguments: str, status: int) -> str:
+        monkeypatch.setattr(sys, "argv", ["midcourse.samples", *arguments])
+        with pytest.raises(SystemExit) as left:
+            main()
+        said = "".join(capsys.readouterr())
+        assert left.value.code == status, said
+        return said
+
+    return run
+
+
+def test_its_help_teaches_and_a_wrong_name_is_explained(answered: Answered) -> None:
+    assert_prints(answered("--help", status=0), ["churn-memo …", "cancel all …", "anything else …"])
+    assert "No sample agent is called 'chrun'" in answered("chrun", status=2)
 
 
 def test_the_result_is_printed_if_nobody_has_said_it(work: Path) -> None:
@@ -150,6 +170,8 @@ def test_a_store_alone_lists_its_sessions(work: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [("--session", "sess_1"), (), ("--session", "sess_1", "--undo")])
-def test_a_file_that_is_not_there_is_said_and_not_made(work: Path, arguments: tuple[str, ...]) -> None:
-    assert "there is no file 'nosuch.db'" in printed(terminal(work, *arguments, "--store", "nosuch.db"), status=2)
+def test_a_file_that_is_not_there_is_said_and_not_made(
+    work: Path, arguments: tuple[str, ...], answered: Answered
+) -> None:
+    assert "there is no file 'nosuch.db'" in answered(*arguments, "--store", "nosuch.db", status=2)
     assert not (work.parent / "nosuch.db").exists()

@@ -7,7 +7,7 @@ from typing import Any
 import httpx2
 
 import midcourse
-from midcourse.server.schemas import MOST_SESSIONS
+from midcourse.core.bulk import MOST_SESSIONS
 from tests.console.fleets import elsewhere
 from tests.promises.harness import Place, resumable
 from tests.server.reading import Data, events_of, served, until_status
@@ -102,13 +102,14 @@ async def test_what_cannot_be_meant_is_a_sentence(memory: Place) -> None:
     """No session, too many, no such verb; and a role that may not is refused for all of them at once."""
     with served(memory, resumable(waits)) as server:
         async with server.client() as client:
-            for body in (
+            bodies: list[Data] = [
                 {"verb": "pause", "sessions": []},
                 {"verb": "pause", "sessions": ["sess_1"] * (MOST_SESSIONS + 1)},
                 {"verb": "halt", "sessions": ["sess_1"]},
                 {"verb": "pause", "sessions": [""]},
                 {"verb": "pause"},
-            ):
+            ]
+            for body in bodies:
                 response = await client.post("/sessions/bulk", json=body)
                 assert (response.status_code, response.json()["code"]) == (422, "invalid_input")
             token = (await client.post("/tokens", json={"name": "eyes", "role": "watch"})).json()["token"]
@@ -124,10 +125,15 @@ async def test_another_tenants_session_is_as_one_that_is_not_there(memory: Place
             theirs = await begun(client)
             body = {"name": "ops", "role": "operate", "tenant": "acme"}
             token = (await client.post("/tokens", json=body)).json()["token"]
+            other = (await client.post("/tokens", json=body | {"name": "other", "tenant": "other"})).json()["token"]
+        async with server.client(other) as neighbour:
+            named = await begun(neighbour)
+            assert named.startswith("other~")
         async with server.client(token) as acme:
             own = await begun(acme)
-            told = await sent(acme, "pause", [theirs, own, own.partition("~")[2]])
+            told = await sent(acme, "pause", [theirs, named, own, own.partition("~")[2]])
             assert [(row["ok"], row["code"]) for row in told] == [
+                (False, "session_not_found"),
                 (False, "session_not_found"),
                 (True, ""),
                 (True, ""),
@@ -136,4 +142,5 @@ async def test_another_tenants_session_is_as_one_that_is_not_there(memory: Place
                 {**told[0], "session": "sess_none", "problem": "There is no session 'sess_none' here."}
             ]
         async with server.client() as client:
-            assert (await client.get(f"/sessions/{theirs}")).json()["status"] == "waiting"
+            for session in (theirs, named):
+                assert (await client.get(f"/sessions/{session}")).json()["status"] == "waiting"

@@ -19,6 +19,7 @@ from midcourse.errors import StoreFull, StoreUnavailable
 from midcourse.ports.store import Store
 from midcourse.reports.review import SHELF
 from midcourse.reports.tuning import Proposal, State
+from midcourse.runtime.outbox import MOST_WEBHOOKS
 from midcourse.server import Limits, Server
 from midcourse.server.codes import CODES
 from midcourse.stores.memory import MemoryStore
@@ -43,6 +44,7 @@ ELSEWHERE = {
     "too_many_runs": "reports/test_trials.py",
     "draining": "test_drain.py",
     "not_ready": "test_health.py",
+    "session_busy": "upkeep/test_erasing.py",
     "session_damaged": "below",
     "internal_error": "below",
     "store_unavailable": "below",
@@ -63,6 +65,10 @@ async def stubborn(text: str) -> str:
 async def stubborn_agent(run: midcourse.Run) -> str:
     """Stays cancelling."""
     return await run.step("stubborn", stubborn, run.goal)
+
+
+PLACES = {"message": "msg_1", "name": "none", "digest": "0" * 32, "ask": "ask_1", "webhook": "none", "switch": "none"}
+"""What an address names, if it is not said."""
 
 
 class World:
@@ -108,7 +114,7 @@ class World:
         """Ask at an address of the document."""
         method, path = ADDRESS[operation]
         given: dict[str, Any] = {} if body is None else {"json": body}
-        where = self.running.url + path.format(**{"message": "msg_1", "name": "none", "digest": "0" * 32, **places})
+        where = self.running.url + path.format(**{**PLACES, **places})
         return self.client.request(method.upper(), where, headers=headers, **given)
 
 
@@ -195,10 +201,19 @@ def _nowhere(operation: str) -> Provoked:
     return lambda world: world.ask(operation, BODY.get(operation), session_id="none")
 
 
+def _erased(operation: str) -> Provoked:
+    def provoke(world: World) -> httpx2.Response:
+        name = world.people.make("completed")
+        assert world.client.delete(f"/sessions/{name}/payloads").status_code == 200
+        return world.ask(operation, _body(operation, name) or None, session_id=name)
+
+    return provoke
+
+
 def _plain(operation: str) -> Provoked:
     def provoke(world: World) -> httpx2.Response:
         method, path = ADDRESS[operation]
-        where = world.running.url + path.format(session_id=world.people.make("paused"), message="msg_1", name="none")
+        where = world.running.url + path.format(**{**PLACES, "session_id": world.people.make("paused")})
         return world.client.request(method.upper(), where, content=b"text", headers={"Content-Type": "text/plain"})
 
     return provoke
@@ -215,7 +230,9 @@ def _nonsense(operation: str) -> Provoked:
             name = world.people.make("completed") if set(given) & {"after", "at", "wait"} else "x" * 301
             where = where.format(session_id=name, message="msg_1", digest="0")
         return world.client.request(
-            method.upper(), where.format(name="x" * 65), params={"after": "x", "at": "x", "wait": "x", "limit": "x"}
+            method.upper(),
+            where.format(name="x" * 65, webhook="x" * 201, switch="x" * 301),
+            params={"after": "x", "at": "x", "wait": "x", "limit": "x"},
         )
 
     return provoke
@@ -336,6 +353,14 @@ def _proposes_the_same(world: World) -> httpx2.Response:
     return _proposed("accept_proposal", "open", kept["document"])(world)
 
 
+def _crowded(world: World) -> httpx2.Response:
+    body = {"url": "http://127.0.0.1:1/", "kinds": ["review.proposed"]}
+    made = [world.ask("add_webhook", body) for _ in range(MOST_WEBHOOKS + 1)]
+    for one in made[:-1]:
+        world.ask("remove_webhook", webhook=one.json()["webhook"]["id"])
+    return made[-1]
+
+
 PROVOKED: Mapping[tuple[str, str], Provoked] = {
     ("get_report", "policy_not_found"): lambda world: world.client.get("/reports?policy=nobody"),
     ("get_checklist", "policy_not_found"): lambda world: world.client.get("/checklist?policy=nobody"),
@@ -370,6 +395,8 @@ PROVOKED: Mapping[tuple[str, str], Provoked] = {
     ),
     ("fork_session", "session_exists"): _with_id("fork_session", {"session_id": "forked"}, {"session_id": "forked"}),
     ("fork_session", "idempotency_key_reused"): twice("fork_session", {"at": 2}, {"at": 3}),
+    ("erase_session", "not_ended"): at("erase_session", "running"),
+    ("erase_session", "invalid_input"): lambda world: world.client.delete("/sessions/x/payloads?children=perhaps"),
     ("get_blob", "blob_not_found"): at("get_blob", "completed"),
     ("pause", "not_allowed"): at("pause", "cancelling"),
     ("pause", "session_ended"): at("pause", "completed"),
@@ -427,11 +454,18 @@ PROVOKED: Mapping[tuple[str, str], Provoked] = {
         {"If-Match": '"running.1.1.9.9.9.9"'},
     ),
     ("resume_chat", "unencodable"): _infinite("resume_chat", "answer"),
+    ("own_ask", "ask_not_found"): at("own_ask", "completed"),
+    ("add_webhook", "address_refused"): lambda world: world.ask("add_webhook", {"url": "ftp://x/", "kinds": ["*"]}),
+    ("add_webhook", "too_many_webhooks"): _crowded,
+    ("remove_webhook", "webhook_not_found"): lambda world: world.ask("remove_webhook"),
+    ("test_webhook", "webhook_not_found"): lambda world: world.ask("test_webhook"),
+    ("list_deliveries", "webhook_not_found"): lambda world: world.ask("list_deliveries"),
     ("add_token", "token_exists"): _with_id("add_token", {"name": "twin"}, {"name": "twin"}),
     ("revoke_token", "token_not_found"): lambda world: world.ask("revoke_token"),
 }
 GENERAL: Mapping[str, Callable[[str], Provoked]] = {
     "session_not_found": _nowhere,
+    "session_erased": _erased,
     "precondition_failed": _stale,
     "unsupported_media_type": _plain,
     "invalid_input": _nonsense,

@@ -146,6 +146,8 @@ async def test_a_tenant_sees_its_own_asks_and_webhooks_and_nobody_elses(memory: 
                 assert theirs == (404, "session_not_found")
                 taken = (await acme.post(f"/inbox/{session}/ask_1/own", json={"owner": "bob"})).json()
                 assert taken["owner"] == "acme~bob"
+                for path, field in ((f"/inbox/{session}/ask_1/own", "owner"), ("/inbox/hand-over", "to")):
+                    assert await refusal(acme, path, {field: "other~ann"}) == (422, "invalid_input")
                 body = {"url": "http://127.0.0.1:1/", "kinds": ["*"]}
                 for private in ("http://127.0.0.1:1/", "http://localhost/", "http://10.0.0.7/", "http://[::1]/"):
                     refused = await refusal(acme, "/webhooks", {**body, "url": private})

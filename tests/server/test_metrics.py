@@ -238,14 +238,18 @@ async def test_openmetrics_is_told_to_whoever_asks_for_it(memory: Place) -> None
 
 
 async def test_the_figures_take_a_token_of_the_host(memory: Place) -> None:
-    """Any role will do; a session's own token, or none, will not."""
+    """Any role will do; a session's own token, a tenant's, or none, will not."""
     with served(memory, counter) as server:
         async with server.client() as client:
             made = await client.post("/sessions", json={"agent": "counter", "goal": '{"steps": 1}', "session_id": "s"})
             assert made.status_code == 201
             tokens = {
                 name: (await client.post("/tokens", json={"name": name, **more})).json()["token"]
-                for name, more in {"watcher": {"role": "watch"}, "own": {"role": "steer", "session": "s"}}.items()
+                for name, more in {
+                    "watcher": {"role": "watch"},
+                    "own": {"role": "steer", "session": "s"},
+                    "tenants": {"role": "operate", "tenant": "acme"},
+                }.items()
             }
         async with httpx2.AsyncClient(base_url=server.url) as client:
 
@@ -256,6 +260,7 @@ async def test_the_figures_take_a_token_of_the_host(memory: Place) -> None:
             assert (await asked(tokens["watcher"])).status_code == 200
             assert refusal(await asked(None)) == (401, "unauthorized")
             assert refusal(await asked(tokens["own"])) == (403, "forbidden")
+            assert refusal(await asked(tokens["tenants"])) == (403, "forbidden")
 
 
 async def test_a_server_that_was_started_so_tells_them_to_everybody_on_this_machine(memory: Place) -> None:

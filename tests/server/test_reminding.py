@@ -1,14 +1,17 @@
 """Who is told what, and when, with a clock that the test sets: once each, whoever dies and however many look."""
 
+import asyncio
 import base64
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import pytest
+from msgspec.structs import replace
 from standardwebhooks import Webhook as Verifier
 
 import midcourse
+from midcourse.core.codec import ERASED
 from midcourse.core.ids import SessionId, SwitchId, WorkerId
 from midcourse.core.policy.restraint import Alarm
 from midcourse.core.switches import Scope, Switch
@@ -20,6 +23,7 @@ from midcourse.runtime.outbox import KEPT_FOR, Outbox, forget_session
 from midcourse.server import claiming, reminding
 from midcourse.server.claiming import Turn
 from midcourse.server.reminding import Teller
+from midcourse.server.sending import Sender
 from midcourse.server.signing import signed, spelled_secret
 from midcourse.stores.memory import MemoryStore
 from tests.promises.harness import Place, resumable
@@ -148,6 +152,35 @@ async def test_what_was_delivered_is_not_put_into_the_outbox_again_by_whoever_di
         await world.outbox.settle(row, tried(row, Outcome(status=200), world.clock.now()))
         assert await world.outbox.put([row]) == 0
         assert [one.state for one in await world.outbox.deliveries("wh_1")] == ["delivered"]
+
+
+async def test_what_was_read_before_its_last_try_was_written_down_is_not_sent_again(memory: Place) -> None:
+    async with asking(memory) as world:
+        await world.outbox.add(HOOK)
+        await world.teller().look()
+        [stale] = await world.outbox.waiting()
+        done = tried(stale, Outcome(status=200), world.clock.now())
+        await world.outbox.settle(stale, done)
+        before = asyncio.all_tasks()
+        Sender(world.outbox, world.clock).send_due([stale], [HOOK])
+        sending = asyncio.all_tasks() - before
+        assert len(sending) == 1
+        await asyncio.gather(*sending)
+        assert await world.outbox.deliveries("wh_1") == [done]
+
+
+async def test_what_an_erased_session_was_to_tell_is_given_up(memory: Place) -> None:
+    async with asking(memory) as world:
+        await world.outbox.add(HOOK)
+        await world.teller().look()
+        [row] = await world.outbox.waiting()
+        erased = replace(row, body=ERASED)
+        await world.outbox.settle(row, erased)
+        before = asyncio.all_tasks()
+        Sender(world.outbox, world.clock).send_due([erased], [HOOK])
+        await asyncio.gather(*(asyncio.all_tasks() - before))
+        [ended] = await world.outbox.deliveries("wh_1")
+        assert (ended.state, ended.problem) == ("given_up", "the session was erased")
 
 
 async def test_an_ask_that_was_answered_is_told_to_be_closed_once_and_nothing_of_it_is_kept(memory: Place) -> None:

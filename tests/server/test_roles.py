@@ -28,6 +28,8 @@ class Row(NamedTuple):
 
 
 ONE = "/api/v1/sessions/{session_id}"
+NOBODYS = {"kind": "label", "value": "none"}
+"""What a kill switch may halt here: no session has this label."""
 TABLE: dict[tuple[str, str], Row] = {
     ("POST", "/api/v1/chat"): Row("steer", {"agent": "agent", "message": "hi", "session_id": "SESSION"}),
     ("POST", "/api/v1/chat/resume"): Row("steer", {"session_id": "SESSION", "answer": "hi"}),
@@ -43,6 +45,7 @@ TABLE: dict[tuple[str, str], Row] = {
     ("GET", f"{ONE}/cancel/preview"): Row("watch"),
     ("GET", f"{ONE}/result"): Row("watch"),
     ("GET", ONE + "/blobs/{digest}"): Row("watch"),
+    ("DELETE", f"{ONE}/payloads"): Row("operate", of_a_session=False),
     ("POST", f"{ONE}/pause"): Row("steer", {}),
     ("POST", f"{ONE}/resume"): Row("steer", {}),
     ("POST", f"{ONE}/redirect"): Row("steer", {"text": "left", "level": "step"}),
@@ -88,6 +91,13 @@ TABLE: dict[tuple[str, str], Row] = {
     ("GET", "/api/v1/agents"): Row("watch", of_a_session=False),
     ("GET", "/api/v1/me"): Row("anybody", of_a_session=False),
     ("GET", "/api/v1/audit"): Row("operate", of_a_session=False),
+    ("GET", "/api/v1/audit/export"): Row("operate", of_a_session=False),
+    ("GET", "/api/v1/kill-switches"): Row("watch", of_a_session=False),
+    ("POST", "/api/v1/kill-switches/preview"): Row("watch", {"scope": NOBODYS}, of_a_session=False),
+    ("POST", "/api/v1/kill-switches"): Row("operate", {"scope": NOBODYS, "reason": "x"}, of_a_session=False),
+    ("GET", "/api/v1/kill-switches/{switch}"): Row("watch", of_a_session=False),
+    ("POST", "/api/v1/kill-switches/{switch}/lift"): Row("operate", {"why": "x"}, of_a_session=False),
+    ("POST", "/api/v1/kill-switches/{switch}/release"): Row("operate", {}, of_a_session=False),
     ("GET", "/api/v1/tokens"): Row("operate", of_a_session=False),
     ("POST", "/api/v1/tokens"): Row("operate", {"name": "new", "role": "watch"}, of_a_session=False),
     ("DELETE", "/api/v1/tokens/{name}"): Row("operate", of_a_session=False),
@@ -199,7 +209,7 @@ async def _refusal(
     if body is not None and "name" in body:
         body["name"] = f"new-{abs(hash((token, session)))}"
     address = path.format(
-        session_id=session, message="msg_2", digest="none", name="nobody", ask="ask_1", webhook="none"
+        session_id=session, message="msg_2", digest="none", name="nobody", ask="ask_1", webhook="none", switch="none"
     )
     async with client.stream(method, address, json=body, headers=headers) as response:
         if response.status_code not in (401, 403) or path == "/login":
@@ -269,7 +279,8 @@ async def test_a_session_never_answers_its_own_asks(memory: Place) -> None:
             session = (await operator.post("/sessions", json={"agent": "agent"})).json()["id"]
             made = await operator.post("/tokens", json={"name": "itself", "role": "operate", "session": session})
             async with server.client(made.json()["token"]) as itself:
-                assert (await itself.get("/me")).json() == {"name": "itself", "role": "operate", "session": session}
+                me = (await itself.get("/me")).json()
+                assert me == {"name": "itself", "role": "operate", "session": session, "tenant": ""}
 
                 async def child_asks() -> list[Data]:
                     return (await itself.get(f"/sessions/{session}")).json()["child_asks"]

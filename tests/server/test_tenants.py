@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, cast
 
 import httpx2
@@ -18,7 +19,7 @@ from midcourse.errors import SessionNotFound
 from midcourse.server import Limits
 from midcourse.server.caller import Caller
 from midcourse.server.tokens import Principal
-from tests.promises.harness import Place, resumable
+from tests.promises.harness import QUICK, Place, resumable
 from tests.server.reading import Data, served, until_status
 from tests.server.serving import Running
 from tests.server.test_roles import LADDER, TABLE, Row
@@ -47,7 +48,7 @@ OTHERS: dict[str, tuple[str, str]] = {
 
 
 async def agent(run: midcourse.Run) -> object:
-    return await run.ask(f"{SECRET}: well?", reason="need_input")
+    return await run.ask(f"{run.goal}: well?", reason="need_input")
 
 
 class Fleet:
@@ -91,8 +92,9 @@ class Fleet:
 
 
 @asynccontextmanager
-async def fleet(place: Place) -> AsyncGenerator[Fleet]:
-    with served(place, resumable(agent), limits=UNLIMITED) as server:
+async def fleet(place: Place, policy: str = "") -> AsyncGenerator[Fleet]:
+    settings = replace(QUICK, policy=policy)
+    with served(place, resumable(agent), limits=UNLIMITED, settings=settings) as server:
         async with server.client() as host:
             found = Fleet(server, host)
             async with found.client:
@@ -171,10 +173,6 @@ async def test_nothing_of_another_tenant_is_in_any_answer(memory: Place) -> None
         for path in ("/api/v1/sessions", "/api/v1/tokens", "/api/v1/audit", "/api/v1/policies", "/api/v1/webhooks"):
             for who in (("acme", "operate"), ("host", "operate")):
                 assert "acme" in (await found.ask(who, "GET", path)).text, (who, path)
-            seen = await found.host.get(
-                path.removeprefix("/api/v1"), params={"tenant": "beta"} if "audit" in path else {}
-            )
-            assert "beta" in seen.text
 
 
 async def fill(found: Fleet) -> dict[str, str]:
@@ -182,7 +180,7 @@ async def fill(found: Fleet) -> dict[str, str]:
     ann = ("acme", "operate")
     policy = {"document": f"policy: careful\nabout: {SECRET}\nresponse_target: 1m\n", "why": SECRET}
     assert (await found.ask(ann, "PUT", "/api/v1/policies/careful", policy)).json()["name"] == "acme~careful"
-    hook = {"url": "https://hooks.example.com/acme", "kinds": ["review.proposed"]}
+    hook = {"url": "https://8.8.8.8/acme", "kinds": ["review.proposed"]}
     webhook = (await found.ask(ann, "POST", "/api/v1/webhooks", hook)).json()["webhook"]["id"]
     told = {"text": SECRET, "level": "clarify"}
     assert (await found.ask(ann, "POST", "/api/v1/sessions/kept/redirect", told)).status_code == 200
@@ -308,12 +306,12 @@ async def test_a_tenants_operator_makes_tokens_of_its_own_tenant_alone(memory: P
         assert (await found.ask(ann, "DELETE", "/api/v1/tokens/eve")).status_code == 204
         assert (await found.ask(("acme", "eve"), "GET", "/api/v1/me")).status_code == 401
         kept = [one for one in (await found.host.get("/tokens")).json()["tokens"] if one["name"] == "ann"]
-        assert [one["tenant"] for one in kept] == [None, "acme", "beta"]
+        assert {one["tenant"] for one in kept} == {None, "acme", "beta"}
 
 
 async def test_a_tenants_policy_is_its_own_and_wins_in_its_own_sessions(memory: Place) -> None:
     """The pinned name says whose it is: nothing that anybody saves later changes what a journal means."""
-    async with fleet(memory) as found:
+    async with fleet(memory, policy="standard") as found:
         ann, bob = ("acme", "operate"), ("beta", "operate")
         wish = {"document": "policy: standard\nextends: standard@1\nresponse_target: 1m\n", "why": "quicker"}
         saved = await found.ask(ann, "PUT", "/api/v1/policies/standard", wish)

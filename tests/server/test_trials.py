@@ -2,9 +2,12 @@
 
 import asyncio
 import json
+import os
 import socket
+import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,8 +18,7 @@ from midcourse.client.address import address_of
 from midcourse.client.policies import RemotePolicies
 from midcourse.client.wire import Wire
 from midcourse.errors import Refused
-from midcourse.reports import trials
-from midcourse.reports.recorded import GivenUp, Going
+from midcourse.reports import beside
 from midcourse.runtime.clock import SystemClock
 from midcourse.wiring import open_store
 from tests.reports.recordings import FAILED, SUCCEEDED, recorded
@@ -108,21 +110,12 @@ def test_a_text_with_mistakes_is_told_line_by_line(client: httpx2.Client) -> Non
 
 @pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
 def test_whoever_hangs_up_ends_it(
-    client: httpx2.Client, running: Running, monkeypatch: pytest.MonkeyPatch, accept: str
+    client: httpx2.Client, running: Running, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, accept: str
 ) -> None:
-    ended: list[str] = []
-
-    def endless(_policies: object, _runs: object, going: Going) -> trials.Trial:
-        ended.append("began")
-        try:
-            while True:
-                going.step()
-                time.sleep(0.001)
-        except GivenUp:
-            ended.append("given up")
-            raise
-
-    monkeypatch.setattr(trials, "tried", endless)
+    seen = tmp_path / "pid"
+    # A process that computes for ever, and says who it is.
+    endless = "import os, pathlib, sys, time; pathlib.Path(sys.argv[1]).write_text(str(os.getpid())); time.sleep(3600)"
+    monkeypatch.setattr(beside, "COMMAND", (sys.executable, "-c", endless, str(seen)))
     where = urlsplit(running.url)
     body = b'{"policy": "standard"}'
     asked = (
@@ -131,11 +124,19 @@ def test_whoever_hangs_up_ends_it(
     )
     with socket.create_connection((where.hostname or "", where.port or 0)) as connection:
         connection.sendall(asked.encode() + body)
-        _until(lambda: ended == ["began"])
-    _until(lambda: ended == ["began", "given up"])
+        _until(lambda: seen.exists() and seen.read_text() != "")
+    _until(lambda: not _lives(int(seen.read_text())))
     # Its place is free again: others are answered.
     monkeypatch.undo()
     assert client.post("/policies/backtest", json={"policy": "standard", "limit": 3}).status_code == 200
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def _until(holds: Any) -> None:

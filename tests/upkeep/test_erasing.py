@@ -11,10 +11,14 @@ import pytest
 
 import midcourse
 from midcourse.core.events import SessionErased
-from midcourse.core.terms import Terms
+from midcourse.core.ids import WorkerId
+from midcourse.core.terms import DefaultAnswer, Terms
 from midcourse.errors import Refused, SessionNotFound
+from midcourse.runtime import erasing
+from midcourse.runtime.interventions import read_alarms
 from midcourse.tools import files_in
 from midcourse.tools.backups import default_backups
+from midcourse.wiring import compact, open_store
 from tests.checkpoints.opening import Skipping
 
 SECRET = "quixotic-marmalade-7391"
@@ -91,8 +95,6 @@ def store_folder(tmp_path: Path) -> Path:
 async def test_after_erasing_and_compaction_nothing_of_the_text_is_left_in_any_file(
     url: str, store_folder: Path
 ) -> None:
-    from midcourse.wiring import compact
-
     async with midcourse.open(url) as mc:
         handle = await told(mc)
         assert files_with(SECRET, store_folder)  # the search can find something
@@ -104,6 +106,20 @@ async def test_after_erasing_and_compaction_nothing_of_the_text_is_left_in_any_f
         state = await handle.state()
         assert (state.status, state.goal, state.finished_steps) == ("completed", "erased", 2)
     assert files_with(SECRET, store_folder) == {}
+
+
+async def test_what_a_snapshot_held_is_gone_too(url: str, store_folder: Path) -> None:
+    async with midcourse.open(url, settings=midcourse.Settings(park_after=0.0)) as mc:
+        handle = await mc.start(teller, SECRET)
+        async for event in handle.watch(follow=True):
+            if event.type == "session.parked":
+                break
+        await handle.cancel(until="stopped")
+        with closing(sqlite3.connect(store_folder / "midcourse.db")) as connection:
+            assert connection.execute("SELECT count(*) FROM snapshots WHERE instr(content, ?)", (SECRET,)).fetchone()[0]
+        await handle.erase()
+        await asyncio.to_thread(compact, store_folder / "midcourse.db")
+        assert files_with(SECRET, store_folder) == {}
 
 
 async def test_who_erased_it_when_and_why_is_journaled_and_audited(url: str) -> None:
@@ -171,6 +187,20 @@ async def test_one_that_has_not_ended_is_not_erased(url: str) -> None:
         assert (await handle.state()).goal == SECRET
 
 
+async def test_one_that_a_worker_holds_is_not_erased(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(erasing, "_PATIENCE", 0.05)
+    async with midcourse.open(url) as mc:
+        handle = await told(mc)
+        other = await open_store(url)
+        await other.enlist(WorkerId("worker_other"), "")
+        await other.take(handle.id, WorkerId("worker_other"))
+        with pytest.raises(Refused) as refused:
+            await handle.erase()
+        assert refused.value.code == "session_busy"
+        await other.close()
+        assert (await handle.erase()).goal == "erased"
+
+
 async def test_what_another_session_names_too_stays(url: str) -> None:
     async with midcourse.open(url) as mc:
         first, second = await told(mc, "sess_one"), await told(mc, "sess_two")
@@ -205,9 +235,6 @@ async def test_children_are_erased_with_it_if_that_is_wanted(url: str) -> None:
 
 
 async def test_what_shelves_keep_of_it_goes_and_what_reports_count_stays(url: str) -> None:
-    from midcourse.runtime.interventions import read_alarms
-    from midcourse.wiring import open_store
-
     async with midcourse.open(url) as mc:
         handle = await told(mc)
         store = await open_store(url)
@@ -276,8 +303,6 @@ async def test_what_ended_long_enough_ago_is_erased_and_the_rest_is_not(url: str
 
 
 async def test_a_budget_and_terms_stay_without_a_default_answer(url: str) -> None:
-    from midcourse.core.terms import DefaultAnswer
-
     terms = Terms(budget=2.5, ttl_seconds=60.0, on_expiry=DefaultAnswer(SECRET))
     async with midcourse.open(url) as mc:
         handle = await mc.start(child, SECRET, terms=terms)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import midcourse
+from midcourse.core.events import SessionErased
 from midcourse.errors import Refused
 from midcourse.server.hosting import Reading
 from midcourse.server.retaining import keep_erasing
@@ -95,7 +96,7 @@ async def test_a_server_erases_what_ended_long_enough_ago() -> None:
     assert (await handle.state()).goal == SECRET
     clock.skipped = 31 * 86_400.0
     async for event in handle.watch(follow=True):
-        if event.type == "session.erased":
+        if isinstance(event.event, SessionErased):
             assert event.event.by == "retention"
             break
     task.cancel()

@@ -9,7 +9,7 @@ import { isDark, theme } from "../ui/settings";
 import { waiting } from "./attention";
 import { Standing } from "./killswitch/Standing";
 
-export function Top({ page, connection }: { page: "fleet" | "inbox" | "waiting" | "run" | "policies" | "reports" | "new" | "settings"; connection: Connection | null }): JSX.Element {
+export function Top({ page, connection }: { page: "fleet" | "inbox" | "run" | "policies" | "reports" | "new" | "settings"; connection: Connection | null }): JSX.Element {
   const asks = waiting.value.length;
   return (
     <>

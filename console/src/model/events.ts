@@ -94,6 +94,7 @@ export interface EventData {
   "intervention.made": { intervention: string; by: string; decision: Decision; pause: string | null; ask: string | null };
   "intervention.labelled": { about: string; verdict: Verdict; by: string; note: string };
   "session.rated": { score: number; by: string; note: string };
+  "session.erased": { by: string; reason: string; kept: string };
 }
 
 export type EventType = keyof EventData;

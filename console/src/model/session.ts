@@ -33,7 +33,7 @@ export interface Session {
   finished_steps: number; cost: number; tokens: number;
   result: Value | null; failure: { code: string; message: string; step: string | null } | null; receipt: ReceiptLine[];
   /** How often a policy, or the agent itself, stepped in; what people said of that, and of the run. */
-  interventions: number; labels: Record<string, Verdict>; score: number | null;
+  interventions: number; labels: Record<string, Verdict>; score: number | null; erased_at: number | null;
   /** When the agent's code began to run, and seconds it has run since; the clock stands while nothing counts. */
   started_at: number | null; counted: number; counting_since: number | null; ended_at: number | null; checkpoint_at: number | null;
 }
@@ -65,7 +65,7 @@ export function created(id: string, record: RecordOf<"session.created">): Sessio
     calls: new Map(), children: new Map(), child_asks: [], unreached: [], asks: [], pause: null, cancel: null, undo: null,
     holds: new Set(), changes: [], halted_from: null, halted_by: "", halted_why: "", halted_at: 0, halted_switch: "",
     plan: [], progress: null, hypothesis: "", finished_steps: 0, cost: 0, tokens: 0, result: null, failure: null, receipt: [],
-    interventions: 0, labels: {}, score: null,
+    interventions: 0, labels: {}, score: null, erased_at: null,
     started_at: null, counted: 0, counting_since: null, ended_at: null, checkpoint_at: null,
   };
 }
@@ -218,6 +218,12 @@ function change(session: Session, record: Recorded, before: Status): void {
     case "intervention.made": session.interventions += 1; break;
     case "intervention.labelled": session.labels = { ...session.labels, [record.data.about]: record.data.verdict }; break;
     case "session.rated": session.score = record.data.score; break;
+    case "session.erased":
+      session.erased_at = at;
+      session.children.clear();
+      session.child_asks = [];
+      session.queue = [];
+      break;
     case "plan.changed": session.plan = record.data.items; break;
     case "report.made":
       session.progress = record.data.progress ?? session.progress;

@@ -69,11 +69,12 @@ function Whole({ report, items }: { report: Report; items: Item[] }): JSX.Elemen
       <Classes rows={report.classes} />
       <div class="two">
         <section aria-labelledby="fast"><h2 id="fast">How fast a stop is a stop</h2>{report.stops.count ? <Stops report={report} /> : <p class="sub">Nothing was stopped.</p>}</section>
-        <Signals rows={report.signals} />
+        <Answers report={report} />
       </div>
+      <Signals rows={report.signals} />
       <TimesTable report={report} />
-      <div class="two"><Checklist items={items} /><Answers report={report} /></div>
       <Kinds rows={report.kinds} />
+      <Checklist items={items} />
       {report.outlived_count > 0 && <section aria-labelledby="outlived"><h2 id="outlived">What could not be stopped</h2><ul class="method">{Object.entries(report.outlived).map(([session, calls]) => <li key={session}><a href={href({ run: session })}>{session}</a>: {calls.join(", ")}</li>)}</ul></section>}
       <section aria-labelledby="counted"><h2 id="counted">How this was counted</h2><ul class="method">{report.method.map((one) => <li key={one}>{one}</li>)}</ul></section>
     </>

@@ -1,7 +1,7 @@
 """The commands that steer a session: pause, resume, redirect, cancel, undo, message. Each says how far it has got."""
 
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, Literal
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any, Final, Literal
 
 import typer
 
@@ -19,6 +19,7 @@ from midcourse.cli.people import me
 from midcourse.cli.printing import carry_out, print_json, say
 from midcourse.cli.receipts import show_receipt
 from midcourse.cli.words import reply_words
+from midcourse.core.bulk import MOST_SESSIONS, BulkOutcome
 from midcourse.core.receipt import Receipt
 from midcourse.core.replies import Reply
 from midcourse.core.session import ENDED, Status
@@ -26,6 +27,8 @@ from midcourse.core.spelling import spelled
 from midcourse.ports.handle import Handle
 from midcourse.runtime.clock import SystemClock
 
+PAUSABLE: Final = tuple(one.value for one in (Status.QUEUED, Status.RUNNING, Status.WAITING))
+"""Statuses in which a pause does something."""
 Until = Literal["stopping", "stopped"]
 UntilOption = Annotated[
     Until, typer.Option("--until", help="Wait until nothing new begins (stopping), or until nothing runs (stopped).")
@@ -47,7 +50,18 @@ def add_to(app: typer.Typer) -> None:
 
 
 def pause(
-    session: SessionArgument,
+    session: Annotated[
+        str | None,
+        typer.Argument(metavar="SESSION", help="A session's id, or enough of its beginning.", show_default=False),
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every session that could be paused.")] = False,
+    agent: Annotated[
+        str | None, typer.Option("--agent", metavar="NAME", help="Every one of this agent, instead of one session.")
+    ] = None,
+    status: Annotated[
+        list[str] | None,
+        typer.Option("--status", metavar="STATUS", help="Every one in this status; may be repeated."),
+    ] = None,
     reason: ReasonOption = "",
     grace: Annotated[
         float | None,
@@ -73,7 +87,16 @@ def pause(
       midcourse pause sess_0198f2
       midcourse pause sess_0198f2 --until stopped --reason "let me read the draft"
       midcourse pause sess_0198f2 --grace 0
+      midcourse pause --agent researcher --status running
+      midcourse pause --all --reason "the release is frozen"
     """
+    if everything or agent or status:
+        if session is not None:
+            raise typer.BadParameter("Name a session, or give --all, --agent or --status: not both.")
+        pause_many(Target(store, url, token), agent, status or (), reason, grace, as_json=as_json)
+        return
+    if session is None:
+        raise typer.BadParameter("Name a session; or --all, --agent or --status for many.")
 
     async def work(handle: Handle[Any]) -> Reply:
         return await handle.pause(reason, grace=grace, until=until, wait=wait, by=me())
@@ -82,6 +105,37 @@ def pause(
         say(f"Go on with: midcourse resume {handle.id}")
 
     control(Target(store, url, token), session, work, as_json=as_json, then=then)
+
+
+def pause_many(
+    target: Target, agent: str | None, statuses: Sequence[str], reason: str, grace: float | None, *, as_json: bool
+) -> None:
+    """Pause all that there are, and say what became of each."""
+    unknown = [one for one in statuses if one not in PAUSABLE]
+    if unknown:
+        raise typer.BadParameter(f"None can be paused while it is {unknown[0]!r}. There are: {', '.join(PAUSABLE)}.")
+
+    async def work() -> None:
+        outcomes: list[BulkOutcome] = []
+        async with opened(target) as sessions:
+            before: str | None = None
+            while heads := await sessions.list(
+                status=statuses or PAUSABLE, agent=agent, limit=MOST_SESSIONS, before=before
+            ):
+                before = heads[-1].id
+                names = [head.id for head in heads]
+                outcomes += await sessions.bulk("pause", names, reason=reason, grace=grace, by=me())
+        if as_json:
+            print_json({"outcomes": outcomes})
+            return
+        for outcome in outcomes:
+            if not outcome.ok:
+                say(f"{outcome.session}: {outcome.problem}")
+        done = sum(outcome.ok for outcome in outcomes)
+        rest = len(outcomes) - done
+        say(f"{done} paused, {rest} not." if rest else f"{done} paused." if done else "No session could be paused.")
+
+    carry_out(work(), as_json=as_json)
 
 
 def resume(

@@ -162,7 +162,8 @@ def show(
                 _show_past(looked, as_json=as_json)
                 return
             state = await handle.state()
-            result = await handle.result() if state.status is Status.COMPLETED else None
+            is_there = state.status is Status.COMPLETED and state.erased_at is None
+            result = await handle.result() if is_there else None
             if as_json:
                 ended = {"result": result} if state.status is Status.COMPLETED else {}
                 print_json({**spelled(state), "goal": state.goal, **ended})

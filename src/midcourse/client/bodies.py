@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from midcourse.core.audit import Audited, AuditEntry
+from midcourse.core.bulk import BulkOutcome
 from midcourse.core.effects import UndoChoice
 from midcourse.core.events import Recorded, decode_record
 from midcourse.core.ids import Position, SessionId
@@ -42,6 +43,12 @@ class WireHeads(msgspec.Struct):
 
     sessions: list[dict[str, Any]]
     next: str | None = None
+
+
+class WireBulk(msgspec.Struct):
+    """What became of many sessions."""
+
+    outcomes: list[BulkOutcome]
 
 
 class WireAudit(msgspec.Struct):

@@ -6,12 +6,22 @@ from urllib.parse import quote
 
 import msgspec
 
-from midcourse.client.bodies import WireAlarms, WireAudit, WireBatches, WireHeads, WireId, audited_of, heads_of
+from midcourse.client.bodies import (
+    WireAlarms,
+    WireAudit,
+    WireBatches,
+    WireBulk,
+    WireHeads,
+    WireId,
+    audited_of,
+    heads_of,
+)
 from midcourse.client.kill_switch import RemoteKillSwitch
 from midcourse.client.session import RemoteHandle
 from midcourse.client.webhooks import RemoteWebhooks
 from midcourse.client.wire import Parameters, Wire
 from midcourse.core.audit import Audited
+from midcourse.core.bulk import BulkOutcome, BulkVerb, check_bulk
 from midcourse.core.inbox import HandOver, Inbox, InboxAsk
 from midcourse.core.interventions import LabelFilter, LabelledAlarm, check_alarms, check_interventions
 from midcourse.core.policy.restraint import Batch
@@ -22,6 +32,8 @@ from midcourse.errors import InvalidInput, SessionNotFound
 from midcourse.ports.store import Head
 
 PAGE: Final = 200
+LONGEST_BULK: Final = 30.0
+"""Seconds that many sessions may take to answer."""
 AUDIT_PAGE: Final = 100
 """The most that a server lists at once."""
 
@@ -123,6 +135,29 @@ class RemoteMidcourse:
 
     async def _page(self, parameters: Parameters) -> WireHeads:
         return await self._wire.get("sessions", WireHeads, parameters)
+
+    async def bulk(
+        self,
+        verb: BulkVerb,
+        sessions: Sequence[str],
+        *,
+        reason: str = "",
+        grace: float | None = None,
+        by: str = "local",
+    ) -> Sequence[BulkOutcome]:
+        """Pause, resume or cancel many sessions; what became of each, in their order. One refusal stops no other.
+
+        ``by`` is not sent: the server knows from the token who it is.
+
+        Raises:
+            InvalidInput: none, or more than 1,000 sessions are named.
+        """
+        body: dict[str, object] = {"verb": verb, "sessions": check_bulk(verb, sessions), "reason": reason}
+        if grace is not None:
+            body["grace"] = grace
+        key = f"bulk_{self._wire.clock.fresh_id()}"
+        content = await self._wire.send("POST", "sessions/bulk", body=body, key=key, wait=LONGEST_BULK)
+        return self._wire.read(content, WireBulk).outcomes
 
     async def audit(
         self,

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeVar, overload
 
 from midcourse.core.audit import Audited
+from midcourse.core.bulk import BulkOutcome, BulkVerb
 from midcourse.core.codec import JSON
 from midcourse.core.commands import Behaviour
 from midcourse.core.effects import UndoChoice
@@ -298,6 +299,18 @@ class Sessions(Protocol):
         before: str | None = None,
     ) -> Sequence[Head]:
         """Sessions, newest first. Page on with ``before``: the last id seen."""
+        ...
+
+    async def bulk(
+        self,
+        verb: BulkVerb,
+        sessions: Sequence[str],
+        *,
+        reason: str = "",
+        grace: float | None = None,
+        by: str = "local",
+    ) -> Sequence[BulkOutcome]:
+        """Pause, resume or cancel many sessions; what became of each, in their order."""
         ...
 
     async def audit(

@@ -1,8 +1,7 @@
 """The runs that a store has recorded, read one after the other, newest first, as long as there is time for it."""
 
-import threading
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -25,36 +24,21 @@ _HEADS: Final = 200
 _PAGE: Final = 1_000
 
 
-class GivenUp(Exception):
-    """Nobody waits for it any more, or it took too long: ends the thread that computes, and is seen by nobody."""
-
-
 @dataclass
 class Going:
-    """How far a trial has come, for whoever waits, and the way to end it. Read and written by several threads."""
+    """How far a trial has come, for whoever waits."""
 
     phase: str = "waiting"
     done: int = 0
     of: int | None = None
-    _over: threading.Event = field(default_factory=threading.Event)
 
     def begin(self, phase: str, of: int | None = None) -> None:
         """The next part of it begins."""
         self.phase, self.done, self.of = phase, 0, of
 
     def step(self) -> None:
-        """One run more.
-
-        Raises:
-            GivenUp: it was given up.
-        """
+        """One run more."""
         self.done += 1
-        if self._over.is_set():
-            raise GivenUp
-
-    def give_up(self) -> None:
-        """End it at its next step."""
-        self._over.set()
 
 
 class Runs(msgspec.Struct, frozen=True, kw_only=True):

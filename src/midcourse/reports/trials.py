@@ -1,12 +1,11 @@
 """Policies on the runs that a store has recorded: what they would have done, and what thresholds those runs propose.
 
-The same functions as ``midcourse backtest`` and ``midcourse policy calibrate``, in a thread of its own, which whoever
-waits for it can give up.
+The same functions as ``midcourse backtest`` and ``midcourse policy calibrate``. They compute for seconds and more: see
+``beside``.
 """
 
-import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeVar, cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -15,11 +14,9 @@ from midcourse.backtest import Backtest, Recording, Score, Tried, Verdict, backt
 from midcourse.backtest.calibrating import FALSE_STOPS, LEAST, Calibrated, calibrate_runs, course_of
 from midcourse.core.policy.document import Part, Policy
 from midcourse.core.policy.spans import Span
-from midcourse.errors import Refused
+from midcourse.policies.writing import from_document, to_document
 from midcourse.reports.recorded import Going, Runs
 
-COMPUTING: Final = 60.0
-"""Seconds after which what is computed is given up."""
 SCALES: Final = (0.1, 0.25, 0.5, 0.75, 1.5, 2.5, 5.0)
 """By how much the thresholds are moved for the curve."""
 TICKS: Final = 200
@@ -34,7 +31,6 @@ _MOVED: Final = frozenset(
 _STAYS: Final = frozenset({"budget", "calls_left"})
 """Signals whose thresholds are a share of what a session was given: those mean what they say."""
 _LOWER_IS_WORSE: Final = frozenset({"token_rate"})
-T = TypeVar("T")
 
 
 class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,72 +90,60 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Proposed(msgspec.Struct, frozen=True, kw_only=True):
-    """Thresholds from recorded runs, as another version of the policy, and what that would have done to those runs."""
+    """Thresholds from recorded runs, as another version of a policy, and what that would have done to those runs."""
 
-    calibrated: Calibrated
-    policy: Policy
+    document: Any
+    failures: int
+    successes: int
+    stopped: int
+    stopped_wrongly: int
     sentence: str
     notes: tuple[str, ...]
+
+    @property
+    def policy(self) -> Policy:
+        """The policy that is proposed."""
+        return from_document(self.document)
 
 
 # ---- trying
 
 
-async def try_policies(policies: Sequence[Policy], runs: Runs, going: Going, *, seconds: float = COMPUTING) -> Trial:
-    """What these policies would have done. The first is the one that is asked about.
-
-    Raises:
-        InvalidInput: two different policies have one name and version; or there is no run.
-        Refused: ``too_many_runs``: it takes too long.
-    """
-    return await _beside(lambda: tried(policies, runs, going), going, seconds)
-
-
-async def propose(
-    policy: Policy, runs: Runs, going: Going, *, false_stops: float = FALSE_STOPS, seconds: float = COMPUTING
-) -> Proposed:
+def propose(runs: Runs, policy: Policy, going: Going, false_stops: float = FALSE_STOPS) -> Proposed:
     """Thresholds that are as early as these runs allow, as the next version of ``policy``.
 
     Raises:
         InvalidInput: ``too_few_runs``.
-        Refused: ``too_many_runs``: it takes too long.
     """
-
-    def work() -> Proposed:
-        going.begin("measuring", len(runs.recordings))
-        found = calibrate_runs(_counted(runs.recordings, going), policy, false_stops)
-        return proposed(found, policy, (*runs.notes, _NO_DRIFT))
-
-    return await _beside(work, going, seconds)
+    going.begin("measuring", len(runs.recordings))
+    found = calibrate_runs(_counted(runs.recordings, going), policy, false_stops)
+    return proposed(found, policy, (*runs.notes, _NO_DRIFT))
 
 
 def proposed(found: Calibrated, policy: Policy, notes: tuple[str, ...] = ()) -> Proposed:
     """What was calibrated, as the next version of the policy that it was made from."""
     # What differs from that version is what is proposed.
     named = replace(found.policy, name=policy.name, extends=policy.id, about=policy.about)
-    return Proposed(calibrated=found, policy=named, sentence=_proposed(found), notes=notes)
-
-
-async def _beside(work: Callable[[], T], going: Going, seconds: float) -> T:
-    """Compute in a thread; whoever stops waiting gives it up."""
-    try:
-        async with asyncio.timeout(seconds):
-            return await asyncio.to_thread(work)
-    except TimeoutError as error:
-        raise Refused(
-            f"These runs take longer than {seconds:g} s to try. Nothing was changed; take fewer with `limit`, or those "
-            "since a later time.",
-            code="too_many_runs",
-        ) from error
-    finally:
-        going.give_up()
+    return Proposed(
+        document=to_document(named),
+        failures=found.failures,
+        successes=found.successes,
+        stopped=found.stopped,
+        stopped_wrongly=found.stopped_wrongly,
+        sentence=_proposed(found),
+        notes=notes,
+    )
 
 
 _NO_DRIFT: Final = "How far actions are from the goal is not measured here: midcourse backtest --drift does."
 
 
-def tried(policies: Sequence[Policy], runs: Runs, going: Going) -> Trial:
-    """The same, here and now."""
+def tried(runs: Runs, policies: Sequence[Policy], going: Going) -> Trial:
+    """What these policies would have done. The first is the one that is asked about.
+
+    Raises:
+        InvalidInput: two different policies have one name and version; or there is no run.
+    """
     first = policies[0]
     recordings = runs.recordings
     notes = [*runs.notes, _NO_DRIFT]

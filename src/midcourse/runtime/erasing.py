@@ -119,12 +119,10 @@ async def _erase(
     owned = await _taken(worker, session_id)
     try:
         _check_ended(owned.head)
-        left = await _rows(store, owned.head)
-        state = fold(session_id, None, left)  # every digest is checked before anything is given up
-        keys = _keys(left)
+        rows = await _rows(store, owned.head)
+        # In a thread: a long journal takes seconds, and the loop may be the agents'.
+        left, state, keys = await asyncio.to_thread(_remains, session_id, rows)
         now = worker.clock.now()
-        left = entombed(left)
-        state = fold(session_id, None, left)
         lost = tuple(call.step for call in state.session.calls.values() if not call.end)
         _add(state, left, now, ev.SessionTaken(epoch=owned.epoch, worker=worker.id, lost=lost))
         _add(state, left, now, ev.SessionErased(by=by, reason=reason, kept=kept_digest(left)))
@@ -169,6 +167,13 @@ async def _let_go(worker: Worker, session_id: SessionId, epoch: Epoch) -> None:
     except MidcourseError as error:  # a command came meanwhile: who sent it has it decided
         if not isinstance(error, StaleEpoch):
             log.warning("session %s could not be let go: %s", session_id, error)
+
+
+def _remains(session_id: SessionId, rows: Sequence[Row]) -> tuple[list[Row], Fold, frozenset[str]]:
+    """The journal without its texts, what it folds to, and the keys of the session's calls."""
+    fold(session_id, None, rows)  # every digest is checked before anything is given up
+    left = entombed(rows)
+    return left, fold(session_id, None, left), _keys(left)
 
 
 def _keys(rows: Iterable[Row]) -> frozenset[str]:

@@ -54,17 +54,21 @@ class Inbox:
         self._decided = decided
         self._unavailable = unavailable
         self._decided_through = 0
-        self._stops: list[_Stop] = []
+        self._stop: _Stop | None = None
 
     async def settle(self) -> dict[CommandId, Outcome]:
         """Decide every undecided command, in inbox order; return what was decided here, once it is durable."""
         outcomes: dict[CommandId, Outcome] = {}
         written: list[Awaitable[None]] = []
+        stops: list[_Stop] = []
         for row in await self._store.undecided(self._journal.session.id):
             with self._journal.lock:
                 if self._journal.leaving or self._journal.broken or row.seq <= self._decided_through:
                     continue
                 outcome, append = self._decide(row)
+                if self._stop is not None:
+                    stops.append(self._stop)
+                    self._stop = None
                 self._decided_through = row.seq
             outcomes[row.id] = outcome
             written.append(append)
@@ -72,8 +76,7 @@ class Inbox:
             self._decided()
             # A caller that is cancelled leaves the writes alone: the journal hears how each of them ended.
             await asyncio.gather(*map(asyncio.shield, written))
-            while self._stops:
-                verb, by, put_at = self._stops.pop()
+            for verb, by, put_at in stops:
                 self._journal.meter.stop_answered(verb, by, max(0.0, self._journal.now - put_at))
         return outcomes
 
@@ -107,8 +110,7 @@ class Inbox:
                 unknown=ahead.lost,
             )
             if ahead.status in _STOPS and ahead.status is not session.status:
-                stop = _Stop(_STOPS[ahead.status], _stopper(command), row.put_at)
-                self._stops.append(stop)
+                self._stop = stop = _Stop(_STOPS[ahead.status], _stopper(command), row.put_at)
                 self._journal.meter.stopping(session.id, *stop)
         return outcome, self._journal.append(
             *expired,

@@ -146,6 +146,7 @@ class Server:
                 yield
             finally:
                 telling.cancel()
+                await asyncio.gather(telling, return_exceptions=True)
                 await teller.end()
                 if reviewing is not None:
                     reviewing.cancel()

@@ -63,10 +63,10 @@ shut; `running` lists what lives), `stopped` (nothing runs).
 **Streams** are server-sent events (`text/event-stream`). Each is `data:` with one line of JSON and a blank line behind
 it; those of the journal also have `id:`, their position. A client that was cut off sends the last `id` as
 `Last-Event-ID` and misses nothing, also after a restart of the server. Lines that begin with `:` keep the stream alive,
-every 15 seconds. At /sessions/{session_id}/events `event:` is the event's type and `data:` an `Event`; with
-`deltas=true` there are also `event: delta`, previews of text without an `id`. At /chat each `data:` is a `Frame`, told
-apart by its `type`; `done`, `error` and `resumed` are the last of a stream, and after `interrupt` it stays open until
-the ask is answered.
+every 15 seconds, and one says so when the server is about to end. At /sessions/{session_id}/events `event:` is the
+event's type and `data:` an `Event`; with `deltas=true` there are also `event: delta`, previews of text without an `id`.
+At /chat each `data:` is a `Frame`, told apart by its `type`; `done`, `error` and `resumed` are the last of a stream,
+and after `interrupt` it stays open until the ask is answered.
 """
 TAGS: Final = (
     ("chat", "A message in, a stream of frames out, and answers to what the agent asks."),
@@ -127,10 +127,10 @@ def text_answers(*codes: str) -> Responses:
     return _answers(good, {*_OF_ALL, *_WITH_A_TOKEN, *codes})
 
 
-def streams(name: str, *codes: str, body: bool = False) -> Responses:
-    """The answers of an address that may answer with a stream; without a ``name`` it always does."""
+def streams(name: str, *codes: str, body: bool = False, frames: str = "Event") -> Responses:
+    """The answers of an address that may answer with a stream of ``frames``; without a ``name`` it always does."""
     found = answers(name or "Frame", 200, *codes, "too_many_streams", body=body)
-    content = {STREAM: {"schema": TEXT, "x-event-schema": ref("Event" if name else "Frame")}}
+    content = {STREAM: {"schema": TEXT, "x-event-schema": ref(frames if name else "Frame")}}
     if name:
         found[200]["content"] |= content
     else:

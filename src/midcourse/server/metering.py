@@ -58,10 +58,7 @@ class Metering:
         self._beside("rates", RATES_EVERY, reading, self._rate(worker.store, worker.settings.policy))
         if counting is not None and not standing.census.at:
             await asyncio.wait({counting}, timeout=_FIRST)
-        return await reading(self._encoded(accept))
-
-    async def _encoded(self, accept: str) -> tuple[bytes, str]:
-        return self.metrics.text(accept)
+        return await asyncio.to_thread(self.metrics.text, accept)
 
     def close(self) -> None:
         """Nobody asks any more."""

@@ -37,15 +37,14 @@ def check_view(base: Policy, policy: Policy) -> dict[str, Any]:
 
 def proposed_view(base: Policy, proposed: Proposed, yaml: str) -> dict[str, Any]:
     """Thresholds that recorded runs propose."""
-    found = proposed.calibrated
     return {
         "policy": base.id,
         "yaml": yaml,
         "changes": _changes(base, proposed.policy),
-        "failures": found.failures,
-        "successes": found.successes,
-        "stopped": found.stopped,
-        "stopped_wrongly": found.stopped_wrongly,
+        "failures": proposed.failures,
+        "successes": proposed.successes,
+        "stopped": proposed.stopped,
+        "stopped_wrongly": proposed.stopped_wrongly,
         "sentence": proposed.sentence,
         "notes": list(proposed.notes),
     }

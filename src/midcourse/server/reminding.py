@@ -37,6 +37,8 @@ from midcourse.server.sending import Sender
 log = logging.getLogger("midcourse.server")
 EVERY: Final = 1.0
 """Seconds between two looks: how late an ask may be told."""
+AGAIN: Final = 10.0
+"""Seconds after which a look that failed is tried again."""
 SELDOM: Final = 30.0
 """Seconds between two looks at alarms and proposals, which nobody waits for."""
 TIDIED: Final = 3600.0
@@ -155,11 +157,11 @@ class Teller:
         if any(hook.wants("alarms.batched") for hook in webhooks):
             found = [one for one in await read_alarms(self._store, since=now - _DAY) if one.level == "notify"]
             await self._tell_alarms(found, webhooks, items, rows)
-        if any(hook.wants("review.proposed", "") for hook in webhooks):
+        if any(hook.wants("review.proposed") for hook in webhooks):
             for one in await proposals(self._store, state="open"):
                 since = [hook for hook in webhooks if hook.added_at <= one.made_at]
                 facts = {"proposal": one.id, "policy": one.policy, "name": one.name, "link": "/?policies"}
-                await self._tell_once("review.proposed", one.id, "", facts, since, items, rows)
+                await self._tell_once("review.proposed", one.id, tenant_of(one.id), facts, since, items, rows)
 
     async def _tell_alarms(
         self,
@@ -257,13 +259,16 @@ class Teller:
 async def keep_telling(teller: Teller) -> None:
     """Look again and again, until cancelled."""
     while True:
+        pause = EVERY
         try:
             await teller.look()
         except MidcourseError as error:
             log.warning("people could not be told what they are asked; it is tried again: %s", error)
+            pause = AGAIN
         except Exception:
             log.exception("people could not be told what they are asked; it is tried again: unexpected")
-        await asyncio.sleep(EVERY)
+            pause = AGAIN
+        await asyncio.sleep(pause)
 
 
 # ---- what is sent

@@ -49,7 +49,7 @@ def _trials(journal: list[ev.Recorded]) -> dict[str, Any]:
     failing = [Course(True, {"loops": ((1, 2.0), (9, 4.0))}) for _ in range(12)]
     found = proposed(calibrate([*fine, *failing], STANDARD), STANDARD)
     return {
-        "Trial": spelled(tried([STANDARD], runs, Going())),
+        "Trial": spelled(tried(runs, [STANDARD], Going())),
         "PolicyProposed": proposed_view(STANDARD, found, to_yaml(found.policy, {STANDARD.id: STANDARD})),
     }
 

@@ -5,6 +5,7 @@ from typing import Annotated, Literal, cast
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from midcourse.backtest.calibrating import FALSE_STOPS
+from midcourse.core.bulk import MOST_SESSIONS, BulkVerb
 from midcourse.core.commands import ID_LIMIT, LONGEST_LAPSE, TEXT_LIMIT, Behaviour, Role
 from midcourse.core.effects import UndoChoice
 from midcourse.core.events import Level as RedirectLevel
@@ -25,8 +26,6 @@ LONGEST_WAIT = 60.0
 """Seconds the longest request waits for an outcome."""
 MOST_FIELDS = 100
 """Fields of a body that are looked at, known or not."""
-MOST_SESSIONS = 1000
-"""Sessions that one request may name."""
 LONGEST_GRACE = 366 * 24 * 3600.0
 
 Text = Annotated[str, Field(min_length=1, max_length=TEXT_LIMIT)]
@@ -143,7 +142,7 @@ class Cancel(Body):
 class Bulk(Body):
     """One verb for many sessions. Each gets the ordinary command."""
 
-    verb: Literal["pause", "resume", "cancel"]
+    verb: BulkVerb
     """What is done with each."""
     sessions: Annotated[list[Name], Field(min_length=1, max_length=MOST_SESSIONS)]
     """Which: their ids."""
@@ -364,7 +363,7 @@ class SwitchScope(Body):
     """The name of the agent, label or tenant."""
 
 
-class SwitchPreview(Body):
+class PreviewSwitch(Body):
     """What would it halt?"""
 
     scope: SwitchScope

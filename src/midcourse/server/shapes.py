@@ -7,6 +7,7 @@ from msgspec import inspect as types
 
 from midcourse.core import events as ev
 from midcourse.core.audit import AuditEntry
+from midcourse.core.bulk import BulkOutcome
 from midcourse.core.codec import Value
 from midcourse.core.inbox import HandOver, Inbox
 from midcourse.core.inspection import StepView
@@ -40,7 +41,7 @@ def value_schemas() -> dict[str, Schema]:
     found: dict[str, Schema] = {}
     for kind in (Session, Message, Reply, Receipt, Head, StepView, Terms, AuditEntry, KeptToken, Principal, Failure):
         _shape(types.type_info(kind), found)
-    for kind in (Intervention, LabelledAlarm, Signals, Batch, Report, ChecklistItem, Proposal, Trial):
+    for kind in (BulkOutcome, Intervention, LabelledAlarm, Signals, Batch, Report, ChecklistItem, Proposal, Trial):
         _shape(types.type_info(kind), found)
     for kind in (Inbox, HandOver, WebhookView, DeliveryView):
         _shape(types.type_info(kind), found)
@@ -230,15 +231,6 @@ PLAIN: Final[Mapping[str, Schema]] = {
     ),
     "EventList": fields({"events": listed("Event"), "next": {"type": ["integer", "null"], "description": _NEXT}}),
     "SessionList": fields({"sessions": listed("Head"), "next": {"type": ["string", "null"], "description": _NEXT}}),
-    "BulkOutcome": fields(
-        {
-            "session": TEXT,
-            "ok": {"type": "boolean", "description": "Whether its command was taken."},
-            "status": {**TEXT, "description": "How it stands, if that is known."},
-            "code": {**TEXT, "description": "Why not; `not_reachable`: written down, its worker has not answered."},
-            "problem": {**TEXT, "description": "The same for people."},
-        }
-    ),
     "BulkOutcomes": fields({"outcomes": listed("BulkOutcome")}),
     "Inspection": fields(
         {
@@ -289,6 +281,20 @@ PLAIN: Final[Mapping[str, Schema]] = {
             "tenant": {"type": ["string", "null"], "description": "Whose sessions it reaches; null: those of all."},
             "token": {**TEXT, "description": "Shown this once."},
         }
+    ),
+    "InboxChange": fields(
+        {
+            "asks": {**listed("InboxAsk"), "description": "Those that are new, or other than before."},
+            "gone": {
+                "type": "array",
+                "items": TEXT,
+                "description": "`session/ask` of those that are not there any more.",
+            },
+            "alarms": listed("Batch"),
+            **dict.fromkeys(("approvals_in_a_row", "quick", "running"), COUNT),
+            "you": TEXT,
+        },
+        "What changed of the inbox; the first time all of it.",
     ),
     "WebhookList": fields({"webhooks": listed("WebhookView")}),
     "NewlyMadeWebhook": fields(

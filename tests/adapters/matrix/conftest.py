@@ -121,6 +121,15 @@ class Child:
                     await self._process.wait()
 
 
+def above_all(*adapters: str) -> pytest.MarkDecorator:
+    """A test that starts a process, which imports a framework: for these in `make test`, for all in `make thorough`."""
+    assert set(adapters) < set(ADAPTERS)
+    marks = [() if one in adapters else (pytest.mark.thorough,) for one in ADAPTERS]
+    return pytest.mark.parametrize(
+        "adapter", [pytest.param(one, marks=mark) for one, mark in zip(ADAPTERS, marks, strict=True)]
+    )
+
+
 @pytest.fixture(params=ADAPTERS)
 def adapter(request: pytest.FixtureRequest) -> str:
     """The name of an adapter."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from midcourse.models.script import Call, Conversation, Piece, Said, Text, replies
 from tests.adapters.matrix import courses
-from tests.adapters.matrix.conftest import Stage
+from tests.adapters.matrix.conftest import Stage, above_all
 from tests.adapters.matrix.test_stops import PATIENCE, TALKING, TOOLS, WORKING, noted_once, until_all_run, until_words
 from tests.promises.harness import until, until_status, until_true
 
@@ -170,6 +170,7 @@ async def test_an_event_outside_is_what_the_model_hears_next(stage: Stage) -> No
         assert courses.counted()["send begun"] == 0
 
 
+@above_all("langgraph", "openai_agents")
 async def test_what_is_queued_and_what_is_taken_back_survives_a_killed_process(stage: Stage) -> None:
     """Another process goes on: with the redirect that stands, without the one that does not, then with the queue."""
     courses.hold(*TOOLS)

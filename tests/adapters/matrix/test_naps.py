@@ -4,7 +4,7 @@ import time
 
 from midcourse.models.script import Call
 from tests.adapters.matrix import courses
-from tests.adapters.matrix.conftest import Stage
+from tests.adapters.matrix.conftest import Stage, above_all
 from tests.adapters.matrix.test_stops import PATIENCE, noted_once
 from tests.promises.harness import until_true
 
@@ -28,6 +28,7 @@ async def test_a_sync_tool_in_a_thread_is_listed_as_still_running_until_it_ends(
         assert noted_once()
 
 
+@above_all("pydantic_ai", "plain")
 async def test_a_sync_tool_in_a_process_is_gone_at_once(stage: Stage) -> None:
     mark = stage.path / "napping"
     async with stage.started(courses.after_a_note(Call("nap_apart", {"mark": str(mark)}), courses.ALL_DONE)) as session:

@@ -4,11 +4,12 @@ import pytest
 
 from midcourse.models.script import Call, Fail, Said, Text
 from tests.adapters.matrix import courses
-from tests.adapters.matrix.conftest import Stage
+from tests.adapters.matrix.conftest import Stage, above_all
 from tests.adapters.matrix.test_stops import PATIENCE, TALKING, TOOLS, WORKING, noted_once, until_all_run
 from tests.promises.harness import until, until_status, until_true
 
 
+@above_all("pydantic_ai", "langgraph_react")
 async def test_after_kill_9_mid_tool_another_process_goes_on_by_itself(stage: Stage) -> None:
     """Nothing finished is repeated, and of the call whose fate nobody knows a person is asked."""
     courses.hold(*TOOLS)
@@ -39,6 +40,7 @@ async def test_after_kill_9_mid_tool_another_process_goes_on_by_itself(stage: St
         ]
 
 
+@above_all("yaml_agents", "openai_agents")
 async def test_a_paused_and_parked_session_is_resumed_in_another_process(stage: Stage) -> None:
     courses.hold(*TOOLS)
     async with stage.driven_elsewhere(WORKING, park_after=0.05), stage.opened(drive=False) as session:
@@ -117,6 +119,7 @@ async def test_an_ask_is_answered_after_its_process_has_ended(stage: Stage, tool
         assert noted_once()
 
 
+@above_all("langgraph", "plain")
 async def test_a_redirect_after_kill_9_closes_each_call_with_what_is_known_of_it(stage: Stage) -> None:
     """Nobody saw how they ended, and no person is asked: one may have happened, and the model is told so."""
     courses.hold(*TOOLS)

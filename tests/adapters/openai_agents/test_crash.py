@@ -34,7 +34,9 @@ async def child(folder: Path, provider: Provider, do: str) -> asyncio.subprocess
     )
 
 
-@pytest.mark.parametrize(("script", "requests"), [(by_itself, 3), (by_another, 5)])
+@pytest.mark.parametrize(
+    ("script", "requests"), [pytest.param(by_itself, 3, marks=pytest.mark.thorough), (by_another, 5)]
+)
 async def test_another_process_goes_on_with_the_right_agent_and_asks_nothing_twice(
     script: Script, requests: int, tmp_path: Path
 ) -> None:

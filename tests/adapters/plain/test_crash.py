@@ -23,7 +23,10 @@ async def child(folder: Path, api: Api, provider: Provider, do: str) -> asyncio.
     )
 
 
-@pytest.mark.parametrize("api", APIS)
+# What differs from API to API is how a stream is read; that it is cut and asked for again is the same.
+@pytest.mark.parametrize(
+    "api", [pytest.param(api, marks=() if api == "messages" else pytest.mark.thorough) for api in APIS]
+)
 async def test_a_killed_process_ends_the_stream_and_another_goes_on(api: Api, tmp_path: Path) -> None:
     async with Provider(replies(Text("word " * 5_000, every=0.005))) as provider:
         first = await child(tmp_path, api, provider, "start")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 import msgspec
 import pytest
@@ -214,7 +214,7 @@ def _example(hint: Any, default: Any = msgspec.NODEFAULT) -> Any:
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         return hint(**{field.name: _example(field.type, field.default) for field in msgspec.structs.fields(hint)})
     arguments = get_args(hint)
-    origin = getattr(hint, "__origin__", None)
+    origin = get_origin(hint)
     if origin is tuple:
         return (_example(arguments[0]),)
     if arguments and isinstance(arguments[0], str):

@@ -3,11 +3,12 @@
 import pytest
 
 from midcourse.core import commands as cmd
-from midcourse.core.audit import AuditEntry
-from midcourse.core.ids import CommandId
+from midcourse.core.audit import PRUNE, AuditEntry
+from midcourse.core.audit_export import Title, Verified, verify
+from midcourse.core.ids import CommandId, SessionId
 from midcourse.errors import Damaged
 from midcourse.ports.store import InboxRow
-from midcourse.runtime.auditing import entry_of, read_audit
+from midcourse.runtime.auditing import audit_filter, audit_page, entry_of, export_audit, prune_audit, read_audit
 from midcourse.runtime.outcomes import Outcome
 from midcourse.stores.memory import MemoryStore
 from midcourse.testing.store_promises.given import SESSION, head, owned
@@ -60,3 +61,74 @@ def test_a_row_nobody_can_read_makes_an_entry(content: bytes) -> None:
 
     assert (one.session, one.by, one.action, one.outcome) == (SESSION, "", "unreadable", "damaged")
     assert ID in one.detail
+
+
+# ---- of several tenants, over a long time
+
+
+@pytest.fixture
+async def shared() -> MemoryStore:
+    """A store with an entry a second, in turn of acme, of beta and of nobody's."""
+    store = MemoryStore()
+    epoch = await owned(store)
+    entries = [
+        AuditEntry(session=SessionId(f"{whose}x"), by=f"{number}", role="steer", action="pause", at=float(number))
+        for number, whose in enumerate(["acme~", "beta~", ""] * 600, 1)
+    ]
+    await store.append(head(), [], epoch=epoch, audit=entries)
+    return store
+
+
+async def exported(store: MemoryStore, **wish: object) -> Verified:
+    title = Title(made_at=9.0, by="ann", **wish)  # pyright: ignore[reportArgumentType]
+    content = b"".join([piece async for piece in export_audit(store, title)])
+    return verify(content.splitlines(keepends=True))
+
+
+async def test_a_tenants_pages_hold_its_own_entries_and_go_on_until_the_end(shared: MemoryStore) -> None:
+    wanted = audit_filter(session=None, since=None, tenant="acme")
+    found: list[str] = []
+    after: int | None = 0
+    while after is not None:
+        page, after = await audit_page(shared, after, 250, wanted)
+        assert len(page) <= 250
+        found += [one.entry.by for one in page]
+    assert found == [str(number) for number in range(1, 1801, 3)]
+
+
+async def test_the_rare_is_looked_for_only_so_far_at_once(shared: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer says how far it came: nobody waits for the whole log to be read."""
+    monkeypatch.setattr("midcourse.runtime.auditing._PAGES", 2)
+    wanted = audit_filter(session=None, since=1800.0, tenant=None)
+    assert await audit_page(shared, 0, 10, wanted) == ([], 1000)
+    [last], end = await audit_page(shared, 1000, 10, wanted)
+    assert (last.seq, end) == (1800, None)
+
+
+async def test_an_export_begins_where_it_is_told_and_proves_what_it_holds(shared: MemoryStore) -> None:
+    whole = await exported(shared)
+    assert (whole.first, whole.last, len(whole.entries), whole.withheld) == (1, 1800, 1800, 0)
+    theirs = await exported(shared, tenant="beta", since=1201.0)
+    assert (theirs.first, theirs.last, len(theirs.entries), theirs.withheld) == (1201, 1800, 200, 400)
+    assert theirs.digest == whole.digest
+    assert len((await exported(shared, session="acme~x")).entries) == 600
+    assert (await exported(shared, since=9999.0)).entries == ()
+    assert (await exported(MemoryStore())).last == 0
+
+
+async def test_an_export_of_a_damaged_log_says_so_and_does_not_verify(shared: MemoryStore) -> None:
+    del shared.memory.audit[700]
+    with pytest.raises(Damaged, match="entry 501: the log could not be read any further.*damaged at entry 701"):
+        await exported(shared)
+
+
+async def test_what_is_pruned_is_told_and_an_export_of_the_rest_verifies(shared: MemoryStore) -> None:
+    assert await prune_audit(shared, 1000.5, by="root", role="operate", now=2000.0) == 1000
+    assert await prune_audit(shared, 1000.5, by="root", role="operate", now=2001.0) == 0
+    for tenant in (None, "acme", "beta"):
+        left = await exported(shared, tenant=tenant)
+        assert (left.first, left.last) == (1001, 1801)
+        assert [(one.action, one.by) for _, one in left.entries][-1] == (PRUNE, "root")
+    page, _ = await audit_page(shared, 0, 3)
+    assert [one.seq for one in page] == [1001, 1002, 1003]
+    assert await prune_audit(shared, 1e12, by="root", role="operate", now=2000.0) == 800, "not what tells of it"

@@ -43,7 +43,7 @@ export function watchSwitches(client: Client): void {
   const look = async (): Promise<void> => {
     clearTimeout(timer);
     try {
-      const { switches: found } = await client.get<{ switches: Switch[] }>("/kill-switches");
+      const { switches: found } = await client.get<{ switches: Switch[] }>("/kill-switches?limit=10");
       const recent = found.filter((one) => stands(one) || client.now() - (one.lifted_at ?? 0) < REMEMBERED);
       const known = new Map(switches.peek().map((one) => [one.id, one]));
       switches.value = recent.sort((one, other) => other.at - one.at).map((one) => ({ report: known.get(one.id)?.report ?? [], ...one }));

@@ -43,7 +43,7 @@ export function PolicyPage({ client, me, name }: { client: Client; me: Me; name:
   useEffect(() => { title.value = name ?? "New policy"; }, [name]);
   useEffect(() => {
     if (name === null) return;
-    load(client, name, wanted).then((all) => { keep(all); trial.start({ policy: `${name}@${all.shown.version}`, limit: FEW }); },
+    load(client, name, wanted).then((all) => { keep(all); trial.start({ policy: `${all.shown.name}@${all.shown.version}`, limit: FEW }); },
       (error: Error) => complain({ code: error instanceof Refusal ? error.code : "no_connection", detail: error.message }));
   }, [client, name, wanted, loads]);
   const mayDecide = me.role === "operate";
@@ -54,7 +54,7 @@ export function PolicyPage({ client, me, name }: { client: Client; me: Me; name:
   const saved = (one: Whole): void => {
     write(null);
     say(`${one.name} v${one.version} is saved. New sessions whose agent names it use it.`);
-    if (one.name === name) again(loads + 1);
+    if (name !== null && bare(one.name) === bare(name)) again(loads + 1);
     else go(href({ policy: one.name }));
   };
   return (
@@ -77,13 +77,13 @@ export function PolicyPage({ client, me, name }: { client: Client; me: Me; name:
                 <section aria-labelledby="text"><h2 id="text">{name === null ? "Its text" : `The text of v${found!.newest.version + 1}`}</h2><Editor text={draft} write={write} mistakes={checked.mistakes} isChecking={checked.isChecking} label="The policy as YAML" /></section>
                 <section aria-labelledby="difference"><h2 id="difference">Difference</h2>
                   {checked.check ? <Changes changes={checked.check.changes} than={name === null ? spelled(checked.check.extends) || "nothing" : `v${found!.newest.version}`} /> : <p class="sub">{checked.mistakes.length ? "There is none until the mistakes are gone." : "Comparing…"}</p>}
-                  <Saving client={client} text={draft} checked={checked} newest={found?.newest ?? null} mayDecide={mayDecide} reason={reason} saved={saved} leave={() => { if (name === null) go(href({ policies: "" })); else write(null); }} />
+                  <Saving client={client} me={me} text={draft} checked={checked} newest={found?.newest ?? null} mayDecide={mayDecide} reason={reason} saved={saved} leave={() => { if (name === null) go(href({ policies: "" })); else write(null); }} />
                 </section>
               </div>
             )}
             <div class="two">
               <Rails document={found?.shown.document ?? null} proposed={proposed} trial={trial.found} />
-              <Backtest trial={trial} name={name} version={found?.shown.version ?? 0} draft={checked.check ? draft : null} policies={found?.policies ?? []}>
+              <Backtest trial={trial} name={found?.shown.name ?? null} version={found?.shown.version ?? 0} draft={checked.check ? draft : null} policies={found?.policies ?? []}>
                 {found && !isOld && <Calibrating client={client} name={found.shown.name} edit={edit} />}
               </Backtest>
             </div>
@@ -118,6 +118,9 @@ async function load(client: Client, name: string, version: string | null): Promi
     client.get<{ proposals: Proposal[] }>("/proposals?state=open"),
   ]);
   const newest = versions[0]!;
-  const changes = shown.version === newest.version ? [] : (await client.get<{ changes: Change[] }>(`${path}/diff?to=${encodeURIComponent(`${name}@${shown.version}`)}`)).changes;
-  return { shown, newest, versions, policies, changes, proposals: proposals.filter((one) => one.name === name || one.policy.split("@")[0] === name) };
+  const changes = shown.version === newest.version ? [] : (await client.get<{ changes: Change[] }>(`${path}/diff?to=${encodeURIComponent(`${shown.name}@${shown.version}`)}`)).changes;
+  return { shown, newest, versions, policies, changes, proposals: proposals.filter((one) => [bare(one.name), bare(one.policy.split("@")[0]!)].includes(bare(name))) };
 }
+
+/** The name without its tenant: a tenant's own stands in place of the host's. */
+function bare(name: string): string { return name.slice(name.indexOf("~") + 1); }

@@ -3,16 +3,19 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { Client } from "../../api/client";
+import type { Me } from "../../api/types";
 import type { Checked } from "./checking";
 import type { Summary, Whole } from "./types";
 
-export function Saving({ client, text, checked, newest, mayDecide, reason, saved, leave }: { client: Client; text: string; checked: Checked; newest: Summary | null; mayDecide: boolean; reason: string; saved: (one: Whole) => void; leave: () => void }): JSX.Element {
+export function Saving({ client, me, text, checked, newest, mayDecide, reason, saved, leave }: { client: Client; me: Me; text: string; checked: Checked; newest: Summary | null; mayDecide: boolean; reason: string; saved: (one: Whole) => void; leave: () => void }): JSX.Element {
   const [why, write] = useState<string | null>(null);
   const [words, say] = useState("");
   const given = why ?? reason;
   const { check, mistakes, isChecking } = checked;
   const isOther = check !== null && check.name !== newest?.name;
-  const label = isOther ? `Save policy ${check.name}` : newest ? `Use v${newest.version + 1} for new sessions` : "Save the policy";
+  // What a tenant saves is its own: the host's of that name stays as it is.
+  const isFirst = isOther || (Boolean(me.tenant) && newest !== null && !newest.name.includes("~"));
+  const label = isOther ? `Save policy ${check.name}` : isFirst ? `Save ${newest!.name} as your own` : newest ? `Use v${newest.version + 1} for new sessions` : "Save the policy";
   const refusal = !mayDecide ? "An operator saves policies. You may try this text, and copy it."
     : mistakes.length ? "The text has mistakes: it cannot be saved."
     : isChecking || !check ? "The text is being checked."
@@ -24,7 +27,7 @@ export function Saving({ client, text, checked, newest, mayDecide, reason, saved
     say("Saving…");
     const name = check!.name;
     // Of another name there must be none yet: nobody is overwritten by a slip.
-    const etag = `"${isOther ? 0 : newest?.version ?? 0}"`;
+    const etag = `"${isFirst ? 0 : newest?.version ?? 0}"`;
     client.send<Whole>("PUT", `/policies/${encodeURIComponent(name)}`, { document: text, why: given }, { etag }).then(saved, (error: Error) => say(error.message));
   };
   return (
@@ -33,7 +36,7 @@ export function Saving({ client, text, checked, newest, mayDecide, reason, saved
       <div class="row">
         <button class="btn solid big" type="submit" aria-disabled={refusal !== ""}>{label}</button>
         <button class="btn big" type="button" onClick={leave}>Discard the text</button>
-        <span class="sub" role="status">{words || (refusal && !isChecking ? refusal : isOther ? "A policy of its own: agents whose terms name it use it." : "Sessions that run keep the version they began with.")}</span>
+        <span class="sub" role="status">{words || (refusal && !isChecking ? refusal : isFirst ? "A policy of its own: sessions whose agent names it use it." : "Sessions that run keep the version they began with.")}</span>
       </div>
     </form>
   );

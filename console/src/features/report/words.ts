@@ -42,4 +42,4 @@ export function kindOf(verdict: Verdict, aboveIsFine = false): Kind {
 export const PERIODS = { day: 86_400, week: 7 * 86_400, month: 30 * 86_400, quarter: 91 * 86_400 } as const;
 export type Period = keyof typeof PERIODS;
 
-export function periodOf(given: string | null): Period { return given !== null && given in PERIODS ? (given as Period) : "week"; }
+export function periodOf(given: string | null): Period { return given !== null && Object.hasOwn(PERIODS, given) ? (given as Period) : "week"; }

@@ -65,6 +65,7 @@ async def _read(request: Request, kind: type[T]) -> T:
         "not_allowed",
         "precondition_failed",
         "session_damaged",
+        "session_erased",
         body=True,
     ),
     openapi_extra=_documented(schemas.Chat),

@@ -25,10 +25,14 @@ from midcourse.server.views import answer, reply_view
 router = APIRouter(tags=["controls"])
 
 
-def control_answers(*codes: str, body: bool = True) -> Responses:
-    """The answers of a control: a reply, and the problems that each of them may have beside ``codes``."""
+def control_answers(*codes: str, body: bool = True, of_erased: bool = False) -> Responses:
+    """The answers of a control: a reply, and the problems that each of them may have beside ``codes``.
+
+    ``of_erased``: it is granted for a session whose texts were erased, too.
+    """
     known = ("session_not_found", "precondition_failed", "command_id_taken", "invalid_input", "damaged")
-    return answers("Reply", 200, 202, *known, *codes, changes=True, body=body)
+    refused = () if of_erased else ("session_erased",)
+    return answers("Reply", 200, 202, *known, *refused, *codes, changes=True, body=body)
 
 
 def told(reply: Reply) -> Response:
@@ -116,7 +120,7 @@ async def withdraw(session_id: SessionPath, message: MessagePath, caller: Steere
     return told(await caller.send(session_id, command, wait=10.0))
 
 
-@router.post("/sessions/{session_id}/cancel", responses=control_answers("operator_only"))
+@router.post("/sessions/{session_id}/cancel", responses=control_answers("operator_only", of_erased=True))
 async def cancel(
     session_id: SessionPath, caller: Steerer, body: Annotated[schemas.Cancel | None, BODY] = None
 ) -> Response:

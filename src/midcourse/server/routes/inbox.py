@@ -12,12 +12,13 @@ from midcourse.core.ids import SessionId
 from midcourse.core.inbox import Inbox, check_hand_over, check_name
 from midcourse.core.policy.restraint import Batch
 from midcourse.core.spelling import spelled
-from midcourse.core.tenants import MARK
+from midcourse.core.tenants import MARK, tenant_of
+from midcourse.errors import InvalidInput
 from midcourse.runtime.desk import Desk
 from midcourse.server import schemas
 from midcourse.server.caller import Caller, Steerer, Watcher, refuse_for_session
 from midcourse.server.documents import BODY, answers, streams
-from midcourse.server.routes.places import SessionPath
+from midcourse.server.routes.places import SessionPath, TenantQuery
 from midcourse.server.stream import Stream, frame, wants_stream
 from midcourse.server.views import answer
 
@@ -31,17 +32,17 @@ SELDOM = 10
 """Looks between two at what nobody waits for: alarms, and how many sessions run."""
 
 
-@router.get("/inbox", responses=streams("Inbox", "damaged"))
-async def get_inbox(request: Request, caller: Watcher) -> Response:
+@router.get("/inbox", responses=streams("Inbox", "damaged", frames="InboxChange"))
+async def get_inbox(request: Request, caller: Watcher, tenant: TenantQuery = None) -> Response:
     """What waits for people: asks by deadline, with their owners, and alarms in batches.
 
     With `Accept: text/event-stream` the same as `event: inbox`, and then each time what changed: in `asks` those that
     are new or other than before, in `gone` the `session/ask` of those that are not there any more, the rest whole.
     """
-    desk = _desk(caller)
+    desk, whose = _desk(caller), caller.narrowed(tenant)
     if wants_stream(request):
-        return Stream(inbox_frames(caller, desk), caller)
-    return answer(spelled(await _read(caller, desk, await _slow(caller, desk))))
+        return Stream(inbox_frames(caller, desk, whose), caller)
+    return answer(spelled(await _read(caller, desk, whose, await _slow(caller, desk, whose))))
 
 
 def _desk(caller: Caller) -> Desk:
@@ -49,33 +50,32 @@ def _desk(caller: Caller) -> Desk:
     return Desk(worker.store, worker.clock, policy=worker.settings.policy)
 
 
-async def _slow(caller: Caller, desk: Desk) -> tuple[tuple[Batch, ...], int]:
+async def _slow(caller: Caller, desk: Desk, tenant: str | None) -> tuple[tuple[Batch, ...], int]:
     async def read() -> tuple[tuple[Batch, ...], int]:
-        found = await Midcourse(caller.control).alarms(limit=1000)
-        seen = [one for one in found if all(caller.sees(alarm.session) for alarm in one.alarms)]
-        return tuple(seen[:MOST_ALARMS]), await desk.running(caller.tenant)
+        found = await Midcourse(caller.control).alarms(limit=MOST_ALARMS, tenant=tenant)
+        return tuple(found), await desk.running(tenant)
 
     return await caller.read(read())
 
 
-async def _read(caller: Caller, desk: Desk, slow: tuple[tuple[Batch, ...], int]) -> Inbox:
+async def _read(caller: Caller, desk: Desk, tenant: str | None, slow: tuple[tuple[Batch, ...], int]) -> Inbox:
     you = caller.principal.by
     row, quick = await desk.approvals(you)
-    asks = tuple(await desk.asks(caller.tenant))
+    asks = tuple(await desk.asks(tenant))
     alarms, running = slow
     return Inbox(asks=asks, alarms=alarms, approvals_in_a_row=row, quick=quick, running=running, you=you)
 
 
-async def inbox_frames(caller: Caller, desk: Desk) -> AsyncIterator[bytes]:
+async def inbox_frames(caller: Caller, desk: Desk, tenant: str | None) -> AsyncIterator[bytes]:
     """The inbox as it is, then each time what has changed of it."""
     known: Inbox | None = None
-    slow = await _slow(caller, desk)
+    slow = await _slow(caller, desk, tenant)
     looks = 0
     while True:
         if looks and looks % SELDOM == 0:
-            slow = await _slow(caller, desk)
+            slow = await _slow(caller, desk, tenant)
         looks += 1
-        now = await _read(caller, desk, slow)
+        now = await _read(caller, desk, tenant, slow)
         if now != known:
             yield frame(_changes(known, now), event="inbox")
         known = now
@@ -98,7 +98,7 @@ async def own_ask(
     """Take an open ask, or give it to somebody; the last word counts. A session's own token may not."""
     refuse_for_session(caller.principal, "take what it asks")
     given = None if body is None else body.owner
-    owner = caller.principal.by if given is None else _named(caller, check_name(given, "owner"))
+    owner = caller.principal.by if given is None else _person(caller, given, "owner")
     desk = _desk(caller)
     return answer(spelled(await desk.own(SessionId(session_id), ask, owner, by=caller.principal.by, role=caller.role)))
 
@@ -106,10 +106,17 @@ async def own_ask(
 @router.post("/inbox/hand-over", responses=answers("HandOver", 200, body=True))
 async def hand_over(body: schemas.HandOverTo, caller: Steerer) -> Response:
     """Let somebody stand in: until then what is asked of the caller is asked of them, and then of the caller again."""
-    to, seconds = check_hand_over(_named(caller, body.to), body.seconds, caller.principal.by)
+    to, seconds = check_hand_over(_person(caller, body.to, "to"), body.seconds, caller.principal.by)
     return answer(spelled(await _desk(caller).hand_over(to, seconds, by=caller.principal.by, role=caller.role)))
 
 
-def _named(caller: Caller, name: str) -> str:
-    """Somebody of the caller's tenant, whose name may leave that out."""
-    return f"{caller.tenant}{MARK}{name}" if caller.tenant and MARK not in name else name
+def _person(caller: Caller, name: str, field: str) -> str:
+    """Somebody whom the caller may name: within a tenant, one of its own.
+
+    Raises:
+        InvalidInput: that is no name, or another tenant's.
+    """
+    found = caller.person(check_name(name, field))
+    if caller.tenant is not None and tenant_of(found) != caller.tenant:
+        raise InvalidInput(f"'{name}' is not of this tenant: what stands before '{MARK}' names it.", field=field)
+    return found

@@ -64,7 +64,7 @@ async def list_kill_switches(
 
 
 @router.post("/preview", responses=answers("SwitchPreview", 200, body=True))
-async def preview_kill_switch(body: schemas.SwitchPreview, caller: Watcher) -> Response:
+async def preview_kill_switch(body: schemas.PreviewSwitch, caller: Watcher) -> Response:
     """What a kill switch over this scope would halt now. Nothing is changed."""
     scope = _scope(caller, body.scope)
 

@@ -184,6 +184,7 @@ async def inspect_session(
         201,
         "session_not_found",
         "session_exists",
+        "session_erased",
         "idempotency_key_reused",
         "damaged",
         headers=("ETag", "Location"),

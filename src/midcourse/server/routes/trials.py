@@ -15,7 +15,7 @@ from midcourse.core.spelling import spelled
 from midcourse.errors import InvalidInput, MidcourseError
 from midcourse.policies import kept
 from midcourse.policies.loading import DRAFT
-from midcourse.reports import trials
+from midcourse.reports.beside import calibrate, try_policies
 from midcourse.reports.recorded import Going, read_runs
 from midcourse.server import schemas
 from midcourse.server.caller import Caller, Watcher
@@ -59,7 +59,7 @@ async def backtest_policy(request: Request, body: schemas.PolicyTrial, caller: W
                 f"No session has run here yet that called a model or a tool. {' '.join(runs.notes)}".rstrip(),
                 code="no_recordings",
             )
-        return spelled(await trials.try_policies(_each_once(policies), runs, going))
+        return spelled(await try_policies(runs, _each_once(policies), going))
 
     return await _done(request, caller, work)
 
@@ -68,14 +68,15 @@ async def backtest_policy(request: Request, body: schemas.PolicyTrial, caller: W
 async def calibrate_policy(request: Request, body: schemas.PolicyCalibration, caller: Watcher) -> Response:
     """Thresholds that are as early as the sessions that ran here allow.
 
-    `yaml` is a text for the policy's next version; nothing is saved. What it says of these runs is too good to be true of others. Streams as /policies/backtest does.
+    `yaml` is a text for the policy's next version; nothing is saved. What it says of these runs is too good to be true
+    of others. Streams as /policies/backtest does.
     """
     store, clock = caller.control.worker.store, caller.control.worker.clock
 
     async def work(going: Going) -> Any:
         base = await kept.load(store, body.policy, tenant=caller.tenant)
         runs = await read_runs(store, clock, going, tenant=caller.tenant, since=body.since or 0.0, most=body.limit)
-        found = await trials.propose(base, runs, going, false_stops=body.false_stops)
+        found = await calibrate(runs, base, going, false_stops=body.false_stops)
         return proposed_view(base, found, await kept.yaml_of(store, found.policy))
 
     return await _done(request, caller, work)

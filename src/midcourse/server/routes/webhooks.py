@@ -81,7 +81,7 @@ async def list_deliveries(
     caller: Operator,
     limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 100,
 ) -> Response:
-    """What a webhook is and was told in the last seven days, the newest first, and what its receiver answered."""
+    """What a webhook was told in the last seven days, and what it answered, the newest first."""
     outbox = _outbox(caller)
     found = await outbox.webhook(webhook, caller.tenant)
     return answer({"deliveries": spelled([delivery_view(one) for one in await outbox.deliveries(found.id, limit)])})

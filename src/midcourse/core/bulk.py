@@ -1,0 +1,38 @@
+"""One verb for many sessions, and what became of each. Pure."""
+
+from collections.abc import Sequence
+from typing import Final, Literal, get_args
+
+import msgspec
+
+from midcourse.errors import InvalidInput
+
+BulkVerb = Literal["pause", "resume", "cancel"]
+MOST_SESSIONS: Final = 1000
+"""Sessions that one request may name."""
+NOT_REACHABLE: Final = "not_reachable"
+"""It is written down, and its worker has not answered. Not an error: it is carried out as soon as somebody can."""
+
+
+class BulkOutcome(msgspec.Struct, gc=False, frozen=True, kw_only=True):
+    """What became of one session: whether its command was taken, how it stands if that is known, and else why not."""
+
+    session: str
+    ok: bool = False
+    status: str = ""
+    code: str = ""
+    problem: str = ""
+
+
+def check_bulk(verb: str, sessions: Sequence[str]) -> list[str]:
+    """The sessions that are meant, each once.
+
+    Raises:
+        InvalidInput: there is no such verb, or none or too many are named.
+    """
+    if verb not in get_args(BulkVerb):
+        raise InvalidInput(f"verb is {verb!r}; it is one of {', '.join(get_args(BulkVerb))}.", field="verb")
+    names = list(dict.fromkeys(sessions))
+    if not 0 < len(names) <= MOST_SESSIONS:
+        raise InvalidInput(f"{len(names):,} sessions are named; name 1 to {MOST_SESSIONS:,}.", field="sessions")
+    return names
