@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 import midcourse
+from midcourse.core.audit_export import verify
 from midcourse.core.session import Session
 from midcourse.server.views import BOOKKEEPING
 from tests.client.serving import FETCHING, TOKEN, both, fetcher, serving
@@ -56,6 +57,14 @@ async def test_a_session_is_started_watched_paused_redirected_and_resumed(tmp_pa
         ]
         assert list(await there.list(agent="served-ticker")) == mine
         assert list(await there.audit(limit=150)) == list(await here.audit(limit=150))
+        since = (await here.audit())[1].entry.at
+        one_session: dict[str, Any] = {"session": session.id, "since": since}
+        assert list(await there.audit(**one_session)) == list(await here.audit(**one_session)) != []
+        found = [
+            verify(b"".join([piece async for piece in of.audit_export(**one_session)]).splitlines(keepends=True))
+            for of in (here, there)
+        ]
+        assert (found[0].entries, found[0].digest) == (found[1].entries, found[1].digest)
 
 
 async def test_an_ask_is_waited_for_and_answered_once(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ async def export_audit(store: Store, title: Title) -> AsyncIterator[bytes]:
     try:
         before, rows = await _since(store, title.since)
         if before is not None:
-            yield row_line(before, shown=False)
+            yield row_line(AuditRow(before.seq, b"", before.digest), shown=False)  # an anchor
         while rows:
             entries = check(rows, before)
             yield b"".join(
