@@ -102,7 +102,7 @@ def fleet(page: Page, server: Server) -> None:
 
 @scene
 def fleet_no_match(page: Page, server: Server) -> None:
-    page.goto(f"{server.url}/?search=tag%3Ax")
+    page.goto(f"{server.url}/?q=tag%3Ax")
     page.get_by_text("No session matches").wait_for()
 
 

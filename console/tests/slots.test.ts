@@ -30,6 +30,7 @@ const ROWS: [string, Partial<View>, string[]][] = [
   ["cancelled", { status: "cancelled" }, ["(Pause) it has ended", "New turn goes on from here with a new instruction", "Undo… 1 kept effect can still be undone"]],
   ["halted", { status: "halted", allowed: new Set() }, ["(Resume) only an operator lifts this", "(Redirect) refused while halted", "(Cancel) only an operator, while halted"]],
   ["completed", { status: "completed", undoable: 3 }, ["(Pause) it has ended", "New turn goes on from here with a new instruction", "Undo… 3 effects can be undone"]],
+  ["erased", { status: "completed", isErased: true, undoable: 1, allowed: new Set(["cancel"]) }, ["(Pause) it has ended", "(New turn) what was said was erased", "(Undo…) what it would need was erased"]],
   ["failed", { status: "failed", undoable: 2 }, ["Try again tries the failed step again", "New turn goes on from step 14 with a new instruction", "Undo… 2 effects can be undone"]],
   ["connection lost", { isLost: true }, ["Pause sent when connected", "Redirect sent when connected", "(Cancel) needs its preview: when connected"]],
   ["asked, not answered", { asking: "pause" }, ["(Pausing) asking the server", "Redirect changes the step or goal", "Cancel partial work is saved to the session"]],

@@ -327,6 +327,7 @@ def test_gauges_and_their_histories_show_what_the_server_measured(window: Window
     assert said == {"", "policy noticed", "policy asked for its plan", "policy paused it"}
 
 
+@pytest.mark.browser_full
 def test_an_alarm_that_could_wait_is_labelled_in_the_inbox_by_key(window: Window, api: Api) -> None:
     session, _ = paused(window, api)
     page = window.open("?inbox")

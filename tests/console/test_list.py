@@ -131,7 +131,9 @@ def test_a_list_without_a_connection_says_so_and_comes_back(opening: Opening, ap
 def test_a_server_that_answers_with_an_error_is_quoted(opening: Opening) -> None:
     window = opening()
     problem = {"status": 403, "code": "role_too_low", "title": "No", "detail": "Your token may not list sessions."}
-    window.page.route(re.compile(r"/api/v1/sessions\?limit=10000"), lambda route: route.fulfill(status=403, json=problem))
+    window.page.route(
+        re.compile(r"/api/v1/sessions\?limit=10000"), lambda route: route.fulfill(status=403, json=problem)
+    )
     page = window.open()
     expect(page.get_by_role("main")).to_contain_text("Your token may not list sessions.")
 

@@ -161,6 +161,7 @@ def test_a_proposal_is_accepted_with_a_reason(window: Window, api: Api) -> None:
 
 def test_the_report_says_what_the_api_says_and_its_period_is_in_the_address(window: Window, api: Api) -> None:
     page = window.open("?policies")
+    expect(page.get_by_role("heading", name="Policies", exact=True)).to_be_visible()
     page.keyboard.press("g")
     page.keyboard.press("r")
     expect(page.get_by_role("heading", name="Report", exact=True)).to_be_visible()

@@ -32,9 +32,7 @@ def test_every_page_is_under_a_strict_policy_and_has_no_script_in_it(window: Win
     assert not re.search(r"\bon\w+=", answer.text)
 
 
-@pytest.mark.parametrize(
-    "query", ["", "?new", "?settings", "?q=<script>steal()</script>", "?new&goal=<img src=x>"]
-)
+@pytest.mark.parametrize("query", ["", "?new", "?settings", "?q=<script>steal()</script>", "?new&goal=<img src=x>"])
 def test_no_page_breaks_the_policy_or_asks_somebody_else(window: Window, query: str) -> None:
     page = window.open(query)
     expect(page.get_by_role("heading", level=1)).to_be_visible()

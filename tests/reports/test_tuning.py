@@ -156,6 +156,20 @@ def test_agents_are_told_apart_and_what_nobody_watched_counts_for_nothing() -> N
     assert [one.agent for one in found.proposals] == ["a"]
 
 
+def test_tenants_are_told_apart_and_each_is_proposed_a_policy_of_its_own() -> None:
+    wrong = [made(0.71, "wrong") for _ in range(6)]
+    right = [made(0.9, "right") for _ in range(6)]
+    of_acme, of_beta = session(*wrong, *right), session(*right, *right)
+    found = only(
+        reviewed(
+            replace(of_acme, facts=replace(of_acme.facts, id=SessionId("acme~x"), person="acme~ada")),
+            replace(of_beta, facts=replace(of_beta.facts, id=SessionId("beta~x"), person="beta~ada")),
+        )
+    )
+    assert (found.id.partition("prop_")[0], found.name) == ("acme~", "acme~standard--researcher")
+    assert (found.after.name, found.after.extends) == (found.name, "standard@1")
+
+
 def test_a_policy_that_is_the_agent_s_own_gets_another_version_and_the_newest_is_what_is_changed() -> None:
     own = replace(STANDARD, name="standard--researcher", extends="standard@1")
     wrong = [made(0.71, "wrong") for _ in range(6)]

@@ -13,7 +13,7 @@ import pytest
 from fastapi import Request
 
 import midcourse
-from midcourse.core.audit_export import verify
+from midcourse.core.audit_export import Verified, verify
 from midcourse.core.ids import SessionId
 from midcourse.errors import SessionNotFound
 from midcourse.server import Limits
@@ -216,7 +216,7 @@ async def test_within_its_tenant_everybody_may_what_the_role_says(memory: Place)
             for role in LADDER:
                 address, body = request_of(path, row, "kept", "nobody")
                 answer = await found.ask(("acme", role), method, address, body)
-                problem = answer.json() if "problem" in answer.headers.get("content-type", "") else {}
+                problem: Data = answer.json() if "problem" in answer.headers.get("content-type", "") else {}
                 if LADDER.index(role) < LADDER.index(cast("Any", row.needs)):
                     assert (answer.status_code, problem["code"]) == (403, "forbidden"), (role, path)
                 else:
@@ -334,7 +334,7 @@ async def test_a_tenants_policy_is_its_own_and_wins_in_its_own_sessions(memory: 
 async def test_an_export_shows_a_tenant_its_own_and_proves_the_rest(memory: Place) -> None:
     async with fleet(memory) as found:
         await fill(found)
-        exports = {}
+        exports: dict[str, tuple[str, Verified]] = {}
         for who in (("acme", "operate"), ("beta", "operate"), ("host", "operate")):
             answer = await found.ask(who, "GET", "/api/v1/audit/export")
             exports[who[0]] = (answer.text, verify(answer.content.splitlines(keepends=True)))

@@ -145,8 +145,9 @@ def _be_sure(question: str, yes: bool) -> None:
 def compact_command(store: StoreOption = None, as_json: JsonOption = False) -> None:
     """Write the store's file anew and empty its log, so that nothing of what was erased lies in either any more.
 
-    Servers and programs may have the store open: what they write waits for it, a second for each 200 MB or so. It needs
-    as much free room as the store is large. If somebody reads all the time, it says so, and the log is not empty.
+    Servers and programs may have the store open: what they write waits for it, about a second for every 100 MB; stop
+    them first where it has more than a gigabyte. It needs as much free room again as the store is large. If somebody
+    reads all the time, it says so, and the log is not empty.
 
     \b
     Examples:

@@ -81,7 +81,7 @@ def expire(session: Session, now: float) -> Events:
 def allowed(session: Session, role: cmd.Role = "steer") -> tuple[str, ...]:
     """The verbs that would be taken now from somebody with ``role``, as hints and buttons show them."""
     if session.erased_at is not None:
-        return ()
+        return (cmd.verb(cmd.Cancel),)  # which changes nothing, and answers with the receipt
     verbs: list[str] = []
     for kind, row in TABLE.items():
         rule = row[session.status]

@@ -59,7 +59,9 @@ class Head(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=Tr
     open_asks: tuple[AskHead, ...] = ()
     erased_at: float | None = None
 
-    def fits(self, words: str, *, asking: bool = False, task_class: str | None = None, label: str | None = None) -> bool:
+    def fits(
+        self, words: str, *, asking: bool = False, task_class: str | None = None, label: str | None = None
+    ) -> bool:
         """Whether a search finds this session; ``words`` are given in lower case."""
         return (
             (not asking or self.asks > 0)

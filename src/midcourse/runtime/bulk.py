@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from midcourse.core import commands as cmd
 from midcourse.core.bulk import NOT_REACHABLE, BulkOutcome, BulkVerb
 from midcourse.core.replies import Reply
-from midcourse.errors import MidcourseError, SessionNotFound
+from midcourse.errors import MidcourseError, SessionNotFound, StoreError
 from midcourse.ports.clock import Clock
 
 AT_ONCE: Final = 32
@@ -24,27 +24,36 @@ Sending = Callable[[str, float], Awaitable[Reply]]
 
 
 async def send_to_each(sessions: Sequence[str], send: Sending, clock: Clock) -> list[BulkOutcome]:
-    """What became of each, in their order. One that refuses keeps no other from it."""
+    """What became of each, in their order. One that refuses keeps no other from it.
+
+    Raises:
+        StoreError: the store failed for every one of them.
+    """
+    failed: list[StoreError] = []
     end = clock.monotonic() + LONGEST
     places = asyncio.Semaphore(AT_ONCE)
 
     async def one(session: str, patience: float) -> BulkOutcome:
         async with places:
-            return await _outcome(session, send, max(0.0, min(patience, end - clock.monotonic())))
+            return await _outcome(session, send, max(0.0, min(patience, end - clock.monotonic())), failed)
 
     found = await asyncio.gather(*(one(session, 0.0) for session in sessions))
+    if len(failed) == len(found):
+        raise failed[0]
     # Sent again, it is the same command: its id is.
     silent = [outcome.session for outcome in found if outcome.code == NOT_REACHABLE]
     answered = {outcome.session: outcome for outcome in await asyncio.gather(*(one(name, PATIENCE) for name in silent))}
     return [answered.get(outcome.session, outcome) for outcome in found]
 
 
-async def _outcome(session: str, send: Sending, wait: float) -> BulkOutcome:
+async def _outcome(session: str, send: Sending, wait: float, failed: list[StoreError]) -> BulkOutcome:
     try:
         reply = await send(session, wait)
     except SessionNotFound as error:  # where the store lies is not everybody's business
         return BulkOutcome(session=session, code=error.code, problem=f"There is no session '{session}' here.")
     except MidcourseError as error:
+        if isinstance(error, StoreError):
+            failed.append(error)
         status = str(error.fields.get("status", ""))
         return BulkOutcome(session=session, status=status, code=error.code, problem=str(error))
     if reply.level == "accepted":

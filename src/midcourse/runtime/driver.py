@@ -60,6 +60,7 @@ class Driver:
         unavailable: AgentUnavailable | None = None,
         sponsor: "Driver | None" = None,
         is_recovering: bool = False,
+        is_clear: bool = False,
     ) -> None:
         self.journal = journal
         self.gate = Gate(journal, is_fresh=around.is_fresh, stood=self.react)
@@ -82,6 +83,7 @@ class Driver:
         )
         self._over = False
         self._is_recovering = is_recovering
+        self._is_clear = is_clear
         self._leaving: asyncio.Task[None] | None = None
         self._start_task: asyncio.Task[None] | None = None
         self._recovery: asyncio.Task[None] | None = None
@@ -446,6 +448,9 @@ class Driver:
 
     async def _is_halted(self) -> bool:
         """Whether a kill switch keeps the agent from beginning. Looked up when it is durable that the session runs."""
+        if self._is_clear:  # whoever created it has looked
+            self._is_clear = False
+            return False
         try:
             switch = await self._around.standing.over(self.session)
             if switch is not None:

@@ -25,7 +25,7 @@ from midcourse.core.policy.document import Environments, Policy
 from midcourse.core.policy.profiles import STANDARD
 from midcourse.core.policy.restraint import HOUR, NOTHING_SO_FAR, Alarm, Ledger, restrain
 from midcourse.core.session import ENDED, LIVE, Session
-from midcourse.core.tenants import tenant_of
+from midcourse.core.tenants import MARK, tenant_of
 from midcourse.core.terms import Terms
 from midcourse.errors import Damaged, InvalidInput, MidcourseError, StoreError
 from midcourse.monitors.drift import Drift
@@ -128,7 +128,10 @@ class Supervisor:
         name = terms.policy or self._default
         if not name or name == UNWATCHED:
             return terms
-        return msgspec.structs.replace(terms, policy=(await load_policy(self.store, name, tenant=tenant)).id)
+        known = None if MARK in name else self._policies.get(name)  # a version; a mere name is never there
+        known = known or await load_policy(self.store, name, tenant=tenant)
+        self._policies[known.id] = known
+        return msgspec.structs.replace(terms, policy=known.id)
 
     async def _policy(self, name: str) -> Policy:
         known = self._policies.get(name)

@@ -311,9 +311,17 @@ class Worker:
                 log.warning("session %s begins without asking what it is to do: %s", session_id, error)
                 question = None
         if worker is not None:
-            driver = self._drive(Loaded(state, 0), epoch, decides_first=question is not None)
+            is_clear = await self._is_clear(state.session)
+            driver = self._drive(Loaded(state, 0), epoch, decides_first=question is not None, is_clear=is_clear)
             if question is not None:
                 await driver.recover()
+
+    async def _is_clear(self, session: Session) -> bool:
+        """Whether no kill switch stands over a session that is durable. If nobody can tell, whoever begins it looks."""
+        try:
+            return await self.standing.over(session) is None
+        except MidcourseError:
+            return False
 
     async def attend(self, session_id: SessionId, sponsor: Driver | None = None) -> None:
         """Take a session nobody alive owns, decide its inbox, and drive it on or let it go again.
@@ -394,6 +402,7 @@ class Worker:
         *,
         taken: bool = False,
         decides_first: bool = False,
+        is_clear: bool = False,
         sponsor: Driver | None = None,
     ) -> Driver:
         session = loaded.state.session
@@ -427,6 +436,7 @@ class Worker:
             unavailable=unavailable,
             sponsor=sponsor,
             is_recovering=taken or decides_first,
+            is_clear=is_clear,
         )
         watched = None
         if agent is not None and session.terms.policy not in ("", UNWATCHED):

@@ -258,7 +258,7 @@ def _switch_examples() -> dict[str, Any]:
         "SwitchList": {"switches": [views.switch_view(report, whole=False)]},
         "SwitchReport": views.switch_view(SwitchReport(lifted, (held,))),
         "SwitchReport 201": views.switch_view(report),
-        "SwitchPreview": {"count": 1, "by_status": {"running": 1}, "sentence": "1 session now (1 running)."},
+        "SwitchCount": {"count": 1, "by_status": {"running": 1}, "sentence": "1 session now (1 running)."},
         "ReleasedList": {"outcomes": spelled([Released(session=_NAME, ok=True, status="running")])},
     }
 

@@ -367,12 +367,14 @@ class PreviewSwitch(Body):
     """What would it halt?"""
 
     scope: SwitchScope
+    """Over what."""
 
 
 class ThrowSwitch(Body):
     """Halt everything in a scope."""
 
     scope: SwitchScope
+    """Over what."""
     reason: Annotated[str, Field(min_length=1, max_length=LONGEST_REASON)]
     """Why: whoever finds their session halted reads it."""
     wait: Wait = 5.0

@@ -244,7 +244,7 @@ PLAIN: Final[Mapping[str, Schema]] = {
     "AlarmList": fields({"interventions": listed("LabelledAlarm")}),
     "BatchList": fields({"batches": listed("Batch")}),
     "SwitchList": fields({"switches": listed("SwitchSummary")}),
-    "SwitchPreview": fields(
+    "SwitchCount": fields(
         {
             "count": COUNT,
             "by_status": {"type": "object", "additionalProperties": COUNT},

@@ -48,8 +48,7 @@ def encoded(content: object) -> bytes:
 def head_view(head: Head) -> dict[str, Any]:
     """A session in a list."""
     shown = {name: getattr(head, name) for name in _OF_HEAD}
-    shown["open_asks"] = spelled(head.open_asks)
-    return shown
+    return shown | {"labels": list(head.labels), "open_asks": spelled(head.open_asks)}
 
 
 def session_view(session: Session, role: Role = "watch") -> dict[str, Any]:

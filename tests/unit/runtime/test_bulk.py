@@ -1,7 +1,10 @@
 """One command to many: all are reached before anybody who is silent is waited for."""
 
+import pytest
+
 from midcourse.core.ids import SessionId
 from midcourse.core.replies import Reply
+from midcourse.errors import StoreFull
 from midcourse.runtime.bulk import AT_ONCE, LONGEST, PATIENCE, send_to_each
 from tests.server.ticking import StillClock
 
@@ -37,6 +40,18 @@ async def test_nobody_is_waited_for_when_the_time_for_all_is_over() -> None:
 
     await send_to_each(SILENT[:3], send, clock)
     assert waits == [0.0] * 6
+
+
+async def test_a_store_that_fails_for_all_is_an_error_and_for_one_an_outcome() -> None:
+    async def send(session: str, wait: float) -> Reply:
+        if session == "lost":
+            raise StoreFull("No space is left. Make some.")
+        return reply(session, "decided")
+
+    told = await send_to_each(["lost", "own"], send, StillClock())
+    assert [(one.ok, one.code) for one in told] == [(False, "store_full"), (True, "")]
+    with pytest.raises(StoreFull):
+        await send_to_each(["lost"], send, StillClock())
 
 
 async def test_one_that_answers_when_it_is_asked_again_is_told_of_so() -> None:

@@ -52,6 +52,7 @@ export function viewOf(live: Live, actions: Actions, role: string): View | null 
     isOwnHold: actions.isOwnHold.value,
     canRetry: role !== "watch",
     isUndoing: session.undo !== null && !session.undo.done,
+    isErased: session.erased_at !== null,
   };
 }
 

@@ -84,6 +84,7 @@ function middle(view: View): Slot {
     case "halted": return idle("Redirect", "refused while halted", "refused", "redirect");
     case "completed": case "cancelled": case "failed":
       if (view.isUndoing) return idle("New turn", "when the undo is over", "after the undo", "redirect");
+      if (view.isErased) return idle("New turn", "what was said was erased", "erased", "redirect");
       if (!may(view, "redirect")) return idle("New turn", "its journal is damaged", "damaged", "redirect");
       return slot("turn", "New turn", view.status === "failed" ? `goes on from step ${view.step} with a new instruction` : "goes on from here with a new instruction", view.status === "failed" ? `from step ${view.step}` : "from here", "redirect", "r", "redirect");
     default: break;
@@ -113,6 +114,7 @@ function right(view: View): Slot {
     case "halted": return may(view, "cancel") && view.allowed?.size ? cancel("ends it while it is halted", "ends it") : idle("Cancel", "only an operator, while halted", "operator only", "cancelled");
     case "completed": case "cancelled": case "failed":
       if (view.isUndoing) return idle("Undoing", "newest first", "newest first", "undone");
+      if (view.isErased) return idle("Undo…", "what it would need was erased", "erased", "undone");
       if (!view.undoable) return idle("Undo…", view.undoable === null ? "reading what was done" : "nothing left to undo", "nothing left", "undone");
       return slot("undo", "Undo…", `${count(view.undoable, view.status === "cancelled" ? "kept effect" : "effect")} can ${view.status === "cancelled" ? "still " : ""}be undone`, `${view.undoable} can be`, "undone", "u");
     default: break;

@@ -33,6 +33,8 @@ export interface View {
   /** The gate was shut for the preview: leaving it lets the run go on. */
   isOwnHold: boolean;
   isUndoing: boolean;
+  /** What was said in it is gone, and nothing can be done with it any more. */
+  isErased?: boolean;
 }
 
 export function stillRunning(run: Run): OpenCall[] {

@@ -63,7 +63,7 @@ async def list_kill_switches(
     return await caller.read(shown())
 
 
-@router.post("/preview", responses=answers("SwitchPreview", 200, body=True))
+@router.post("/preview", responses=answers("SwitchCount", 200, body=True))
 async def preview_kill_switch(body: schemas.PreviewSwitch, caller: Watcher) -> Response:
     """What a kill switch over this scope would halt now. Nothing is changed."""
     scope = _scope(caller, body.scope)
