@@ -17,7 +17,7 @@ from midcourse.ports.handle import Handle, Sessions
 from midcourse.server.problems import problem_of
 from tests.examples.expected import ROOT
 
-HERE_ONLY = {"work", "durability", "prune_audit"}
+HERE_ONLY = {"work", "durability", "prune_audit", "erase_older"}
 """What only a process that drives sessions has."""
 THERE_ONLY = {"url"}
 

@@ -361,6 +361,25 @@ def _crowded(world: World) -> httpx2.Response:
     return made[-1]
 
 
+def _thrown(world: World) -> str:
+    """A kill switch over an agent that nobody has."""
+    wish = {"scope": {"kind": "agent", "value": "nobody"}, "reason": "x"}
+    return world.ask("throw_kill_switch", wish).json()["id"]
+
+
+def _lifted_twice(world: World) -> httpx2.Response:
+    switch = _thrown(world)
+    world.ask("lift_kill_switch", {"why": "x"}, switch=switch)
+    return world.ask("lift_kill_switch", {"why": "x"}, switch=switch)
+
+
+def _still_stands(world: World) -> httpx2.Response:
+    switch = _thrown(world)
+    refused = world.ask("release_halted", {}, switch=switch)
+    world.ask("lift_kill_switch", {"why": "x"}, switch=switch)
+    return refused
+
+
 PROVOKED: Mapping[tuple[str, str], Provoked] = {
     ("get_report", "policy_not_found"): lambda world: world.client.get("/reports?policy=nobody"),
     ("get_checklist", "policy_not_found"): lambda world: world.client.get("/checklist?policy=nobody"),
@@ -380,6 +399,13 @@ PROVOKED: Mapping[tuple[str, str], Provoked] = {
     ("calibrate_policy", "too_few_runs"): lambda world: world.ask(
         "calibrate_policy", {"policy": "standard", "since": 9e11}
     ),
+    ("get_kill_switch", "kill_switch_not_found"): lambda world: world.ask("get_kill_switch", switch="none"),
+    ("lift_kill_switch", "kill_switch_not_found"): lambda world: world.ask(
+        "lift_kill_switch", {"why": "x"}, switch="none"
+    ),
+    ("lift_kill_switch", "already_lifted"): _lifted_twice,
+    ("release_halted", "kill_switch_not_found"): lambda world: world.ask("release_halted", {}, switch="none"),
+    ("release_halted", "kill_switch_stands"): _still_stands,
     ("get_policy", "policy_not_found"): lambda world: world.ask("get_policy"),
     ("policy_history", "policy_not_found"): lambda world: world.ask("policy_history"),
     ("diff_policies", "policy_not_found"): lambda world: world.client.get("/policies/none/diff?to=standard"),

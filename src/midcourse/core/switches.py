@@ -11,7 +11,7 @@ import msgspec
 from midcourse.core.ids import CommandId, Position, SessionId, SwitchId
 from midcourse.core.tenants import check_tenant, tenant_of
 from midcourse.core.terms import check_labels
-from midcourse.errors import InvalidInput
+from midcourse.errors import AccessDenied, InvalidInput
 
 ScopeKind = Literal["all", "agent", "label", "tenant"]
 Reach = Literal["stopped", "still_running", "not_reachable"]
@@ -71,7 +71,7 @@ def check_scope(kind: str, value: str, tenant: str | None = None) -> Scope:
     if kind == "tenant":
         check_tenant(value)
         if tenant is not None and tenant != value:
-            raise InvalidInput(f"Tenant '{value}' is not yours to halt.", code="forbidden", field="scope")
+            raise AccessDenied(f"Tenant '{value}' is not yours to halt.", code="forbidden")
     return Scope(kind, value, tenant)  # pyright: ignore[reportArgumentType] - looked at above
 
 

@@ -72,6 +72,7 @@ TAGS: Final = (
     ("chat", "A message in, a stream of frames out, and answers to what the agent asks."),
     ("sessions", "Sessions: create, list, look at, inspect, fork; their events, receipts and results."),
     ("controls", "One verb per control. What each answers is what is known, and never more."),
+    ("kill switch", "An operator's standing halt over a scope. Lifting it resumes nothing by itself."),
     ("interventions", "What policies have stepped in with, why, and what people say of it."),
     ("inbox", "What people are asked over all sessions, whose it is, and the webhooks that tell of it."),
     ("reports", "What interruptions came to, what must hold before a policy goes live, and what reviews propose."),

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from midcourse.core.spelling import spelled
 from midcourse.core.switches import Scope, SwitchReport, check_scope
-from midcourse.errors import InvalidInput
+from midcourse.errors import AccessDenied, InvalidInput
 from midcourse.runtime.kill_switch import KillSwitch, concerns
 from midcourse.server import schemas
 from midcourse.server.caller import Caller, Watcher, commander_with, refuse_for_session
@@ -43,10 +43,8 @@ def _check_own(caller: Caller, report: SwitchReport) -> None:
     scope = report.switch.scope
     own = scope.value if scope.kind == "tenant" and scope.tenant is not None else scope.tenant
     if caller.tenant is not None and own != caller.tenant:
-        raise InvalidInput(
-            f"Kill switch '{report.switch.id}' was thrown by the host of this server, who lifts it.",
-            code="forbidden",
-            field="switch",
+        raise AccessDenied(
+            f"Kill switch '{report.switch.id}' was thrown by the host of this server, who lifts it.", code="forbidden"
         )
 
 
