@@ -28,9 +28,10 @@ BEYOND: Final = (
     "With `--session SESSION` a token belongs to a session. It is for the session's own tools: it reaches that session "
     "and its children alone, and its commands are by `session:SESSION`. It neither labels what was done about the "
     "session nor rates it: an agent that judged its own alarms could have them all called wrong.",
-    "With `--tenant TENANT` a token is of a tenant: it reaches that tenant's sessions and what is kept beside them, and is "
-    "told of another's what is told of things that are not there (404). An `operate` token of a tenant makes tokens of "
-    "that tenant. Without a tenant a token is the host's, over all of them: [share a server](../how-to/share-a-server.md).",
+    "With `--tenant TENANT` a token is of a tenant: it reaches that tenant's sessions and what is kept with them, and "
+    "is told of another's what is told of things that are not there (404). An `operate` token of a tenant makes tokens "
+    "of that tenant. Without a tenant a token is the host's, over all of them: "
+    "[share a server](../how-to/share-a-server.md).",
     "Programs send `Authorization: Bearer TOKEN`. Browsers come with the link, which sets the cookie "
     "`midcourse_token`: HttpOnly, SameSite=Strict, and Secure behind TLS.",
     "## Where requests come from",

@@ -151,7 +151,7 @@ class KillSwitch:
             before = page[-1].id
 
     async def reports(self, *, tenant: str | None = None, limit: int = 20) -> Sequence[SwitchReport]:
-        """The switches that concern a tenant (None: all) and what they hold: first those that stand, then the newest."""
+        """The switches that concern a tenant (None: all), and what they hold: first those that stand."""
         switches = [*(await self._standing.switches())[::-1], *await self._standing.lifted(limit)]
         found = [one for one in switches if concerns(one.scope, tenant)][:limit]
         heads = [head async for head in self._covered(Scope("all", tenant=tenant))] if found else []
