@@ -8,7 +8,7 @@ from tests.cli.conftest import Command
 
 
 @package.agent(name="switch-worker", terms=package.Terms(labels=("night",)))
-async def worker(run: package.Run) -> str:
+async def worker(run: package.Run) -> object:
     """Waits for a person."""
     return await run.ask("Go on?")
 

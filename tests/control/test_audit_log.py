@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -235,7 +236,7 @@ async def test_a_command_to_a_damaged_session_is_told_too(anywhere: Place) -> No
 
 
 @pytest.mark.parametrize("wrong", [{"after": -1}, {"after": 2**63}, {"limit": 0}, {"limit": 1001}])
-async def test_what_cannot_be_asked_is_refused_with_a_sentence(anywhere: Place, wrong: dict[str, int]) -> None:
+async def test_what_cannot_be_asked_is_refused_with_a_sentence(anywhere: Place, wrong: dict[str, Any]) -> None:
     """The field is named, and what would do."""
     async with anywhere.open(drive=False) as mc:
         with pytest.raises(midcourse.InvalidInput, match=" is -?[0-9]+; it is ") as refused:

@@ -36,7 +36,7 @@ async def test_none_in_scope_starts_a_call_after_it_and_the_silent_worker_is_lis
             # A machine under load may take its time; from when all others have stopped, nothing begins.
             while report.count("stopped") < len(report.sessions) - 1:
                 report = await here.kill_switch.report(report.switch.id)
-            known = {line.session: line.state for line in report.sessions}
+            known = {str(line.session): line.state for line in report.sessions}
             assert known["silent"] == "not_reachable"
             before, silent_before = len(lines(effects)), len(lines(silent_effects))
             await asyncio.gather(*storm)
