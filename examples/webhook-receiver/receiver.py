@@ -78,7 +78,8 @@ class _Request(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         length = int(self.headers.get("content-length") or 0)
         headers = {name.lower(): value for name, value in self.headers.items()}
-        status = 413 if length > LARGEST else self.server.receive(headers, self.rfile.read(length))
+        is_fine = 0 <= length <= LARGEST  # what has less than nothing would be read to its end
+        status = self.server.receive(headers, self.rfile.read(length)) if is_fine else 413
         self.send_response(status)
         self.send_header("content-length", "0")
         self.end_headers()

@@ -89,6 +89,13 @@ def test_a_webhook_that_could_never_be_told_is_refused_with_what_there_is(midcou
     assert "only http:// and https://" in midcourse("webhook", "add", "ftp://a.example/").err
 
 
+def test_the_help_says_how_a_webhook_is_told_of_all_and_so_it_is(midcourse: Command) -> None:
+    said = " ".join(midcourse("webhook", "add", "--help").out.split())
+    assert "Without it: all of them." in said
+    assert "Or all" not in said
+    assert midcourse("webhook", "add", DEAD, "--json").json()["webhook"]["kinds"] == ["*"]
+
+
 @pytest.mark.parametrize("command", [("inbox",), ("inbox", "take"), ("inbox", "hand-over"), ("webhook", "add")])
 def test_each_help_has_examples(midcourse: Command, command: tuple[str, ...]) -> None:
     done = midcourse(*command, "--help")

@@ -195,7 +195,7 @@ async def test_messages_events_and_budgets_go_through(tmp_path: Path) -> None:
         await session.withdraw(queued.message)
         assert (await session.raise_budget(2.5)).level == "decided"
         assert (await session.event("the file was replaced", source="disk")).level == "decided"
-        with pytest.raises(midcourse.InvalidInput, match="only task_class and budget"):
+        with pytest.raises(midcourse.InvalidInput, match="only task_class, budget and labels"):
             await there.start("served-asker", terms=midcourse.Terms(policy="strict"))
 
 

@@ -187,7 +187,7 @@ def test_who_is_no_operator_sees_it_standing_and_why(opening: Opening, freezing:
     expect(report(page)).to_contain_text("Only an operator lifts this.")
     expect(page.get_by_role("button", name="Kill switch…")).to_have_count(0)
     expect(page.get_by_role("button", name="Lift it…")).to_have_count(0)
-    page.get_by_role("link", name="New run").click()
+    page.get_by_role("link", name="New run", exact=True).click()
     expect(page.get_by_role("alert").filter(has_text="Kill switch is on")).to_contain_text("agent memo")
 
 

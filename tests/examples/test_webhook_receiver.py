@@ -7,6 +7,7 @@ import json
 import os
 import runpy
 import signal
+import socket
 import sqlite3
 import threading
 import time
@@ -94,6 +95,17 @@ def test_what_is_forged_or_old_is_refused_and_nothing_is_done(tmp_path: Path, fo
         assert posted(receiver, forgeries()[forged]) == 401
         assert posted(receiver, {}, b"x" * 100_000) == 413
     assert done(tmp_path) == []
+
+
+@pytest.mark.parametrize("length", [-1, 10**12])
+def test_what_says_a_length_beyond_reason_is_refused_before_any_of_it_is_read(tmp_path: Path, length: int) -> None:
+    with (
+        receiving(tmp_path) as receiver,
+        closing(socket.create_connection(("127.0.0.1", receiver.server_port))) as line,
+    ):
+        line.settimeout(WITHIN)
+        line.sendall(f"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n".encode())
+        assert line.recv(100).split(b" ")[1] == b"413", "it answers although the line stays open"
 
 
 def test_the_page_shows_the_receiver_as_it_is() -> None:

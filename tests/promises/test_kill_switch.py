@@ -2,14 +2,18 @@
 
 import asyncio
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 import midcourse
+from midcourse.core.commands import Cancel
+from midcourse.core.ids import CommandId
 from midcourse.core.switches import Scope, check_scope
 from midcourse.core.terms import NO_TERMS, Terms
 from midcourse.errors import InvalidInput, Refused, StoreUnavailable
+from midcourse.runtime import standing
 from tests.promises.faults import Faulty
 from tests.promises.harness import Place, Tool, history, resumable, types, until_status, until_true
 
@@ -106,7 +110,7 @@ async def test_no_session_goes_on_while_it_stands_and_only_an_operator_throws_or
         session = await mc.start(worker)
         switch = (await mc.kill_switch.throw(ALL, "freeze")).switch
         with pytest.raises(Refused, match=f"kill switch '{switch.id}' stands over all sessions") as stands:
-            await session.resume()
+            await session.lift()
         assert stands.value.code == "kill_switch_stands"
         with pytest.raises(Refused) as first:
             await mc.kill_switch.release(switch.id)
@@ -168,8 +172,102 @@ async def test_a_switch_that_cannot_be_written_stops_all_the_same_and_says_so(pl
         store.fails = lambda write: write in ("shelve", "put", "decide", "append")
         report = await mc.kill_switch.throw(ALL, "freeze", wait=1.0)
         assert not report.durable
-        assert str(report).endswith("It could not be written: it ends with this process.")
+        assert str(report).endswith(
+            "It could not be written yet: it stands in this process, which writes it when it can."
+        )
         begun = len(tool.begun)
         await asyncio.sleep(0.1)
         assert len(tool.begun) == begun
         store.work_again()
+        late = await mc.start(worker)
+        assert await until_status(late, "halted") == "halted"
+        assert len(tool.begun) == begun
+        async with asyncio.timeout(10):
+            while not await store.inner.shelved(standing.SHELF):
+                await asyncio.sleep(0.01)
+    async with place.open(drive=False) as mc:
+        [kept] = await mc.kill_switch.reports()
+        assert (kept.switch.id, kept.switch.stands) == (report.switch.id, True)
+
+
+async def test_a_throw_that_fails_half_way_leaves_nothing_running_here(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who was reached is not known: the gates that were shut stay shut until the halt is written."""
+    tool = Tool()
+    worker = _worker(tool)
+    store = Faulty(await place.store())
+    async with place.open(worker, store=store) as mc:
+        session = await mc.start(worker)
+        await until_true(lambda: len(tool.begun) > 3)
+        monkeypatch.setattr(store.inner, "heads", _unreadable)
+        with pytest.raises(StoreUnavailable):
+            await mc.kill_switch.throw(ALL, "freeze", wait=1.0)
+        begun = len(tool.begun)
+        await asyncio.sleep(0.05)
+        assert len(tool.begun) == begun
+        monkeypatch.undo()
+        assert await until_status(session, "halted") == "halted"
+
+
+async def _unreadable(**_: object) -> list[Any]:
+    raise StoreUnavailable("It cannot be read just now.")
+
+
+async def test_the_agents_own_code_and_undos_count_as_running(place: Place) -> None:
+    """A report claims no more than is known: a line of code between two steps is not stopped."""
+    entered, may_end = asyncio.Event(), asyncio.Event()
+
+    async def own(_run: midcourse.Run) -> None:
+        entered.set()
+        await may_end.wait()
+
+    agent = resumable(own)
+    async with place.open(agent) as mc:
+        await mc.start(agent)
+        await entered.wait()
+        report = await mc.kill_switch.throw(ALL, "freeze", wait=0.05)
+        assert [(line.state, line.running) for line in report.sessions] == [("still_running", "the agent's own code")]
+        may_end.set()
+
+
+async def test_an_operators_cancel_of_a_halted_session_runs_its_undos_while_it_stands(place: Place) -> None:
+    """No sweep halts it again."""
+    undone: list[object] = []
+
+    async def unbook(arguments: Mapping[str, Any], _result: object, _key: str) -> None:
+        await asyncio.sleep(0.1)
+        undone.append(arguments["number"])
+
+    @midcourse.tool(effect="write", undo=unbook, local=True)
+    async def book(number: int) -> int:
+        return number
+
+    tool = Tool(holds=True)
+
+    async def agent(run: midcourse.Run) -> None:
+        for number in range(3):
+            await run.step("book", book, number)
+        await run.step("wait", tool.run, 1)
+
+    worker = resumable(agent)
+    async with place.open(worker) as mc:
+        session = await mc.start(worker)
+        await tool.entered.wait()
+        await mc.kill_switch.throw(ALL, "freeze")
+        control = mc._control  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        cancel = Cancel(id=CommandId("c"), by="ada", role="operate", undo="all", grace=0.0)
+        await control.send(session.id, cancel, until="decided", wait=10)
+        assert await until_status(session, "cancelled") == "cancelled"
+        assert undone == [2, 1, 0]
+
+
+async def test_the_same_id_for_another_switch_is_refused_and_for_the_same_finds_it(place: Place) -> None:
+    """A retry is not a second switch, and a mistake is not a switch that nobody threw."""
+    async with place.open() as mc:
+        first = await mc.kill_switch.throw(check_scope("agent", "one"), "freeze", switch="ks_one")
+        again = await mc.kill_switch.throw(check_scope("agent", "one"), "freeze", switch="ks_one")
+        assert first.switch == again.switch
+        with pytest.raises(Refused) as refused:
+            await mc.kill_switch.throw(ALL, "freeze", switch="ks_one")
+        assert refused.value.code == "idempotency_key_reused"

@@ -132,6 +132,17 @@ async def test_a_refusal_ends_the_row_of_approvals_and_a_question_is_none(memory
                 assert (await inbox(bob))["approvals_in_a_row"] == 0
 
 
+async def test_what_is_approved_over_a_chat_counts_in_the_row_too_and_once(memory: Place) -> None:
+    with served(memory, asker()) as server:
+        async with server.client() as local:
+            for said, row in (("yes", 1), ("yes", 2), ("no", 0)):
+                session = await begun(local)
+                for _ in range(2):  # the same answer once more is the same answer
+                    body = {"session_id": session, "answer": said, "ask_id": "ask_1"}
+                    assert (await local.post("/chat/resume", json=body)).status_code == 200
+                assert (await inbox(local))["approvals_in_a_row"] == row
+
+
 async def test_a_tenant_sees_its_own_asks_and_webhooks_and_nobody_elses(memory: Place) -> None:
     with served(memory, asker()) as server:
         async with server.client() as host:

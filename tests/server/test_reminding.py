@@ -3,7 +3,8 @@
 import asyncio
 import base64
 import json
-from collections.abc import AsyncGenerator
+from collections import Counter
+from collections.abc import AsyncGenerator, Set
 from contextlib import asynccontextmanager
 
 import pytest
@@ -13,14 +14,20 @@ from standardwebhooks import Webhook as Verifier
 import midcourse
 from midcourse.core.codec import ERASED
 from midcourse.core.ids import SessionId, SwitchId, WorkerId
+from midcourse.core.policy.document import Policy
+from midcourse.core.policy.profiles import BUILT_IN
 from midcourse.core.policy.restraint import Alarm
 from midcourse.core.switches import Scope, Switch
-from midcourse.core.webhooks import ALL, Outcome, Webhook, tried
+from midcourse.core.webhooks import ALL, Delivery, Outcome, Webhook, delivery, tried
+from midcourse.errors import StoreUnavailable
+from midcourse.ports.clock import Clock
+from midcourse.ports.store import Store
+from midcourse.runtime import desk
 from midcourse.runtime.clock import SystemClock
 from midcourse.runtime.desk import Desk
 from midcourse.runtime.interventions import keep_alarms
 from midcourse.runtime.outbox import KEPT_FOR, Outbox, forget_session
-from midcourse.server import claiming, reminding
+from midcourse.server import claiming, reminding, sending
 from midcourse.server.claiming import Turn
 from midcourse.server.reminding import Teller
 from midcourse.server.sending import Sender
@@ -161,11 +168,9 @@ async def test_what_was_read_before_its_last_try_was_written_down_is_not_sent_ag
         [stale] = await world.outbox.waiting()
         done = tried(stale, Outcome(status=200), world.clock.now())
         await world.outbox.settle(stale, done)
-        before = asyncio.all_tasks()
-        Sender(world.outbox, world.clock).send_due([stale], [HOOK])
-        sending = asyncio.all_tasks() - before
-        assert len(sending) == 1
-        await asyncio.gather(*sending)
+        tries = _sent(Sender(world.outbox, world.clock), [stale], [HOOK])
+        assert len(tries) == 1
+        await asyncio.gather(*tries)
         assert await world.outbox.deliveries("wh_1") == [done]
 
 
@@ -181,6 +186,153 @@ async def test_what_an_erased_session_was_to_tell_is_given_up(memory: Place) -> 
         await asyncio.gather(*(asyncio.all_tasks() - before))
         [ended] = await world.outbox.deliveries("wh_1")
         assert (ended.state, ended.problem) == ("given_up", "the session was erased")
+
+
+@pytest.mark.parametrize("meanwhile", ["the session is erased", "the webhook is removed", "another server sent it"])
+async def test_what_is_gone_or_changed_when_a_try_ends_is_not_written_back(memory: Place, meanwhile: str) -> None:
+    async with asking(memory) as world:
+        asked, answers = asyncio.Event(), asyncio.Event()
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            asked.set()
+            await answers.wait()
+            writer.write(b"HTTP/1.1 500 No\r\ncontent-length: 0\r\n\r\n")
+            await writer.drain()
+            writer.close()
+
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+            hook = replace(HOOK, url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+            await world.outbox.add(hook)
+            await world.teller().look()
+            [row] = await world.outbox.waiting()
+            tries = _sent(Sender(world.outbox, world.clock), [row], [hook])
+            await asked.wait()
+            match meanwhile:
+                case "the session is erased":
+                    await forget_session(world.store, "sess_1")
+                case "the webhook is removed":
+                    await world.outbox.remove(hook, by="ann", now=world.clock.now())
+                case _:
+                    await world.outbox.settle(row, tried(row, Outcome(status=200), world.clock.now()))
+            left = await world.outbox.deliveries("wh_1")
+            answers.set()
+            await asyncio.gather(*tries)
+        assert await world.outbox.deliveries("wh_1") == left
+        assert [one.state for one in left] == (["delivered"] if meanwhile.startswith("another") else [])
+
+
+def _sent(sender: Sender, rows: list[Delivery], webhooks: list[Webhook]) -> set[asyncio.Task[None]]:
+    """The tries that were begun."""
+    before = asyncio.all_tasks()
+    sender.send_due(rows, webhooks)
+    return asyncio.all_tasks() - before
+
+
+class Tarpit:
+    """In the place of what goes over the network: some receivers hang, some fail, and the others have it at once."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, *, hang: Set[str] = frozenset(), fail: Set[str] = frozenset()
+    ) -> None:
+        self.begun: list[str] = []
+        self._hang, self._fail = hang, fail
+        monkeypatch.setattr(sending, "attempt", self._attempt)
+
+    async def _attempt(self, webhook: Webhook, row: Delivery, clock: Clock) -> Outcome:
+        self.begun.append(webhook.id)
+        if webhook.id in self._hang:
+            await asyncio.Event().wait()
+        return Outcome(status=500 if webhook.id in self._fail else 200)
+
+    async def run(self, sender: Sender, rows: list[Delivery], webhooks: list[Webhook]) -> Counter[str]:
+        """How many tries begin for whom."""
+        self.begun.clear()
+        begun = _sent(sender, rows, webhooks)
+        if not self._hang:
+            await asyncio.gather(*begun)
+        while len(self.begun) < len(begun):
+            await asyncio.sleep(0)
+        return Counter(self.begun)
+
+
+def _hooks(tenant: str | None, count: int) -> list[Webhook]:
+    before = f"{tenant}~" if tenant else ""
+    return [replace(HOOK, id=f"{before}wh_{one:03}", tenant=tenant) for one in range(count)]
+
+
+async def _rows(world: World, hooks: list[Webhook], count: int) -> list[Delivery]:
+    now = world.clock.now()
+    made = [delivery(hook, "ask.opened", (str(one),), {}, now=now) for hook in hooks for one in range(count)]
+    await world.outbox.put(made)
+    return made
+
+
+async def test_receivers_of_one_tenant_that_hang_leave_places_for_everybody_else(
+    memory: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with asking(memory) as world:
+        sender = Sender(world.outbox, world.clock)
+        hooks = [hook for tenant in ("acme", "other") for hook in _hooks(tenant, 100)]
+        tarpit = Tarpit(monkeypatch, hang={hook.id for hook in hooks})
+        older = await _rows(world, hooks[:100], 4)
+        begun = await tarpit.run(sender, older, hooks)
+        assert sum(begun.values()) == sending.IN_ALL // 2
+        assert set(begun.values()) == {1}, "each of them has a turn before one has a second one"
+        older += await _rows(world, hooks[100:], 4)
+        assert 0 < sum((await tarpit.run(sender, older, hooks)).values()) < sending.IN_ALL // 2
+        [good] = _hooks(None, 1)
+        world.clock.seconds += 1
+        late = await _rows(world, [good], 4)
+        assert await tarpit.run(sender, [*older, *late], [*hooks, good]) == {good.id: sending.AT_ONCE}
+        await sender.end()
+
+
+async def test_webhooks_take_turns_so_that_the_youngest_delivery_does_not_wait_for_those_that_hang(
+    memory: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with asking(memory) as world:
+        sender = Sender(world.outbox, world.clock)
+        hooks = _hooks(None, 51)
+        tarpit = Tarpit(monkeypatch, hang={hook.id for hook in hooks})
+        rows = await _rows(world, hooks[:50], 12)
+        world.clock.seconds += 1
+        rows += await _rows(world, hooks[50:], 1)
+        assert (await tarpit.run(sender, rows, hooks))["wh_050"] == 1
+        await sender.end()
+
+
+async def test_a_webhook_that_fails_has_one_place_until_something_arrives(
+    memory: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with asking(memory) as world:
+        sender = Sender(world.outbox, world.clock)
+        hooks = _hooks(None, 2)
+        rows = await _rows(world, hooks, 12)
+        fail = {"wh_000"}
+        tarpit = Tarpit(monkeypatch, fail=fail)
+        begun: list[Counter[str]] = []
+        for _ in range(4):
+            begun.append(await tarpit.run(sender, await world.outbox.waiting(), hooks))
+            if len(begun) == 2:
+                fail.clear()
+        assert [one["wh_000"] for one in begun] == [sending.AT_ONCE, 1, 1, sending.AT_ONCE]
+        assert [one["wh_001"] for one in begun] == [sending.AT_ONCE] * 3 + [0]
+        assert len(rows) == 24
+
+
+async def test_a_webhook_is_told_of_asks_that_were_opened_after_it_was_added(memory: Place) -> None:
+    async with asking(memory) as world:
+        opened = world.clock.seconds
+        teller = world.teller()
+        await world.outbox.add(replace(HOOK, added_at=opened + 1))
+        await world.outbox.add(replace(HOOK, id="wh_2", added_at=opened))
+        await teller.look()
+        assert await world.told() == []
+        assert [row.kind for row in await world.outbox.deliveries("wh_2")] == ["ask.opened"]
+        world.clock.seconds = opened + TARGET / 2
+        await teller.look()
+        assert await world.told() == ["ask.reminder"], "that happens after it was added"
 
 
 async def test_an_ask_that_was_answered_is_told_to_be_closed_once_and_nothing_of_it_is_kept(memory: Place) -> None:
@@ -311,6 +463,25 @@ async def test_a_policys_own_target_is_taken(memory: Place) -> None:
             ("", TARGET),
         ):
             [ask] = await Desk(world.store, world.clock, policy=policy).asks()
+            assert ask.respond_by - ask.opened_at == target
+
+
+async def test_a_policy_that_could_not_be_read_once_is_read_again(
+    memory: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with asking(memory) as world:
+        own = replace(BUILT_IN["permissive"], name="own", response_target=77)
+
+        async def away(store: Store, name: str) -> Policy:
+            raise StoreUnavailable("The store is away.")
+
+        async def here(store: Store, name: str) -> Policy:
+            return own
+
+        one = Desk(world.store, world.clock, policy="own")
+        for load, target in ((away, TARGET), (here, 77.0), (away, 77.0)):
+            monkeypatch.setattr(desk, "load_policy", load)
+            [ask] = await one.asks()
             assert ask.respond_by - ask.opened_at == target
 
 

@@ -56,6 +56,22 @@ def people(running: Running) -> Iterator[Standing]:
         yield Standing(client)
 
 
+@pytest.fixture(autouse=True)
+def lifted(people: Standing) -> Iterator[None]:
+    """A kill switch that a case has thrown stands no longer than it: it would halt the sessions of those after it."""
+    yield
+    for one in people.client.get("/kill-switches", params={"limit": 200}).json()["switches"]:
+        if one["lifted_at"] is None:
+            people.client.post(f"/kill-switches/{one['id']}/lift", json={"why": "tried out"}).raise_for_status()
+
+
+@pytest.fixture(scope="module")
+def switch(people: Standing) -> str:
+    """A kill switch that was lifted."""
+    thrown = {"scope": {"kind": "agent", "value": "nobody"}, "reason": "tried out"}
+    return people.client.post("/kill-switches", json=thrown).json()["id"]
+
+
 def _hurry(case: Any) -> None:
     """Nobody waits here: what is waited for is another test's."""
     for values in (case.body, case.query):
@@ -85,7 +101,7 @@ def _modes() -> Iterator[tuple[str, GenerationMode]]:
 
 @pytest.mark.parametrize(("name", "mode"), list(_modes()), ids=lambda one: getattr(one, "value", one))
 def test_every_answer_is_one_that_the_document_tells_of(
-    running: Running, people: Standing, name: str, mode: GenerationMode
+    running: Running, people: Standing, switch: str, name: str, mode: GenerationMode
 ) -> None:
     path, method = OPERATIONS[name]
     operation = SCHEMA[path][method]
@@ -98,6 +114,7 @@ def test_every_answer_is_one_that_the_document_tells_of(
             "digest": st.sampled_from(["0" * 32]),
             "ask": st.sampled_from(["ask_1", "ask_2"]),
             "webhook": st.sampled_from(["wh_nobody"]),
+            "switch": st.sampled_from([switch, "ks_nobody"]),
         }
     )
     http = requests.Session()

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -10,12 +11,17 @@ import msgspec
 import pytest
 
 import midcourse
+from midcourse.core import commands as cmd
+from midcourse.core.codec import entomb
 from midcourse.core.events import SessionErased
-from midcourse.core.ids import WorkerId
+from midcourse.core.fold import Row
+from midcourse.core.ids import CommandId, Position, SessionId, WorkerId
 from midcourse.core.terms import DefaultAnswer, Terms
-from midcourse.errors import Refused, SessionNotFound
-from midcourse.runtime import erasing
+from midcourse.errors import Damaged, Refused, SessionNotFound
+from midcourse.ports.store import Owned
+from midcourse.runtime import erasing, loading
 from midcourse.runtime.interventions import read_alarms
+from midcourse.runtime.worker import Worker
 from midcourse.tools import files_in
 from midcourse.tools.backups import default_backups
 from midcourse.wiring import compact, open_store
@@ -310,3 +316,123 @@ async def test_a_budget_and_terms_stay_without_a_default_answer(url: str) -> Non
         erased = await handle.erase()
         assert erased.terms.budget == 2.5
         assert SECRET not in str(erased.terms)
+
+
+@pytest.mark.parametrize("name", ["standing", "langgraph", "chat", "shown", "due", "told", "taken", "kind", "w"])
+async def test_a_session_called_like_a_word_that_keys_are_made_of_takes_nothing_of_others(name: str) -> None:
+    others = {
+        "kill-switches": ["standing/ks_1", "all/ks_1"],
+        "webhooks": ["w", "due"],
+        "tokens": [name],
+        "policies": [f"{name}@1"],
+        "langgraph:sess_live": ["c/1"],
+        "chat:sess_live:shown": ["ann"],
+        "inbox": ["taken/sess_live/ask_1", f"over/{name}", "answer/chat/001/sess_live/ask_1"],
+        "telling": ["due/w/1", "told/sess_live/ask_1", f"seen/kind/{name}"],
+        "artifacts": [f"sess_live/{name}"],
+    }
+    own = {f"langgraph:{name}": ["c/1"], f"chat:{name}:begun": ["1"]}
+    own_keys = {"inbox": [f"taken/{name}/ask_1", f"answer/ann/001/{name}/ask_1"], "telling": [f"told/{name}/ask_1"]}
+    async with midcourse.open("memory://") as mc:
+        handle = await mc.start(child, SECRET, session_id=name)
+        await handle.result(timeout=10)
+        store = mc._control.worker.store  # pyright: ignore[reportPrivateUsage]
+        for shelf, keys in [*others.items(), *own.items(), *own_keys.items()]:
+            await store.shelve(shelf, dict.fromkeys(keys, b"1"))
+        await handle.erase()
+        assert {shelf: sorted(await store.shelf_keys(shelf)) for shelf in await store.shelves()} == {
+            shelf: sorted(keys) for shelf, keys in others.items()
+        }
+
+
+async def test_a_log_that_is_pruned_while_a_session_is_erased_stays_whole(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Skipping()
+    async with midcourse.open(url, clock=clock) as mc:
+        handle = await mc.start(child, SECRET)
+        await handle.result(timeout=10)
+        await handle.rate(2, SECRET)
+        clock.skipped = 9.0
+        taken = erasing._taken  # pyright: ignore[reportPrivateUsage]
+
+        async def pruned_first(worker: Worker, session_id: SessionId) -> Owned:
+            assert await mc.prune_audit(worker.clock.now()) == 1
+            return await taken(worker, session_id)
+
+        monkeypatch.setattr(erasing, "_taken", pruned_first)
+        await handle.erase()
+        assert [one.entry.action for one in await mc.audit()] == ["audit.prune", "erase"]
+
+
+async def test_what_is_audited_while_the_session_is_being_taken_goes_too(url: str, store_folder: Path) -> None:
+    """A command whose sender died is decided by whoever erases the session, and makes an entry then."""
+    async with midcourse.open(url) as mc:
+        await (await mc.start(child, "x", session_id="a")).result(timeout=10)
+    store = await open_store(url)
+    command = cmd.Rate(id=CommandId("c"), by="ann", role="steer", score=2, note=SECRET)
+    await store.put(SessionId("a"), command.id, cmd.encode_command(command), 1.0)
+    await store.close()
+    async with midcourse.open(url, drive=False) as mc:
+        await (await mc.get("a")).erase()
+        assert [(one.entry.action, one.entry.detail) for one in await mc.audit()] == [("rate", ""), ("erase", "")]
+
+
+async def test_what_is_said_to_an_erased_session_is_not_kept(url: str, store_folder: Path) -> None:
+    async with midcourse.open(url) as mc:
+        handle = await mc.start(child, "x")
+        await handle.result(timeout=10)
+        await handle.erase()
+        for _ in range(2):
+            with pytest.raises(Refused, match="session_erased"):
+                await handle.message(SECRET, command_id="mine")
+        last = (await mc.audit())[-1].entry
+        assert (last.action, last.outcome, last.detail) == ("message", "session_erased", "")
+        await asyncio.to_thread(compact, store_folder / "midcourse.db")
+        assert files_with(SECRET, store_folder) == {}
+
+
+@midcourse.agent
+async def payer(run: midcourse.Run) -> str:
+    await run.ask("Pay?")
+    return run.messages[0].text
+
+
+async def test_a_tombstone_that_somebody_made_by_hand_is_not_followed(url: str) -> None:
+    """Its digest fits, and what it says is not what was said."""
+    async with midcourse.open(url) as mc:
+        await (await mc.start(payer, "pay 10", session_id="sess_live")).next_ask(timeout=10)
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection, connection:
+        place, record = connection.execute("SELECT place, record FROM journal ORDER BY place LIMIT 1").fetchone()
+        forged = entomb(record, record.replace(b"pay 10", b"pay 99"))
+        connection.execute("UPDATE journal SET record = ? WHERE place = ?", (forged, place))
+        connection.execute("DELETE FROM snapshots")
+    async with midcourse.open(url) as mc:
+        handle = await mc.get("sess_live")
+        with pytest.raises(Damaged, match="look erased"):
+            await handle.state()
+        with pytest.raises(Damaged, match="looks erased"):
+            await handle.fork()
+
+
+async def test_a_session_that_is_erased_while_somebody_reads_it_is_read_as_erased(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "_PAGE", 3)
+    async with midcourse.open(url) as mc:
+        handle = await told(mc)
+        store = await open_store(url)
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection, connection:
+            connection.execute("DELETE FROM snapshots")
+        head, read = (await store.head(handle.id)).head, store.read
+
+        async def erased_meanwhile(session_id: SessionId, after: Position, limit: int = 1000) -> Sequence[Row]:
+            rows = await read(session_id, after, limit)
+            if not after:
+                monkeypatch.setattr(store, "read", read)
+                await handle.erase()
+            return rows
+
+        monkeypatch.setattr(store, "read", erased_meanwhile)
+        assert (await loading.load(store, head)).state.session.goal == "erased"
+        await store.close()

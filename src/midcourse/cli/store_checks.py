@@ -5,9 +5,7 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from midcourse.core.audit import check
-from midcourse.core.codec import is_tombstone
-from midcourse.core.erasure import kept_digest
-from midcourse.core.events import SessionErased, decode_record
+from midcourse.core.erasure import is_erased
 from midcourse.core.fold import Row, fold
 from midcourse.core.ids import Position, SessionId
 from midcourse.core.session import NEEDS_DRIVING
@@ -139,15 +137,7 @@ async def _check_journal(store: Store, head: Head) -> bool:
     while page := await store.read(head.id, Position(len(rows)), _PAGE):
         rows += page
     fold(head.id, None, rows, ends=(head.position, head.digest))
-    if not any(is_tombstone(record) for _, record, _ in rows):
-        return False
-    told = (decode_record(record).event for _, record, _ in reversed(rows) if not is_tombstone(record))
-    last = next((event for event in told if isinstance(event, SessionErased)), None)
-    if last is None or last.kept != kept_digest(rows):
-        raise Damaged(
-            f"Records of session '{head.id}' look erased, and are not what was left when it was.", session_id=head.id
-        )
-    return True
+    return is_erased(head.id, rows)
 
 
 async def _audit(store: Store) -> Check:

@@ -35,7 +35,8 @@ def add_to(root: typer.Typer) -> None:
 def add(
     address: Annotated[str, typer.Argument(metavar="ADDRESS", help="Where it is sent: http:// or https://….")],
     kinds: Annotated[
-        list[str] | None, typer.Option("--kind", metavar="KIND", help=f"May be repeated: {', '.join(KINDS)}. Or all.")
+        list[str] | None,
+        typer.Option("--kind", metavar="KIND", help=f"May be repeated: {', '.join(KINDS)}. Without it: all of them."),
     ] = None,
     about: Annotated[str, typer.Option("--about", metavar="TEXT", help="What it is for.")] = "",
     store: StoreOption = None,

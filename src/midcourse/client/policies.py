@@ -99,7 +99,7 @@ class RemotePolicies:
         """Thresholds that are as early as the server's own runs allow. Nothing is saved.
 
         Raises:
-            Refused: ``too_few_runs``.
+            InvalidInput: ``too_few_runs``.
         """
         wish = _given({"policy": policy, "false_stops": false_stops, "since": since, "limit": limit})
         content = await self._wire.send("POST", "policies/calibrate", body=wish, wait=_TRIAL_SECONDS)

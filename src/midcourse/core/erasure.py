@@ -18,10 +18,11 @@ from midcourse.core.asks import AMBIGUOUS, NEED_APPROVAL, REVIEW
 from midcourse.core.codec import ERASED, GENESIS, NOTHING, Value, chain, entomb, inline, is_tombstone, remains_of
 from midcourse.core.effects import DID_IT_HAPPEN
 from midcourse.core.fold import Row
-from midcourse.core.ids import StepId
+from midcourse.core.ids import SessionId, StepId
 from midcourse.core.policy.decisions import Decision, Reason, Unseen
 from midcourse.core.steps import WORLD_CHANGED
 from midcourse.core.terms import Terms
+from midcourse.errors import Damaged
 
 KEPT: Final[Mapping[type, frozenset[str]]] = {
     ev.SessionCreated: frozenset({"agent", "agent_version", "origin", "forked_from", "by"}),
@@ -177,6 +178,26 @@ def entombed(rows: Iterable[Row]) -> list[Row]:
         digest = chain(digest, position, record)
         erased.append((position, record, digest))
     return erased
+
+
+def is_erased(session_id: SessionId, rows: Iterable[Row]) -> bool:
+    """Whether a journal, of which these are all rows, was erased.
+
+    Raises:
+        Damaged: there are tombstones among them that are not what was left when it was: somebody made them by hand.
+    """
+    rows = list(rows)
+    if not any(is_tombstone(record) for _, record, _ in rows):
+        return False
+    told = (ev.decode_record(record).event for _, record, _ in reversed(rows) if not is_tombstone(record))
+    last = next((event for event in told if isinstance(event, ev.SessionErased)), None)
+    if last is None or last.kept != kept_digest(rows):
+        raise Damaged(
+            f"Records of session '{session_id}' look erased, and are not what was left when it was. "
+            "The session is stopped and nothing is followed; restore the store from a backup.",
+            session_id=session_id,
+        )
+    return True
 
 
 def kept_digest(rows: Iterable[Row]) -> str:

@@ -121,7 +121,11 @@ class SwitchReport(msgspec.Struct, gc=False, frozen=True):
         words += [f"{number} still running" for number in [self.count("still_running")] if number]
         words += [f"{number} not reachable" for number in [self.count("not_reachable")] if number]
         stands = "stands" if self.switch.stands else "is lifted"
-        known = "" if self.durable else " It could not be written: it ends with this process."
+        known = (
+            ""
+            if self.durable
+            else " It could not be written yet: it stands in this process, which writes it when it can."
+        )
         return f"The kill switch over {self.switch.scope} {stands}: {', '.join(words)}.{known}"
 
 

@@ -96,10 +96,11 @@ class InboxRow(msgspec.Struct, gc=False, frozen=True, kw_only=True):
 
 
 class Deciding(msgspec.Struct, gc=False, frozen=True):
-    """The inbox row an append decides, and what to tell whoever put it."""
+    """The inbox row an append decides, and what to tell whoever put it. ``forgets``: what the row says is not kept."""
 
     id: CommandId
     outcome: bytes
+    forgets: bool = False
 
 
 class Store(Protocol):

@@ -3,6 +3,8 @@
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from midcourse.core.audit import (
     PRUNE,
     Audited,
@@ -25,16 +27,23 @@ from midcourse.runtime.outcomes import Outcome
 _PAGE: Final = 500
 _PAGES: Final = 20
 """Pages that are looked through for what somebody wants to see, before the answer says how far it came."""
+ERASED_CODE: Final = "session_erased"
 Wanted = Callable[[AuditEntry], bool]
 
 
 def entry_of(session_id: SessionId, row: InboxRow, outcome: Outcome, events: Sequence[AnyEvent] = ()) -> AuditEntry:
-    """Who wished what with ``row``, and what came of it."""
+    """Who wished what with ``row``, and what came of it. Nothing is said of what was wished of an erased session."""
     try:
         command = decode_command(row.content)
     except Damaged as error:
         return unreadable(session_id, row.id, outcome.code, error.message)
-    return decided(session_id, command, outcome.code, events)
+    entry = decided(session_id, command, outcome.code, events)
+    return replace(entry, detail="") if is_of_erased(outcome) else entry
+
+
+def is_of_erased(outcome: Outcome) -> bool:
+    """Whether a command came after its session was erased: what it says must not be kept."""
+    return outcome.code == ERASED_CODE
 
 
 async def read_audit(store: Store, after: int = 0, limit: int = 100) -> list[Audited]:

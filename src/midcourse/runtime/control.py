@@ -55,7 +55,8 @@ class Control:
             raise InvalidInput(f"until is {until!r}; it is one of {', '.join(get_args(Level))}.", field="until")
         worker = self.worker
         owned = await worker.must_exist(session_id)
-        lifts = owned.head.status == Status.HALTED and isinstance(command, cmd.Lift | cmd.Resume)
+        # Whatever its head says: the halt may lie in the inbox.
+        lifts = command.role == "operate" and isinstance(command, cmd.Lift | cmd.Resume)
         if lifts:
             await self._check_standing(session_id, command)
         stops = isinstance(command, cmd.Pause | cmd.Cancel | cmd.Halt)

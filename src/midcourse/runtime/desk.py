@@ -162,7 +162,10 @@ class Desk:
 
     async def _target(self, name: str) -> float:
         if name not in self._targets:
-            self._targets[name] = float((await self._policy(name)).response_target)
+            try:
+                self._targets[name] = float((await self._policy(name)).response_target)
+            except MidcourseError:  # it cannot be read now: an ask without any target would wait for ever
+                return float(STANDARD.response_target)
         return self._targets[name]
 
     async def _policy(self, name: str) -> Policy:
@@ -172,10 +175,7 @@ class Desk:
             return STANDARD
         if built_in is not None and built_in.id == wanted:
             return built_in
-        try:
-            return await load_policy(self._store, wanted)
-        except MidcourseError:  # it cannot be read: an ask without any target would wait for ever
-            return STANDARD
+        return await load_policy(self._store, wanted)
 
     async def _records(self, shelf: str, prefix: str, kind: type[T]) -> dict[str, T]:
         """What lies below a prefix, without it. What a later Midcourse wrote is left out."""

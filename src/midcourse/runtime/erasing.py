@@ -16,7 +16,7 @@ from midcourse.core import events as ev
 from midcourse.core.audit import AuditEntry, AuditRow, decode_entry, without_detail
 from midcourse.core.codec import ERASED, remains_of
 from midcourse.core.commands import Role
-from midcourse.core.erasure import entombed, kept_digest
+from midcourse.core.erasure import entombed, is_erased, kept_digest
 from midcourse.core.events import Record, decode_record, encode_record
 from midcourse.core.fold import Fold, Row, fold
 from midcourse.core.ids import Epoch, Position, SessionId
@@ -37,9 +37,7 @@ _TEXTS: Final = frozenset(
     ("goal", "prompt", "sentence", "note", "documentation", "text", "message", "title", "summary", "words", "answer")
 ) | {"answer"}  # a webhook's receiver may have repeated what it was sent
 """What holds a text in the items that shelves over all sessions keep of one."""
-_COUNTED: Final = ("interventions", "labels")
-"""Shelves whose items stay without their texts: reports count them."""
-_NOT_OF_SESSIONS: Final = ("policies", "tokens")
+_NOT_OF_SESSIONS: Final = ("kill-switches", "policies", "tokens", "webhooks")
 """Shelves that hold nothing of what was said in sessions, whatever ids they name."""
 
 
@@ -69,11 +67,12 @@ async def erase(
     heads = [(await worker.must_exist(session_id)).head for session_id in session_ids]
     for head in heads if not go_on else ():
         _check_ended(head)
-    forgotten = await _details(worker.store, set(session_ids))
+    known, seen = await _details(worker.store, set(session_ids))
     erased: list[Erased] = []
     for head in heads:
         try:
-            erased.append(await _erase(worker, head.id, forgotten.get(head.id, []), by=by, role=role, reason=reason))
+            forgotten = known.get(head.id, ())
+            erased.append(await _erase(worker, head.id, forgotten, seen, by=by, role=role, reason=reason))
         except MidcourseError as error:
             if not go_on:
                 raise
@@ -113,12 +112,14 @@ def _check_ended(head: Head) -> None:
 
 
 async def _erase(
-    worker: Worker, session_id: SessionId, forgotten: Sequence[AuditRow], *, by: str, role: Role, reason: str
+    worker: Worker, session_id: SessionId, forgotten: Sequence[AuditRow], seen: int, *, by: str, role: Role, reason: str
 ) -> Erased:
+    """``forgotten``: its audit entries up to ``seen``. Those since are looked for when nobody can add one any more."""
     store = worker.store
     owned = await _taken(worker, session_id)
     try:
         _check_ended(owned.head)
+        late, _ = await _details(store, {session_id}, seen)
         rows = await _rows(store, owned.head)
         # In a thread: a long journal takes seconds, and the loop may be the agents'.
         left, state, keys = await asyncio.to_thread(_remains, session_id, rows)
@@ -133,7 +134,7 @@ async def _erase(
             epoch=owned.epoch,
             outcome=_outcome(session),
             shelves=await _shelves(store, session_id),
-            forgotten=forgotten,
+            forgotten=(*forgotten, *late.get(session_id, ())),
             audit=(AuditEntry(session=session_id, by=by, role=role, action=ACTION, detail=reason, at=now),),
         )
     except BaseException:
@@ -172,6 +173,7 @@ async def _let_go(worker: Worker, session_id: SessionId, epoch: Epoch) -> None:
 def _remains(session_id: SessionId, rows: Sequence[Row]) -> tuple[list[Row], Fold, frozenset[str]]:
     """The journal without its texts, what it folds to, and the keys of the session's calls."""
     fold(session_id, None, rows)  # every digest is checked before anything is given up
+    is_erased(session_id, rows)  # and every tombstone
     left = entombed(rows)
     return left, fold(session_id, None, left), _keys(left)
 
@@ -213,10 +215,11 @@ def _outcome(session: Session) -> bytes:
     )
 
 
-async def _details(store: Store, sessions: set[SessionId]) -> Mapping[SessionId, list[AuditRow]]:
-    """The audit entries of these sessions, each without its detail."""
+async def _details(
+    store: Store, sessions: set[SessionId], after: int = 0
+) -> tuple[Mapping[SessionId, list[AuditRow]], int]:
+    """The audit entries of these sessions behind ``after``, each without its detail, and how far the log went."""
     found: dict[SessionId, list[AuditRow]] = {}
-    after = 0
     while rows := await store.audit(after, _PAGE):
         after = rows[-1].seq
         for row in rows:
@@ -228,20 +231,38 @@ async def _details(store: Store, sessions: set[SessionId]) -> Mapping[SessionId,
                 continue  # whoever reads the log is told of it
             if entry.session in sessions and entry.detail:
                 found.setdefault(entry.session, []).append(AuditRow(row.seq, without_detail(row.content), row.digest))
-    return found
+    return found, after
 
 
 async def _shelves(store: Store, session_id: SessionId) -> dict[str, dict[str, bytes | None]]:
     """What becomes of the items on shelves: those of the session alone go, others lose what was said in it."""
     changes: dict[str, dict[str, bytes | None]] = {}
     for shelf in await store.shelves():
-        if session_id in shelf.split(":"):
+        if _is_shelf_of(session_id, shelf):
             changes[shelf] = dict.fromkeys(await store.shelf_keys(shelf))
         elif ":" not in shelf and shelf not in _NOT_OF_SESSIONS:
             items = _without_texts(session_id, shelf, await _readable(store, shelf))
             if items:
                 changes[shelf] = items
     return changes
+
+
+def _is_shelf_of(session_id: SessionId, shelf: str) -> bool:
+    """Whether a shelf is the session's alone: ``langgraph:<id>``, ``chat:<id>:shown``. By place: an id may be a word."""
+    return shelf.split(":")[1:2] == [session_id]
+
+
+def _is_item_of(session_id: SessionId, shelf: str, key: str) -> bool:
+    """Whether an item is about the session alone, by the place where keys of that shelf name it."""
+    match shelf, key.split("/"):
+        case ("artifacts", [named, _, *_]):
+            return named == session_id
+        case ("inbox", ["taken", named, *_] | ["answer", _, _, named, *_]):
+            return named == session_id
+        case ("telling", ["told", named, *_]):
+            return named == session_id
+        case _:
+            return False
 
 
 async def _readable(store: Store, shelf: str) -> list[tuple[str, bytes]]:
@@ -254,7 +275,7 @@ async def _readable(store: Store, shelf: str) -> list[tuple[str, bytes]]:
 def _without_texts(session_id: SessionId, shelf: str, items: Iterable[tuple[str, bytes]]) -> dict[str, bytes | None]:
     changed: dict[str, bytes | None] = {}
     for key, content in items:
-        if session_id in key.split("/") and shelf not in _COUNTED:
+        if _is_item_of(session_id, shelf, key):
             changed[key] = None
             continue
         if session_id.encode() not in content:

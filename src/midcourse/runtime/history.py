@@ -102,7 +102,8 @@ async def forked(store: Store, head: Head, new: SessionId, at: int | None) -> tu
 async def _events_to(store: Store, session_id: SessionId, position: Position) -> list[Recorded]:
     events: list[Recorded] = []
     while len(events) < position:
-        page = await read_events(store, session_id, Position(len(events)), min(_PAGE, position - len(events)))
+        count = min(_PAGE, position - len(events))
+        page = await read_events(store, session_id, Position(len(events)), count, live=True)
         if not page:
             break
         events += page

@@ -14,7 +14,7 @@ from midcourse.core.session import Session, Status
 from midcourse.errors import AgentUnavailable, Damaged, Refused
 from midcourse.ports.meter import Stopper, StopVerb
 from midcourse.ports.store import Deciding, InboxRow, Store
-from midcourse.runtime.auditing import entry_of
+from midcourse.runtime.auditing import entry_of, is_of_erased
 from midcourse.runtime.children import is_parent
 from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
@@ -115,7 +115,7 @@ class Inbox:
         return outcome, self._journal.append(
             *expired,
             *events,
-            deciding=Deciding(row.id, encode_outcome(outcome)),
+            deciding=Deciding(row.id, encode_outcome(outcome), forgets=is_of_erased(outcome)),
             audit=(*entries, entry_of(session.id, row, outcome, events)),
         )
 

@@ -285,7 +285,7 @@ def head_of(session: Session, digest: bytes, risk: float | None = None) -> Head:
     deadlines = [] if session.status in ENDED else list(session.deadlines)
     if session.undo is not None and not session.undo.done:
         deadlines.append(session.undo.since)  # ended, but somebody must go on undoing
-    busy = next((call for call in session.calls.values() if not call.end), None)
+    busy = next((call for call in session.calls.values() if not call.end or call.undo == "running"), None)
     return Head(
         id=session.id,
         agent=session.agent,

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -11,6 +11,7 @@ from midcourse.core import commands as cmd
 from midcourse.core.audit import AuditEntry
 from midcourse.core.commands import Role
 from midcourse.core.ids import CommandId, SessionId, SwitchId
+from midcourse.core.replies import Level, Reply
 from midcourse.core.session import LIVE, Status
 from midcourse.core.switches import (
     Reach,
@@ -23,9 +24,10 @@ from midcourse.core.switches import (
     halt_id,
     worst_first,
 )
-from midcourse.errors import InvalidInput, MidcourseError, Refused, SessionNotFound, StoreError
+from midcourse.errors import InvalidInput, MidcourseError, Refused, StoreError
 from midcourse.ports.store import Head
 from midcourse.runtime.control import Control
+from midcourse.runtime.driver import Driver
 from midcourse.runtime.standing import covers, halt_of, switch_id
 
 _PAGE: Final = 500
@@ -79,23 +81,40 @@ class KillSwitch:
             at=clock.now(),
         )
         known = None if switch is None else await self._known(switch)
+        if known is not None and (known.scope, known.reason) != (thrown.scope, thrown.reason):
+            raise Refused(
+                f"Kill switch '{known.id}' was thrown before, over {known.scope} ({known.reason}). Use a fresh key.",
+                code="idempotency_key_reused",
+                switch=known.id,
+            )
         if known is not None and not known.stands:
             return await self.report(known.id)
+        thrown = known or thrown
         shut = [driver for driver in self._worker.drivers() if covers(scope, driver.session)]
         for driver in shut:
             driver.shut()
         try:
             durable = known is not None or await self._keep(thrown, "kill_switch.throw", by, role)
-            deadline = clock.monotonic() + wait
-            places = asyncio.Semaphore(_AT_ONCE)
             heads = [head async for head in self._covered(scope)]
-            halted = await asyncio.gather(*(self._halt(thrown, head, places, deadline) for head in heads))
+            if known is not None:  # what an operator cancelled since is being undone
+                heads = [head for head in heads if head.status != Status.CANCELLING]
+            replies = await self._halt_all(thrown, heads, clock.monotonic() + wait)
+            report = await self._report(thrown, [head async for head in self._covered(scope)], replies)
+        except BaseException as error:
+            self._leave_shut(shut, thrown, error)
+            raise
         finally:
             for driver in shut:
                 driver.unshut()
-        stopped = frozenset(session for session in halted if session is not None)
-        report = await self._report(thrown, [head async for head in self._covered(scope)], stopped)
         return msgspec.structs.replace(report, durable=durable)
+
+    def _leave_shut(self, shut: Sequence[Driver], switch: Switch, error: BaseException) -> None:
+        """Nobody knows who was reached: what is here stops, and its halt is written as soon as that can be done."""
+        for driver in shut:
+            session = driver.session
+            if session.status in LIVE and session.status is not Status.HALTED:
+                self._worker.owe(driver.id, halt_of(switch, session))
+                driver.journal.give_up(error)
 
     async def _known(self, switch: str) -> Switch | None:
         with contextlib.suppress(InvalidInput):
@@ -120,19 +139,30 @@ class KillSwitch:
         except StoreError:
             if not switch.stands:
                 raise
+            self._standing.hold(switch, entry)
             return False
         return True
 
-    async def _halt(self, switch: Switch, head: Head, places: asyncio.Semaphore, deadline: float) -> SessionId | None:
-        """Halt a session; its id if nothing of it runs any more."""
-        async with places:
-            command = halt_of(switch, head)
-            left = max(0.0, deadline - self._worker.clock.monotonic())
+    async def _halt_all(self, switch: Switch, heads: Sequence[Head], deadline: float) -> Mapping[SessionId, Reply]:
+        """Halt them all, then wait for those that have not stopped; what is known of each."""
+        places = asyncio.Semaphore(_AT_ONCE)
+        clock = self._worker.clock
+
+        async def halt(head: Head, until: Level) -> tuple[SessionId, Reply] | None:
+            left = max(0.0, deadline - clock.monotonic())
             # A session that has ended since, or whose journal is damaged, does nothing.
             with contextlib.suppress(MidcourseError):
-                reply = await self._control.send(head.id, command, until="stopped", wait=left)
-                return head.id if reply.level == "stopped" else None
-        return None
+                return head.id, await self._control.send(head.id, halt_of(switch, head), until=until, wait=left)
+            return None
+
+        async def begin(head: Head) -> tuple[SessionId, Reply] | None:
+            async with places:
+                return await halt(head, "stopping")
+
+        replies = dict(filter(None, await asyncio.gather(*map(begin, heads))))
+        late = [head for head in heads if head.id in replies and replies[head.id].level == "stopping"]
+        replies.update(filter(None, await asyncio.gather(*(halt(head, "stopped") for head in late))))
+        return replies
 
     async def _covered(self, scope: Scope) -> AsyncIterator[Head]:
         """Every session in ``scope`` that has not ended, from a list that was begun after the call."""
@@ -152,7 +182,7 @@ class KillSwitch:
 
     async def reports(self, *, tenant: str | None = None, limit: int = 20) -> Sequence[SwitchReport]:
         """The switches that concern a tenant (None: all), and what they hold: first those that stand."""
-        switches = [*(await self._standing.switches())[::-1], *await self._standing.lifted(limit)]
+        switches = [*(await self._standing.glance())[::-1], *await self._standing.lifted()]
         found = [one for one in switches if concerns(one.scope, tenant)][:limit]
         heads = [head async for head in self._covered(Scope("all", tenant=tenant))] if found else []
         return [await self._report(one, heads) for one in found]
@@ -166,17 +196,31 @@ class KillSwitch:
         found = await self._standing.find(switch)
         return await self._report(found, [head async for head in self._covered(found.scope)])
 
-    async def _report(self, switch: Switch, heads: Sequence[Head], stopped: Collection[SessionId] = ()) -> SwitchReport:
-        """What lists know; of those in ``stopped`` it is known that nothing runs, whatever their heads say yet."""
+    async def _report(
+        self, switch: Switch, heads: Sequence[Head], replies: Mapping[SessionId, Reply] | None = None
+    ) -> SwitchReport:
+        """What lists know, what this process knows of its own sessions, and what was just answered."""
         reached: list[Reached] = []
         for head in heads:
             is_halted = head.status == Status.HALTED
+            reply = (replies or {}).get(head.id)
             if is_halted and (head.switch == switch.id or (switch.stands and covers_head(switch.scope, head))):
-                is_busy = bool(head.busy) and head.id not in stopped
-                reached.append(_reached(head, "still_running" if is_busy else "stopped"))
+                running = self._running(head, reply)
+                reached.append(_reached(head, "still_running" if running else "stopped", running))
+            elif not is_halted and switch.stands and reply is not None and reply.level == "stopped":
+                reached.append(_reached(head, "stopped", ""))  # its halt could not be written
             elif not is_halted and switch.stands and covers_head(switch.scope, head):
                 reached.append(await self._unheard(head, switch))
         return SwitchReport(switch, worst_first(reached))
+
+    def _running(self, head: Head, reply: Reply | None) -> str:
+        """What still runs of a halted session, by name."""
+        driver = self._worker.driver(head.id)
+        if driver is not None:  # it knows of undos and of the agent's own code, too
+            return ", ".join(call.name for call in driver.running())
+        if reply is not None:
+            return "" if reply.level == "stopped" else ", ".join(call.name for call in reply.running) or head.busy
+        return head.busy
 
     async def _unheard(self, head: Head, switch: Switch) -> Reached:
         """A session that has not decided its halt: it is about to, or its owner does not answer."""
@@ -187,7 +231,7 @@ class KillSwitch:
             row = None
         put_at = switch.at if row is None else row.put_at
         is_late = now - put_at >= patience
-        return _reached(head, "not_reachable" if is_late else "still_running", since=put_at if is_late else None)
+        return _reached(head, "not_reachable" if is_late else "still_running", head.busy, put_at if is_late else None)
 
     async def lift(self, switch: str, why: str, *, by: str = "local", role: Role = "operate") -> SwitchReport:
         """End a switch: what is started from here on runs. The sessions that it halted stay halted.
@@ -208,7 +252,17 @@ class KillSwitch:
             found, lifted_at=self._worker.clock.now(), lifted_by=by, lifted_why=check_reason(why, "why")
         )
         await self._keep(lifted, "kill_switch.lift", by, role)
-        return await self._report(lifted, [head async for head in self._covered(lifted.scope)])
+        heads = [head async for head in self._covered(lifted.scope)]
+        await self._take_back(lifted, heads, by, role)
+        return await self._report(lifted, heads)
+
+    async def _take_back(self, switch: Switch, heads: Sequence[Head], by: str, role: Role) -> None:
+        """Halts that nobody has decided yet, in the inbox of a silent process, are followed by their lifting."""
+        for head in heads:
+            with contextlib.suppress(MidcourseError):
+                rows = await self._worker.store.undecided(head.id) if head.status != Status.HALTED else ()
+                if any(row.id.startswith(f"{switch.id}/halt/") for row in rows):
+                    await self._control.send(head.id, _lift(switch, by, role), until="accepted", wait=0.0)
 
     async def release(
         self,
@@ -255,12 +309,14 @@ class KillSwitch:
         if not is_held:
             problem = f"Session '{session}' is not halted by this switch."
             return Released(session=session, ok=False, code="not_halted", problem=problem)
-        command = cmd.Lift(id=CommandId(f"{switch.id}/lift"), by=by, role=role)
         async with places:
             try:
-                reply = await self._control.send(session, command, until="decided", wait=wait)
-            except (Refused, SessionNotFound, StoreError) as error:
+                reply = await self._control.send(session, _lift(switch, by, role), until="decided", wait=wait)
+            except MidcourseError as error:
                 return Released(session=session, ok=False, code=error.code, problem=error.message)
+        if reply.level == "accepted":
+            problem = f"Written down; the process of session '{session}' has not answered yet."
+            return Released(session=session, ok=False, status=reply.status, code="not_reachable", problem=problem)
         return Released(session=session, ok=True, status=reply.status)
 
 
@@ -270,6 +326,10 @@ def concerns(scope: Scope, tenant: str | None) -> bool:
         return True
     whose = scope.value if scope.kind == "tenant" else scope.tenant
     return whose is None or whose == tenant
+
+
+def _lift(switch: Switch, by: str, role: Role) -> cmd.Lift:
+    return cmd.Lift(id=CommandId(f"{switch.id}/lift/{by}"), by=by, role=role)
 
 
 def covers_head(scope: Scope, head: Head) -> bool:
@@ -287,13 +347,13 @@ def check_operator(role: Role, what: str) -> None:
         raise Refused(f"Only an operator may {what}; your role is {role}.", code="operator_only")
 
 
-def _reached(head: Head, state: Reach, since: float | None = None) -> Reached:
+def _reached(head: Head, state: Reach, running: str, since: float | None = None) -> Reached:
     return Reached(
         session=head.id,
         agent=head.agent,
         goal=head.goal,
         state=state,
         was=head.was or head.status,
-        since=since if since is not None else 0.0 if state == "stopped" else head.busy_since,
-        running="" if state == "stopped" else head.busy,
+        since=since if since is not None else head.busy_since if running else 0.0,
+        running=running,
     )

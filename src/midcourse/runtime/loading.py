@@ -5,7 +5,8 @@ from typing import cast
 
 import msgspec
 
-from midcourse.core.codec import GENESIS, Value, check_blob
+from midcourse.core.codec import GENESIS, Value, check_blob, is_tombstone
+from midcourse.core.erasure import is_erased
 from midcourse.core.events import Recorded, decode_record
 from midcourse.core.fold import Fold, damaged_journal, fold, read_row
 from midcourse.core.ids import Position, SessionId
@@ -29,6 +30,17 @@ async def load(store: Store, head: Head) -> Loaded:
     Raises:
         Damaged: the journal does not match its digests, or does not end where the head says.
     """
+    while True:
+        try:
+            return await _load(store, head)
+        except Damaged:
+            now = (await store.head(head.id)).head
+            if now.erased_at == head.erased_at:
+                raise
+            head = now  # it was erased while it was read
+
+
+async def _load(store: Store, head: Head) -> Loaded:
     snapshot, size = await _newest_snapshot(store, head)
     rows = [
         row async for page in _pages(store, head.id, snapshot.position if snapshot else Position(0)) for row in page
@@ -37,6 +49,7 @@ async def load(store: Store, head: Head) -> Loaded:
         state = Fold(snapshot.session, snapshot.log, snapshot.digest)
     else:
         state = fold(head.id, snapshot, rows)
+        is_erased(head.id, rows)  # all of them, if there are tombstones: erasing takes snapshots away
     if state.session.position < head.position or (
         state.session.position == head.position and state.digest != head.digest
     ):
@@ -69,9 +82,11 @@ async def _newest_snapshot(store: Store, head: Head) -> tuple[Snapshot | None, i
 
 
 async def read_events(
-    store: Store, session_id: SessionId, after: Position, limit: int = _PAGE, *, most_bytes: int | None = None
+    store: Store, session_id: SessionId, after: Position, limit: int = _PAGE, *, most_bytes: int | None = None, live: bool = False
 ) -> list[Recorded]:
     """Checked events after a position, in order, at most ``limit``; and of those one, or what ``most_bytes`` hold.
+
+    ``live``: the session was not erased, so nothing in it can be.
 
     Raises:
         Damaged: a row does not match its digest.
@@ -85,6 +100,8 @@ async def read_events(
         size += len(row[1])
         if events and most_bytes is not None and size > most_bytes:
             break
+        if live and is_tombstone(row[1]):
+            raise damaged_journal(session_id, row[0], "it looks erased, and the session was not")
         record = read_row(session_id, before, after + 1, row)
         after, before = row[0], row[2]
         events.append(Recorded(after, record.at, record.event))

@@ -117,10 +117,17 @@ class Outbox:
         rows = await self._store.shelved(TELLING, first=row.key, last=row.key)
         return bool(rows) and _read(rows[0][1]) == row
 
-    async def settle(self, before: Delivery, after: Delivery) -> None:
-        """Write down what came of a try. What ended moves to those that are kept for a while."""
+    async def settle(self, before: Delivery, after: Delivery) -> bool:
+        """Write down what came of a try, unless it is gone or changed since. What ended is kept for a while.
+
+        Its session may have been erased during the try, its webhook removed, or another server may have sent it. A
+        shelf has no "put if unchanged": what happens between this look and this write is not seen.
+        """
+        if not await self.still(before):
+            return False
         items: dict[str, bytes | None] = {before.key: None} if before.key != after.key else {}
         await self._store.shelve(TELLING, {**items, after.key: msgspec.json.encode(after)})
+        return True
 
     async def deliveries(self, webhook: str, limit: int = 100) -> list[Delivery]:
         """What a webhook is and was told lately, the newest first."""

@@ -14,7 +14,7 @@ import msgspec
 from midcourse.core.audit import AuditEntry
 from midcourse.core.commands import Halt
 from midcourse.core.ids import SwitchId
-from midcourse.core.session import Session
+from midcourse.core.session import LIVE, Session, Status
 from midcourse.core.switches import Scope, Switch, halt_id
 from midcourse.errors import Damaged, InvalidInput
 from midcourse.ports.store import Head, Store
@@ -30,6 +30,7 @@ class Standing:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._unwritten: dict[SwitchId, tuple[Switch, AuditEntry]] = {}
         self._reads: dict[asyncio.AbstractEventLoop, asyncio.Task[tuple[Switch, ...]]] = {}
 
     async def switches(self) -> tuple[Switch, ...]:
@@ -50,19 +51,32 @@ class Standing:
         del self._reads[loop]  # whoever comes from here on may have become durable after what is read
         # Nothing, behind what was written before somebody asked: that is durable when the answer comes.
         await self._store.shelve(SHELF, {})
-        return tuple(await self._between(_STANDING))
+        return tuple(await self.glance())
 
     async def over(self, session: Session) -> Switch | None:
         """One that stands over a session, if any does."""
         return next((one for one in await self.switches() if covers(one.scope, session)), None)
 
     async def glance(self) -> Sequence[Switch]:
-        """Those that stand, as they were a moment ago: for whoever looks again soon."""
-        return await self._between(_STANDING)
+        """Those that stand, as they were a moment ago: for whoever only shows them, or looks again soon."""
+        return [*await self._between(_STANDING), *(switch for switch, _ in self._unwritten.values())]
 
-    async def lifted(self, limit: int) -> Sequence[Switch]:
-        """Those that stood once, the newest first."""
-        return await self._between(_LIFTED, newest=True, limit=limit)
+    def hold(self, switch: Switch, entry: AuditEntry) -> None:
+        """A switch that could not be written stands in this process, which writes it when it can."""
+        self._unwritten[switch.id] = (switch, entry)
+
+    async def write_what_is_held(self) -> None:
+        """Write the switches that could not be written.
+
+        Raises:
+            StoreError: they still cannot.
+        """
+        for switch, entry in list(self._unwritten.values()):
+            await self.keep(switch, entry)
+
+    async def lifted(self) -> Sequence[Switch]:
+        """Those that stood once, the last one first. There are few: they are rare."""
+        return sorted(await self._between(_LIFTED), key=lambda one: one.lifted_at or 0.0, reverse=True)
 
     async def find(self, switch_id: str) -> Switch:
         """A switch that was thrown, standing or lifted.
@@ -70,6 +84,9 @@ class Standing:
         Raises:
             InvalidInput: there is none of that id.
         """
+        held = self._unwritten.get(SwitchId(switch_id))
+        if held is not None:
+            return held[0]
         for place in (_STANDING, _LIFTED):
             key = place + switch_id[:200]
             found = await self._store.shelved(SHELF, first=key, last=key)
@@ -87,15 +104,23 @@ class Standing:
         standing, lifted = (content, None) if switch.stands else (None, content)
         items = {_STANDING + switch.id: standing, _LIFTED + switch.id: lifted}
         await self._store.shelve(SHELF, items, audit=[entry])
+        self._unwritten.pop(switch.id, None)
 
-    async def _between(self, place: str, *, newest: bool = False, limit: int | None = None) -> list[Switch]:
-        rows = await self._store.shelved(SHELF, first=place, last=place + _LAST, newest=newest, limit=limit)
+    async def _between(self, place: str) -> list[Switch]:
+        rows = await self._store.shelved(SHELF, first=place, last=place + _LAST)
         return [_decoded(content) for _, content in rows]
 
 
 def covers(scope: Scope, session: Session) -> bool:
     """Whether a scope covers a session."""
     return scope.covers(session.id, session.agent, session.terms.labels)
+
+
+def must_halt(switch: Switch, session: Session) -> bool:
+    """Whether a session goes on that a switch stands over. What an operator cancelled since then is being undone."""
+    if session.status not in LIVE or session.status is Status.HALTED or not covers(switch.scope, session):
+        return False
+    return session.cancel is None or session.cancel.since < switch.at
 
 
 def halt_of(switch: Switch, session: "Head | Session") -> Halt:

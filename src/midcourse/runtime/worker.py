@@ -18,7 +18,7 @@ from midcourse.core.commands import AnyCommand, encode_command
 from midcourse.core.events import Record, Recorded, SessionCreated, encode_record
 from midcourse.core.fold import first
 from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId, depth_of
-from midcourse.core.session import LIVE, NEEDS_DRIVING, Session, Status
+from midcourse.core.session import NEEDS_DRIVING, Session, Status
 from midcourse.core.tenants import DEFAULT, tenant_of
 from midcourse.core.terms import NO_TERMS, Terms
 from midcourse.errors import (
@@ -51,7 +51,7 @@ from midcourse.runtime.outcomes import encode_outcome, refusal
 from midcourse.runtime.processes import Processes
 from midcourse.runtime.settings import Settings
 from midcourse.runtime.signals import SignalReader
-from midcourse.runtime.standing import Standing, covers, halt_of
+from midcourse.runtime.standing import Standing, halt_of, must_halt
 from midcourse.runtime.supervision import UNWATCHED, Supervisor, Watched
 from midcourse.runtime.surroundings import Surroundings, Tree
 from midcourse.runtime.threads import Threads
@@ -639,11 +639,11 @@ class Worker:
 
     async def _enforce(self) -> None:
         """Halt what a kill switch stands over and still runs here: whoever threw it may have died before telling."""
+        await self.standing.write_what_is_held()
         for switch in await self.standing.glance():
             for driver in self.drivers():
-                session = driver.session
-                if session.status in LIVE and session.status is not Status.HALTED and covers(switch.scope, session):
-                    await self._carefully(driver.obey(halt_of(switch, session)))
+                if must_halt(switch, driver.session):
+                    await self._carefully(driver.obey(halt_of(switch, driver.session)))
 
     async def _adopt(self, owned: Owned) -> None:
         """Take a session that nobody owns; but not a child whose parent is being stopped: that reaches it, too."""

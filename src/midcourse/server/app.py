@@ -191,7 +191,7 @@ class Server:
         worker = control.worker
 
         async def switches() -> Sequence[Switch]:
-            return [*await worker.standing.switches(), *await worker.standing.lifted(100)]
+            return [*await worker.standing.glance(), *await worker.standing.lifted()]
 
         return Teller(
             worker.store,

@@ -11,8 +11,10 @@ from midcourse.core.requests import answer_value
 from midcourse.core.session import Session
 from midcourse.errors import Refused
 from midcourse.ports.clock import Clock
-from midcourse.ports.store import Store
+from midcourse.ports.store import AskHead, Store
+from midcourse.runtime.desk import open_ask
 from midcourse.server.caller import Caller
+from midcourse.server.counting import note_answer
 
 _WAIT = 10.0
 
@@ -44,6 +46,7 @@ class Answering:
         self._session = session
         self._answer = answer
         self._arrived = arrived
+        self._asked: dict[str, AskHead | None] = {}
         worker = caller.control.worker
         self._delivered = Delivered(worker.store, worker.clock)
 
@@ -95,18 +98,23 @@ class Answering:
     async def give(self, ask: str) -> Reply:
         """Answer the ask; the same answer of the same caller counts once."""
         child, _, name = ask.rpartition("/")
+        holder, value = SessionId(child or self._session.id), answer_value(self._answer)
         command = self._caller.wish(
             cmd.Answer,
             id=self._command_id(ask),
-            value=answer_value(self._answer),
+            value=value,
             ask=AskId(name),
         )
+        if ask not in self._asked:  # as it was before the first try
+            self._asked[ask] = await open_ask(self._caller.control.worker.store, holder, name)
         try:
-            return await self._caller.send(child or self._session.id, command, wait=_WAIT)
+            reply = await self._caller.send(holder, command, wait=_WAIT)
         except Refused as error:
             if error.code in ("already_answered", "session_ended", "ask_not_found", "not_allowed"):
                 raise await self._too_late(ask) from error
             raise
+        await note_answer(self._caller, self._asked[ask], value, reply)
+        return reply
 
     def _command_id(self, ask: str) -> CommandId:
         if self._caller.key is not None:

@@ -109,7 +109,7 @@ class Teller:
         after = told
         if told is None and webhooks:
             after = Told(opened_at=ask.opened_at)
-            rows += self._of_ask("ask.opened", ask, webhooks)
+            rows += self._of_ask("ask.opened", ask, (hook for hook in webhooks if hook.added_at <= ask.opened_at))
         match news_of(ask, now):
             case "ask.reminder":
                 after = replace(after or Told(opened_at=ask.opened_at), reminded_at=now)

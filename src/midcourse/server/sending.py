@@ -1,5 +1,8 @@
 """Sends what is in the outbox: signed, within limits, again if need be. A slow receiver holds up nobody else.
 
+Webhooks take turns, one that fails has one place, and a tenant holds no more places than it leaves free: whoever comes
+next finds some, whatever hangs.
+
 Redirects are not followed, and little is read of an answer. A tenant's webhook goes to public addresses alone, looked
 at with every try: a name may lead elsewhere tomorrow.
 """
@@ -7,14 +10,14 @@ at with every try: a name may lead elsewhere tomorrow.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec.structs import replace
 
 from midcourse._version import __version__
 from midcourse.core.codec import ERASED
-from midcourse.core.tenants import MARK
+from midcourse.core.tenants import MARK, tenant_of
 from midcourse.core.webhooks import (
     ABOUT_LIMIT,
     TEST,
@@ -40,6 +43,7 @@ PATIENCE: Final = 10.0
 AT_ONCE: Final = 4
 """What one webhook is sent at once."""
 IN_ALL: Final = 200
+"""What is sent at once, to all of them."""
 READ: Final = 1000
 """Bytes that are read of an answer."""
 LOOKED_UP: Final = 5.0
@@ -53,20 +57,36 @@ class Sender:
         self._outbox = outbox
         self._clock = clock
         self._flying: dict[str, asyncio.Task[None]] = {}
+        self._failing: set[str] = set()
+        """The webhooks whose last try did not arrive."""
 
     def send_due(self, rows: Sequence[Delivery], webhooks: Sequence[Webhook]) -> None:
-        """Begin with what is due, as far as its webhook is not busy. Returns at once."""
-        now = self._clock.now()
+        """Begin with what is due, as far as there are places for its webhook and tenant. Returns at once."""
         known = {one.id: one for one in webhooks}
+        self._failing &= known.keys()
         busy = Counter(key.partition("/")[2].rpartition("/")[0] for key in self._flying)
-        for row in sorted(rows, key=lambda one: one.next_at):
-            if len(self._flying) >= IN_ALL:
-                return
-            if row.next_at <= now and row.key not in self._flying and busy[row.webhook] < AT_ONCE:
-                busy[row.webhook] += 1
+        held: Counter[str] = Counter()
+        for webhook, places in busy.items():
+            held[tenant_of(webhook)] += places
+        for row in self._in_turn(rows, busy):
+            tenant = tenant_of(row.webhook)
+            if held[tenant] < IN_ALL - len(self._flying):
+                held[tenant] += 1
                 task = asyncio.create_task(self._try(row, known.get(row.webhook)))
                 self._flying[row.key] = task
                 task.add_done_callback(lambda _, key=row.key: self._flying.pop(key, None))
+
+    def _in_turn(self, rows: Sequence[Delivery], busy: Mapping[str, int]) -> list[Delivery]:
+        """What is due and has a place at its webhook: first what would be the only one there, then the second ones."""
+        now = self._clock.now()
+        places = Counter(busy)
+        found: list[tuple[int, bool, Delivery]] = []
+        for row in sorted(rows, key=lambda one: one.next_at):
+            fails = row.webhook in self._failing
+            if row.next_at <= now and row.key not in self._flying and places[row.webhook] < (1 if fails else AT_ONCE):
+                found.append((places[row.webhook], fails, row))
+                places[row.webhook] += 1
+        return [row for *_, row in sorted(found, key=lambda one: one[:2])]
 
     async def end(self) -> None:
         """Give up what is in flight: it is still in the outbox."""
@@ -84,19 +104,18 @@ class Sender:
                 outcome = Outcome(status=410, problem="the session was erased")
             elif webhook is not None:
                 outcome = await attempt(webhook, row, self._clock)
+                (self._failing.discard if outcome.is_good else self._failing.add)(webhook.id)
             await settle(self._outbox, row, outcome, self._clock)
         except MidcourseError as error:
             log.warning("what came of delivery %s could not be written down; it is sent again: %s", row.id, error)
 
 
-async def settle(outbox: Outbox, row: Delivery, outcome: Outcome, clock: Clock) -> Delivery:
+async def settle(outbox: Outbox, row: Delivery, outcome: Outcome, clock: Clock) -> None:
     """Write down what came of a try, and say so if it was the last one."""
     made = tried(row, outcome, clock.now(), clock.random())
-    await outbox.settle(row, made)
-    if made.state == "given_up":
+    if await outbox.settle(row, made) and made.state == "given_up":
         why = made.problem or f"it was answered with {made.status}"
         log.warning("delivery %s to webhook %s is given up after %s tries: %s", made.id, made.webhook, made.tries, why)
-    return made
 
 
 async def attempt(webhook: Webhook, row: Delivery, clock: Clock) -> Outcome:

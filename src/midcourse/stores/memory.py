@@ -204,6 +204,8 @@ class MemoryStore:
             self._use_blobs(head.id, rows)
             if command is not None and deciding is not None:
                 command.outcome = deciding.outcome
+                if deciding.forgets:
+                    command.content = Sealed.of(b"")
             if release:
                 session.owner = None
             self._audit(entries)
@@ -297,7 +299,8 @@ class MemoryStore:
             self._forget_blobs(head.id)
             for shelf, items in shelves.items():
                 self._put_on(shelf, items)
-            places = {row.seq: index for index, row in enumerate(self.memory.audit)}
+            # Not of an anchor: the log may have been trimmed meanwhile.
+            places = {row.seq: index for index, row in enumerate(self.memory.audit) if row.content}
             for row in forgotten:
                 if row.seq in places:
                     known = self.memory.audit[places[row.seq]]

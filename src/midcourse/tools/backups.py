@@ -226,8 +226,8 @@ class Backups:
 
     def forget_calls(self, keys: Collection[str]) -> Pruned:
         """Remove the records of the calls with these keys, and the contents that no other record needs."""
-        if not keys or not (self.path / "records").is_dir():
-            return Pruned(0, 0, 0)
+        if not keys or not any((self.path / "records").glob("*/*.json")):
+            return Pruned(0, 0, 0)  # nothing was kept here, or the folder was refused before anything could be
         self._check_private()
         removed = contents = size = 0
         with telling(str(self.path)), self._locked(fcntl.LOCK_EX):
@@ -335,7 +335,15 @@ def forget_backups(keys: Collection[str], *, backups: str | None = None) -> Prun
     ``backups`` is the folder that ``files_in`` was given; without it the usual one, and those used in this process.
     """
     folders = {os.path.realpath(backups)} if backups else {os.path.realpath(default_backups()), *_USED}
-    done = [Backups(folder, limit=0).forget_calls(keys) for folder in sorted(folders)]
+    done: list[Pruned] = []
+    refused: list[MidcourseError] = []
+    for folder in sorted(folders):
+        try:
+            done.append(Backups(folder, limit=0).forget_calls(keys))
+        except MidcourseError as error:  # the other folders are no less to be forgotten
+            refused.append(error)
+    if refused:
+        raise refused[0]
     return Pruned(*(sum(each) for each in zip(*map(msgspec.structs.astuple, done), strict=True)))
 
 

@@ -63,6 +63,7 @@ spec:
     checkpoint: {backend: redis, ttl_seconds: 60, on_expiry: {answer: "no"}}
   policy: careful
   task_class: long
+  labels: [mail, night]
   budget: {usd: 5}
   settings: {temperature: 0.2, max_tokens: 500, top_p: 0.9, timeout: 20, parallel_tool_calls: false}
   limits: {requests: 20, tool_calls: 50, total_tokens: 100000}
@@ -99,6 +100,7 @@ def test_every_field_is_taken(write: Write) -> None:
     assert agent.terms == midcourse.Terms(
         task_class="long",
         policy="careful",
+        labels=("mail", "night"),
         budget=5.0,
         backend="redis",
         ttl_seconds=60.0,

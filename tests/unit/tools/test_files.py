@@ -16,7 +16,7 @@ import pytest
 from midcourse.errors import InterruptRequested, InvalidInput, MidcourseError
 from midcourse.runtime.calls import CurrentCall
 from midcourse.runtime.tools import find_tool, registered_tools, tool_of
-from midcourse.tools.backups import default_backups
+from midcourse.tools.backups import default_backups, forget_backups
 from midcourse.tools.files import Files, files_in
 from midcourse.tools.placing import stage
 from midcourse.tools.rooted import FOLDER
@@ -445,6 +445,7 @@ def test_a_backup_folder_that_others_may_use_is_refused(root: Path, tmp_path: Pa
             ask()
         assert refused.value.code == "backups_not_private"
     assert tree(root) == {}
+    assert forget_backups({"key"}, backups=str(wide)).records == 0, "it keeps nothing, and hinders no erasing"
 
 
 def test_the_lock_of_the_backups_is_no_link_and_no_one_elses(files: Files, root: Path, tmp_path: Path) -> None:

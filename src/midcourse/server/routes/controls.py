@@ -1,6 +1,5 @@
 """One verb per control. What each answers is what is known, and never more."""
 
-import contextlib
 from typing import Annotated
 
 from fastapi import APIRouter
@@ -9,15 +8,14 @@ from starlette.responses import Response
 
 from midcourse.api import Midcourse, check_correction
 from midcourse.core import commands as cmd
-from midcourse.core.codec import Value
 from midcourse.core.ids import AskId, MessageId, PauseId, SessionId
 from midcourse.core.replies import Reply
 from midcourse.core.requests import answer_value
-from midcourse.errors import InvalidInput, MidcourseError
-from midcourse.ports.store import AskHead
-from midcourse.runtime.desk import Desk, approves, open_ask, wants_yes
+from midcourse.errors import InvalidInput
+from midcourse.runtime.desk import open_ask
 from midcourse.server import schemas
-from midcourse.server.caller import Caller, Steerer
+from midcourse.server.caller import Steerer
+from midcourse.server.counting import note_answer
 from midcourse.server.documents import BODY, Responses, answers
 from midcourse.server.routes.places import MessagePath, SessionPath
 from midcourse.server.views import answer, reply_view
@@ -171,17 +169,8 @@ async def answer_ask(session_id: SessionPath, caller: Steerer, body: schemas.Ans
     command = caller.wish(cmd.Answer, value=value, ask=None if body.ask is None else AskId(name))
     asked = await open_ask(caller.control.worker.store, SessionId(child or session_id), name or None)
     reply = await caller.send(child or session_id, command, wait=body.wait)
-    if asked is not None and wants_yes(asked) and reply.level != "accepted":
-        await _note(caller, reply.session, asked, value)
+    await note_answer(caller, asked, value, reply)
     return told(reply)
-
-
-async def _note(caller: Caller, session_id: str, asked: AskHead, value: Value) -> None:
-    """Count it among what this person approved lately. The answer stands, whatever comes of that."""
-    worker = caller.control.worker
-    desk = Desk(worker.store, worker.clock)
-    with contextlib.suppress(MidcourseError):
-        await desk.note_answer(asked, session_id=session_id, by=caller.principal.by, approved=approves(asked, value))
 
 
 @router.post("/sessions/{session_id}/message", responses=control_answers("busy", "not_allowed", "session_damaged"))

@@ -6,8 +6,9 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Query
 from starlette.responses import Response
 
+from midcourse.core.ids import SessionId
 from midcourse.core.spelling import spelled
-from midcourse.core.switches import Scope, SwitchReport, check_scope
+from midcourse.core.switches import Released, Scope, SwitchReport, check_scope
 from midcourse.errors import AccessDenied, InvalidInput
 from midcourse.runtime.kill_switch import KillSwitch, concerns
 from midcourse.server import schemas
@@ -77,7 +78,9 @@ async def preview_kill_switch(body: schemas.PreviewSwitch, caller: Watcher) -> R
     return await caller.read(shown())
 
 
-@router.post("", status_code=201, responses=answers("SwitchReport", 201, body=True, changes=True))
+@router.post(
+    "", status_code=201, responses=answers("SwitchReport", 201, "idempotency_key_reused", body=True, changes=True)
+)
 async def throw_kill_switch(body: schemas.ThrowSwitch, caller: SwitchOperator) -> Response:
     """Halt every session in the scope, and whatever starts there, until it is lifted. Undoes nothing.
 
@@ -125,9 +128,19 @@ async def release_halted(switch: SwitchPath, body: schemas.ReleaseHalted, caller
     """Let the sessions that it halted go back to where they were: those that are named, or all."""
     refuse_for_session(caller.principal, "let sessions go on")
     report = await _own(caller, switch)
-    named = body.sessions if body.sessions is not None else [one.session for one in report.sessions]
-    visible = [one for one in named if caller.sees(one)]
+    held = [one.session for one in report.sessions]
+    named = held if body.sessions is None else [caller.named(one) for one in body.sessions]
     done = await KillSwitch(caller.control).release(
-        switch, visible, by=caller.principal.by, role=caller.role, wait=body.wait
+        switch,
+        [one for one in named if caller.sees(one)],
+        by=caller.principal.by,
+        role=caller.role,
+        wait=body.wait,
     )
-    return answer({"outcomes": spelled(done)})
+    hidden = [_not_there(one) for one in named if not caller.sees(one)]
+    return answer({"outcomes": spelled([*done, *hidden])})
+
+
+def _not_there(session: str) -> Released:
+    problem = f"There is no session '{session}' here."
+    return Released(session=SessionId(session), ok=False, code="session_not_found", problem=problem)

@@ -226,9 +226,16 @@ def erase(
 
 
 def _empty_inbox(connection: sqlite3.Connection, key: int, session_id: SessionId, outcome: bytes) -> None:
-    for where, command_id, put_at in connection.execute(WRITE["commands_of"], places(key)).fetchall():
-        seal = command_seal(session_id, position_of(where), command_id, put_at, b"")
-        connection.execute(WRITE["empty_command"], (seal, outcome, outcome_seal(seal, outcome), where))
+    for command in connection.execute(WRITE["commands_of"], places(key)).fetchall():
+        _empty_command(connection, session_id, command, outcome)
+
+
+def _empty_command(
+    connection: sqlite3.Connection, session_id: SessionId, command: tuple[int, str, float], outcome: bytes
+) -> None:
+    where, command_id, put_at = command
+    seal = command_seal(session_id, position_of(where), CommandId(command_id), put_at, b"")
+    connection.execute(WRITE["empty_command"], (seal, outcome, outcome_seal(seal, outcome), where))
 
 
 def shelve(
@@ -300,6 +307,10 @@ def _decide(connection: sqlite3.Connection, key: int, session_id: SessionId, dec
     where, seal, decided = row
     if decided:
         raise refusals.already_decided(session_id, deciding.id)
+    if deciding.forgets:
+        command = connection.execute(WRITE["commands_of"], (where, where)).fetchone()
+        _empty_command(connection, session_id, command, deciding.outcome)
+        return
     connection.execute(_DECIDE_COMMAND, (deciding.outcome, outcome_seal(seal, deciding.outcome), where))
 
 

@@ -41,8 +41,9 @@ AND NOT EXISTS (SELECT 1 FROM blob_uses AS u WHERE u.digest = blobs.digest AND u
 -- name: forget_blobs
 DELETE FROM blob_uses WHERE session = ?;
 
+-- Not of an anchor: the log may have been trimmed meanwhile.
 -- name: replace_audit
-UPDATE audit SET entry = ? WHERE seq = ?;
+UPDATE audit SET entry = ? WHERE seq = ? AND length(entry) > 0;
 
 -- name: last_command
 SELECT max(place) FROM inbox WHERE place BETWEEN ? AND ?;

@@ -87,6 +87,16 @@ class ErasingPromises(StoreGiven):
         assert (first.entry.by, first.entry.action, first.entry.detail) == ("ann", "pause", "")
         assert second.entry == done
 
+    async def test_an_anchor_of_the_audit_log_stays_one(self, store: Store) -> None:
+        """The log may be trimmed between somebody's look at it and the erasing."""
+        epoch = await self._ended(store)
+        said = AuditEntry(session=SESSION, by="ann", role="steer", action="pause", detail="a secret reason", at=1.0)
+        await store.append(head(position=2), [], epoch=epoch, audit=(said,))
+        assert await store.trim_audit(2.0, AuditEntry(session=SESSION, by="", role="", action="audit.prune", at=3.0))
+        forgotten = [AuditRow(1, without_detail(encode_entry(said)), b"")]
+        await store.erase(_erased(2), rows(1, 2), epoch=epoch, outcome=OUTCOME, shelves={}, forgotten=forgotten)
+        assert [one.entry.action for one in check(await store.audit())] == ["audit.prune"]
+
     async def test_only_the_owner_erases(self, store: Store, peer: Store) -> None:
         """A stale epoch, and somebody who owns nothing, change nothing."""
         epoch = await self._ended(store)

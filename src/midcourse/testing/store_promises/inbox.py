@@ -95,6 +95,15 @@ class InboxPromises(StoreGiven):
         assert list(await store.undecided(SESSION)) == []
         assert len(await store.read(SESSION, Position(0))) == 1
 
+    async def test_what_a_command_says_can_be_forgotten_with_its_decision(self, store: Store, peer: Store) -> None:
+        """Only its answer is kept, and whoever sends it once more gets that."""
+        epoch = await owned(store)
+        await store.put(SESSION, ONE, b"a secret", 5.0)
+        await store.append(head(), [], epoch=epoch, deciding=Deciding(ONE, b"refused", forgets=True))
+        kept = await peer.row(SESSION, ONE)
+        assert kept is not None
+        assert (kept.content, kept.outcome, kept.put_at) == (b"", b"refused", 5.0)
+
     async def test_a_command_is_decided_once(self, store: Store) -> None:
         """A second decision is refused with everything that came along."""
         epoch = await owned(store)
