@@ -14,6 +14,7 @@ def test_the_log_is_listed_exported_and_checked(midcourse: Command, folder: Path
 
     exported = midcourse("audit", "--export", "audit.jsonl", "--session", "sess_waiting")
     assert "1 of them to read" in exported.out
+    assert "of session sess_waiting" in exported.out
     assert (folder / "audit.jsonl").stat().st_mode & 0o077 == 0
     assert midcourse("audit", "--verify", "audit.jsonl").out == exported.out
     again = midcourse("audit", "--export", "audit.jsonl")

@@ -89,6 +89,15 @@ def test_a_changed_entry_of_the_audit_log_is_found(midcourse: Command) -> None:
     assert found(midcourse, "audit")["status"] == "fail"
 
 
+def test_a_detail_of_the_audit_log_that_was_taken_away_by_hand_is_found(midcourse: Command) -> None:
+    """The digests still fit: those of a session that was erased do, too. But nobody erased this one."""
+    assert midcourse("pause", "sess_waiting", "--reason", "let me look").code == 0
+    assert found(midcourse, "audit")["status"] == "ok"
+    spoil("UPDATE audit SET entry = CAST(replace(entry, 'let me look', '') AS BLOB)")
+    assert "its detail is gone" in found(midcourse, "audit")["detail"]
+    assert "its detail is gone" in midcourse("audit", "--check").err
+
+
 def test_a_damaged_head_is_found(midcourse: Command) -> None:
     spoil("UPDATE sessions SET head_seal = x'00' WHERE key = 1")
     assert "checksums" in found(midcourse, "sessions")["detail"]

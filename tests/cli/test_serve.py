@@ -218,7 +218,7 @@ def test_an_agent_that_does_not_let_go_keeps_no_server(tmp_path: Path, agent: st
     """It holds the agents' loop, or a thread that Python would wait for: the server ends all the same, once told twice
     at once, and its session goes on later."""
     (tmp_path / "rude.py").write_text(RUDE, encoding="utf-8")
-    with served(tmp_path, "--agents", "rude.py") as server, client(server) as api:
+    with served(tmp_path, "--agents", "rude.py", "--grace", "1s") as server, client(server) as api:
         api.post("/sessions", json={"agent": agent, "session_id": "sess_rude"})
         until(lambda: api.get("/sessions/sess_rude").json()["status"] == "running", "it does not begin")
         server.process.send_signal(signal.SIGTERM)

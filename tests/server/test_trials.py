@@ -17,7 +17,7 @@ import pytest
 from midcourse.client.address import address_of
 from midcourse.client.policies import RemotePolicies
 from midcourse.client.wire import Wire
-from midcourse.errors import Refused
+from midcourse.errors import InvalidInput
 from midcourse.reports import beside
 from midcourse.runtime.clock import SystemClock
 from midcourse.wiring import open_store
@@ -155,7 +155,7 @@ async def test_the_client_asks_for_both(running: Running) -> None:
         proposed = await policies.calibrate("standard", false_stops=0.1)
         assert (proposed.failures, proposed.successes) == (FAILED, SUCCEEDED)
         assert (await policies.load_text(proposed.yaml)).signals.loops.intervene == 4.0
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(InvalidInput) as refused:
             await policies.calibrate("standard", limit=5)
         assert refused.value.code == "too_few_runs"
     finally:

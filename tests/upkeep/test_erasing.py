@@ -319,7 +319,7 @@ async def test_a_budget_and_terms_stay_without_a_default_answer(url: str) -> Non
 
 
 @pytest.mark.parametrize("name", ["standing", "langgraph", "chat", "shown", "due", "told", "taken", "kind", "w"])
-async def test_a_session_called_like_a_word_that_keys_are_made_of_takes_nothing_of_others(name: str) -> None:
+async def test_a_session_called_like_a_word_that_keys_are_made_of_takes_nothing_of_others(url: str, name: str) -> None:
     others = {
         "kill-switches": ["standing/ks_1", "all/ks_1"],
         "webhooks": ["w", "due"],
@@ -333,16 +333,17 @@ async def test_a_session_called_like_a_word_that_keys_are_made_of_takes_nothing_
     }
     own = {f"langgraph:{name}": ["c/1"], f"chat:{name}:begun": ["1"]}
     own_keys = {"inbox": [f"taken/{name}/ask_1", f"answer/ann/001/{name}/ask_1"], "telling": [f"told/{name}/ask_1"]}
-    async with midcourse.open("memory://") as mc:
+    async with midcourse.open(url) as mc:
         handle = await mc.start(child, SECRET, session_id=name)
         await handle.result(timeout=10)
-        store = mc._control.worker.store  # pyright: ignore[reportPrivateUsage]
+        store = await open_store(url)
         for shelf, keys in [*others.items(), *own.items(), *own_keys.items()]:
             await store.shelve(shelf, dict.fromkeys(keys, b"1"))
         await handle.erase()
         assert {shelf: sorted(await store.shelf_keys(shelf)) for shelf in await store.shelves()} == {
             shelf: sorted(keys) for shelf, keys in others.items()
         }
+        await store.close()
 
 
 async def test_a_log_that_is_pruned_while_a_session_is_erased_stays_whole(
@@ -354,7 +355,7 @@ async def test_a_log_that_is_pruned_while_a_session_is_erased_stays_whole(
         await handle.result(timeout=10)
         await handle.rate(2, SECRET)
         clock.skipped = 9.0
-        taken = erasing._taken  # pyright: ignore[reportPrivateUsage]
+        taken = erasing._taken  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
         async def pruned_first(worker: Worker, session_id: SessionId) -> Owned:
             assert await mc.prune_audit(worker.clock.now()) == 1

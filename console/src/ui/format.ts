@@ -70,6 +70,14 @@ export function argumentsOf(json: string, longest = 160): string {
   return shorten(parts.join(", "), longest);
 }
 
+/** The same whole, line by line, if one line leaves something out; else nothing. */
+export function wholeOf(json: string, longest = 160): string {
+  let given: unknown;
+  try { given = JSON.parse(json); } catch { return json.length > longest ? visible(json) : ""; }
+  const isShort = given === null || typeof given !== "object" || Object.values(given).every((value) => brief(value) === JSON.stringify(value));
+  return isShort && json.length <= longest ? "" : visible(JSON.stringify(given, null, 1));
+}
+
 function brief(value: unknown): string {
   if (Array.isArray(value) && value.length > 4) return `[${value.length} items]`;
   if (value && typeof value === "object" && !Array.isArray(value) && Object.keys(value).length > 4) return `{${Object.keys(value).length} fields}`;

@@ -12,8 +12,8 @@ from midcourse.cli.opening import JsonOption, StoreOption, Target, TokenOption, 
 from midcourse.cli.people import me
 from midcourse.cli.printing import carry_out, print_json, say, show_table
 from midcourse.cli.words import clock_time
-from midcourse.core.audit import Audited
-from midcourse.core.audit_export import Verified, verify
+from midcourse.core.audit import Audited, Details
+from midcourse.core.audit_export import Title, Verified, verify
 from midcourse.core.policy.spans import span_of
 from midcourse.errors import InvalidInput
 from midcourse.ports.handle import Sessions
@@ -155,10 +155,13 @@ def _row(one: Audited, now: float) -> tuple[str, ...]:
 
 async def _check(target: Target, *, as_json: bool) -> None:
     """Read all of it: every page is checked on the way."""
-    count, last = 0, 0
+    count, last, details = 0, 0, Details()
     async with opened(target) as sessions:
         async for page in _pages(sessions, None, None, 10**12):
             count, last = count + len(page), page[-1].seq
+            for one in page:
+                details.see(one.seq, one.entry)
+    details.check()
     if as_json:
         print_json({"entries": count, "last": last})
     else:
@@ -196,14 +199,30 @@ async def _verify(file: Path, *, as_json: bool) -> None:
 def _tell(found: Verified, file: Path, *, as_json: bool) -> None:
     if as_json:
         shown = ("first", "last", "digest", "withheld")
-        print_json({name: getattr(found, name) for name in shown} | {"entries": len(found.entries)})
+        title = {name: getattr(found.title, name) for name in ("made_at", "by", "tenant", "session", "since")}
+        print_json({name: getattr(found, name) for name in shown} | {"entries": len(found.entries), "title": title})
         return
     if not found.last:
-        say(f"{file} is whole: the log was empty.")
+        say(f"{file} is whole: the log was empty.", _titled(found.title))
         return
     rest = f", and of {found.withheld:,} others the digest" if found.withheld else ""
     say(
         f"{file} is whole: entries {found.first} to {found.last}, {len(found.entries):,} of them to read{rest}. "
-        "Nothing was changed or left out.",
+        + (
+            "Nothing was changed or left out."
+            if found.first == 1
+            else "None of these was changed or left out; what came before them this file does not show."
+        ),
+        _titled(found.title),
         f"Running digest at entry {found.last}: {found.digest}",
     )
+
+
+def _titled(title: Title) -> str:
+    """What a file says of itself. Nothing proves it: ask whoever made it."""
+    of = [
+        "of all tenants" if title.tenant is None else f"of tenant '{title.tenant}'",
+        f"of session {title.session}" if title.session is not None else "",
+        f"since {clock_time(title.since, 0.0)}" if title.since is not None else "",
+    ]
+    return f"It says that it was made by {title.by}, {clock_time(title.made_at, 0.0)}: {', '.join(filter(None, of))}."

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
-from midcourse.core.audit import check
+from midcourse.core.audit import Details
 from midcourse.core.erasure import is_erased
 from midcourse.core.fold import Row, fold
 from midcourse.core.ids import Position, SessionId
@@ -12,6 +12,7 @@ from midcourse.core.session import NEEDS_DRIVING
 from midcourse.core.webhooks import webhook_view
 from midcourse.errors import Damaged, MidcourseError
 from midcourse.ports.store import Head, Store
+from midcourse.runtime.auditing import read_audit
 from midcourse.runtime.clock import SystemClock
 from midcourse.runtime.outbox import Outbox
 from midcourse.runtime.standing import Standing
@@ -141,11 +142,13 @@ async def _check_journal(store: Store, head: Head) -> bool:
 
 
 async def _audit(store: Store) -> Check:
-    seen, before = 0, None
+    seen, after, details = 0, 0, Details()
     try:
-        while rows := await store.audit(before.seq if before else 0, _PAGE):
-            seen += len(check(rows, before))
-            before = rows[-1]
+        while entries := await read_audit(store, after, _PAGE):
+            for one in entries:
+                details.see(one.seq, one.entry)
+            seen, after = seen + len(entries), entries[-1].seq
+        details.check()
     except Damaged as error:
         return Check("audit", "fail", str(error), "Find out who can write to the store's file besides its programs.")
     return Check("audit", "ok", f"{seen} entries, each following from the one before")

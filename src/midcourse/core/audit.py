@@ -28,8 +28,11 @@ UNREADABLE: Final = "unreadable"
 """The action of a command that nobody can read."""
 PRUNE: Final = "audit.prune"
 """The action of whoever took old entries away. Every tenant sees it: it explains where the log begins."""
+ERASE: Final = "erase"
+"""The action of whoever erased a session: the details of its entries up to there are gone."""
 KEPT: Final = 90 * 86_400.0
 """Seconds that entries are kept, unless somebody says otherwise."""
+DETAIL_GONE: Final = "its detail is gone, and no later entry tells that its session was erased"
 _BORDER: Final = b"\n"
 """Between what is sealed of an entry and its detail. Neither holds one."""
 
@@ -183,6 +186,34 @@ def check_end(rows: Iterable[AuditRow], ends: int, *, after: int) -> None:
         raise damaged_audit(last + 1, f"it is missing, with all that came behind it up to {ends}", found=ends)
 
 
+class Details:
+    """Looks, entry by entry, for details that are gone though nobody erased their session afterwards."""
+
+    def __init__(self) -> None:
+        self._gone: dict[SessionId, int] = {}
+
+    def see(self, seq: int, entry: AuditEntry) -> None:
+        """The next entry."""
+        if entry.action == ERASE and entry.outcome == "ok" and entry.session:
+            self._gone.pop(entry.session, None)
+        if entry.detail_digest:
+            self._gone.setdefault(entry.session, seq)
+
+    @property
+    def missing(self) -> int | None:
+        """The first entry whose detail somebody took away by hand, once all were seen."""
+        return min(self._gone.values(), default=None)
+
+    def check(self) -> None:
+        """Refuse the log if there is one.
+
+        Raises:
+            Damaged: its detail is gone.
+        """
+        if self.missing is not None:
+            raise damaged_audit(self.missing, DETAIL_GONE)
+
+
 class Prunable(msgspec.Struct, gc=False, frozen=True):
     """What may be taken away at the beginning of a log: so many rows, an earlier anchor among them."""
 
@@ -190,16 +221,22 @@ class Prunable(msgspec.Struct, gc=False, frozen=True):
     entries: int
 
 
-def prunable(rows: Iterable[AuditRow], before: float, limit: int) -> Prunable:
+def prunable(rows: Iterable[AuditRow], before: float, limit: int, now: float) -> Prunable:
     """What of ``rows``, with which the log begins, is of entries from before a time: at most ``limit`` of them.
+
+    An entry from the future, written while a clock was wrong, goes with the old ones behind it.
 
     Raises:
         Damaged: a row was changed, removed or put in between. Who takes it away would hide that.
     """
     found = list(rows)
     entries = check(found)
-    young = (index for index, one in enumerate(entries) if one.entry.at >= before)
-    old = min(next(young, len(entries)), limit)
+    old = 0
+    for index, one in enumerate(entries[:limit], 1):
+        if one.entry.at < before:
+            old = index
+        elif one.entry.at <= now:
+            break
     return Prunable(len(found) - len(entries) + old, old)
 
 

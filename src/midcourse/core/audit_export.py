@@ -10,7 +10,17 @@ from typing import Final
 
 import msgspec
 
-from midcourse.core.audit import AuditEntry, AuditRow, decode_entry, digest_of_entry, is_pruned_to, linked, split_entry
+from midcourse.core.audit import (
+    DETAIL_GONE,
+    AuditEntry,
+    AuditRow,
+    Details,
+    decode_entry,
+    digest_of_entry,
+    is_pruned_to,
+    linked,
+    split_entry,
+)
 from midcourse.core.codec import GENESIS
 from midcourse.errors import Damaged
 
@@ -101,6 +111,7 @@ def verify(lines: Iterable[bytes]) -> Verified:
     first, seq, digest, number = 0, 0, GENESIS, 1
     entries: list[tuple[int, AuditEntry]] = []
     withheld, pruned_to, explained = 0, 0, False
+    details = Details()
     for number, text in numbered:
         line = _line(number, text, seq + 1)
         if isinstance(line, End):
@@ -109,6 +120,8 @@ def verify(lines: Iterable[bytes]) -> Verified:
                 raise _wrong(number + 1, seq + 1, "it stands behind the end of the log")
             if pruned_to and title.since is None and not explained:
                 raise _wrong(2, pruned_to, "entries before it are gone, and no entry tells who took them away")
+            if details.missing is not None:
+                raise _wrong(number - seq + details.missing - 1, details.missing, DETAIL_GONE)
             return Verified(
                 title=title, first=first, last=seq, digest=line.digest, entries=tuple(entries), withheld=withheld
             )
@@ -122,8 +135,11 @@ def verify(lines: Iterable[bytes]) -> Verified:
         entry = _checked(line, number, seq, digest)
         digest = bytes.fromhex(line.digest)
         if entry is None:
+            if title.tenant is None and title.session is None:
+                raise _wrong(number, seq, "it is withheld, and the title says that every entry can be read")
             withheld += 1
         else:
+            details.see(seq, entry)
             explained = explained or is_pruned_to(entry, pruned_to)
             entries.append((seq, entry))
     raise _wrong(number + 1, seq + 1, "the file ends before the log does")

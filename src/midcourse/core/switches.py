@@ -120,7 +120,12 @@ class SwitchReport(msgspec.Struct, gc=False, frozen=True):
         words = [f"{self.count('stopped')} stopped"]
         words += [f"{number} still running" for number in [self.count("still_running")] if number]
         words += [f"{number} not reachable" for number in [self.count("not_reachable")] if number]
+        if not self.sessions:
+            words = ["no session is in its scope now"]
         stands = "stands" if self.switch.stands else "is lifted"
+        if not self.switch.stands and self.sessions:
+            many = "1 session stays" if len(self.sessions) == 1 else f"{len(self.sessions)} sessions stay"
+            words = [f"{many} halted"]
         known = (
             ""
             if self.durable

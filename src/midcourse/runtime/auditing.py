@@ -13,6 +13,8 @@ from midcourse.core.audit import (
     check,
     damaged_audit,
     decided,
+    decode_entry,
+    is_pruned_to,
     unreadable,
 )
 from midcourse.core.audit_export import Title, end_line, problem_line, row_line, title_line
@@ -25,6 +27,7 @@ from midcourse.ports.store import InboxRow, Store
 from midcourse.runtime.outcomes import Outcome
 
 _PAGE: Final = 500
+_SEARCHED: Final = 5000
 _PAGES: Final = 20
 """Pages that are looked through for what somebody wants to see, before the answer says how far it came."""
 ERASED_CODE: Final = "session_erased"
@@ -59,6 +62,12 @@ async def read_audit(store: Store, after: int = 0, limit: int = 100) -> list[Aud
 async def _rows(store: Store, after: int, limit: int) -> tuple[AuditRow | None, list[AuditRow]]:
     """The rows behind ``after``, at most ``limit``, and the one they follow: an anchor where older ones are gone."""
     first, *rows = await store.audit(max(after - 1, 0), limit + (after > 0)) or (None,)
+    while first is not None and not first.content and first.seq > after and not await _is_told(store, first):
+        anchor = first  # unless more was taken away just now, and with it who took that
+        first, *rows = await store.audit(max(after - 1, 0), limit + (after > 0)) or (None,)
+        if first == anchor:
+            why = "what was up to there is gone, and no entry tells who took it away"
+            raise damaged_audit(anchor.seq, why)
     if first is None:
         return None, []
     if first.content and after <= 0:
@@ -68,6 +77,23 @@ async def _rows(store: Store, after: int, limit: int) -> tuple[AuditRow | None, 
     if after <= 0 and rows:  # the anchor took a place
         rows += [row for row in await store.audit(rows[-1].seq, 1) if row.content]
     return first, rows
+
+
+async def _is_told(store: Store, anchor: AuditRow) -> bool:
+    """Whether an entry tells that the log was pruned up to ``anchor``."""
+    after = anchor.seq
+    while rows := await store.audit(after, _SEARCHED):
+        after = rows[-1].seq
+        if any(_tells(row, anchor) for row in rows if PRUNE.encode() in row.content):
+            return True
+    return False
+
+
+def _tells(row: AuditRow, anchor: AuditRow) -> bool:
+    try:
+        return is_pruned_to(decode_entry(row.content), anchor.seq)
+    except Damaged:
+        return False  # whoever reads as far is told of it
 
 
 def audit_filter(*, session: str | None, since: float | None, tenant: str | None) -> Wanted | None:
@@ -109,7 +135,7 @@ async def audit_page(
 async def export_audit(store: Store, title: Title) -> AsyncIterator[bytes]:
     """The log as a file, in pieces: what ``title`` asks for can be read, of the rest there is the digest.
 
-    Where the log is damaged the file says so, and ends.
+    Where the log is damaged, or was pruned before the file came there, the file says so, and ends.
     """
     yield title_line(title)
     try:
@@ -122,7 +148,10 @@ async def export_audit(store: Store, title: Title) -> AsyncIterator[bytes]:
                 row_line(row, shown=is_wanted(title, one.entry)) for row, one in zip(rows, entries, strict=True)
             )
             before = rows[-1]
-            _, rows = await _rows(store, before.seq, _PAGE)
+            follows, rows = await _rows(store, before.seq, _PAGE)
+            if follows is not None and follows.seq != before.seq:
+                yield problem_line(f"entries up to {follows.seq} were pruned meanwhile, which is no damage")
+                return
     except Damaged as error:
         yield problem_line(error.message)
         return
@@ -137,8 +166,7 @@ async def _since(store: Store, since: float | None) -> tuple[AuditRow | None, li
         for index, one in enumerate(entries):
             if one.entry.at >= since:
                 return (rows[index - 1] if index else before), rows[index:]
-        before = rows[-1]
-        _, rows = await _rows(store, before.seq, _PAGE)
+        before, rows = await _rows(store, rows[-1].seq, _PAGE)
     return before, rows
 
 

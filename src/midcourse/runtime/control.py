@@ -113,7 +113,8 @@ class Control:
             await self.send(session_id, halt_of(switch, session), until="stopping", wait=self.worker.settings.cleanup)
         raise Refused(
             f"Cannot {cmd.phrase(command)} session '{session_id}': kill switch '{switch.id}' stands over "
-            f"{switch.scope} ({switch.reason}). Lift the switch first: 'midcourse kill-switch lift {switch.id}'.",
+            f"{switch.scope} ({switch.reason}). Lift the switch first: "
+            f"midcourse kill-switch lift {switch.id} --why '…'.",
             code="kill_switch_stands",
             session_id=session_id,
             switch=switch.id,

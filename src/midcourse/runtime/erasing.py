@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from midcourse.core import events as ev
-from midcourse.core.audit import AuditEntry, AuditRow, decode_entry, without_detail
+from midcourse.core.audit import ERASE, AuditEntry, AuditRow, decode_entry, without_detail
 from midcourse.core.codec import ERASED, remains_of
 from midcourse.core.commands import Role
 from midcourse.core.erasure import entombed, is_erased, kept_digest
@@ -29,7 +29,6 @@ from midcourse.runtime.worker import Worker
 
 log = logging.getLogger("midcourse")
 
-ACTION: Final = "erase"
 _PAGE: Final = 1000
 _PATIENCE: Final = 2.0
 """Seconds that whoever still holds the session has to let it go."""
@@ -135,7 +134,7 @@ async def _erase(
             outcome=_outcome(session),
             shelves=await _shelves(store, session_id),
             forgotten=(*forgotten, *late.get(session_id, ())),
-            audit=(AuditEntry(session=session_id, by=by, role=role, action=ACTION, detail=reason, at=now),),
+            audit=(AuditEntry(session=session_id, by=by, role=role, action=ERASE, detail=reason, at=now),),
         )
     except BaseException:
         await _let_go(worker, session_id, owned.epoch)
@@ -248,7 +247,7 @@ async def _shelves(store: Store, session_id: SessionId) -> dict[str, dict[str, b
 
 
 def _is_shelf_of(session_id: SessionId, shelf: str) -> bool:
-    """Whether a shelf is the session's alone: ``langgraph:<id>``, ``chat:<id>:shown``. By place: an id may be a word."""
+    """Whether a shelf is its alone: ``langgraph:<id>``, ``chat:<id>:shown``. By place: an id may be any word."""
     return shelf.split(":")[1:2] == [session_id]
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final
 
@@ -29,6 +30,8 @@ from midcourse.ports.store import Head
 from midcourse.runtime.control import Control
 from midcourse.runtime.driver import Driver
 from midcourse.runtime.standing import covers, halt_of, switch_id
+
+log = logging.getLogger("midcourse")
 
 _PAGE: Final = 500
 _AT_ONCE: Final = 64
@@ -106,6 +109,7 @@ class KillSwitch:
         finally:
             for driver in shut:
                 driver.unshut()
+        log.info("kill switch %s thrown by %s: %s; %s", thrown.id, by, report, thrown.reason)
         return msgspec.structs.replace(report, durable=durable)
 
     def _leave_shut(self, shut: Sequence[Driver], switch: Switch, error: BaseException) -> None:
@@ -254,6 +258,7 @@ class KillSwitch:
         await self._keep(lifted, "kill_switch.lift", by, role)
         heads = [head async for head in self._covered(lifted.scope)]
         await self._take_back(lifted, heads, by, role)
+        log.info("kill switch %s lifted by %s: %s", lifted.id, by, why)
         return await self._report(lifted, heads)
 
     async def _take_back(self, switch: Switch, heads: Sequence[Head], by: str, role: Role) -> None:
@@ -291,9 +296,13 @@ class KillSwitch:
         wanted = held if sessions is None else [SessionId(one) for one in sessions]
         places = asyncio.Semaphore(_AT_ONCE)
         known = frozenset(held)
-        return await asyncio.gather(
+        done = await asyncio.gather(
             *(self._release(found, one, one in known, places, by=by, role=role, wait=wait) for one in wanted)
         )
+        log.warning(
+            "kill switch %s: %d of %d sessions released by %s", found.id, sum(one.ok for one in done), len(done), by
+        )
+        return done
 
     async def _release(
         self,

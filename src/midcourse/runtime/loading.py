@@ -82,7 +82,13 @@ async def _newest_snapshot(store: Store, head: Head) -> tuple[Snapshot | None, i
 
 
 async def read_events(
-    store: Store, session_id: SessionId, after: Position, limit: int = _PAGE, *, most_bytes: int | None = None, live: bool = False
+    store: Store,
+    session_id: SessionId,
+    after: Position,
+    limit: int = _PAGE,
+    *,
+    most_bytes: int | None = None,
+    live: bool = False,
 ) -> list[Recorded]:
     """Checked events after a position, in order, at most ``limit``; and of those one, or what ``most_bytes`` hold.
 

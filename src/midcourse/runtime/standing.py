@@ -20,6 +20,7 @@ from midcourse.errors import Damaged, InvalidInput
 from midcourse.ports.store import Head, Store
 
 SHELF: Final = "kill-switches"
+PREFIX: Final = "ks_"
 _STANDING: Final = "standing/"
 _LIFTED: Final = "lifted/"
 _LAST: Final = "\U0010ffff"
@@ -79,7 +80,7 @@ class Standing:
         return sorted(await self._between(_LIFTED), key=lambda one: one.lifted_at or 0.0, reverse=True)
 
     async def find(self, switch_id: str) -> Switch:
-        """A switch that was thrown, standing or lifted.
+        """A switch that was thrown, standing or lifted, by its id or enough of its beginning.
 
         Raises:
             InvalidInput: there is none of that id.
@@ -92,6 +93,9 @@ class Standing:
             found = await self._store.shelved(SHELF, first=key, last=key)
             if found:
                 return _decoded(found[0][1])
+        alike = [one for one in [*await self.glance(), *await self.lifted()] if one.id.startswith(switch_id)]
+        if len(alike) == 1 and len(switch_id) > len(PREFIX):
+            return alike[0]
         raise InvalidInput(
             f"There is no kill switch '{switch_id[:100]}'. List them with 'midcourse kill-switch list'.",
             code="kill_switch_not_found",
@@ -131,7 +135,7 @@ def halt_of(switch: Switch, session: "Head | Session") -> Halt:
 
 def switch_id(fresh: str) -> SwitchId:
     """The id of a new switch: later ones come later in order."""
-    return SwitchId(f"ks_{fresh}")
+    return SwitchId(f"{PREFIX}{fresh}")
 
 
 def _decoded(content: bytes) -> Switch:

@@ -449,7 +449,7 @@ class MemoryStore:
 
         def write() -> int:
             log = self.memory.audit
-            gone = prunable(log[: limit + 1], before, limit)
+            gone = prunable(log[: limit + 1], before, limit, telling.at)
             if gone.entries:
                 anchor = msgspec.structs.replace(log[gone.rows - 1], content=b"")
                 log[: gone.rows] = [anchor]

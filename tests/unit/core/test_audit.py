@@ -215,7 +215,7 @@ def test_what_is_left_of_a_log_follows_from_its_anchor() -> None:
 def test_only_what_the_log_begins_with_may_go(before: float, rows: int, entries: int) -> None:
     """An old entry behind a younger one stays: clocks of several machines differ."""
     made = [encode_entry(replace(entry("x"), at=at)) for at in (1.0, 2.0, 3.0, 1.0)]
-    gone = prunable(follow(None, 0, made), before, limit=9)
+    gone = prunable(follow(None, 0, made), before, limit=9, now=99.0)
 
     assert (gone.rows, gone.entries) == (rows, entries)
 
@@ -272,3 +272,13 @@ def test_a_number_is_used_once() -> None:
     assert (behind_a_gap.seq, in_an_emptied_log.seq) == (4, 4)
     with pytest.raises(Damaged, match="damaged at entry 2: it is missing"):
         check([rows[0], behind_a_gap])
+
+
+def test_an_entry_from_the_future_goes_with_the_old_ones_behind_it_and_holds_nothing_up() -> None:
+    def gone(*times: float) -> int:
+        made = [encode_entry(AuditEntry(session=SESSION, by="a", role="r", action="x", at=at)) for at in times]
+        return prunable(follow(None, 0, made), 5.0, limit=9, now=9.0).entries
+
+    assert gone(1e9, 1.0, 2.0, 7.0, 1.0) == 3
+    assert gone(1.0, 1e9) == 1, "not yet: nothing tells how old it is"
+    assert gone(1.0, 7.0, 2.0) == 1

@@ -14,6 +14,7 @@ from midcourse.core.ids import SessionId
 from midcourse.errors import Damaged
 
 TITLE = Title(made_at=9.0, by="ann")
+THEIRS = Title(made_at=9.0, by="ann", tenant="acme")
 replace = msgspec.structs.replace
 
 
@@ -37,23 +38,34 @@ THREE = log(entry("a", "one"), entry("b", "two"), entry("c"))
 @given(st.lists(st.tuples(st.text(max_size=8), st.text(max_size=20)), max_size=6), st.sets(st.integers(1, 6)))
 def test_a_file_holds_what_the_log_does_whatever_is_withheld(said: list[tuple[str, str]], hidden: set[int]) -> None:
     entries = [entry(session, detail) for session, detail in said]
-    found = verify(file_of(log(*entries), hidden=tuple(hidden)))
+    found = verify(file_of(log(*entries), hidden=tuple(hidden), title=THEIRS))
 
     assert found.entries == tuple((seq, one) for seq, one in enumerate(entries, 1) if seq not in hidden)
     assert (found.last, found.withheld) == (len(entries), len(hidden & set(range(1, len(entries) + 1))))
 
 
 def test_a_withheld_entry_shows_nothing_of_itself() -> None:
-    lines = file_of(THREE, hidden=(2,))
+    lines = file_of(THREE, hidden=(2,), title=THEIRS)
 
     assert msgspec.json.decode(lines[2]).keys() == {"seq", "digest", "withheld"}
     assert verify(lines).digest == verify(file_of(THREE)).digest == THREE[-1].digest.hex()
 
 
-def test_a_detail_that_was_erased_breaks_nothing() -> None:
-    rows = [THREE[0], replace(THREE[1], content=without_detail(THREE[1].content)), THREE[2]]
+def test_in_a_file_of_everything_nothing_can_be_withheld() -> None:
+    """Who hides an entry has to say so in the title."""
+    with pytest.raises(Damaged, match="wrong at line 3, entry 2: it is withheld"):
+        verify(file_of(THREE, hidden=(2,)))
 
-    assert [one.detail for _, one in verify(file_of(rows)).entries] == ["one", "", ""]
+
+def test_a_detail_that_was_erased_breaks_nothing_if_an_entry_tells_of_it() -> None:
+    rows = [THREE[0], replace(THREE[1], content=without_detail(THREE[1].content)), THREE[2]]
+    told = follow(rows[-1], 3, [encode_entry(entry("b", action="erase"))])
+
+    assert [one.detail for _, one in verify(file_of([*rows, *told])).entries] == ["one", "", "", ""]
+    other = follow(rows[-1], 3, [encode_entry(entry("a", action="erase"))])
+    for tampered in (rows, [*rows, *other]):
+        with pytest.raises(Damaged, match="wrong at line 3, entry 2: its detail is gone"):
+            verify(file_of(tampered))
 
 
 Tamper = Callable[[list[bytes]], list[bytes]]

@@ -3,7 +3,7 @@
 import pytest
 
 from midcourse.core import commands as cmd
-from midcourse.core.audit import PRUNE, AuditEntry
+from midcourse.core.audit import PRUNE, AuditEntry, AuditRow
 from midcourse.core.audit_export import Title, Verified, verify
 from midcourse.core.ids import CommandId, SessionId
 from midcourse.errors import Damaged
@@ -132,3 +132,24 @@ async def test_what_is_pruned_is_told_and_an_export_of_the_rest_verifies(shared:
     page, _ = await audit_page(shared, 0, 3)
     assert [one.seq for one in page] == [1001, 1002, 1003]
     assert await prune_audit(shared, 1e12, by="root", role="operate", now=2000.0) == 800, "not what tells of it"
+
+
+async def test_a_beginning_that_was_removed_by_hand_is_noticed(shared: MemoryStore) -> None:
+    """An anchor that no entry tells of is none."""
+    rows = shared.memory.audit
+    rows[:3] = [AuditRow(3, b"", rows[2].digest)]
+    for after in (0, 1):
+        with pytest.raises(Damaged, match="damaged at entry 3: .*no entry tells who took it away"):
+            await read_audit(shared, after)
+    with pytest.raises(Damaged, match="no entry tells who took it away"):
+        await exported(shared)
+    assert (await read_audit(shared, 4))[0].seq == 5
+
+
+async def test_an_export_that_was_overtaken_by_pruning_says_so(shared: MemoryStore) -> None:
+    export = export_audit(shared, Title(made_at=9.0, by="ann"))
+    pieces = [await anext(export), await anext(export)]
+    assert await prune_audit(shared, 1000.5, by="root", role="operate", now=2000.0) == 1000
+    pieces += [piece async for piece in export]
+    with pytest.raises(Damaged, match="entries up to 1000 were pruned meanwhile"):
+        verify(b"".join(pieces).splitlines(keepends=True))

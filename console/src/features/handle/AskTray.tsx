@@ -4,7 +4,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Live } from "../../api/live";
 import type { ChildAsk, OpenAsk } from "../../model/session";
-import { argumentsOf, shorten, timeOfDay, visible } from "../../ui/format";
+import { argumentsOf, shorten, timeOfDay, visible, wholeOf } from "../../ui/format";
 import { EffectChip, Left } from "../../ui/Parts";
 import { goalOf } from "../../model/session";
 import { approving, NEED_APPROVAL, placeOf, wanted } from "./asking";
@@ -35,6 +35,7 @@ export function AskTray({ live, ask, isOnly, mayAnswer, takesFocus, answer, isWh
   const no = options.includes("refuse") ? "refuse" : "no";
   const changes = live.run.session?.changes ?? [];
   const wantsText = !isApproval && !isChoice && !options.length;
+  const whole = wants ? wholeOf(wants.arguments, isWhole ? 800 : 240) : "";
   const key = (letter: string): JSX.Element | false => isOnly && <kbd aria-hidden="true">{letter}</kbd>;
   const submit = (event: Event): void => { event.preventDefault(); if (text.trim()) answer(text.trim(), name); };
   return (
@@ -49,6 +50,7 @@ export function AskTray({ live, ask, isOnly, mayAnswer, takesFocus, answer, isWh
         <dl>
           {wants && <><dt>Wants to</dt><dd><code>{wants.name}</code> {wants.effect && <EffectChip effect={wants.effect} />} {place && <span class="chip" data-env={place}>{visible(place)}</span>} {!isWhole && argumentsOf(wants.arguments, 240)}</dd></>}
           {wants && isWhole && <><dt>With</dt><dd><bdi>{argumentsOf(wants.arguments, 800) || "no arguments"}</bdi></dd></>}
+          {whole && <><dt>In full</dt><dd><details class="in-full"><summary>All that it would be given</summary><pre>{whole}</pre></details></dd></>}
           {isWhole && live.run.session && <><dt>For the goal</dt><dd>{visible(goalOf(live.run.session)) || "none was given"}</dd></>}
           {wants?.why && <><dt>Asked because</dt><dd>{wants.why}</dd></>}
           {because && <><dt>Because</dt><dd>“{because}”</dd></>}

@@ -325,7 +325,7 @@ def _audit(connection: sqlite3.Connection, entries: Sequence[bytes]) -> None:
 def trim_audit(connection: sqlite3.Connection, before: float, telling: AuditEntry, limit: int) -> int:
     """The oldest rows of the audit log, all but the last one's number and digest."""
     rows = [AuditRow(*row) for row in connection.execute(READ["audit"], (0, limit + 1)).fetchall()]
-    gone = prunable(rows, before, limit)
+    gone = prunable(rows, before, limit, telling.at)
     if gone.entries:
         last = rows[gone.rows - 1].seq
         connection.execute(_TRIM_AUDIT, (last,))
