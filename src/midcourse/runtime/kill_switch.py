@@ -299,7 +299,7 @@ class KillSwitch:
         done = await asyncio.gather(
             *(self._release(found, one, one in known, places, by=by, role=role, wait=wait) for one in wanted)
         )
-        log.warning(
+        log.info(
             "kill switch %s: %d of %d sessions released by %s", found.id, sum(one.ok for one in done), len(done), by
         )
         return done

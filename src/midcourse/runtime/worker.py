@@ -18,7 +18,7 @@ from midcourse.core.commands import AnyCommand, encode_command
 from midcourse.core.events import Record, Recorded, SessionCreated, encode_record
 from midcourse.core.fold import first
 from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId, depth_of
-from midcourse.core.session import NEEDS_DRIVING, Session, Status
+from midcourse.core.session import ENDED, NEEDS_DRIVING, Session, Status
 from midcourse.core.tenants import DEFAULT, tenant_of
 from midcourse.core.terms import NO_TERMS, Terms
 from midcourse.errors import (
@@ -648,7 +648,7 @@ class Worker:
     async def _adopt(self, owned: Owned) -> None:
         """Take a session that nobody owns; but not a child whose parent is being stopped: that reaches it, too."""
         parent = owned.head.parent
-        if parent is not None and not owned.pending:
+        if parent is not None and not owned.pending and owned.head.status not in ENDED:
             above = await self.store.head(parent)
             if above.head.status in _STOPS_CHILDREN or await self.store.undecided(parent):
                 return
