@@ -61,6 +61,7 @@ ANY_END: Final = {
     ev.UndoFinished,
     ev.HoldReleased,
     ev.InterventionLabelled,
+    ev.SessionErased,
     ev.SessionRated,
 }
 JUDGES: Final = cmd.Intervene | cmd.Label | cmd.Rate

@@ -367,6 +367,15 @@ def _thrown(world: World) -> str:
     return world.ask("throw_kill_switch", wish).json()["id"]
 
 
+def _thrown_twice(world: World) -> httpx2.Response:
+    headers = {"Idempotency-Key": "thrown"}
+    wish = {"scope": {"kind": "agent", "value": "nobody"}, "reason": "x"}
+    switch = world.ask("throw_kill_switch", wish, headers).json()["id"]
+    refused = world.ask("throw_kill_switch", {**wish, "reason": "y"}, headers)
+    world.ask("lift_kill_switch", {"why": "x"}, switch=switch)
+    return refused
+
+
 def _lifted_twice(world: World) -> httpx2.Response:
     switch = _thrown(world)
     world.ask("lift_kill_switch", {"why": "x"}, switch=switch)
@@ -399,6 +408,7 @@ PROVOKED: Mapping[tuple[str, str], Provoked] = {
     ("calibrate_policy", "too_few_runs"): lambda world: world.ask(
         "calibrate_policy", {"policy": "standard", "since": 9e11}
     ),
+    ("throw_kill_switch", "idempotency_key_reused"): _thrown_twice,
     ("get_kill_switch", "kill_switch_not_found"): lambda world: world.ask("get_kill_switch", switch="none"),
     ("lift_kill_switch", "kill_switch_not_found"): lambda world: world.ask(
         "lift_kill_switch", {"why": "x"}, switch="none"
