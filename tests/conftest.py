@@ -2,6 +2,8 @@
 
 import gc
 import os
+import sys
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -32,3 +34,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         for name, sentence in report.user_properties:
             if name == "told":
                 terminalreporter.write_line(str(sentence))
+
+
+@pytest.fixture(autouse=True)
+def _backups_of_one_test() -> Iterator[None]:
+    """What file tools of one test have used is not looked at by another's erasing."""
+    yield
+    backups = sys.modules.get("midcourse.tools.backups")
+    if backups is not None:
+        backups._USED.clear()  # noqa: SLF001

@@ -67,6 +67,7 @@ class InboxPage:
 def test_ten_asks_are_answered_by_keyboard_alone_and_after_twenty_the_page_says_so(window: Window, api: Api) -> None:
     sessions = asked(api, window, 21)
     page = window.open()
+    expect(page.get_by_role("heading", name="Fleet", exact=True)).to_be_visible()  # before that nobody hears keys
     page.keyboard.press("g")
     page.keyboard.press("i")
     expect(page.get_by_role("heading", name="Inbox", exact=True)).to_be_visible()

@@ -61,7 +61,6 @@ ANY_END: Final = {
     ev.UndoFinished,
     ev.HoldReleased,
     ev.InterventionLabelled,
-    ev.SessionErased,
     ev.SessionRated,
 }
 JUDGES: Final = cmd.Intervene | cmd.Label | cmd.Rate
@@ -257,8 +256,12 @@ class Control(RuleBasedStateMachine):
     def the_driver_does_anything(self, move: Move) -> None:
         self.the_driver_does(move)
 
-    # These two withdraw asks, which only deciding them does.
-    @rule(event=any_event.filter(lambda event: not isinstance(event, ev.CancelRequested | ev.HaltLifted)))
+    # These two withdraw asks, which only deciding them does; and erasing has tests of its own.
+    @rule(
+        event=any_event.filter(
+            lambda event: not isinstance(event, ev.CancelRequested | ev.HaltLifted | ev.SessionErased)
+        )
+    )
     def anything_is_tried(self, event: ev.AnyEvent) -> None:
         self.happens_if_possible(event)
 
