@@ -16,9 +16,15 @@ from midcourse.server.app import Server
 TOKEN = "mct_test-0123456789abcdef"
 
 
+held: dict[int, asyncio.Event] = {}
+"""Ticks that wait to be let through: a session that is to be stopped has not ended by then."""
+
+
 @midcourse.tool(effect="read")
 async def tick(number: int) -> int:
     await asyncio.sleep(0.01)
+    if number in held:
+        await held[number].wait()
     return number
 
 

@@ -12,7 +12,7 @@ import midcourse
 from midcourse.core.audit_export import verify
 from midcourse.core.session import Session
 from midcourse.server.views import BOOKKEEPING
-from tests.client.serving import FETCHING, TOKEN, both, fetcher, serving
+from tests.client.serving import FETCHING, TOKEN, both, fetcher, held, serving
 
 Wish = Callable[[Any], Awaitable[object]]
 
@@ -23,7 +23,10 @@ def shown(session: Session) -> dict[str, object]:
     return sent | {name: getattr(session, name) for name in ("at", "seen", "said", "amendable", "goal", "running")}
 
 
-async def test_a_session_is_started_watched_paused_redirected_and_resumed(tmp_path: Path) -> None:
+async def test_a_session_is_started_watched_paused_redirected_and_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(held, 59, asyncio.Event())
     async with both(tmp_path) as (here, there):
         session = await there.start("served-ticker", "60", session_id="sess_ticks")
         seen: list[midcourse.Recorded] = []
@@ -41,6 +44,7 @@ async def test_a_session_is_started_watched_paused_redirected_and_resumed(tmp_pa
                 assert (await session.edit(told.message, "even slower")).level == "decided"
                 assert (await session.withdraw(told.message)).level == "decided"
                 assert shown(await session.state()) == shown(await local.state())
+                held[59].set()
                 await session.resume(reply.pause)
         assert await session.result() == {"ticks": 60}
         local = await here.get("sess_ticks")
@@ -156,7 +160,8 @@ async def test_previews_come_before_what_is_durable(tmp_path: Path) -> None:
         assert await session.result() == "all the way down to the sea "
 
 
-async def test_watching_goes_on_across_a_restart_of_the_server(tmp_path: Path) -> None:
+async def test_watching_goes_on_across_a_restart_of_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(held, 149, asyncio.Event())
     store = tmp_path / "runs.db"
     seen: list[midcourse.Recorded] = []
     restarted = asyncio.Event()
@@ -176,6 +181,7 @@ async def test_watching_goes_on_across_a_restart_of_the_server(tmp_path: Path) -
         await restarted.wait()
     await asyncio.sleep(0.3)
     async with serving(store, port):
+        held[149].set()
         await asyncio.wait_for(watching, 30)
         assert await session.result() == {"ticks": 150}
         await client.__aexit__(None, None, None)

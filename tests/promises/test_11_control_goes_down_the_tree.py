@@ -277,6 +277,47 @@ async def test_after_a_crash_parent_and_child_go_on_and_no_step_runs_twice(place
         del session
 
 
+async def test_a_stop_that_had_reached_the_child_is_finished_after_a_crash(place: Place) -> None:
+    """Parent and child were both being cancelled when their owner died: the parent does not wait for ever."""
+    tool = Tool(holds=True)
+    parent, kid = _family(tool)
+    store = await place.store()
+    async with place.open(parent, kid, store=store) as mc:
+        session = await mc.start(parent, session_id="p")
+        await tool.entered.wait()
+        [child] = await _children(mc, session)
+        await session.cancel(grace=60, until="decided")
+        await until_status(child, "cancelling")
+        store.abandon()
+        async with place.open(parent, kid, settings=midcourse.Settings(poll=0.05)) as other:
+            await until_status(await other.get("p"), "cancelled")
+            assert await (await other.get(child.id)).status() == "cancelled"
+            tool.may_end.set()
+
+
+async def test_a_child_that_was_lifted_by_itself_goes_on_after_a_crash(place: Place) -> None:
+    """Its parent is still halted: that halt is behind the child, and nobody passes it on again."""
+    tool = Tool(holds=True)
+    parent, kid = _family(tool)
+    store = await place.store()
+    async with place.open(parent, kid, store=store) as mc:
+        session = await mc.start(parent, session_id="p")
+        await tool.entered.wait()
+        [child] = await _children(mc, session)
+        halt = cmd.Halt(id=CommandId("h"), role="operate")
+        await _control(mc).send(session.id, halt, until="stopped", wait=10)
+        tool.entered.clear()
+        await child.lift()
+        await tool.entered.wait()
+        tool.entered.clear()
+        store.abandon()
+        async with place.open(parent, kid, settings=midcourse.Settings(poll=0.05)) as other:
+            await tool.entered.wait()
+            tool.may_end.set()
+            assert await (await other.get(child.id)).result() == "one"
+            assert await (await other.get("p")).status() == "halted"
+
+
 def _control(mc: Midcourse) -> Control:
     return mc._control  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - the kill switch has no public verb yet
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from midcourse.core import commands as cmd
 from midcourse.core.ids import CommandId, SessionId
@@ -13,6 +14,8 @@ from midcourse.runtime.surroundings import Tree
 
 _WAIT = 5.0
 _PARENT = "parent "
+STOPS_CHILDREN: Final = frozenset({Status.PAUSING, Status.CANCELLING, Status.HALTED})
+"""Where a parent stands whose stop reaches its children."""
 
 
 def parent_name(parent: SessionId) -> str:
@@ -51,7 +54,7 @@ class Children:
             return False  # a child that is just being created has no inbox yet, and one set going lifts old stops
         waiting = False
         for child in session.children.values():
-            command = _passed_on(session, child)
+            command = passed_on(session, child)
             if command is None or command.id in self._settled:
                 continue
             waiting = True
@@ -78,8 +81,8 @@ class Children:
         self._moved()
 
 
-def _passed_on(session: Session, child: SessionId) -> cmd.AnyCommand | None:
-    """The command that passes the parent's stop on."""
+def passed_on(session: Session, child: SessionId) -> cmd.AnyCommand | None:
+    """The command that passes on the stop that stands over a parent, the same one each time."""
     by = parent_name(session.id)
     if session.status is Status.PAUSING and session.pause is not None:
         grace = session.pause.grace

@@ -18,7 +18,7 @@ from midcourse.core.commands import AnyCommand, encode_command
 from midcourse.core.events import Record, Recorded, SessionCreated, encode_record
 from midcourse.core.fold import first
 from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId, depth_of
-from midcourse.core.session import ENDED, NEEDS_DRIVING, Session, Status
+from midcourse.core.session import NEEDS_DRIVING, Session, Status
 from midcourse.core.tenants import DEFAULT, tenant_of
 from midcourse.core.terms import NO_TERMS, Terms
 from midcourse.errors import (
@@ -41,7 +41,7 @@ from midcourse.runtime.admission import Admission
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.auditing import entry_of
 from midcourse.runtime.calls import enter_process
-from midcourse.runtime.children import parent_name
+from midcourse.runtime.children import STOPS_CHILDREN, parent_name, passed_on
 from midcourse.runtime.driver import Driver
 from midcourse.runtime.fanout import Fanout
 from midcourse.runtime.journal import TURNS, Journal, head_of
@@ -67,7 +67,8 @@ _MOST_PATIENT: Final = 60.0
 _SWEEP: Final = 1000
 AT_WORK: Final = frozenset({Status.RUNNING, Status.PAUSING, Status.CANCELLING})
 """Where a session stands that works, or finishes a stop."""
-_STOPS_CHILDREN: Final = frozenset({Status.PAUSING, Status.CANCELLING, Status.HALTED})
+_GOES_ON: Final = frozenset({Status.QUEUED, Status.RUNNING, Status.WAITING, Status.PAUSED})
+"""Where a session stands that may begin calls once it is taken; elsewhere it only finishes a stop or an undo."""
 _AT_ONCE: Final = 32
 """Sessions taken at the same time by a sweep: enough to share commits, few enough to hear commands in between."""
 
@@ -646,13 +647,22 @@ class Worker:
                     await self._carefully(driver.obey(halt_of(switch, driver.session)))
 
     async def _adopt(self, owned: Owned) -> None:
-        """Take a session that nobody owns; but not a child whose parent is being stopped: that reaches it, too."""
-        parent = owned.head.parent
-        if parent is not None and not owned.pending and owned.head.status not in ENDED:
-            above = await self.store.head(parent)
-            if above.head.status in _STOPS_CHILDREN or await self.store.undecided(parent):
-                return
+        """Take a session that nobody owns; but not a child that a stop of its parent's is still to reach."""
+        if not owned.pending and owned.head.status in _GOES_ON and await self._waits_for_a_stop(owned.head):
+            return
         await self.attend(owned.head.id)
+
+    async def _waits_for_a_stop(self, child: Head) -> bool:
+        if child.parent is None:
+            return False
+        above = await self.store.head(child.parent)
+        if await self.store.undecided(child.parent):
+            return True
+        if above.head.status not in STOPS_CHILDREN:
+            return False
+        stop = passed_on((await load(self.store, above.head)).state.session, child.id)
+        # A stop that has reached it is behind it: whoever lifted that since wants it to go on.
+        return stop is not None and await self.store.row(child.id, stop.id) is None
 
     def _name_missing_agent(self, head: Head) -> None:
         """Say once which agent is missing here, and nobody else drives it: a forgotten import would hang in silence."""
