@@ -1,10 +1,10 @@
 /** The console: which page the address means. */
 
 import { render, type JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { ownClient, Refusal } from "./api/client";
 import type { Me } from "./api/types";
-import { watchAsks } from "./features/attention";
+import { self, watchAsks } from "./features/attention";
 import { areKeysOff, isTyping } from "./features/handle/pressing";
 import { watchSwitches } from "./features/killswitch/switches";
 import { later } from "./features/Later";
@@ -32,14 +32,14 @@ function Console(): JSX.Element {
   const isLate = useLate();
   useEffect(() => {
     const ask = (): void => {
-      client.get<Me>("/me").then((known) => { know(known); watchAsks(client); watchSwitches(client); }, (error: Error) => {
+      client.get<Me>("/me").then((known) => { know(known); self.value = known.name; watchAsks(client); watchSwitches(client); }, (error: Error) => {
         if (error instanceof Refusal) say({ code: error.code, detail: error.message });
         else { say({ code: "no_connection", detail: "It is tried again by itself." }); setTimeout(ask, 1_000); }
       });
     };
     ask();
   }, []);
-  useEffect(() => globalKeys(), []);
+  useLayoutEffect(() => globalKeys(), []);
   const query = address.value;
   if (!me) return <main class="page">{problem ? <Refused {...problem} /> : isLate && <Rules words="Asking who you are…" rows={3} />}</main>;
   const run = query.get("run");
@@ -47,7 +47,7 @@ function Console(): JSX.Element {
   if (query.has("inbox")) return <InboxPage client={client} me={me} />;
   if (query.has("policies") || query.has("policy") || query.has("newpolicy")) return <PoliciesPage client={client} me={me} />;
   if (query.has("reports")) return <ReportsPage client={client} />;
-  if (query.has("new")) return <NewRunPage client={client} />;
+  if (query.has("new")) return <NewRunPage client={client} me={me} />;
   if (query.has("settings")) return <SettingsPage />;
   return <FleetPage client={client} me={me} />;
 }

@@ -2,8 +2,8 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { columns, marksOf, nameOf, numberOf, reach, shown, SIGNALS } from "../src/features/policy/signals";
-import { dollars, kindOf, percent, periodOf, seconds, target } from "../src/features/report/words";
+import { columns, marksOf, nameOf, numberOf, reach, roomFor, shown, SIGNALS } from "../src/features/policy/signals";
+import { byWhom, dollars, kindOf, percent, periodOf, seconds, target } from "../src/features/report/words";
 
 const duration = SIGNALS.find((one) => one.name === "duration")!;
 const drift = SIGNALS.find((one) => one.name === "scope_drift")!;
@@ -20,6 +20,16 @@ test("a rail reaches behind its last threshold, and a share never ends before 1"
   assert.equal(Math.round(reach(duration, marks, null)), 115);
   assert.equal(reach(duration, marks, { signal: "duration", failed: [10_000], others: [] }), 200);
   assert.equal(reach(drift, [], null), 1);
+});
+
+test("numbers under a rail never lie upon each other, and the gravest stay", () => {
+  const labelled = (document: object): string[] => {
+    const marks = marksOf({ signals: { duration: document } }, duration);
+    return roomFor(marks, reach(duration, marks, null), "time").map((mark) => mark.field);
+  };
+  assert.deepEqual(labelled({ warn: "10m", explain: "20m", intervene: "25m", stop: "45m" }), ["stop", "intervene", "warn"]);
+  assert.deepEqual(labelled({ warn: "40m", explain: "42m", intervene: "44m", stop: "45m" }), ["stop"]);
+  assert.deepEqual(labelled({ warn: "1m", stop: "45m" }), ["stop", "warn"]);
 });
 
 test("runs beyond the end of a rail are drawn at its end", () => {
@@ -41,6 +51,8 @@ test("a report's words are those of the server's own page", () => {
 });
 
 test("more than was aimed at is a miss, but of what may be as high as it likes", () => {
+  assert.equal(byWhom({ kill_switch: 4, person: 1, policy: 2, agent: 0 }), "1 by a person, 2 by policies, 4 by the kill switch");
+  assert.equal(byWhom({}), "");
   assert.deepEqual([kindOf("above"), kindOf("above", true), kindOf("below", true), kindOf("too few to say"), kindOf("kept")], ["no", "ok", "no", "few", "ok"]);
   assert.deepEqual([periodOf("quarter"), periodOf("toString"), periodOf(null)], ["quarter", "week", "week"]);
 });

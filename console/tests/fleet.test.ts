@@ -22,7 +22,7 @@ const ROWS: [string, Partial<Many>, string, string][] = [
   ["all are paused", { heads: statuses("paused", "paused") }, "Resume 2 each goes on where it stopped", "Cancel 2… shows first what that means"],
   ["all have ended", { heads: statuses("completed", "failed") }, "(Pause) none of them runs", "(Cancel) none of them can be"],
   ["a halted one, and no operator", { heads: statuses("halted"), role: "approve" }, "(Pause) none of them runs", "(Cancel) none of them can be"],
-  ["a halted one, and an operator", { heads: statuses("halted") }, "(Pause) none of them runs", "Cancel 1… shows first what that means"],
+  ["a halted one, and an operator", { heads: statuses("halted") }, "Resume 1 lifts the halt; each goes back to where it was", "Cancel 1… shows first what that means"],
   ["who may only watch", { heads: statuses("running"), role: "watch" }, "(Pause) your token may only watch", "(Cancel) your token may only watch"],
   ["no connection", { heads: statuses("running"), isLost: true }, "(Pause) when connected", "(Cancel) when connected"],
   ["asked, not answered", { heads: statuses("running"), asking: "pause" }, "(Pausing) asking the server", "(Cancel) asking the server"],

@@ -9,7 +9,7 @@ import { STATUSES } from "../src/model/status";
 
 const CALM: View = {
   status: "running", asking: "", isLost: false, tray: "", isInstead: false, allowed: new Set(["pause", "resume", "redirect", "cancel", "undo", "message"]),
-  still: [], step: 14, isBetween: true, hasChange: false, isProtected: false, undoable: 1, confirm: "undo 2, keep the rest", mayLift: false, canRetry: true,
+  still: [], step: 14, isBetween: true, hasChange: false, isProtected: false, undoable: 1, confirm: "undo 2, keep the rest", mayLift: false, isSwitchOn: false, canRetry: true,
   isOwnHold: true, isUndoing: false,
 };
 const call = (effect: OpenCall["effect"]): OpenCall => ({
@@ -28,6 +28,9 @@ const ROWS: [string, Partial<View>, string[]][] = [
   ["cancel preview", { status: "pausing", tray: "preview" }, ["Keep going resumes where it stopped", "Redirect instead of cancelling", "Cancel run undo 2, keep the rest"]],
   ["cancelling", { status: "cancelling", still: [call("irreversible")] }, ["(Pause) refused: it is being cancelled", "(Redirect) refused: it is being cancelled", "Force no more time for it; its result may stay unknown"]],
   ["cancelled", { status: "cancelled" }, ["(Pause) it has ended", "New turn goes on from here with a new instruction", "Undo… 1 kept effect can still be undone"]],
+  ["halted, an operator looks", { status: "halted", allowed: new Set(["resume", "cancel"]), mayLift: true }, ["Lift halt goes back to where it was", "(Redirect) refused while halted", "Cancel shows first what that means; undoes what you choose"]],
+  ["halted, an operator looks, the kill switch is on", { status: "halted", allowed: new Set(["resume", "cancel"]), mayLift: true, isSwitchOn: true }, ["(Lift halt) lift the kill switch first", "(Redirect) refused while halted", "Cancel shows first what that means; undoes what you choose"]],
+  ["halted, an operator previews a cancel", { status: "halted", allowed: new Set(["resume", "cancel"]), mayLift: true, tray: "preview", isOwnHold: false }, ["Keep it stays halted, as it was", "(Redirect) refused while halted", "Cancel run undo 2, keep the rest"]],
   ["halted", { status: "halted", allowed: new Set() }, ["(Resume) only an operator lifts this", "(Redirect) refused while halted", "(Cancel) only an operator, while halted"]],
   ["completed", { status: "completed", undoable: 3 }, ["(Pause) it has ended", "New turn goes on from here with a new instruction", "Undo… 3 effects can be undone"]],
   ["erased", { status: "completed", isErased: true, undoable: 1, allowed: new Set(["cancel"]) }, ["(Pause) it has ended", "(New turn) what was said was erased", "(Undo…) what it would need was erased"]],

@@ -20,7 +20,8 @@
     │   ├── StoreFull                 no space is left
     │   ├── StaleEpoch                another owner has taken the session
     │   ├── OwnerAlive                the session has a live owner and cannot be taken
-    │   └── InboxNotEmpty             a session cannot be let go while a command is undecided
+    │   ├── InboxNotEmpty             a session cannot be let go while a command is undecided
+    │   └── ShelfChanged              something else lies on a shelf than the writer believes
     ├── StepError                     a step failed; the same live and after a resume
     ├── Redirected                    a step was closed by a redirect (only with on_redirect="raise")
     ├── AskExpired                    nobody answered in time
@@ -160,6 +161,12 @@ class InboxNotEmpty(StoreError):
     """A session cannot be let go while a command to it is undecided."""
 
     code = "inbox_not_empty"
+
+
+class ShelfChanged(StoreError):
+    """What lies on a shelf is not what the writer had read: somebody else was quicker. Nothing was written."""
+
+    code = "shelf_changed"
 
 
 class StepError(MidcourseError):

@@ -104,7 +104,7 @@ def test_a_second_message_goes_on_with_the_same_session(chat: ChatPage, server: 
 
     expect(chat.log).to_contain_text("Deleted 21 records; 237 are left.")
     expect(chat.status).to_have_text("Done.")
-    heads = httpx2.get(f"{server.url}/api/v1/sessions", headers=_bearer(server)).json()["sessions"]
+    heads = httpx2.get(f"{server.url}/api/v1/sessions", headers=_bearer(server), timeout=30).json()["sessions"]
     assert len(heads) == 1
 
 
@@ -151,10 +151,10 @@ def test_an_answer_from_elsewhere_is_noticed(chat: ChatPage, server: Served) -> 
     chat.connect(server.url, server.token)
     chat.send(CLEAN)
     expect(chat.ask()).to_be_visible()
-    (head,) = httpx2.get(f"{server.url}/api/v1/sessions", headers=_bearer(server)).json()["sessions"]
+    (head,) = httpx2.get(f"{server.url}/api/v1/sessions", headers=_bearer(server), timeout=30).json()["sessions"]
 
     given = {"value": "yes", "ask": "ask_1"}
-    httpx2.post(f"{server.url}/api/v1/sessions/{head['id']}/answer", json=given, headers=_bearer(server))
+    httpx2.post(f"{server.url}/api/v1/sessions/{head['id']}/answer", json=given, headers=_bearer(server), timeout=30)
 
     expect(chat.status).to_have_text("Done.")
     expect(chat.ask()).to_be_hidden()
@@ -163,7 +163,7 @@ def test_an_answer_from_elsewhere_is_noticed(chat: ChatPage, server: Served) -> 
 
 def test_a_refused_answer_leaves_the_ask_open(chat: ChatPage, server: Served) -> None:
     steer = httpx2.post(
-        f"{server.url}/api/v1/tokens", json={"name": "stan", "role": "steer"}, headers=_bearer(server)
+        f"{server.url}/api/v1/tokens", json={"name": "stan", "role": "steer"}, headers=_bearer(server), timeout=30
     ).json()["token"]
     chat.connect(server.url, steer)
     chat.send(CLEAN)
@@ -188,7 +188,7 @@ def test_a_wrong_token_and_a_server_that_does_not_allow_the_page_are_explained(
         chat.connect(other.url, other.token)
         chat.send(CLEAN)
         expect(chat.log).to_contain_text(f"--allow-origin {origin}")
-    assert httpx2.get(f"{server.url}/api/v1/sessions", headers=_bearer(server)).json()["sessions"] == []
+    assert httpx2.get(f"{server.url}/api/v1/sessions", headers=_bearer(server), timeout=30).json()["sessions"] == []
 
 
 def _bearer(server: Served) -> dict[str, str]:

@@ -143,4 +143,4 @@ def test_the_handle_works_in_react(page: Page, tmp_path: Path) -> None:
 def _start(server: Served) -> None:
     begun = {"agent": "churn-memo", "goal": "Write a churn memo", "session_id": "sess_shown"}
     headers = {"Authorization": f"Bearer {server.token}"}
-    httpx2.post(f"{server.url}/api/v1/sessions", json=begun, headers=headers).raise_for_status()
+    httpx2.post(f"{server.url}/api/v1/sessions", json=begun, headers=headers, timeout=30).raise_for_status()

@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from midcourse.cli.main import build
+from midcourse.runtime.settings import Settings
 from tests.cli.stories import tell
 
 
@@ -50,6 +51,14 @@ def folder(told: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copy(told, tmp_path / ".midcourse" / "midcourse.db")
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that drives sessions beside a command is not called unreachable because the machine is busy."""
+    defaults = Settings.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "unreachable_after", 30.0)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import midcourse
+from tests.promises.harness import until
 
 UMLAUT = "Die Rechnungen für März löschen? 🗑"
 EVIL = "mail \x1b[31mred\x1b[0m \u202egnp.exe [bold]not markup[/bold]\nsecond line"
@@ -80,6 +81,7 @@ async def tell(store: Path) -> None:
     """Make the store."""
     async with midcourse.open(f"sqlite:///{store}", durability="process") as mc:
         paused = await mc.start(ticker, "count", session_id="sess_paused")
+        await until(paused, "step.begun")
         await paused.pause("let me read", until="stopped", by="ada")
         for name, agent, goal in (
             ("sess_waiting", asker, UMLAUT),

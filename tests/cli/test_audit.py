@@ -9,11 +9,12 @@ def test_the_log_is_listed_exported_and_checked(midcourse: Command, folder: Path
     assert midcourse("pause", "sess_waiting", "--reason", "let me look").code == 0
     listed = midcourse("audit")
     assert "let me look" in listed.out
-    assert midcourse("audit", "--session", "sess_waiting", "--json").json()["detail"] == "let me look"
+    newest = midcourse("audit", "--session", "sess_waiting", "-n", "1", "--json").json()
+    assert (newest["action"], newest["detail"]) == ("pause", "let me look")
     assert "nothing was changed or left out" in midcourse("audit", "--check").out
 
     exported = midcourse("audit", "--export", "audit.jsonl", "--session", "sess_waiting")
-    assert "1 of them to read" in exported.out
+    assert "2 of them to read" in exported.out
     assert "of session sess_waiting" in exported.out
     assert (folder / "audit.jsonl").stat().st_mode & 0o077 == 0
     assert midcourse("audit", "--verify", "audit.jsonl").out == exported.out

@@ -40,6 +40,20 @@ def test_no_store_yet_is_nothing_bad(midcourse: Command, folder: Path) -> None:
     assert not (folder / ".midcourse").exists()
 
 
+def test_the_token_is_that_of_the_store_that_is_named(midcourse: Command, folder: Path) -> None:
+    other = folder / "other"
+    other.mkdir(mode=0o755)
+    shutil.copy(folder / ".midcourse" / "midcourse.db", other / "runs.db")
+    (folder / ".midcourse" / "token").write_text("mct_0123456789abcdef")
+    (folder / ".midcourse" / "token").chmod(0o644)
+    named = ("doctor", "--store", "sqlite:///other/runs.db")
+    assert (midcourse(*named).code, ".midcourse" in midcourse(*named).out) == (0, False)
+    (other / "token").write_text("mct_0123456789abcdef")
+    (other / "token").chmod(0o644)
+    done = midcourse(*named)
+    assert (done.code, "chmod 600 other/token" in done.out) == (1, True)
+
+
 def test_a_token_that_others_can_read_fails(midcourse: Command, folder: Path) -> None:
     token = folder / ".midcourse" / "token"
     token.write_text("mct_0123456789abcdef")

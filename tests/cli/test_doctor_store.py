@@ -183,6 +183,41 @@ def test_a_webhook_that_nothing_arrives_at_is_told_of(midcourse: Command) -> Non
     assert "wh_1 (1 waiting" in found(midcourse, "webhooks")["detail"]
 
 
+def test_a_webhook_whose_receiver_is_gone_is_told_of(midcourse: Command) -> None:
+    async def leave(store: Store) -> None:
+        hook = Webhook(id="wh_1", tenant=None, url="https://example.org/", kinds=("*",), by="ann", added_at=1.0)
+        await Outbox(store).add(hook)
+        assert await Outbox(store).note_gone(hook, 5.0, by="receiver", now=5.0)
+
+    on_the_store(leave)
+    assert "wh_1" in found(midcourse, "webhooks")["detail"]
+    assert "gone since" in midcourse("webhook", "list").out
+
+
+def test_what_cannot_be_read_beside_the_journals_is_named_and_what_is_left_of_a_webhook_can_be_removed(
+    midcourse: Command,
+) -> None:
+    async def put(store: Store) -> None:
+        hook = Webhook(id="wh_1", tenant=None, url="https://example.org/", kinds=("*",), by="ann", added_at=1.0)
+        await Outbox(store).add(hook)
+        await Outbox(store).put([Delivery(id="d1", webhook="wh_1", kind="ask.opened", made_at=1.0, body="{}")])
+        await store.shelve("telling", {"due/wh_1/d2": b"not one"})
+        await store.shelve("inbox", {"over/ann": b"1", "over/bob": b"1"})
+        await store.shelve("langgraph:sess_1", {"c/1": b"1"})
+
+    assert found(midcourse, "shelves")["status"] == "ok"
+    on_the_store(put)
+    spoil("UPDATE shelves SET value = x'00' WHERE key IN ('wh_1', 'due/wh_1/d1', 'over/bob', 'c/1')")
+    told = found(midcourse, "shelves")
+    assert told["status"] == "fail"
+    for name in ("'wh_1' on the shelf 'webhooks'", "'due/wh_1/d1'", "'due/wh_1/d2'", "'over/bob' on the shelf 'inbox'"):
+        assert name in told["detail"]
+    assert "c/1" not in told["detail"]
+    assert "'c/1' on the shelf 'langgraph:sess_1'" in found(midcourse, "shelves", "--deep")["detail"]
+    assert midcourse("webhook", "remove", "wh_1").code == 0
+    assert "wh_1" not in found(midcourse, "shelves")["detail"]
+
+
 def test_a_log_that_grows_is_told_of(midcourse: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_checks, "_LARGE_LOG", 1000)
     with closing(sqlite3.connect(STORE)) as writer:

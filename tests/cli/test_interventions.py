@@ -1,6 +1,7 @@
 """What a policy did, at a terminal: who, why, the arithmetic; what people say of it; on a file and over a server."""
 
 import asyncio
+import contextlib
 import json
 import re
 import shutil
@@ -12,7 +13,7 @@ import pytest
 
 import midcourse as package
 from midcourse.core.policy.restraint import Alarm
-from midcourse.runtime.interventions import keep_alarms
+from midcourse.runtime.interventions import INTERVENTIONS, alarm_items
 from tests.cli.conftest import Command
 from tests.client.serving import TOKEN, serving
 
@@ -25,14 +26,19 @@ async def fetch(number: int) -> str:
     raise TimeoutError(f"page {number} does not \x1b[31manswer")
 
 
+@package.tool(effect="read")
+async def stand() -> None:
+    """Until somebody stops it."""
+    await asyncio.sleep(3600)
+
+
 @package.agent(name="told-fetcher")
 async def fetcher(run: package.Run) -> str:
-    """Fails until the standard policy stops it."""
-    for number in range(8):
-        try:
+    """Fails so often that the standard policy stops it."""
+    for number in range(5):
+        with contextlib.suppress(package.StepError):
             await run.step("fetch", fetch, number)
-        except package.StepError:
-            await asyncio.sleep(0.03)
+    await run.step("stand", stand)
     return "in the end"
 
 
@@ -47,7 +53,7 @@ async def tell(store: Path) -> None:
             Alarm(at=1000.0 + one, session="sess_slow", intervention=f"int_{one}", person="bob", sentence="Slow.")
             for one in range(1, 4)
         ]
-        await keep_alarms(mc._worker.store, alarms)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        await mc._worker.store.shelve(INTERVENTIONS, alarm_items(alarms))  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.fixture(scope="module")

@@ -93,7 +93,7 @@ def test_the_link_lets_a_browser_in_and_is_printed_again(tmp_path: Path) -> None
     with served(tmp_path) as server:
         link = midcourse(tmp_path, "link").stdout.strip()
         assert f"open   {link}\n" in server.said
-        with httpx2.Client() as browser:
+        with httpx2.Client(timeout=30) as browser:
             assert browser.get(link, follow_redirects=False).status_code == 303
             assert browser.get(f"{server.url}/api/v1/me").json() == {
                 "name": "local",
@@ -165,7 +165,7 @@ def test_log_lines_go_to_the_file_as_json_with_their_level_and_without_tokens(tm
     with served(tmp_path, "--demo") as server, client(server) as api:
         api.post("/sessions", json={"agent": "records-cleaner", "session_id": "sess_logged"})
         api.post("/sessions/sess_logged/pause", json={"reason": "to be logged"})
-        httpx2.get(f"{server.url}/login", params={"token": server.token})
+        httpx2.get(f"{server.url}/login", params={"token": server.token}, timeout=30)
         token = server.token
     lines = (tmp_path / "logs" / "app.log").read_text(encoding="utf-8").splitlines()
     paused = next(line for line in map(json.loads, lines) if line["event"].startswith("pause of session sess_logged"))

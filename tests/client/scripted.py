@@ -15,7 +15,7 @@ from midcourse.core.session import Session, Status
 
 SESSION = SessionId("sess_1")
 LINGER = b"(linger)"
-"""A piece of a stream that is none: nothing is said for more than a second."""
+"""A piece of a stream that is none: nothing is said for as long as ``linger`` takes."""
 HANG_UP = b""
 """An answer that is none: the connection is closed instead."""
 
@@ -45,7 +45,7 @@ class Scripted:
     answers: list[Answer]
     asked: list[Asked] = field(default_factory=list[Asked])
     port: int = 0
-    pause: Callable[[], Awaitable[None]] | None = None
+    linger: Callable[[], Awaitable[None]] | None = None
 
     @property
     def url(self) -> str:
@@ -66,7 +66,8 @@ class Scripted:
             said = answer(asked) if callable(answer) else answer
             for piece in [said] if isinstance(said, bytes) else said:
                 if piece == LINGER:
-                    await asyncio.sleep(1.1)
+                    assert self.linger is not None
+                    await self.linger()
                     continue
                 writer.write(piece)
                 await writer.drain()

@@ -93,14 +93,19 @@ async def fetch(number: int) -> str:
     raise TimeoutError(f"page {number} does not answer")
 
 
+@midcourse.tool(effect="read")
+async def stand() -> None:
+    """Until somebody stops it."""
+    await asyncio.sleep(3600)
+
+
 @midcourse.agent(name="served-fetcher")
 async def fetcher(run: midcourse.Run) -> str:
-    """Fails until a policy stops it."""
-    for number in range(8):
-        try:
+    """Fails so often that a policy stops it."""
+    for number in range(5):
+        with contextlib.suppress(midcourse.StepError):
             await run.step("fetch", fetch, number)
-        except midcourse.StepError:
-            await asyncio.sleep(0.03)
+    await run.step("stand", stand)
     return "in the end"
 
 

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from midcourse.client import RemoteMidcourse
+from midcourse.core.artifacts import Told
 from midcourse.errors import InvalidInput, Refused, SessionNotFound
+from midcourse.runtime.artifacts import ARTIFACTS, artifact_items
 from tests.client.serving import both
 
 
@@ -31,6 +33,32 @@ async def test_the_inbox_is_the_same_value_as_on_an_open_store_and_asks_can_be_t
             await mc.own("sess_1", "ask_7")
         with pytest.raises(SessionNotFound):
             await mc.own("sess_none", "ask_1")
+
+
+async def test_artifacts_are_the_same_values_as_on_an_open_store_and_can_be_reviewed(tmp_path: Path) -> None:
+    async with both(tmp_path) as (here, mc):
+        assert await mc.artifacts() == []
+        await asking(mc, "sess_1")
+        made = Told(name="a/b c.md", session="sess_1", agent="served-asker", position=2, made_at=1.0)
+        await here._worker.store.shelve(ARTIFACTS, artifact_items(made))  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        [found] = await mc.artifacts(session="sess_1", due=True)
+        assert (found.name, found.documentation, found.due_at) == ("a/b c.md", "", 1.0)
+        assert (
+            [found]
+            == await here.artifacts()
+            == list((await mc.inbox()).artifacts)
+            == list((await here.inbox()).artifacts)
+        )
+        done = await mc.reviewed("sess_1", "a/b c.md", "the figures of May")
+        assert (done.reviewed_by, done.documentation) == ("local", "the figures of May")
+        assert [done] == await here.artifacts(session="sess_1")
+        assert await mc.artifacts(due=True) == []
+        assert (await here.reviewed("sess_1", "a/b c.md", by="bob")).reviewed_by == "bob"
+        with pytest.raises(InvalidInput, match="no artifact 'x'") as caught:
+            await mc.reviewed("sess_1", "x")
+        assert caught.value.code == "artifact_not_found"
+        with pytest.raises(InvalidInput, match="2,000 characters"):
+            await mc.reviewed("sess_1", "x", "y" * 2001)
 
 
 async def test_a_webhook_is_added_tried_and_removed(tmp_path: Path) -> None:

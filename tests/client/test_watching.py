@@ -12,6 +12,7 @@ from midcourse.core import events as ev
 from midcourse.core.events import Recorded
 from midcourse.core.ids import Position, StepId
 from midcourse.core.session import Status
+from midcourse.runtime.clock import SystemClock
 from tests.client.scripted import LINGER, SESSION, Answer, Scripted, frame, problem, said, scripted, session, stream
 
 TEXTS = ("plain", "täglich 日本 🚲", "two\nlines\r\nand\u2028more", 'quoted "x" \\ :id: 7', "")
@@ -26,8 +27,20 @@ ALL = tuple(segment(number, TEXTS[number % len(TEXTS)]) for number in range(1, 8
 DELTA = 'event: delta\ndata: {"step":"1/say#0","attempt":1,"offset":3,"text":"hé"}\n\n'
 
 
+class Ahead(SystemClock):
+    """A clock that the test puts forward, and that counts who looks at it."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.looks = 0
+
+    def monotonic(self) -> float:
+        self.looks += 1
+        return super().monotonic() + self.seconds
+
+
 async def watched(server: Scripted, after: int = 0, **options: bool) -> list[object]:
-    async with midcourse.connect(server.url, patience=2.0) as remote:
+    async with midcourse.connect(server.url, patience=60.0) as remote:
         handle = await remote.get(SESSION)
         return [event async for event in handle.watch(after, **options)]
 
@@ -141,7 +154,17 @@ async def test_a_server_that_stays_away_ends_it_with_a_sentence() -> None:
 async def test_a_stream_on_which_nothing_happens_may_break_as_often_as_it_likes() -> None:
     idle = [*stream(cut=True), LINGER]
     answers = (session(), idle, idle, idle, stream(*map(frame, ALL)), over(7))
-    async with scripted(*answers) as server, midcourse.connect(server.url, patience=0.8) as remote:
+    clock = Ahead()
+    async with scripted(*answers) as server, midcourse.connect(server.url, patience=60.0) as remote:
+        remote._wire.clock = clock  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+
+        async def linger() -> None:
+            looks = clock.looks
+            while clock.looks == looks:  # when the stream was opened is looked up as soon as it is
+                await asyncio.sleep(0)
+            clock.seconds += 100.0
+
+        server.linger = linger
         assert [event async for event in (await remote.get(SESSION)).watch()] == list(ALL)
 
 
@@ -175,7 +198,7 @@ async def test_the_next_ask_is_waited_for() -> None:
         session(Status.WAITING, 3, asks=[asking]),
     )
     async with scripted(*answers) as server, midcourse.connect(server.url) as remote:
-        ask = await (await remote.get(SESSION)).next_ask(timeout=5)
+        ask = await (await remote.get(SESSION)).next_ask(timeout=30)
     assert (ask.id, ask.prompt) == ("ask_1", "Go on?")
     async with scripted(session(), over(3)) as server, midcourse.connect(server.url) as remote:
         with pytest.raises(midcourse.SessionEnded, match="asks nothing"):

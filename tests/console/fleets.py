@@ -55,6 +55,8 @@ class Elsewhere:
                 task_class=CLASSES[index % 4],
                 labels=("repo:api",) if index % 10 == 0 else (),
                 risk=None if index % 3 == 0 else (index % 100) / 100,
+                worked=0.0 if STATUSES[index % len(STATUSES)] == "running" else float(number - index) / 2,
+                working_since=now - number + index if STATUSES[index % len(STATUSES)] == "running" else None,
             )
             self.heads[made.id] = made
         self._do(self._create())

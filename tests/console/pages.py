@@ -2,7 +2,8 @@
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any, Final, Self
 
 import httpx2
@@ -106,6 +107,18 @@ class Window:
         assert self.strangers == []
         assert self.dialogs == []
 
+    def has_its_top(self) -> None:
+        """The top bar is as wide as its window, one line high, and nothing of it is cut."""
+        wide, room, high = self.top.evaluate("(top) => [top.scrollWidth, top.clientWidth, top.offsetHeight]")
+        assert wide <= room, f"a top bar of {wide} px in {room}"
+        assert high == 52, f"a top bar of {high} px"
+        cut: list[str] = self.top.evaluate(
+            """(top) => [...top.querySelectorAll("a, button")].filter((one) => one.offsetParent !== null)
+                .filter((one) => one.getBoundingClientRect().right > innerWidth || one.scrollHeight > 52)
+                .map((one) => one.textContent)"""
+        )
+        assert cut == []
+
     def is_narrow(self) -> None:
         """The page is not wider than its window."""
         wide, room = self.page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
@@ -172,6 +185,15 @@ def let_in(browser: Browser, url: str, **more: Any) -> BrowserContext:
     context = browser.new_context(**more)
     context.add_cookies([{"name": COOKIE, "value": TOKEN, "url": url, "httpOnly": True, "sameSite": "Strict"}])
     return context
+
+
+@contextmanager
+def standstill(page: Page) -> Generator[None]:
+    """No time passes for guards: what was shown before takes presses, and what changes meanwhile takes none."""
+    page.wait_for_timeout(GUARD)
+    page.evaluate("(at => { performance.now = () => at; })(performance.now())")
+    yield
+    page.evaluate("delete performance.now")
 
 
 def until(page: Page, holds: Callable[[], bool]) -> None:

@@ -9,7 +9,7 @@ from playwright.sync_api import Error, Route, expect
 
 from tests.console.agents import GATES
 from tests.console.conftest import Opening
-from tests.console.pages import GUARD, Api, RunPage, Window, started, until
+from tests.console.pages import GUARD, Api, RunPage, Window, standstill, started, until
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -189,12 +189,13 @@ def test_a_hold_that_somebody_else_lifts_closes_the_preview_and_cancels_nothing(
 
 def test_a_double_press_on_cancel_confirms_nothing(window: Window, api: Api) -> None:
     session, run = started(window, api, "Write the memo")
-    run.slot("Cancel").dblclick()
-    expect(run.preview.get_by_role("row", name="create_table")).to_be_visible()
+    with standstill(window.page):
+        run.slot("Cancel").dblclick()
+        expect(run.preview.get_by_role("row", name="create_table")).to_be_visible()
     assert api.events(session, "session.cancel_requested") == []
     run.press("Keep going")
     run.is_at("running")
-    window.page.wait_for_timeout(GUARD)
-    run.slot("Pause").dblclick()
-    run.is_at("paused")
+    with standstill(window.page):
+        run.slot("Pause").dblclick()
+        run.is_at("paused")
     assert len(api.events(session, "session.resumed")) == 1

@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.console.agents import GATES, goal
 from tests.console.conftest import LIMITS, SETTINGS, Opening
 from tests.console.fleets import Elsewhere, elsewhere
-from tests.console.pages import GUARD, PHONE, Api, Window, until
+from tests.console.pages import GUARD, PHONE, Api, Window, standstill, until
 from tests.server.serving import Running, serving
 
 pytestmark = pytest.mark.timeout(180)
@@ -105,9 +105,9 @@ def test_the_filter_and_the_order_are_in_the_address(opening: Opening, crowd: tu
     expect(page.get_by_role("main")).to_contain_text("No session matches 00010 class:medium tag:repo:api paused.")
     page.get_by_role("link", name="Clear the filter").click()
     expect(table).to_have_attribute("aria-rowcount", str(MANY + 1))
-    page.get_by_role("button", name="Elapsed").click()
+    page.get_by_role("button", name="Worked").click()
     expect(page).to_have_url(re.compile("sort=elapsed"))
-    expect(page.get_by_role("columnheader", name="Elapsed")).to_have_attribute("aria-sort", "descending")
+    expect(page.get_by_role("columnheader", name="Worked")).to_have_attribute("aria-sort", "descending")
     expect(page.locator("tr[aria-rowindex='2']")).to_contain_text("Task 00000")
     window.is_calm()
 
@@ -200,10 +200,10 @@ def test_rows_are_chosen_with_keys_and_a_cancel_says_first_what_it_means(window:
     page.keyboard.press("Escape")
     expect(tray).to_have_count(0)
     assert {api.status(one) for one in names} == {"running"}
-    page.wait_for_timeout(GUARD)
-    page.keyboard.press("c")
-    expect(tray).to_be_visible()
-    page.keyboard.press("Enter")  # within the guard: nothing is confirmed by a double press
+    with standstill(page):
+        page.keyboard.press("c")
+        expect(tray).to_be_visible()
+        page.keyboard.press("Enter")  # within the guard: nothing is confirmed by a double press
     page.wait_for_timeout(GUARD)
     assert {api.status(one) for one in names} == {"running"}
     page.keyboard.press("Enter")

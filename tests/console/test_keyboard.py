@@ -220,3 +220,24 @@ def test_the_list_is_walked_and_paused_with_keys(window: Window, api: Api) -> No
     page.keyboard.press("g")
     page.keyboard.press("f")
     expect(page.get_by_role("heading", name="Fleet")).to_be_visible()
+
+
+def test_enter_leads_from_the_filter_to_the_rows_and_escape_out_of_the_words(window: Window, api: Api) -> None:
+    wish = goal("Found by its filter")
+    session = api.start("chooser", wish)
+    page = window.open()
+    expect(page.locator(f"tr[data-id='{session}']")).to_be_visible()
+    page.keyboard.press("/")
+    page.keyboard.type(wish)
+    page.keyboard.press("Enter")  # before the filter has been asked for
+    expect(page.get_by_role("link", name=wish)).to_be_focused()
+    expect(page.locator("tr[data-id]")).to_have_count(1)
+    page.keyboard.press("Enter")
+    run = RunPage(page)
+    expect(run.tray.get_by_role("button", name="In words…")).to_be_visible()
+    run.key("e")
+    expect(page.get_by_label("Your answer")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.get_by_label("Your answer")).to_have_count(0)
+    expect(run.tray.get_by_text("Which first?")).to_be_focused()
+    run.is_at("waiting")

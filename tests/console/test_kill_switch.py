@@ -107,6 +107,9 @@ def test_the_fleet_is_halted_its_report_read_and_let_go_back(opening: Opening, f
     expect(run.tray).to_contain_text("Halted by you at")
     expect(run.tray).to_contain_text("The release is frozen.")
     expect(run.tray).to_contain_text("Kill switch over all sessions, on since")
+    expect(run.tray).to_contain_text("Lift it in its report and then let this session go back, or cancel it here.")
+    expect(run.slot("Lift halt")).to_contain_text("lift the kill switch first")
+    expect(run.slot("Lift halt")).to_have_attribute("aria-disabled", "true")
     expect(run.tray).to_contain_text("It was running, and goes back to that. Nothing of it runs now.")
     expect(other.page.get_by_role("alert").filter(has_text="Kill switch is on")).to_contain_text("all sessions")
     other.is_calm()
@@ -120,11 +123,18 @@ def test_the_fleet_is_halted_its_report_read_and_let_go_back(opening: Opening, f
     expect(report(page)).to_contain_text("4 sessions stay halted until you let them go back.")
     assert {there.status(one) for one in (sending, *others, late)} == {"halted"}
     expect(other.page.get_by_role("alert").filter(has_text="Kill switch is on")).to_have_count(0)
-    expect(run.tray).to_contain_text("This session stays halted until an operator lets it go back.")
+    expect(run.tray).to_contain_text("This session stays halted until you let it go back.")
+    run.press("Cancel")
+    expect(run.slot("Keep it")).to_contain_text("stays halted, as it was")
+    expect(run.slot("Redirect")).to_contain_text("refused while halted")
+    run.key("Escape")
+    run.is_at("halted")
+    run.press("Lift halt")
+    run.is_at("running")
 
-    report(page).get_by_role("button", name="Let 4 go back to where they were").click()
-    expect(report(page)).to_contain_text("4 sessions went back to where they were.")
-    until(page, lambda: there.status(others[0]) == "running")
+    report(page).get_by_role("button", name="Let 3 go back to where they were").click()
+    expect(report(page)).to_contain_text("3 sessions went back to where they were.")
+    until(page, lambda: there.status(others[1]) == "running")
     window.is_calm()
 
 
@@ -178,6 +188,7 @@ def test_the_cover_closes_by_itself_and_with_escape(opening: Opening, freezing: 
 
 
 def test_who_is_no_operator_sees_it_standing_and_why(opening: Opening, freezing: Running, there: Api) -> None:
+    halted = there.start("memo", goal("Halted"))
     there.post("/kill-switches", scope={"kind": "agent", "value": "memo"}, reason="Nobody but operators.")
     token = there.post("/tokens", name="steerer", role="steer")["token"]
     window = opening(freezing.url)
@@ -189,6 +200,11 @@ def test_who_is_no_operator_sees_it_standing_and_why(opening: Opening, freezing:
     expect(page.get_by_role("button", name="Lift it…")).to_have_count(0)
     page.get_by_role("link", name="New run", exact=True).click()
     expect(page.get_by_role("alert").filter(has_text="Kill switch is on")).to_contain_text("agent memo")
+    run = window.watch(halted)
+    run.is_at("halted")
+    expect(run.tray).to_contain_text("Only an operator lifts it.")
+    expect(run.slot("Resume")).to_contain_text("only an operator lifts this")
+    expect(run.slot("Cancel")).to_contain_text("only an operator, while halted")
 
 
 @pytest.mark.browser_full

@@ -22,7 +22,7 @@ AGENT = '<img src=x onerror="steal()">'
 
 
 def test_every_page_is_under_a_strict_policy_and_has_no_script_in_it(window: Window) -> None:
-    answer = httpx2.get(f"{window.url}/", verify=False)
+    answer = httpx2.get(f"{window.url}/", verify=False, timeout=30)
     policy = answer.headers["content-security-policy"]
     assert "default-src 'self'" in policy
     assert "unsafe" not in policy

@@ -33,11 +33,11 @@ async def _ask(owner: Remote, effects: Path, session: str) -> None:
 
 
 async def told(mc: midcourse.Midcourse, session: str | None = None) -> list[Told]:
-    """The log in short, of one session or of all."""
+    """The log in short, of one session or of all; without that they were started."""
     return [
         (one.session, one.by, one.action, one.outcome, one.detail)
         for one in [audited.entry for audited in await mc.audit(limit=1000)]
-        if session in (None, one.session)
+        if session in (None, one.session) and one.action != "session.start"
     ]
 
 
@@ -74,18 +74,52 @@ async def test_every_command_leaves_one_entry_granted_or_refused(anywhere: Place
             ("s", "ann", "cancel", "ok", "grace 0 s; enough"),
         ]
         log = await mc.audit()
-        assert [one.seq for one in log] == list(range(1, 8))
-        # Whoever has the store open in a program of their own may approve.
-        assert {one.entry.action: one.entry.role for one in log} == {
-            **dict.fromkeys(("pause", "resume", "redirect", "cancel"), "steer"),
-            "answer": "approve",
-        }
+        assert [one.seq for one in log] == list(range(1, 9))
+        # Whoever has the store open in a program of their own is its operator.
+        assert {one.entry.role for one in log} == {"operate"}
         created = (await session.state()).created_at
         times = [one.entry.at for one in log]
         assert times == sorted(times)
         assert all(created <= at < created + 60 for at in times)
         assert list(await mc.audit(after=5)) == list(log[5:])
         assert list(await mc.audit(after=2, limit=2)) == list(log[2:4])
+
+
+async def test_who_started_or_forked_a_session_is_told_with_it(anywhere: Place) -> None:
+    """Both make a session without a command; what a session starts itself is not a person's deed, and leaves none."""
+    async with anywhere.open(ASKER) as mc:
+        session = await mc.start(ASKER, "find it\nnow", session_id="s", by="ann")
+        await until_status(session, "waiting")
+        position = (await session.state()).position
+        await session.fork(position, session_id="f", paused=True, by="bob")
+        with pytest.raises(midcourse.StoreError):
+            await mc.start(ASKER, session_id="s", by="eve")
+        log = [one.entry for one in await mc.audit()]
+        assert [(one.session, one.by, one.role, one.action, one.detail) for one in log] == [
+            ("s", "ann", "operate", "session.start", f"{ASKER.name}: find it now"),
+            ("f", "bob", "operate", "session.fork", f"of s, at {position}"),
+            ("f", "bob", "operate", "pause", "forked"),
+        ]
+        created = (await session.state()).created_at
+        assert (log[0].at, created <= log[1].at) == (created, True)
+
+
+async def test_the_newest_entries_are_read_without_the_rest(anywhere: Place) -> None:
+    """They come oldest first; whoever wants more asks for those before the first of them."""
+    async with anywhere.open(ASKER) as mc:
+        for name in ("s", "t"):
+            await until_status(await mc.start(ASKER, session_id=name), "waiting")
+        for number in range(9):
+            await (await mc.get("st"[number % 2])).redirect(f"{number}")
+        assert [one.seq for one in await mc.audit(limit=3, before=0)] == [9, 10, 11]
+        assert [one.seq for one in await mc.audit(limit=3, before=9)] == [6, 7, 8]
+        assert [one.seq for one in await mc.audit(limit=1000, before=4)] == [1, 2, 3]
+        assert list(await mc.audit(before=1)) == []
+        assert [one.entry.detail for one in await mc.audit(limit=2, session="s", before=0)] == ["step; 6", "step; 8"]
+        await mc.prune_audit((await mc.audit(before=0, limit=5))[0].entry.at)
+        assert [one.seq for one in await mc.audit(limit=1000, before=0)] == [7, 8, 9, 10, 11, 12]
+        with pytest.raises(midcourse.InvalidInput, match="before is 3; it is"):
+            await mc.audit(2, before=3)
 
 
 async def test_a_repeated_command_is_one_entry(anywhere: Place) -> None:
@@ -164,7 +198,7 @@ async def test_many_at_once_from_several_processes_leave_no_gap(place: Place, ef
         asked = [one.do("resume_often", session="s", pause=paused["pause"], times=33) for one in processes]
         await asyncio.gather(*asked)
         log = await here.audit(limit=1000)
-        assert [one.seq for one in log] == list(range(1, 101))
+        assert [one.seq for one in log] == list(range(1, 102))
         outcomes = [one.entry.outcome for one in log if one.entry.action == "resume"]
         assert (outcomes.count("ok"), outcomes.count("already_resumed")) == (1, 98)
         await processes[0].control("s", "cancel", grace=0, until="stopped")
@@ -178,7 +212,7 @@ async def test_a_killed_owner_leaves_an_entry_for_what_it_decided_and_none_for_w
         async with Remote.open(place.url) as owner:
             await _ask(owner, effects, "s")
             often = asyncio.create_task(owner.do("pause_often", session="s", times=10_000, prefix="x"))
-            while len(await here.audit(limit=1000)) < 40:
+            while len(await told(here)) < 40:
                 await asyncio.sleep(0.005)
             await owner.kill()
             with pytest.raises(ConnectionError):
@@ -191,14 +225,14 @@ async def test_a_killed_owner_leaves_an_entry_for_what_it_decided_and_none_for_w
         store = await place.store()
         log = await read_audit(store, 0, 10_000)
         await store.close()
-        assert decided == entries == len(log)
+        assert decided == entries == len(log) - 1
         assert log[-1].entry.by == "heir"
 
 
 def _counted(path: Path) -> tuple[int, int]:
-    """Decided commands and entries, at one moment."""
+    """Decided commands and their entries, at one moment: the first entry is that the session was started."""
     with closing(sqlite3.connect(path)) as connection:
-        query = "SELECT (SELECT count(*) FROM inbox WHERE outcome IS NOT NULL), (SELECT count(*) FROM audit)"
+        query = "SELECT (SELECT count(*) FROM inbox WHERE outcome IS NOT NULL), (SELECT count(*) - 1 FROM audit)"
         return connection.execute(query).fetchone()
 
 
@@ -215,7 +249,7 @@ async def test_a_log_that_was_tampered_with_is_told_and_stops_nobody(place: Plac
             await here.audit()
         assert caught.value.fields["seq"] == 1
         assert (await session.cancel(grace=0, until="stopped", by="ann")).level == "stopped"
-        assert [one.entry.action for one in await here.audit(after=2)] == ["cancel"]
+        assert [one.entry.action for one in await here.audit(after=3)] == ["cancel"]
 
 
 async def test_a_command_to_a_damaged_session_is_told_too(anywhere: Place) -> None:

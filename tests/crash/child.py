@@ -45,7 +45,7 @@ async def live(name: str, folder: Path, at: int, when: When) -> None:
         except midcourse.SessionNotFound:
             handle = await inside.start(agent, GOAL, session_id=SESSION)
         seen = await outside.get(SESSION)
-        await scenario.play(Client(seen if scenario.outside else handle, seen, killer.store, inside.kill_switch))
+        await scenario.play(Client(seen if scenario.outside else handle, seen, killer.inner, inside.kill_switch))
     ledger.write(f"calls {len(killer.calls)} {' '.join(killer.calls)}")
 
 

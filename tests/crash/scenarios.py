@@ -376,6 +376,29 @@ async def play_cancelled(client: Client) -> None:
     await client.ended()
 
 
+@agent(terms=Terms(task_class="protected"))
+async def protected(run: Run) -> str:
+    """Finishes first, unless it is forced to end half-way; begun anew, it has nothing to do."""
+    if run.session_id != SESSION:
+        return "anew"
+    await run.step("before", work, "before")
+    return await run.step("stuck", forever, "stuck")
+
+
+async def play_forced(client: Client) -> None:
+    """A pause waits for the end, and an operator does not: what was reached is discarded, and begun anew once."""
+    await client.saw(began("stuck"))
+    await client.send("c-pause", client.handle.pause, "wait")
+    await client.send(CANCEL, client.handle.cancel, "enough", grace=0.0, force=True)
+    world.doors["stuck"].set()
+    await client.ended()
+    anew = SessionId(f"{SESSION}-again")
+    while (await client.store.head(anew)).head.status != "completed":
+        await asyncio.sleep(0.005)
+    assert {head.id for head in await client.store.heads()} == {SESSION, anew}
+    assert (await client.handle.state()).restarted_as == anew
+
+
 @agent
 async def parked(run: Run) -> list[object]:
     """Is taken out of memory twice: by a pause and while it waits for a person."""
@@ -564,6 +587,7 @@ SCENARIOS: Final = {
     "ask": Scenario(agent=asking, play=play_asking),
     "redirect": Scenario(agent=redirected, play=play_redirected, settings=Settings(segment_seconds=0.01)),
     "cancel": Scenario(agent=cancelled, play=play_cancelled),
+    "forced": Scenario(agent=protected, play=play_forced, settings=Settings(poll=0.05)),
     "parking": Scenario(agent=parked, play=play_parked, settings=Settings(park_after=0.0)),
     "state": Scenario(agent=stateful, play=play_stateful, settings=Settings(poll=0.05), outside=True),
     "retry": Scenario(agent=failing, play=play_failing),

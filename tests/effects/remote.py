@@ -8,6 +8,7 @@ import json
 import select
 import socket
 import threading
+import time
 from collections import Counter, deque
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -27,6 +28,24 @@ class Act(NamedTuple):
     key: str
 
 
+class Flying:
+    """A request that lands when its client has gone away."""
+
+    def __init__(self, key: str, client: socket.socket) -> None:
+        self.key = key
+        self.client = client
+        self.due: float | None = None
+        """When it lands; None as long as nobody has noticed that its client has gone."""
+        self.landed = threading.Event()
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether only a busy machine has kept it from landing."""
+        if self.landed.is_set():
+            return False
+        return _is_gone(self.client) if self.due is None else self.due <= time.monotonic()
+
+
 class Remote:
     """What the remote has seen and done, from the test's side."""
 
@@ -40,6 +59,7 @@ class Remote:
         self._manners: dict[str, deque[Manner]] = {}
         self._remembers: set[str] = set()
         self._let: dict[str, threading.Event] = {}
+        self._flying: list[Flying] = []
         self._lock = threading.Lock()
         self.url = ""
 
@@ -87,22 +107,30 @@ class Remote:
 
     def do(self, name: str, key: str, delay: float, client: socket.socket) -> int | None:
         """Carry out a request in the manner that was said for it; None if it is not answered."""
-        if not self._carries_out(name, delay, client):
-            return None
+        flying = Flying(key, client)
+        try:
+            return self._done(name, key) if self._carries_out(name, delay, flying) else None
+        finally:
+            flying.landed.set()
+
+    def _done(self, name: str, key: str) -> int:
         with self._lock:
             known = name in self._remembers and any(act.key == key and act.what == "did" for act in self.acts)
             self.acts.append(Act("knew" if known else "did", name, key))
             return sum(act.what == "did" and act.name == name for act in self.acts)
 
-    def _carries_out(self, name: str, delay: float, client: socket.socket) -> bool:
+    def _carries_out(self, name: str, delay: float, flying: Flying) -> bool:
         """Wait as long as was said; whether it is carried out at all."""
         with self._lock:
             self.arrived[name] += 1
             left = self._manners.get(name)
             manner = left.popleft() if left else "now"
+            if manner in ("gone", "lost"):
+                self._flying.append(flying)
         if manner in ("gone", "lost"):
-            _until_gone(client)
+            _until_gone(flying.client)
             delay += self.late
+            flying.due = time.monotonic() + delay
         if manner == "let":
             self._event(name).wait()
         threading.Event().wait(delay)
@@ -110,8 +138,15 @@ class Remote:
 
     def undo(self, name: str, key: str, client: socket.socket) -> int | None:
         """Take back what was done under a key, if it was and still stands. It is met as ``undo …``."""
-        if not self._carries_out(f"undo {name}", 0.0, client):
-            return None
+        flying = Flying(key, client)
+        try:
+            return self._undone(name, flying) if self._carries_out(f"undo {name}", 0.0, flying) else None
+        finally:
+            flying.landed.set()
+
+    def _undone(self, name: str, flying: Flying) -> int:
+        key = flying.key
+        self._let_land(key, flying)
         with self._lock:
             stands = Counter(act.what for act in self.acts if act.key == key)
             what = "undid" if stands["did"] > stands["undid"] else "nothing to undo"
@@ -120,9 +155,25 @@ class Remote:
 
     def did(self, key: str) -> int:
         """How often a request under a key was carried out."""
+        self._let_land(key)
         with self._lock:
             self.told.append(sum(act.what == "did" and act.key == key for act in self.acts))
             return self.told[-1]
+
+    def _let_land(self, key: str, own: Flying | None = None) -> None:
+        """What came before under that key comes first, however the threads of a busy machine are scheduled."""
+        with self._lock:
+            before = self._flying[: self._flying.index(own)] if own in self._flying else list(self._flying)
+        for one in before:
+            if one.key == key and one.is_overdue:
+                one.landed.wait()
+
+    def land(self) -> None:
+        """Until nothing is on its way any more; every client must have gone."""
+        with self._lock:
+            flying = list(self._flying)
+        for one in flying:
+            one.landed.wait()
 
     def end(self) -> None:
         """Let nobody wait any more."""
@@ -133,15 +184,19 @@ class Remote:
 
 
 def _until_gone(client: socket.socket) -> None:
+    while not _is_gone(client, None):
+        pass
+
+
+def _is_gone(client: socket.socket, wait: float | None = 0.0) -> bool:
     poll = select.poll()
     poll.register(client, select.POLLIN)
-    while True:
-        poll.poll()
-        try:
-            if not client.recv(1, socket.MSG_PEEK):
-                return
-        except ConnectionError:
-            return
+    if not poll.poll(wait):
+        return False
+    try:
+        return not client.recv(1, socket.MSG_PEEK)
+    except ConnectionError:
+        return True
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -157,7 +157,9 @@ async def test_an_undo_in_a_thread_that_hangs_is_still_running_until_it_ends(pla
         async with place.open(hanging.agent, settings=IMPATIENT) as mc:
             session = await mc.start(hanging.agent)
             await hanging.entered.wait()
-            reply = await session.cancel(grace=0, until="stopped", wait=0.5)
+            await session.cancel(grace=0)
+            await until_true(lambda: begun == 1)
+            reply = await session.cancel(until="stopped", wait=0.5)  # longer than an undo may take
             assert (reply.level, reply.status) == ("stopping", "cancelling")
             assert [(call.name, call.doing) for call in reply.running] == [("call", "its undo")]
             assert await _receipt(session) == [("call", "still running", "its undo")]

@@ -23,14 +23,14 @@ GOAL = "Write a churn memo"
 class Demo:
     """A demo that runs, and what it says."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(self, folder: Path, *options: str, pace: str) -> None:
         self.port = free_port()
         self.screen = folder / "screen.txt"
         with self.screen.open("wb") as screen:
             self.process = subprocess.Popen(
                 [sys.executable, ROOT / "scripts" / "demo.py", *_options(folder, self.port), *options],
                 cwd=folder,
-                env=surroundings(folder, MIDCOURSE_SAMPLE_PACE="0.05"),
+                env=surroundings(folder, MIDCOURSE_SAMPLE_PACE=pace),
                 stdout=screen,
                 stderr=subprocess.STDOUT,
             )
@@ -65,9 +65,9 @@ def _options(folder: Path, port: int) -> list[str]:
 
 
 @contextmanager
-def demonstrated(folder: Path, *options: str) -> Generator[Demo]:
+def demonstrated(folder: Path, *options: str, pace: str = "0.005") -> Generator[Demo]:
     """The demo while the block lasts."""
-    demo = Demo(folder, *options)
+    demo = Demo(folder, *options, pace=pace)
     try:
         yield demo
     finally:
@@ -77,7 +77,7 @@ def demonstrated(folder: Path, *options: str) -> Generator[Demo]:
 
 @pytest.mark.timeout(180)
 def test_the_demo_gives_a_link_and_steps_goes_on_when_run_again_and_starts_over_when_asked(tmp_path: Path) -> None:
-    with demonstrated(tmp_path) as demo:
+    with demonstrated(tmp_path, pace="1") as demo:  # it has not said all that before it is ended
         assert_prints(
             demo.said,
             [
@@ -91,7 +91,7 @@ def test_the_demo_gives_a_link_and_steps_goes_on_when_run_again_and_starts_over_
             ],
         )
         begun = {"agent": "churn-memo", "goal": GOAL, "session_id": "sess_demo"}
-        httpx2.post(f"{demo.url}/api/v1/sessions", json=begun, headers=demo.headers).raise_for_status()
+        httpx2.post(f"{demo.url}/api/v1/sessions", json=begun, headers=demo.headers, timeout=30).raise_for_status()
         second = subprocess.run(
             [sys.executable, ROOT / "scripts" / "demo.py", *_options(tmp_path, free_port())],
             capture_output=True,

@@ -50,7 +50,9 @@ def done(folder: Path) -> list[tuple[str, str]]:
 
 
 def posted(receiver: Any, headers: dict[str, str], body: bytes = BODY) -> int:
-    return httpx2.post(f"http://127.0.0.1:{receiver.server_port}/", content=body, headers=headers).status_code
+    return httpx2.post(
+        f"http://127.0.0.1:{receiver.server_port}/", content=body, headers=headers, timeout=30
+    ).status_code
 
 
 def test_what_is_genuine_is_acted_on_once_and_a_retry_is_answered_well(tmp_path: Path) -> None:
@@ -116,6 +118,9 @@ def test_the_page_shows_the_receiver_as_it_is() -> None:
 
 AGENT = """
 import midcourse
+from midcourse.server import sending
+
+sending.LEASE = 1.0  # what the killed server had begun to send is nobody's after a second
 
 
 @midcourse.agent

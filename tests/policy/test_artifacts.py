@@ -1,54 +1,66 @@
 """What an agent made itself: who made it, what it is, and when somebody should look at it."""
 
-import asyncio
-
 import msgspec
 import pytest
 
 import midcourse
+from midcourse.core.artifacts import Artifact, Reviewed, Told, gathered
 from midcourse.core.policy.acts import AnyAct, Begun, Called, Reported
 from midcourse.core.policy.document import Artifacts
 from midcourse.core.policy.profiles import STANDARD
+from midcourse.core.policy.spans import Span
 from midcourse.core.terms import Terms
 from midcourse.errors import InvalidInput
 from midcourse.monitors.oversight import Oversight
-from midcourse.runtime.artifacts import Artifact, due, keep_artifact, read_artifacts, reviewed
+from midcourse.policies.kept import save
+from midcourse.runtime.artifacts import ARTIFACTS, artifact_items, due, read_artifacts, reviewed
 from midcourse.wiring import open_store
 
 DAY = 86400.0
 RULE = Artifacts()
-MADE = Artifact(name="report.md", session="sess_1", agent="writer", position=7, made_at=100.0, documentation="figures")
+MADE = Told(name="report.md", session="sess_1", agent="writer", position=7, made_at=100.0, documentation="figures")
+BARE = msgspec.structs.replace(MADE, documentation="")
+
+
+def stands(*told: Told, looked: float | None = None, rule: Artifacts = RULE) -> list[Artifact]:
+    """What stands of it, after a look at it."""
+    seen = [] if looked is None else [Reviewed(name="report.md", session="sess_1", at=looked, by="ada")]
+    return gathered(told, seen, {"": rule})
 
 
 def test_an_artifact_that_nobody_documented_comes_up_at_once() -> None:
-    [alarm] = due([msgspec.structs.replace(MADE, documentation="")], RULE, 100.0)
+    [alarm] = due(stands(BARE), 100.0)
     assert alarm.sentence == "'report.md' was made by writer, and nothing says what it is."
     assert alarm.level == "notify"
 
 
 def test_a_documented_one_comes_up_after_seven_days_and_again_seven_days_after_somebody_looked() -> None:
-    assert due([MADE], RULE, 100.0 + 7 * DAY - 1) == []
-    assert len(due([MADE], RULE, 100.0 + 7 * DAY)) == 1
-    looked = msgspec.structs.replace(MADE, reviewed_at=100.0 + 7 * DAY)
-    assert due([looked], RULE, 100.0 + 14 * DAY - 1) == []
-    assert len(due([looked], RULE, 100.0 + 14 * DAY)) == 1
+    assert due(stands(MADE), 100.0 + 7 * DAY - 1) == []
+    assert len(due(stands(MADE), 100.0 + 7 * DAY)) == 1
+    looked = stands(MADE, looked=100.0 + 7 * DAY)
+    assert due(looked, 100.0 + 14 * DAY - 1) == []
+    assert len(due(looked, 100.0 + 14 * DAY)) == 1
 
 
 def test_where_documentation_is_not_wanted_only_age_counts() -> None:
     rule = Artifacts(documented=False)
-    undocumented = msgspec.structs.replace(MADE, documentation="")
-    assert due([undocumented], rule, 200.0) == []
-    assert len(due([undocumented], rule, 100.0 + 7 * DAY)) == 1
+    assert due(stands(BARE, rule=rule), 200.0) == []
+    assert len(due(stands(BARE, rule=rule), 100.0 + 7 * DAY)) == 1
 
 
 async def test_documentation_that_comes_later_counts_and_the_author_stays() -> None:
     store = await open_store("memory://")
     try:
-        await keep_artifact(store, msgspec.structs.replace(MADE, documentation=""))
-        await keep_artifact(store, msgspec.structs.replace(MADE, position=9, made_at=300.0))
-        [kept] = await read_artifacts(store)
+        again = msgspec.structs.replace(MADE, position=9, made_at=300.0)
+        elsewhere = msgspec.structs.replace(MADE, session="sess_10")
+        await store.shelve(ARTIFACTS, artifact_items(BARE, again, elsewhere))
+        [kept] = await read_artifacts(store, session="sess_1")
         assert (kept.position, kept.made_at, kept.documentation) == (7, 100.0, "figures")
-        assert (await reviewed(store, "sess_1", "report.md", by="ada", now=500.0)).reviewed_by == "ada"
+        looked = await reviewed(store, "sess_1", "report.md", by="ada", now=500.0, documentation="the figures of May")
+        assert (looked.reviewed_by, looked.documentation) == ("ada", "the figures of May")
+        assert (looked.position, looked.due_at) == (7, 500.0 + 7 * DAY)
+        assert (await reviewed(store, "sess_1", "report.md", by="bob", now=600.0)).documentation == looked.documentation
+        assert [one.reviewed_at for one in await read_artifacts(store)] == [600.0, None]
         with pytest.raises(InvalidInput, match=r"no artifact 'nothing\.md'"):
             await reviewed(store, "sess_1", "nothing.md", by="ada", now=500.0)
     finally:
@@ -71,6 +83,21 @@ def test_people_are_told_when_it_goes_on_to_use_what_it_made_itself() -> None:
     assert oversight.see(Called(kind="tool", name="read", arguments="2", resources=("report.md",), at=5.0)) is None
 
 
+async def test_each_policy_says_when_what_its_sessions_made_is_due() -> None:
+    store = await open_store("memory://")
+    try:
+        patient = msgspec.structs.replace(STANDARD, name="patient", artifacts=Artifacts(review=Span(30 * DAY)))
+        kept = await save(store, patient, by="ada", why="a month is enough", now=50.0)
+        other = msgspec.structs.replace(MADE, session="s", policy=kept.policy.id)
+        await store.shelve(ARTIFACTS, artifact_items(MADE, other))
+        assert {one.session: one.due_at for one in await read_artifacts(store)} == {
+            "sess_1": 100.0 + 7 * DAY,
+            "s": 100.0 + 30 * DAY,
+        }
+    finally:
+        await store.close()
+
+
 @midcourse.agent(terms=Terms(policy="standard"))
 async def author(run: midcourse.Run) -> str:
     run.report(artifact="notes.md")
@@ -83,11 +110,7 @@ async def test_what_a_session_tells_of_is_listed_with_its_author() -> None:
         session = await mc.start(author, "Write the report of May")
         await session.result(10)
         store = mc._worker.store  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-        found: dict[str, Artifact] = {}
-        async with asyncio.timeout(10):
-            while len(found) < 2:  # listed beside the run, a moment after it was told
-                await asyncio.sleep(0.01)
-                found = {one.name: one for one in await read_artifacts(store)}
+        found = {one.name: one for one in await read_artifacts(store)}
         assert found["report.md"].documentation == "the figures of May"
         assert found["notes.md"].session == session.id
         assert found["notes.md"].agent == author.name

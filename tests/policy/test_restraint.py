@@ -7,10 +7,20 @@ from msgspec.structs import replace
 
 from midcourse.core.policy.acts import SteppedIn
 from midcourse.core.policy.decisions import INTERRUPTS, Decision, Level, Reason
-from midcourse.core.policy.document import Policy, Restraint, WorthRule
+from midcourse.core.policy.document import CostRule, LoopRule, Policy, Restraint, WorthRule
 from midcourse.core.policy.evaluation import evaluate, worth_of
 from midcourse.core.policy.profiles import PROFILES, STANDARD
-from midcourse.core.policy.restraint import Alarm, Batch, Ledger, batches, is_mistrusted, restrain
+from midcourse.core.policy.restraint import (
+    Alarm,
+    Batch,
+    Judged,
+    Ledger,
+    batches,
+    is_mistrusted,
+    restrain,
+    wrong_lately,
+)
+from midcourse.core.policy.spans import Span
 from tests.policy.runs import MINUTE, Run, called, level, observed
 
 LOOPS: Final = {"loops": 5.0}
@@ -207,7 +217,50 @@ def test_a_signal_that_was_wrong_in_more_than_three_tenths_of_at_least_ten_only_
     assert is_mistrusted(STANDARD, "loops", ledger) == mistrusted
     held = restrain(STANDARD, decision_of("pause"), ledger)
     assert held.level == ("notify" if mistrusted else "pause")
-    assert held.held == ((f"wrong too often: loops in {wrong} of {labelled}",) if mistrusted else ())
+    said = f"wrong too often: loops in {wrong} of {labelled}, labelled within 30d"
+    assert held.held == ((said,) if mistrusted else ())
+
+
+def labelled(count: int, *, at: float = 0.0, by: str = "policy:standard@1", wrong: bool = True) -> list[Judged]:
+    """So many interventions by loops, of which somebody said that."""
+    return [Judged(at, by, ("loops",), wrong)] * count
+
+
+KNOWN = {"policy:standard@1": STANDARD}
+MONTH = 30 * 86_400.0
+
+
+def test_mistrust_of_a_signal_ends_when_what_was_said_of_it_is_a_month_old() -> None:
+    judged = labelled(10)
+    assert wrong_lately(STANDARD, judged, KNOWN, MONTH - 1) == {"loops": (10, 10)}
+    assert wrong_lately(STANDARD, judged, KNOWN, MONTH) == {}
+    patient = restrained(labels_for=Span(2 * MONTH))
+    assert wrong_lately(patient, judged, KNOWN, MONTH) == {"loops": (10, 10)}
+
+
+def test_mistrust_of_a_signal_ends_when_people_call_right_what_they_were_told_by_it() -> None:
+    judged = [*labelled(4), *labelled(6, wrong=False)]
+    ledger = Ledger(wrong=wrong_lately(STANDARD, judged, KNOWN, 1.0))
+    assert is_mistrusted(STANDARD, "loops", ledger)
+    ledger = Ledger(wrong=wrong_lately(STANDARD, [*judged, *labelled(4, wrong=False)], KNOWN, 1.0))
+    assert not is_mistrusted(STANDARD, "loops", ledger)
+
+
+def test_mistrust_of_a_signal_ends_when_a_person_accepts_other_thresholds_of_it() -> None:
+    loops = replace(STANDARD.signals, loops=LoopRule(warn=6.0, intervene=9.0))
+    accepted = replace(STANDARD, name="ours", signals=loops)
+    assert wrong_lately(accepted, labelled(10), KNOWN, 1.0) == {}
+    known = {**KNOWN, "policy:ours@1": accepted}
+    assert wrong_lately(accepted, labelled(3, by="policy:ours@1"), known, 1.0) == {"loops": (3, 3)}
+
+
+def test_mistrust_of_a_signal_does_not_end_with_a_change_of_something_else() -> None:
+    other = replace(STANDARD, name="ours", signals=replace(STANDARD.signals, cost=CostRule(warn=1.0)))
+    assert wrong_lately(other, labelled(10), KNOWN, 1.0) == {"loops": (10, 10)}
+
+
+def test_what_was_said_of_thresholds_that_nobody_knows_counts_for_nothing() -> None:
+    assert wrong_lately(STANDARD, labelled(10, by="policy:gone@7"), KNOWN, 1.0) == {}
 
 
 def test_one_signal_that_is_trusted_is_enough() -> None:

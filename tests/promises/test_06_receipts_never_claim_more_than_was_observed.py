@@ -14,7 +14,7 @@ import pytest
 
 import midcourse
 from midcourse.core.effects import UndoChoice
-from tests.effects.clients import EFFECTS, SETTLE, TOOLS
+from tests.effects.clients import EFFECTS, TOOLS
 from tests.effects.made import made
 from tests.effects.remote import Manner, Remote, serving
 from tests.promises.faults import Faulty
@@ -218,7 +218,7 @@ async def test_whatever_happens_the_receipt_is_true(seed: int, tmp_path: Path, r
         await course.stop(session)
         receipt = await session.receipt()
         assert receipt.final
-        await asyncio.sleep(SETTLE)  # whatever was on its way has landed
+        await asyncio.to_thread(remote.land)
     for name, effect in course.effects.items():
         outcomes = _told(receipt, name)
         stands, about = remote.standing(name), (name, effect, outcomes, remote.acts)

@@ -18,11 +18,12 @@ from midcourse.core.ids import CommandId
 from midcourse.core.policy.decisions import Decision, Reason
 from midcourse.core.policy.document import DurationRule, ErrorRule, Policy
 from midcourse.core.policy.profiles import STANDARD
+from midcourse.core.policy.restraint import Alarm
 from midcourse.core.policy.spans import Span
 from midcourse.errors import InvalidInput, Refused, StepError, StoreUnavailable
 from midcourse.policies import kept
 from midcourse.runtime import standing, supervision, worker
-from midcourse.runtime.interventions import read_alarms
+from midcourse.runtime.interventions import INTERVENTIONS, LABELS, Labelled, alarm_items, label_items, read_alarms
 from midcourse.runtime.settings import Settings
 from midcourse.runtime.supervision import Supervisor
 from midcourse.runtime.tools import declared_tool, register
@@ -241,9 +242,9 @@ async def test_what_was_decided_is_listed_over_all_sessions(place: Place) -> Non
     async with opened(place, script.agent, clock=script.clock, store=store) as mc:
         session = await mc.start(script.agent, GOAL, by="ada")
         await stopped(session, script)
-        await a_while()
-        alarms = await read_alarms(store)
-        (alarm,) = [one for one in alarms if one.level == "stop"]
+        while not (stops := [one for one in await read_alarms(store) if one.level == "stop"]):
+            await a_while()
+        (alarm,) = stops
         assert (alarm.session, alarm.person, alarm.agent) == (session.id, "ada", "agent")
         assert "error_streak" in alarm.signals
         await session.cancel(grace=0)
@@ -386,6 +387,8 @@ async def test_a_fork_does_not_list_what_its_source_was_stopped_for(place: Place
         session = await script.started(mc)
         await stopped(session, script)
         fork = await session.fork()
+        while not await read_alarms(store):
+            await a_while()
         await a_while()
         assert [one.session for one in await read_alarms(store)] == [session.id]
         await fork.cancel(grace=0)
@@ -657,18 +660,20 @@ async def save(store: Any, policy: Policy, why: str = "a test") -> Policy:
     return (await kept.save(store, policy, by="ada", why=why, now=1.0)).policy
 
 
-async def test_a_session_that_hangs_in_one_call_is_told_of_and_stopped_on_time(place: Place) -> None:
+@pytest.mark.parametrize(("level", "event"), [("notify", "intervention.made"), ("stop", "session.paused")])
+async def test_a_session_that_hangs_in_one_call_is_told_of_and_stopped_on_time(
+    place: Place, level: str, event: str
+) -> None:
+    late = 3600.0 if level == "notify" else 0.3
+    rule = DurationRule(warn=Span(0.05), explain=None, intervene=None, stop=Span(late))
     script = Script("quickly")
     store = await place.store()
-    await save(store, QUICKLY)
+    await save(store, replace(QUICKLY, signals=replace(QUICKLY.signals, duration=rule)))
     async with opened(place, script.agent, store=store) as mc:
         session = await script.started(mc)
-        await until_status(session, "paused")
+        await until(session, event)
         made = await interventions(session)
-        assert [one.decision.level for one in made if one.decision.reasons[0].signal == "duration"] == [
-            "notify",
-            "stop",
-        ]
+        assert [one.decision.level for one in made if one.decision.reasons[0].signal == "duration"][-1] == level
         assert script.done == 0
         await session.cancel(grace=0)
 
@@ -859,3 +864,35 @@ async def test_many_that_come_at_the_same_moment_are_no_more_than_a_person_bears
         may_end.set()
         for one in sessions:
             await one.cancel(grace=0)
+
+
+async def test_a_signal_that_people_called_wrong_only_tells_and_interrupts_again_a_month_later(place: Place) -> None:
+    script = Script("eager")
+    store = await place.store()
+    await save(store, EAGER)
+    now = script.clock.now()
+    for number in range(10):
+        alarm = Alarm(
+            at=now,
+            session=f"old{number}",
+            intervention="int_1",
+            agent="agent",
+            by="policy:eager@1",
+            level="pause",
+            signals=("cost", "cost_per_action"),
+        )
+        label = Labelled(at=now, session=alarm.session, about="int_1", verdict="wrong", by="ada", agent="agent")
+        await store.shelve(INTERVENTIONS, alarm_items([alarm]))
+        await store.shelve(LABELS, label_items(label))
+    async with opened(place, script.agent, clock=script.clock, store=store) as mc:
+        for days, level in ((0, "notify"), (31, "pause")):
+            script.clock.skipped += 86_400 * days
+            session = await script.started(mc)
+            script.later("think 30")
+            await until(session, "intervention.made")
+            [made] = await interventions(session)
+            assert (made.decision.level, made.decision.wanted) == (level, "pause")
+            held = [one for one in made.decision.held if "wrong too often" in one]
+            assert len(held) == (level == "notify")
+            assert all("cost_per_action in 10 of 10, labelled within 30d" in one for one in held)
+            await session.cancel(grace=0)

@@ -2,6 +2,8 @@
 
 from typing import Any, Literal
 
+from msgspec.structs import replace
+
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.codec import inline
@@ -53,12 +55,26 @@ class Journal:
             self.records.append(record)
         return self
 
-    def wished(self, command: type[cmd.AnyCommand], at: float, *, by: str = "ada", **fields: Any) -> "Journal":
-        """Somebody's command, decided."""
+    def wished(
+        self,
+        command: type[cmd.AnyCommand],
+        at: float,
+        *,
+        by: str = "ada",
+        put: float | None = None,
+        **fields: Any,
+    ) -> "Journal":
+        """Somebody's command, decided; a stop that was ``put`` earlier says so, as the owner's inbox does."""
         self.at = at
         self._commands += 1
         wish: Any = command(id=CommandId(f"c{self._commands}"), by=by, **fields)
-        return self.happens(*decide(self.session, wish))
+        events = decide(self.session, wish)
+        if put is not None:
+            stops = (ev.PauseRequested, ev.CancelRequested, ev.SessionHalted)
+            events = tuple(
+                replace(one, wished_at=self.began + put) if isinstance(one, stops) else one for one in events
+            )
+        return self.happens(*events)
 
     def started(self, at: float = 1.0) -> "Journal":
         return self.happens(ev.SessionStarted(), at=at)
@@ -98,11 +114,12 @@ class Journal:
         stage: Any = "intervene",
         late: float = 0.05,
         policy: str = "standard@1",
+        wanted: Level | None = None,
     ) -> "Journal":
-        """A policy decides, and its decision is written ``late`` seconds after."""
+        """A policy decides, and its decision is written ``late`` seconds after; ``wanted``: it was held back."""
         decision = Decision(
             level=level,
-            wanted=level,
+            wanted=wanted or level,
             policy=policy,
             at=self.began + at,
             reasons=(Reason(signal, stage, value, threshold, f"{signal} is {value:g}."),),

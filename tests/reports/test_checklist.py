@@ -101,7 +101,7 @@ def test_somebody_must_answer_in_time(after: float, answer: str) -> None:
 
 def test_labels_must_be_enough_and_right_often_enough() -> None:
     def alarm(label: ev.Verdict | None) -> Journal:
-        journal = Journal().started().stepped_in("notify", 5.0)
+        journal = Journal().started().stepped_in("ask_plan", 5.0)
         return journal if label is None else journal.labelled("int_1", label)
 
     few = items(of(alarm(None)))

@@ -29,9 +29,9 @@ def test_a_session_that_nobody_touched_has_its_outcome_its_cost_and_nothing_else
     assert (facts.interruptions, facts.notices, facts.asked, facts.outlived) == ((), (), (), ())
 
 
-def test_a_person_s_pause_is_timed_from_its_decision_to_the_first_new_step() -> None:
+def test_a_person_s_pause_is_timed_from_its_wish_to_the_first_new_step() -> None:
     journal = Journal().started().planned("done", "queued", "queued", "queued")
-    journal.wished(cmd.Pause, 10.0, by="bob", reason="wait").happens(ev.SessionPaused(), at=10.02)
+    journal.wished(cmd.Pause, 10.0, by="bob", put=9.96, reason="wait").happens(ev.SessionPaused(), at=10.02)
     journal.wished(cmd.Resume, 70.02).called(70.5)
     journal.planned("done", "done", "done", "queued").happens(ev.SessionCompleted(), at=80.0)
     found = only(journal.labelled("pause_1", "right").facts())
@@ -42,7 +42,7 @@ def test_a_person_s_pause_is_timed_from_its_decision_to_the_first_new_step() -> 
         False,
         "right",
     )
-    assert found.response is None  # when a person wished is not written down
+    assert (found.response, found.stop) == (pytest.approx(0.04), pytest.approx(0.06))
     assert (found.save, found.wait) == (pytest.approx(0.02), pytest.approx(60.0))
     assert (found.recovery, found.resolution) == (pytest.approx(0.48), pytest.approx(60.02))
     assert (found.before, found.after, found.quality, found.outcome) == (0.25, 0.75, 0.75, "completed")
@@ -155,6 +155,22 @@ def test_a_call_that_ends_after_the_kill_switch_outlived_it() -> None:
     facts = journal.wished(cmd.Lift, 20.0, by="op", role="operate").facts()
     assert facts.outlived == ("send_mail",)
     assert (only(facts).kind, only(facts).wait) == ("halt", pytest.approx(14.0))
+    assert (only(facts).save, only(facts).waited_for) == (pytest.approx(1.0), ("send_mail",))
+    assert (only(facts).stopper, only(facts).is_by_person) == ("kill_switch", False)
+
+
+def test_a_halt_is_over_when_the_last_call_was_aborted_and_one_that_was_lifted_before_has_no_time() -> None:
+    journal = Journal().started()
+    step = journal.begun(5.0)
+    journal.wished(cmd.Halt, 6.0, by="op", role="operate", put=5.9)
+    assert only(journal.facts()).stop is None
+    found = only(journal.happens(ev.StepAborted(step=step, attempt=1), at=6.3).facts())
+    assert (found.response, found.stop, found.waited_for) == (pytest.approx(0.1), pytest.approx(0.4), ())
+    journal = Journal().started()
+    journal.begun(5.0)
+    journal.wished(cmd.Halt, 6.0, by="op", role="operate").wished(cmd.Lift, 7.0, by="op", role="operate")
+    assert only(journal.facts()).stop is None
+    assert only(Journal().started().wished(cmd.Halt, 6.0, by="op", role="operate").facts()).stop == 0.0
 
 
 def test_a_cancel_ends_the_pause_it_finds_and_a_second_one_is_the_same() -> None:

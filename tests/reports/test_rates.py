@@ -10,13 +10,17 @@ from msgspec.structs import replace
 
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
+from midcourse.core.policy.decisions import Decision
 from midcourse.core.policy.profiles import BUILT_IN, STANDARD
+from midcourse.core.rates import MEANINGS, by_whom
 from midcourse.core.terms import TaskClass, Terms
 from midcourse.reports.facts import Interruption, SessionFacts
 from midcourse.reports.intervals import exact, rate, verdict
 from midcourse.reports.rates import Report, Tally, times
 from midcourse.reports.words import money, percent, seconds, span_of_target
 from tests.reports.journals import Journal
+
+ASKS = Decision(level="ask", wanted="ask", policy="standard@1", question="ambiguous", words="Which of the two?")
 
 
 def of(*facts: SessionFacts, policy: str = "standard") -> Report:
@@ -185,7 +189,8 @@ def test_stops_that_let_a_call_finish_are_counted_apart() -> None:
 def test_false_positives_are_counted_per_signal_and_agent_and_alerted_above_the_limit() -> None:
     facts: list[SessionFacts] = []
     for number in range(12):
-        journal = Journal(agent="a" if number < 10 else "b").started().stepped_in("notify", 20.0, signal="scope_drift")
+        journal = Journal(agent="a" if number < 10 else "b").started()
+        journal.stepped_in("ask_plan", 20.0, signal="scope_drift")
         facts.append(journal.labelled("int_1", "wrong" if number < 4 else "right").facts())
     report = of(*facts)
     rows = {row.agent: row for row in report.signals}
@@ -199,7 +204,62 @@ def test_false_positives_are_counted_per_signal_and_agent_and_alerted_above_the_
 
 def test_what_a_person_did_is_no_false_positive_of_a_policy() -> None:
     journal = Journal().started().wished(cmd.Pause, 5.0).labelled("pause_1", "wrong")
-    assert of(journal.facts()).signals == ()
+    report = of(journal.facts())
+    assert (report.signals, report.labelled.of) == ((), 0)
+
+
+def test_a_warning_is_no_stepping_in_and_no_false_positive_unless_the_policy_was_held_back() -> None:
+    warned = Journal().started().stepped_in("notify", 20.0).labelled("int_1", "wrong").facts()
+    report = of(warned)
+    assert (report.interventions, report.by, report.notices, report.kinds) == (0, {}, 1, ())
+    assert (report.classes[0].interrupted.part, report.classes[0].interrupted_by) == (0, {})
+    row = report.signals[0]
+    assert (row.interventions, row.notices, row.wrong, row.rate.of) == (0, 1, 0, 0)
+    held = Journal().started().stepped_in("notify", 20.0, wanted="pause").labelled("int_1", "wrong").facts()
+    row = of(warned, held).signals[0]
+    assert (row.interventions, row.notices, row.wrong, row.rate.share) == (0, 2, 1, 1.0)
+
+
+def test_who_stopped_a_session_is_told_apart_and_a_session_that_several_stopped_counts_once() -> None:
+    both = (
+        Journal().started().stepped_in("stop", 5.0).happens(ev.SessionPaused(), at=5.2).answered("ask_1", "go on", 6.0)
+    )
+    both.wished(cmd.Pause, 8.0, by="ada").happens(ev.SessionPaused(), at=8.1)
+    halted = Journal().started().wished(cmd.Halt, 5.0, by="op", role="operate")
+    child = Journal().started().wished(cmd.Pause, 5.0, by="parent sess_0")
+    late = Journal().started().wished(cmd.Cancel, 5.0, by="deadline")
+    asked = Journal().started().wished(cmd.Intervene, 5.0, by="agent:worker", decision=ASKS)
+    plan, told = (
+        Journal().started().stepped_in("ask_plan", 5.0),
+        Journal().started().wished(cmd.Redirect, 5.0, text="left"),
+    )
+    report = of(*(one.facts() for one in (both, halted, child, late, asked, plan, told)), ran())
+    [row] = [one for one in report.classes if one.task_class == "short"]
+    assert (row.interrupted.part, row.interrupted.of) == (5, 7)
+    assert row.interrupted_by == dict.fromkeys(("person", "policy", "kill_switch", "parent", "deadline", "agent"), 1)
+    assert by_whom(report.by).startswith("2 by people, 2 by policies, 1 by the agent itself, 1 by the kill switch")
+
+
+def test_the_response_to_people_counts_against_the_targets_of_their_class() -> None:
+    paused = [
+        Journal().started().wished(cmd.Pause, 5.2, put=5.0).happens(ev.SessionPaused(), at=5.5).facts()
+        for _ in range(210)
+    ]
+    report = of(*paused)
+    [row] = report.classes
+    assert (row.response.count, row.response.p50, row.response.verdict_p50) == (210, pytest.approx(0.2), "above")
+    assert (row.stops.p50, row.stops.verdict_p99) == (pytest.approx(0.5), "kept")
+    assert [one.what for one in report.alerts if one.what.startswith(("Response", "Stop"))] == [
+        "Response p50",
+        "Stop p50",
+    ]
+
+
+def test_every_figure_has_its_words_beside_it() -> None:
+    report = of(ran(stops=1))
+    assert report.meanings == MEANINGS
+    assert "stopped at least once, by anyone" in report.meanings["interrupted"]
+    assert all(any(words in line for line in report.method) for words in MEANINGS.values())
 
 
 def test_costs_and_quality_are_told_per_kind() -> None:
@@ -210,7 +270,7 @@ def test_costs_and_quality_are_told_per_kind() -> None:
     journal.begun(36.5, kind="model", again=step)
     journal.finished(step, 40.0, attempt=2).planned("done", "done").happens(ev.SessionCompleted(), at=41.0)
     [row] = of(journal.facts()).kinds
-    assert (row.kind, row.count, row.by_people, row.requests, row.estimated) == ("pause", 1, 0, 1, 1)
+    assert (row.kind, row.count, row.by, row.requests, row.estimated) == ("pause", 1, {"policy": 1}, 1, 1)
     assert (row.dollars, row.quality, row.progress) == (0.005, 1.0, 0.5)
     assert (row.expected_avoided, row.compared) == (pytest.approx(2.2), 1)
     assert row.cost is not None

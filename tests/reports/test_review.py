@@ -31,12 +31,13 @@ async def store() -> AsyncIterator[Store]:
 
 
 def labelled(count: int, right: float = 0.9, first: int = 0, agent: str = "worker") -> list[Journal]:
-    """Sessions with an alarm of drift each, every second of them wrong."""
+    """Sessions in which drift would have paused each, and was held back; every second of them wrong."""
     found: list[Journal] = []
     for number in range(first, first + count):
         is_right = number % 2 == 0
         journal = Journal(f"sess_{agent}_{number}", agent=agent, began=1000.0 + number).started()
-        journal.stepped_in("notify", 5.0, signal="scope_drift", value=right if is_right else 0.72, threshold=0.7)
+        value = right if is_right else 0.72
+        journal.stepped_in("notify", 5.0, signal="scope_drift", value=value, threshold=0.7, wanted="pause")
         found.append(journal.labelled("int_1", "right" if is_right else "wrong"))
     return found
 

@@ -1,12 +1,29 @@
 """What a test hears of a sample agent while it runs."""
 
-from collections.abc import AsyncGenerator
-from typing import Any
+from collections.abc import AsyncGenerator, Callable
+from types import ModuleType
+from typing import Any, Final
+
+import pytest
 
 import midcourse
+from midcourse.models.script import Text
 
 SLOWLY = "0.05"
 """Seconds for a word, where a test speaks in between: its long texts take longer than any test waits for them."""
+
+
+_HESITANTLY: Final = 0.4
+
+
+def hesitating(monkeypatch: pytest.MonkeyPatch, sample: ModuleType, where: Callable[[str], bool]) -> None:
+    """Have a sample say everything at once, except some texts: those take longer than any test waits for them."""
+
+    def words(text: str, *, slowly: float = 1.0) -> Text:
+        del slowly
+        return Text(text, every=_HESITANTLY if where(text) else 0.0)
+
+    monkeypatch.setattr(sample, "words", words)
 
 
 async def until_it_says(session: midcourse.SessionHandle[Any], words: str) -> None:

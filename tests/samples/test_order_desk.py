@@ -230,7 +230,8 @@ async def test_what_a_cancelled_turn_had_placed_is_known_to_the_next(
         return [Wait(30), Text("Done.")]
 
     says(slow_to_confirm)
-    session = await mc.start(agent, "Order 3 bolts for acme")
+    # As it is declared, it would finish first.
+    session = await mc.start(agent, "Order 3 bolts for acme", terms=midcourse.Terms(task_class="medium"))
     await placed.wait()
     await session.cancel()
     with pytest.raises(midcourse.SessionEnded):

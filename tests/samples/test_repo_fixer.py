@@ -10,7 +10,7 @@ import midcourse
 from midcourse.samples import repo_fixer
 from midcourse.samples.repo_fixer import GOALS, agent, rename_in_file, tree_of
 from tests.promises.harness import resumable
-from tests.samples.hearing import SLOWLY, plan_of, until_it_says
+from tests.samples.hearing import SLOWLY, hesitating, plan_of, until_it_says
 
 RENAME, LOGIN = GOALS
 
@@ -42,7 +42,7 @@ async def test_47_reasonable_edits_break_the_whole_and_are_undone(mc: midcourse.
 async def test_a_rename_that_is_cancelled_half_way_is_undone(
     mc: midcourse.Midcourse, work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MIDCOURSE_SAMPLE_PACE", "0.02")
+    hesitating(monkeypatch, repo_fixer, lambda text: any(f"({n} of 47)" in text for n in range(6, 48)))
     session = await mc.start(agent, RENAME)
     await until_it_says(session, "(5 of 47)")
     await session.cancel("this goes too far", undo="all", until="stopped")

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 import midcourse
+from midcourse.samples import researcher
 from midcourse.samples.researcher import GOALS, agent, prepare
-from tests.samples.hearing import SLOWLY, plan_of, until_it_says
+from tests.samples.hearing import SLOWLY, hesitating, plan_of, until_it_says
 
 
 def sections(report: str) -> list[str]:
@@ -42,10 +43,10 @@ async def test_a_redirect_in_the_middle_of_a_section_changes_the_rest(
     session = await mc.start(agent, "Write a report in 8 sections, focus on people")
     undisturbed = sections(await session.result())
 
-    monkeypatch.setenv("MIDCOURSE_SAMPLE_PACE", "0.003")
+    hesitating(monkeypatch, researcher, lambda text: text.startswith("## 3."))
     session = await mc.start(agent, "Write a report in 8 sections, focus on people")
     await until_it_says(session, "## 3.")
-    monkeypatch.setenv("MIDCOURSE_SAMPLE_PACE", "0")
+    hesitating(monkeypatch, researcher, lambda _: False)
     await session.redirect("Shorter, in 5 sections, and focus on money")
     redirected = sections(await session.result())
 
@@ -74,10 +75,10 @@ async def test_a_pause_in_the_middle_of_a_section_loses_nothing(
 async def test_told_to_write_less_than_is_written_it_closes_the_report(
     mc: midcourse.Midcourse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MIDCOURSE_SAMPLE_PACE", "0.003")
+    hesitating(monkeypatch, researcher, lambda text: text.startswith("## 3."))
     session = await mc.start(agent, "Write a report in 30 sections")
     await until_it_says(session, "## 3.")
-    monkeypatch.setenv("MIDCOURSE_SAMPLE_PACE", "0")
+    hesitating(monkeypatch, researcher, lambda _: False)
     await session.redirect("in 1 sections")
     report = await session.result()
 

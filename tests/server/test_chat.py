@@ -757,7 +757,7 @@ async def test_a_page_of_another_site_can_neither_chat_nor_answer(memory: Place)
             async with chatting(client, headers={"Origin": server.url}) as chat:
                 await chat.until("interrupt")
             cookie = {"Cookie": f"midcourse_token={TOKEN}", "Origin": "null"}
-            async with httpx2.AsyncClient(base_url=server.api) as browser:
+            async with httpx2.AsyncClient(base_url=server.api, timeout=30) as browser:
                 response = await browser.post("/chat", content=b"{}", headers=cookie)
                 assert response.status_code == 403
 

@@ -46,6 +46,7 @@ ELSEWHERE = {
     "not_ready": "test_health.py",
     "session_busy": "upkeep/test_erasing.py",
     "session_damaged": "below",
+    "session_discarded": "test_protected.py",
     "internal_error": "below",
     "store_unavailable": "below",
     "store_full": "below",
@@ -138,6 +139,7 @@ Provoked = Callable[[World], httpx2.Response]
 BODY: Mapping[str, object] = {
     "redirect": {"text": "x", "level": "step"},
     "label": {"about": "msg_1", "verdict": "right"},
+    "review_artifact": {"name": "report.md"},
     "rate": {"score": 4},
     "edit": {"text": "x"},
     "answer_ask": {"value": 1},
@@ -469,6 +471,7 @@ PROVOKED: Mapping[tuple[str, str], Provoked] = {
     ("raise_budget", "not_raised"): _lowered,
     ("raise_budget", "session_ended"): at("raise_budget", "completed"),
     ("label", "intervention_not_found"): at("label", "paused", about="int_9"),
+    ("review_artifact", "artifact_not_found"): at("review_artifact", "paused"),
     ("rate", "not_allowed"): at("rate", "running"),
     ("chat", "agent_mismatch"): at("chat", "completed", agent="stubborn"),
     ("chat", "agent_unavailable"): lambda world: world.ask("chat", {"agent": "nobody", "message": "x"}),

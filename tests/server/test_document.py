@@ -124,7 +124,11 @@ def test_the_example_of_a_problem_is_one() -> None:
 
 def test_the_role_of_an_address_is_the_one_that_its_dependency_checks(tmp_path: Path) -> None:
     """Whoever is one step lower on the ladder is refused, whoever has the role is not; at every address."""
-    with serving(f"sqlite:///{tmp_path}/runs.db", standing) as running, _client(running) as operator:
+    with (
+        serving(f"sqlite:///{tmp_path}/runs.db", standing) as running,
+        _client(running) as operator,
+        httpx2.Client(timeout=30) as anybody,  # one for all: to make one takes longer than to ask
+    ):
         tokens: dict[Role, str] = {}
         for role in LADDER:
             made = operator.post("/tokens", json={"name": f"a-{role}", "role": role})
@@ -140,7 +144,7 @@ def test_the_role_of_an_address_is_the_one_that_its_dependency_checks(tmp_path: 
                 for index, one in enumerate(LADDER):
                     headers = {"Authorization": f"Bearer {tokens[one]}"}
                     given: dict[str, Any] = {} if method == "get" else {"json": {}}
-                    answer = httpx2.request(method.upper(), where, headers=headers, **given)
+                    answer = anybody.request(method.upper(), where, headers=headers, **given)
                     code = (
                         answer.json().get("code")
                         if answer.headers["content-type"].endswith(("/json", "+json"))
@@ -157,7 +161,7 @@ def test_a_server_gives_it_to_everybody_as_it_lies_in_the_docs() -> None:
     kept = json.loads((ROOT / "docs" / "reference" / "openapi.json").read_text(encoding="utf-8"))
 
     with serving("memory://", standing) as running:
-        response = httpx2.get(f"{running.api}/openapi.json")
+        response = httpx2.get(f"{running.api}/openapi.json", timeout=30)
 
     assert response.status_code == 200
     assert response.json() == kept

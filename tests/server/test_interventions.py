@@ -1,6 +1,7 @@
 """A policy steps in on a real server: who is told what and when, the review, labels and ratings over HTTP."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,8 +11,8 @@ import pytest
 
 import midcourse
 from midcourse.core.policy.restraint import Alarm
-from midcourse.runtime.interventions import keep_alarms
-from tests.promises.harness import Place, resumable
+from midcourse.runtime.interventions import INTERVENTIONS, alarm_items
+from tests.promises.harness import NEVER, Place, resumable
 from tests.server.reading import Data, count_of, eventually, refusal, served, until_status
 from tests.server.serving import Running
 
@@ -25,15 +26,25 @@ async def fetch(number: int) -> str:
     raise TimeoutError(f"page {number} does not answer")
 
 
+_stood: set[str] = set()
+
+
+@midcourse.tool(effect="read")
+async def stand(session: str) -> None:
+    """Until somebody stops it; when it is done again, it is over at once."""
+    if session not in _stood:
+        _stood.add(session)
+        await asyncio.sleep(NEVER)
+
+
 def failing() -> midcourse.Agent[Any]:
     """Fails so often in a row that the standard policy stops it; then does what it was told."""
 
     async def agent(run: midcourse.Run) -> object:
-        for number in range(8):
-            try:
+        for number in range(5):
+            with contextlib.suppress(midcourse.StepError):
                 await run.step("fetch", fetch, number)
-            except midcourse.StepError:
-                await asyncio.sleep(0.03)
+        await run.step("stand", stand, run.session_id)
         return [message.text for message in run.messages]
 
     return resumable(agent)
@@ -211,7 +222,7 @@ async def test_twenty_cheap_alarms_in_an_hour_are_one_batch_and_the_stop_among_t
         ]
         hard = Alarm(at=1500.0, session="hard", intervention="int_1", person="ada", level="stop", sentence="$50.")
         bob = Alarm(at=1600.0, session="other", intervention="int_1", person="bob", sentence="Slow.")
-        await keep_alarms(store, [*alarms, hard, bob])
+        await store.shelve(INTERVENTIONS, alarm_items([*alarms, hard, bob]))
         async with server.client() as client:
             gathered, stop = await found(client, "/alarms", person="ada")
             assert (len(gathered["alarms"]), gathered["since"], gathered["ready_at"]) == (20, 1000.0, 4600.0)

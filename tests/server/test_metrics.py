@@ -17,6 +17,7 @@ import midcourse
 from midcourse.core.events import Recorded, SessionCreated, StepFinished
 from midcourse.core.evolution import created
 from midcourse.core.ids import Epoch, Position, SessionId, StepId
+from midcourse.core.rates import COMPLETED, FALSE_POSITIVES, INTERRUPTED, RESPONSE
 from midcourse.runtime.clock import SystemClock
 from midcourse.telemetry.metrics import MOST_AGENTS, OTHERS, Metrics
 from tests.promises.harness import Place, resumable
@@ -171,7 +172,7 @@ async def test_everything_that_happened_is_counted_and_the_dashboard_names_nothi
     assert value(found, "midcourse_recovery_seconds_count") == 1
     assert value(found, "midcourse_segment_delivery_seconds_count") >= 1
     assert value(found, "midcourse_store_commit_seconds_count") > 10
-    assert value(found, "midcourse_calls_total", effect="read", outcome="aborted") == 1
+    assert value(found, "midcourse_calls_total", effect="read", outcome="aborted") == 2  # by a person, and by a policy
     assert value(found, "midcourse_calls_total", effect="read", outcome="failed") >= 3
     assert value(found, "midcourse_calls_total", effect="idempotent", outcome="finished") >= 300
     assert value(found, "midcourse_tokens_total", agent="speaks") == 600
@@ -185,9 +186,16 @@ async def test_everything_that_happened_is_counted_and_the_dashboard_names_nothi
     assert value(found, "midcourse_open_asks") >= 1
     assert value(found, "midcourse_false_positive_ratio", task_class="short") == 1.0
     assert 0 < value(found, "midcourse_interruption_ratio", task_class="short") < 1
+    by_whom = [
+        value(found, "midcourse_interruption_by_ratio", task_class="short", by=one) for one in ("person", "policy")
+    ]
+    assert all(0 < share < 1 for share in by_whom)
     assert 0 < value(found, "midcourse_completion_ratio", task_class="short") < 1
-    # In words, and without anybody's name.
+    # In words, which are those of reports, and without anybody's name.
     assert all(family.documentation for family in known.values())
+    for name, words in (("interruption", INTERRUPTED), ("completion", COMPLETED), ("false_positive", FALSE_POSITIVES)):
+        assert words in known[f"midcourse_{name}_ratio"].documentation
+    assert RESPONSE in known["midcourse_stop_response_seconds_count"].documentation
     assert "sess_" not in response.text
     assert GOAL not in response.text
     assert_the_dashboard_fits(found, known)
@@ -207,6 +215,18 @@ def queries() -> Iterator[str]:
     for panel in board["panels"]:
         for target in panel.get("targets", ()):
             yield target["expr"]
+
+
+def test_the_dashboard_says_what_its_rates_count() -> None:
+    board = json.loads(DASHBOARD.read_text(encoding="utf-8"))
+    said = {panel["title"]: panel.get("description", "") for panel in board["panels"]}
+    meant = {
+        "Interrupted": INTERRUPTED,
+        "Completed": COMPLETED,
+        "False positives": FALSE_POSITIVES,
+        "Stop response": RESPONSE,
+    }
+    assert all(said[title].startswith(words) for title, words in meant.items())
 
 
 def assert_the_dashboard_fits(found: Samples, known: dict[str, Metric]) -> None:
@@ -251,7 +271,7 @@ async def test_the_figures_take_a_token_of_the_host(memory: Place) -> None:
                     "tenants": {"role": "operate", "tenant": "acme"},
                 }.items()
             }
-        async with httpx2.AsyncClient(base_url=server.url) as client:
+        async with httpx2.AsyncClient(base_url=server.url, timeout=30) as client:
 
             async def asked(token: str | None) -> httpx2.Response:
                 headers = {} if token is None else {"Authorization": f"Bearer {token}"}
@@ -265,7 +285,7 @@ async def test_the_figures_take_a_token_of_the_host(memory: Place) -> None:
 
 async def test_a_server_that_was_started_so_tells_them_to_everybody_on_this_machine(memory: Place) -> None:
     with served(memory, metrics_open=True) as server:
-        async with httpx2.AsyncClient() as client:
+        async with httpx2.AsyncClient(timeout=30) as client:
             assert (await client.get(f"{server.url}/metrics")).status_code == 200
         from_elsewhere = httpx2.ASGITransport(server.server.app, client=("192.0.2.7", 4000))
         async with httpx2.AsyncClient(transport=from_elsewhere, base_url=server.url) as client:

@@ -6,7 +6,9 @@ import json
 from collections import Counter
 from collections.abc import AsyncGenerator, Set
 from contextlib import asynccontextmanager
+from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 from standardwebhooks import Webhook as Verifier
@@ -25,7 +27,7 @@ from midcourse.ports.store import Store
 from midcourse.runtime import desk
 from midcourse.runtime.clock import SystemClock
 from midcourse.runtime.desk import Desk
-from midcourse.runtime.interventions import keep_alarms
+from midcourse.runtime.interventions import INTERVENTIONS, alarm_items
 from midcourse.runtime.outbox import KEPT_FOR, Outbox, forget_session
 from midcourse.server import claiming, reminding, sending
 from midcourse.server.claiming import Turn
@@ -39,11 +41,6 @@ from tests.server.ticking import StillClock
 HOOK = Webhook(id="wh_1", tenant=None, url="http://127.0.0.1:1/", kinds=(ALL,), by="ann", added_at=0.0, secret="")
 TARGET = 300.0
 """Of the policy standard."""
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claiming, "SETTLING", 0.0)
 
 
 class World:
@@ -214,7 +211,8 @@ async def test_what_is_gone_or_changed_when_a_try_ends_is_not_written_back(memor
                 case "the webhook is removed":
                     await world.outbox.remove(hook, by="ann", now=world.clock.now())
                 case _:
-                    await world.outbox.settle(row, tried(row, Outcome(status=200), world.clock.now()))
+                    [held] = await world.outbox.waiting()
+                    await world.outbox.settle(held, tried(held, Outcome(status=200), world.clock.now()))
             left = await world.outbox.deliveries("wh_1")
             answers.set()
             await asyncio.gather(*tries)
@@ -369,6 +367,162 @@ async def test_of_two_servers_one_tells_and_the_other_goes_on_when_it_is_gone(me
     assert await one.is_mine()
 
 
+async def test_of_two_servers_that_find_the_turn_free_at_once_one_has_it(memory: Place) -> None:
+    clock = StillClock()
+    store = await memory.store()
+    assert isinstance(store, MemoryStore)
+    turns = [Turn(Unhurried(store.memory), clock, WorkerId(f"worker_{number}")) for number in range(5)]
+    assert sum(await asyncio.gather(*(turn.is_mine() for turn in turns))) == 1
+
+
+async def test_a_process_number_says_nothing_of_a_server_in_another_container(
+    memory: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of them may have one host name. What has that number here is not what has it there."""
+    clock = StillClock()
+    store = await memory.store()
+    one = Turn(store, clock, WorkerId("worker_1"))
+    assert await one.is_mine()
+    claiming._here.discard("worker_1")  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(claiming, "_machine", lambda: "the same host name, other processes")
+    two = Turn(store, clock, WorkerId("worker_2"))
+    assert not await two.is_mine()
+    clock.seconds += claiming.SILENT + 1
+    assert await two.is_mine()
+
+
+async def test_a_turn_that_cannot_be_read_is_nobodys(memory: Place) -> None:
+    clock = StillClock()
+    store = await memory.store()
+    for content in (b"not JSON", b"{}", b"\xff"):
+        await store.shelve(claiming.SHELF, {claiming.TURN: content})
+        assert await Turn(store, clock, WorkerId("worker_1")).is_mine()
+    assert isinstance(store, MemoryStore)
+    spoiled(store, claiming.SHELF, claiming.TURN)
+    assert await Turn(store, clock, WorkerId("worker_2")).is_mine()
+
+
+class Unhurried(MemoryStore):
+    """Lets others come in between what is read and what is made of it."""
+
+    async def shelved(self, shelf: str, **given: Any) -> Any:
+        found = await super().shelved(shelf, **given)
+        await asyncio.sleep(0)
+        return found
+
+    async def shelf_keys(self, shelf: str, **given: Any) -> Any:
+        found = await super().shelf_keys(shelf, **given)
+        await asyncio.sleep(0)
+        return found
+
+
+def spoiled(store: MemoryStore, shelf: str, *keys: str) -> None:
+    """What lies there does not match its checksum any more."""
+    for key in keys:
+        value, seal = store.memory.shelves[shelf].items[key]
+        store.memory.shelves[shelf].items[key] = (value + b"?", seal)
+
+
+async def test_what_cannot_be_read_is_named_once_and_keeps_nothing_else_from_being_told(
+    memory: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with asking(memory) as world:
+        await world.outbox.add(HOOK)
+        await world.outbox.add(replace(HOOK, id="wh_0"))
+        await world.outbox.add(replace(HOOK, id="wh_2"))
+        began = world.clock.seconds
+        gone = [delivery(HOOK, "ask.opened", (name,), {}, now=began) for name in ("a", "b", "c", "d")]
+        await world.outbox.put(gone)
+        strange = {f"due/wh_1/{name}": content for name, content in (("json", b"?"), ("kind", b"{}"))}
+        # As a row would be that somebody has copied: it could never be settled.
+        strange["due/wh_1/copied"] = msgspec.json.encode(gone[3])
+        await world.store.shelve("telling", strange)
+        await world.store.shelve("interventions", {"000000000000001/s/i": b"?"})
+        await world.store.shelve("proposals", {"prop_1": b"?"})
+        await world.store.shelve("telling", {"told/sess_1/ask_1": b"?", "told/other/ask_1": b"?"})
+        await world.store.shelve("inbox", {"taken/sess_1/ask_1": b"?", "over/x": b"?"})
+        spoiled(world.store, "telling", *(row.key for row in gone[:3]), "told/other/ask_1")
+        spoiled(world.store, "inbox", "over/x")
+        spoiled(world.store, "webhooks", "wh_0")
+        sent: list[tuple[str, str]] = []
+        teller = world.teller()
+        teller.sender.send_due = lambda rows, webhooks: sent.extend((row.webhook, row.kind) for row in rows)
+        for seconds in (0.0, TARGET / 2, TARGET):
+            world.clock.seconds = began + seconds
+            await teller.look()
+        assert await world.told() == ["ask.opened", "ask.opened", "ask.reminder", "ask.escalated"]
+        assert set(sent) == {(hook, kind) for hook in ("wh_1", "wh_2") for kind in ALL_OF_ASK}
+        for name in (*(row.key for row in gone[:3]), *strange, "over/x", "wh_0", "told/other/ask_1"):
+            assert len([one for one in caplog.messages if f"'{name}' on the shelf" in one]) == 1, name
+        [ask] = await world.desk.asks()
+        assert ask.escalated_at == world.clock.seconds
+
+
+ALL_OF_ASK = ("ask.opened", "ask.reminder", "ask.escalated")
+
+
+async def test_what_is_to_be_told_by_a_webhook_that_cannot_be_read_waits_and_the_webhook_can_be_removed(
+    memory: Place,
+) -> None:
+    async with asking(memory) as world:
+        await world.outbox.add(HOOK)
+        teller = world.teller()
+        await teller.look()
+        spoiled(world.store, "webhooks", "wh_1")
+        sent: list[Delivery] = []
+        teller.sender.send_due = lambda rows, webhooks: sent.extend(rows)
+        await teller.look()
+        assert (sent, await world.told()) == ([], ["ask.opened"])
+        await world.outbox.remove(await world.outbox.webhook("wh_1"), by="ann", now=world.clock.now())
+        assert (await world.outbox.webhooks(), await world.told()) == ([], [])
+
+
+async def test_what_was_erased_between_a_look_and_what_was_written_of_it_is_not_kept(
+    memory: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with asking(memory) as world:
+        await world.outbox.add(HOOK)
+        teller = world.teller()
+        put = Outbox.put
+
+        async def slowly(self: Outbox, rows: Any, facts: Any = None) -> int:
+            async with memory.open(drive=False) as mc:
+                session = await mc.get("sess_1")
+                await session.cancel(until="stopped")
+                await session.erase()
+            return await put(self, rows, facts)
+
+        monkeypatch.setattr(Outbox, "put", slowly)
+        await teller.look()
+        assert [row for row in await world.store.shelved("telling") if b"May I delete" in row[1]] == []
+
+
+async def test_of_several_who_read_the_same_delivery_one_claims_it_until_its_time_is_over(memory: Place) -> None:
+    async with asking(memory) as world:
+        await world.outbox.add(HOOK)
+        await world.teller().look()
+        [row] = await world.outbox.waiting()
+        until = world.clock.now() + 15
+        several = [Outbox(Unhurried(world.store.memory)) for _ in range(5)]
+        claims = await asyncio.gather(*(one.claim(row, until) for one in several))
+        [held] = [one for one in claims if one is not None]
+        assert await world.outbox.waiting() == [held]
+        assert (held.tries, held.next_at >= until) == (0, True)
+        assert not await world.outbox.settle(row, tried(row, Outcome(status=200), until)), "it was not its to send"
+        assert await world.outbox.settle(held, tried(held, Outcome(status=200), until))
+
+
+async def test_what_several_servers_put_into_the_outbox_at_once_is_there_once(memory: Place) -> None:
+    async with asking(memory) as world:
+        rows = [delivery(HOOK, "ask.opened", (str(one),), {}, now=1.0) for one in range(3)]
+        several = [Outbox(Unhurried(world.store.memory)) for _ in range(4)]
+        put = await asyncio.gather(*(one.put(rows, {f"seen/{at}": b"1"}) for at, one in enumerate(several)))
+        assert sorted(put) == [0, 0, 0, 3]
+        await world.outbox.settle(rows[0], tried(rows[0], Outcome(status=200), 2.0))
+        assert len(await world.outbox.deliveries("wh_1")) == 3
+        assert len(await world.store.shelf_keys("telling", first="seen/", last="seen/~")) == 4
+
+
 async def test_a_claim_of_a_process_of_this_machine_that_died_is_nobodys(memory: Place) -> None:
     clock = StillClock()
     store = await memory.store()
@@ -386,7 +540,9 @@ async def test_alarms_that_do_not_interrupt_are_told_together_when_their_hour_is
             Alarm(at=began + one, session=f"sess_{one % 2}", intervention=f"int_{one}", person="ann", sentence="Slow.")
             for one in range(3)
         ]
-        await keep_alarms(world.store, [*alarms, Alarm(at=began, session="s", intervention="i", level="pause")])
+        await world.store.shelve(
+            INTERVENTIONS, alarm_items([*alarms, Alarm(at=began, session="s", intervention="i", level="pause")])
+        )
         teller = world.teller()
         await teller.look()
         assert "alarms.batched" not in await world.told()

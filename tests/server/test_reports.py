@@ -1,8 +1,9 @@
 """Reports, the checklist and proposals over HTTP; and the review that a server makes by itself."""
 
 import asyncio
-import time
-from collections.abc import Iterator
+import threading
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from midcourse.runtime.clock import SystemClock
 from midcourse.server import Server, reviewing
 from midcourse.server.hosting import Reading
 from midcourse.wiring import open_store
+from tests.promises.harness import until_true
 from tests.reports.stores import keep
 from tests.reports.test_review import labelled
 from tests.server.serving import TOKEN, Running, serving
@@ -125,24 +127,26 @@ def test_a_stop_is_answered_while_a_long_report_is_read(client: httpx2.Client, r
     store = control.worker.store
     heads = store.heads
 
+    entered, may_go_on = threading.Event(), threading.Event()
+
     async def slow(**given: Any) -> Any:
-        await asyncio.sleep(0)
-        time.sleep(0.6)  # noqa: ASYNC251 - work that holds its loop
+        if threading.current_thread().name == "midcourse-reading":  # others of the server look at sessions as well
+            entered.set()
+            may_go_on.wait()  # work that holds its loop
         return await heads(**given)
 
     setattr(store, "heads", slow)  # noqa: B010 - the store's own method
     try:
         with httpx2.Client(base_url=running.api, headers=client.headers, timeout=30) as other:
-            import threading
-
             reading = threading.Thread(target=lambda: other.get("/reports", params=SINCE))
             reading.start()
-            time.sleep(0.1)
-            began = time.monotonic()
+            assert entered.wait(30), "reports are read in the reading thread"
             assert client.get(f"{running.url}/healthz").status_code == 200
-            assert time.monotonic() - began < 0.4
+            assert reading.is_alive()
+            may_go_on.set()
             reading.join()
     finally:
+        may_go_on.set()
         setattr(store, "heads", heads)  # noqa: B010
 
 
@@ -150,38 +154,47 @@ def test_a_stop_is_answered_while_a_long_report_is_read(client: httpx2.Client, r
 
 
 class Watch(SystemClock):
-    """A clock that the test sets."""
+    """A clock that the test sets, and that counts who looks at it."""
 
     def __init__(self) -> None:
         self.at = 1000.0
+        self.looks = 0
 
     def now(self) -> float:
+        self.looks += 1
         return self.at
 
 
-async def made(store: Store, clock: Clock, every: float, until: float | None, patience: float = 5.0) -> float | None:
-    """What the last review is once the server's loop has had its time."""
+@asynccontextmanager
+async def reviews(store: Store, clock: Clock) -> AsyncGenerator[None]:
+    """The server's loop, every ten minutes."""
     reading = Reading()
-    task = asyncio.create_task(reviewing.keep_reviewing(store, clock, reading, every=every, policy="standard"))
-    try:
-        deadline = time.monotonic() + patience
-        while await last_review(store) != until and time.monotonic() < deadline:
-            await asyncio.sleep(0.01)
-        return await last_review(store)
-    finally:
-        task.cancel()
-        reading.close()
+    task = asyncio.create_task(reviewing.keep_reviewing(store, clock, reading, every=600.0, policy="standard"))
+    yield
+    task.cancel()
+    reading.close()
+
+
+async def until_last_is(store: Store, wanted: float) -> None:
+    """Until the last review is of that time; the test's own timeout is the guard."""
+    while await last_review(store) != wanted:
+        await asyncio.sleep(0.01)
 
 
 async def test_the_first_server_counts_from_its_start_and_the_next_one_goes_on_counting(tmp_path: Path) -> None:
     store = await open_store(f"sqlite:///{tmp_path}/runs.db")
     clock = Watch()
     await keep(store, *labelled(20))
-    assert await made(store, clock, 600.0, until=1000.0) == 1000.0
-    clock.at = 1500.0
-    assert await made(store, clock, 600.0, until=None, patience=0.3) == 1000.0  # not yet
+    async with reviews(store, clock):
+        await until_last_is(store, 1000.0)
+    clock.at, clock.looks = 1500.0, 0
+    async with reviews(store, clock):
+        await until_true(lambda: clock.looks >= 2)  # what the time is, and how much is left; a third is a review's
+        assert clock.looks == 2
+    assert await last_review(store) == 1000.0  # not yet
     clock.at = 1601.0
-    assert await made(store, clock, 600.0, until=1601.0) == 1601.0
+    async with reviews(store, clock):
+        await until_last_is(store, 1601.0)
     from midcourse.reports.review import proposals
 
     assert [one.agent for one in await proposals(store)] == ["worker"]
@@ -205,7 +218,8 @@ async def test_a_review_that_fails_is_tried_again_and_ends_nothing(
         return await begin(store, now)
 
     monkeypatch.setattr(reviewing, "begin_counting", failing)
-    assert await made(store, Watch(), 600.0, until=1000.0) == 1000.0
+    async with reviews(store, Watch()):
+        await until_last_is(store, 1000.0)
     assert tries == 3
     assert "tried again later: The disk is away" in caplog.text
     await store.close()

@@ -65,7 +65,9 @@ TABLE: dict[tuple[str, str], Row] = {
     ("GET", "/api/v1/interventions"): Row("watch", of_a_session=False),
     ("GET", "/api/v1/alarms"): Row("watch", of_a_session=False),
     ("GET", "/api/v1/inbox"): Row("watch", of_a_session=False),
-    # Nor may it say whose its asks are.
+    ("GET", "/api/v1/artifacts"): Row("watch", of_a_session=False),
+    # Nor may it review what it made, nor say whose its asks are.
+    ("POST", f"{ONE}/artifacts/reviewed"): Row("steer", {"name": "report.md"}, of_a_session=False),
     ("POST", "/api/v1/inbox/{session_id}/{ask}/own"): Row("steer", {}, of_a_session=False),
     ("POST", "/api/v1/inbox/hand-over"): Row("steer", {"to": "bob", "seconds": 1}, of_a_session=False),
     ("GET", "/api/v1/webhooks"): Row("operate", of_a_session=False),

@@ -13,9 +13,11 @@ import pytest
 from fastapi import Request
 
 import midcourse
+from midcourse.core.artifacts import Told
 from midcourse.core.audit_export import Verified, verify
 from midcourse.core.ids import SessionId
 from midcourse.errors import SessionNotFound
+from midcourse.runtime.artifacts import ARTIFACTS, artifact_items
 from midcourse.server import Limits, stream
 from midcourse.server.caller import Caller
 from midcourse.server.tokens import Principal
@@ -170,7 +172,8 @@ async def test_nothing_of_another_tenant_is_in_any_answer(memory: Place) -> None
                 assert theirs.status_code == 200, path
                 leaked = [word for word in ("acme", SECRET) if word in theirs.text]
                 assert not leaked, f"{path} tells beta of {leaked}: {theirs.text[:500]}"
-        for path in ("/api/v1/sessions", "/api/v1/tokens", "/api/v1/audit", "/api/v1/policies", "/api/v1/webhooks"):
+        kept = ("sessions", "tokens", "audit", "policies", "webhooks", "artifacts")
+        for path in (f"/api/v1/{one}" for one in kept):
             for who in (("acme", "operate"), ("host", "operate")):
                 assert "acme" in (await found.ask(who, "GET", path)).text, (who, path)
 
@@ -184,6 +187,9 @@ async def fill(found: Fleet) -> dict[str, str]:
     webhook = (await found.ask(ann, "POST", "/api/v1/webhooks", hook)).json()["webhook"]["id"]
     told = {"text": SECRET, "level": "clarify"}
     assert (await found.ask(ann, "POST", "/api/v1/sessions/kept/redirect", told)).status_code == 200
+    assert found.server.server.control is not None
+    made = Told(name=SECRET, session="acme~kept", agent="agent", position=2, made_at=1.0)
+    await found.server.server.control.worker.store.shelve(ARTIFACTS, artifact_items(made))
     thrown = {"scope": {"kind": "agent", "value": "agent"}, "reason": SECRET}
     switch = (await found.ask(ann, "POST", "/api/v1/kill-switches", thrown)).json()["id"]
     return {"WEBHOOK": webhook, "SWITCH": switch}

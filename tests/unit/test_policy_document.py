@@ -302,6 +302,21 @@ CONTRADICTORY = {
         "classes.very_long.strategy is 'incremental'",
         "segment_tokens is missing or 0",
     ),
+    "checkpoints after nothing": (
+        {"classes__long__checkpoint_tokens": 0},
+        "classes.long.checkpoint_tokens is 0: that is never",
+        "null takes it away",
+    ),
+    "segments of nothing, where none are needed": (
+        {"classes__medium__segment_tokens": 0},
+        "classes.medium.segment_tokens is 0: that is never",
+        "Write 1 or more",
+    ),
+    "finished first, and interrupted": (
+        {"classes__short__automatic": "watched"},
+        "classes.short.automatic is 'watched', and classes.short.strategy is 'finish'",
+        "choose another strategy",
+    ),
     "a longer class that ends sooner": (
         {"classes__medium__up_to": Span(30)},
         "classes.medium.up_to is 30s, and classes.short.up_to is 30s already",
@@ -457,6 +472,7 @@ def test_there_and_back_are_opposites() -> None:
         ("signals__hypothesis__required", True, True),
         ("restraint__first_after", Span(60), True),
         ("restraint__worth__chance", 0.9, True),
+        ("restraint__labels_for", Span(7 * DAY), True),
         ("restraint__worth__attention", Span(60), False),
         ("classes__long__automatic", "watched", False),
         ("classes__long__strategy", "interrupt", None),

@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -17,10 +17,12 @@ from midcourse.core.events import SessionErased
 from midcourse.core.fold import Row
 from midcourse.core.ids import CommandId, Position, SessionId, WorkerId
 from midcourse.core.terms import DefaultAnswer, Terms
-from midcourse.errors import Damaged, Refused, SessionNotFound
-from midcourse.ports.store import Owned
+from midcourse.core.webhooks import Webhook, delivery
+from midcourse.errors import Damaged, Refused, SessionEnded, SessionNotFound
+from midcourse.ports.store import Owned, Store
 from midcourse.runtime import erasing, loading
 from midcourse.runtime.interventions import read_alarms
+from midcourse.runtime.outbox import Outbox
 from midcourse.runtime.worker import Worker
 from midcourse.tools import files_in
 from midcourse.tools.backups import default_backups
@@ -271,6 +273,65 @@ async def test_what_shelves_keep_of_it_goes_and_what_reports_count_stays(url: st
         await store.close()
 
 
+class Blind:
+    """Cannot be looked at, and says so."""
+
+    def resource(self, arguments: Mapping[str, object]) -> str:
+        return str(arguments["text"])
+
+    async def version(self, arguments: Mapping[str, object]) -> str:
+        raise RuntimeError(f"cannot look at {arguments['text']}")
+
+
+async def untell(arguments: Mapping[str, object], result: object, key: str) -> None:
+    raise RuntimeError(f"{arguments['text']} was read already")
+
+
+@midcourse.tool(effect="write", undo=untell, observes=Blind())
+async def tell(text: str) -> str:
+    return text
+
+
+@midcourse.agent
+async def blunderer(run: midcourse.Run) -> str:
+    """Fails in every way there is, and says what it fails with."""
+    await run.step("tell", tell, SECRET, key=SECRET)
+    await run.ask(f"Is it {SECRET}?", reason=f"because of {SECRET}", key="one")
+    if run.turn > 1:
+        await asyncio.Event().wait()
+    try:
+        raise ValueError(f"no {SECRET} here")
+    except ValueError as error:
+        group = ExceptionGroup(SECRET, [KeyError(SECRET)])
+        raise RuntimeError(f"{SECRET} cannot be found") from (group if run.goal else error)
+
+
+async def test_no_line_of_the_log_has_a_word_of_what_was_said(caplog: pytest.LogCaptureFixture) -> None:
+    """A log is not erased. At the level that a server has it at, and with all that fails."""
+    caplog.set_level("INFO")
+    async with midcourse.open("memory://") as mc:
+        handle = await mc.start(blunderer, SECRET)
+        ask = await handle.next_ask(timeout=10)
+        await handle.answer(SECRET, ask=ask.id)
+        with pytest.raises(SessionEnded, match=SECRET):
+            await handle.result(timeout=10)
+        await handle.message(f"once more, {SECRET}")
+        ask = await handle.next_ask(timeout=10)
+        await handle.cancel(SECRET, until="stopped", undo="all")
+        await handle.receipt()
+    lines = caplog.text
+    for wanted in (
+        "agent 'blunderer' failed",
+        "an undo of 'tell' failed",
+        "cannot be looked at",
+        "checkpoint: session",
+    ):
+        assert wanted in lines
+    assert "RuntimeError" in lines
+    assert "upkeep/test_erasing.py" in lines
+    assert SECRET not in lines
+
+
 @midcourse.agent
 async def filer(run: midcourse.Run) -> str:
     tools = files_in(run.messages[-1].text)
@@ -326,6 +387,8 @@ async def test_a_session_called_like_a_word_that_keys_are_made_of_takes_nothing_
         "tokens": [name],
         "policies": [f"{name}@1"],
         "langgraph:sess_live": ["c/1"],
+        f"langgraph:{name}:thread": ["c/1"],
+        f"langgraph:thread:{name}": ["c/1"],
         "chat:sess_live:shown": ["ann"],
         "inbox": ["taken/sess_live/ask_1", f"over/{name}", "answer/chat/001/sess_live/ask_1"],
         "telling": ["due/w/1", "told/sess_live/ask_1", f"seen/kind/{name}"],
@@ -346,6 +409,58 @@ async def test_a_session_called_like_a_word_that_keys_are_made_of_takes_nothing_
         await store.close()
 
 
+@pytest.mark.parametrize("name", ["shown", "begun", "chat"])
+async def test_a_fork_of_a_session_called_like_that_takes_nothing_of_others_either(url: str, name: str) -> None:
+    others = ["chat:sess_live:begun", "chat:sess_live:shown", f"chat:{name}:shown", f"langgraph:thread:{name}"]
+    async with midcourse.open(url) as mc:
+        handle = await mc.start(child, SECRET, session_id=name)
+        await handle.result(timeout=10)
+        store = await open_store(url)
+        for shelf in (*others, f"langgraph:{name}"):
+            await store.shelve(shelf, {"c/1": shelf.encode()})
+        fork = await handle.fork()
+        wanted = sorted([*others, f"langgraph:{name}", f"langgraph:{fork.id}"])
+        assert [shelf for shelf in await store.shelves() if ":" in shelf] == wanted
+        assert await store.shelved(f"langgraph:{fork.id}") == [("c/1", f"langgraph:{name}".encode())]
+        await store.close()
+
+
+async def test_a_damaged_item_beside_it_keeps_nothing_of_it(url: str, store_folder: Path) -> None:
+    async with midcourse.open(url) as mc:
+        handle = await told(mc)
+        store = await open_store(url)
+        row = msgspec.json.encode({"webhook": "w", "session": handle.id, "body": SECRET})
+        keys = ["due/w/1", "due/w/2", f"told/{handle.id}/ask_1", "told/other/ask_1"]
+        await store.shelve("telling", dict.fromkeys(keys, row))
+        with closing(sqlite3.connect(store_folder / "midcourse.db")) as connection:
+            connection.execute("UPDATE shelves SET value = x'00' WHERE key IN ('due/w/1', ?)", (keys[2],))
+            connection.commit()
+        await handle.erase()
+        assert await store.shelf_keys("telling") == ["due/w/1"]
+        await store.close()
+
+
+async def test_what_a_server_writes_of_it_while_it_is_erased_goes_too(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with midcourse.open(url) as mc:
+        handle = await told(mc)
+        store = await open_store(url)
+        hook = Webhook(id="w", tenant=None, url="http://127.0.0.1:1/", kinds=("*",), by="ann", added_at=0.0)
+        shelves = erasing._shelves  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+
+        async def written_since(store: Store, session_id: SessionId) -> dict[str, dict[str, bytes | None]]:
+            found = await shelves(store, session_id)
+            row = delivery(hook, "ask.reminder", (session_id,), {"goal": SECRET}, now=1.0, session=session_id)
+            await Outbox(store).put([row], {f"told/{session_id}/ask_1": b"{}"})
+            return found
+
+        monkeypatch.setattr(erasing, "_shelves", written_since)
+        await handle.erase()
+        assert await store.shelf_keys("telling") == []
+        await store.close()
+
+
 async def test_a_log_that_is_pruned_while_a_session_is_erased_stays_whole(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -358,7 +473,7 @@ async def test_a_log_that_is_pruned_while_a_session_is_erased_stays_whole(
         taken = erasing._taken  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
         async def pruned_first(worker: Worker, session_id: SessionId) -> Owned:
-            assert await mc.prune_audit(worker.clock.now()) == 1
+            assert await mc.prune_audit(worker.clock.now()) == 2
             return await taken(worker, session_id)
 
         monkeypatch.setattr(erasing, "_taken", pruned_first)
@@ -376,7 +491,8 @@ async def test_what_is_audited_while_the_session_is_being_taken_goes_too(url: st
     await store.close()
     async with midcourse.open(url, drive=False) as mc:
         await (await mc.get("a")).erase()
-        assert [(one.entry.action, one.entry.detail) for one in await mc.audit()] == [("rate", ""), ("erase", "")]
+        told = [(one.entry.action, one.entry.detail) for one in await mc.audit()]
+        assert told == [("session.start", ""), ("rate", ""), ("erase", "")]
 
 
 async def test_what_is_said_to_an_erased_session_is_not_kept(url: str, store_folder: Path) -> None:

@@ -67,10 +67,10 @@ async def test_a_store_of_the_past_is_read_on_and_can_be_erased(path: Path) -> N
     async with midcourse.open(f"sqlite:///{path}", drive=False) as mc:
         handle = await mc.get((await mc.list())[0].id)
         assert (await handle.state()).goal == "a goal of the past"
-        assert [one.entry.detail for one in await mc.audit()] == ["5 of 5; a note of the past"]
+        assert [one.entry.detail for one in await mc.audit()][1:] == ["5 of 5; a note of the past"]
         await handle.erase()
         assert (await handle.state()).goal == "erased"
-        assert [one.entry.detail for one in await mc.audit()] == ["", ""]
+        assert [one.entry.detail for one in await mc.audit()] == ["", "", ""]
     with closing(sqlite3.connect(path)) as now:
         assert now.execute("SELECT count(*) FROM blobs").fetchone() == (0,)
 
@@ -83,8 +83,8 @@ async def test_an_audit_log_that_was_changed_in_the_past_is_still_told_of(path: 
             await handle.rate(score)
     _as_schema_2(path)
     with closing(sqlite3.connect(path)) as past:
-        past.execute("UPDATE audit SET entry = replace(entry, '2 of 5', '4 of 5') WHERE seq = 2")
+        past.execute("UPDATE audit SET entry = replace(entry, '2 of 5', '4 of 5') WHERE seq = 3")
         past.commit()
     async with midcourse.open(f"sqlite:///{path}", drive=False) as mc:
-        with pytest.raises(Damaged, match="damaged at entry 2"):
+        with pytest.raises(Damaged, match="damaged at entry 3"):
             await mc.audit()

@@ -4,10 +4,15 @@ import { batch, computed, type ReadonlySignal, type Signal, signal } from "@prea
 import type { Delta, Level, Recorded, Verdict } from "../model/events";
 import { Run } from "../model/run";
 import type { Session } from "../model/session";
+import { COUNTS } from "../model/status";
 import type { Client } from "./client";
 import { Outbox } from "./outbox";
 import { type Connection, type Frame, listen } from "./stream";
-import type { Preview, Receipt, Reply, SessionView, UndoChoice } from "./types";
+import type { Preview, Receipt, Reply, SessionPage, SessionView, UndoChoice } from "./types";
+
+/** Seconds without a word from a run at work, after which it is asked whether anybody drives it; and how often that is looked at. */
+const SILENT = 8;
+const LOOK = 4_000;
 
 export class Live {
   readonly run: Run;
@@ -20,10 +25,13 @@ export class Live {
   readonly isCaughtUp: Signal<boolean> = signal(false);
   readonly durability: Signal<Reply["durability"] | null> = signal(null);
   readonly receipt: Signal<Receipt | null> = signal(null);
+  /** It is at work as far as its journal knows, and nobody drives it: its process is gone. */
+  readonly isUnattended: Signal<boolean> = signal(false);
   readonly session: ReadonlySignal<{ now: Session | null; rev: number }>;
   readonly outbox: Outbox;
   private stopListening: () => void = () => {};
   private refreshing = 0;
+  private attending = 0;
   private mark = "";
   private frame = 0;
   private queue: Frame[] = [];
@@ -48,12 +56,14 @@ export class Live {
       },
     });
     this.refresh();
+    this.attending = window.setInterval(() => void this.attend(), LOOK);
     return this;
   }
 
   stop(): void {
     this.stopListening();
     clearTimeout(this.refreshing);
+    clearInterval(this.attending);
     if (this.frame) cancelAnimationFrame(this.frame);
   }
 
@@ -111,6 +121,15 @@ export class Live {
     }
   }
 
+  /** A journal does not tell that nobody writes it any more: of a silent run the list is asked. */
+  private async attend(): Promise<void> {
+    const session = this.run.session;
+    if (!session || !COUNTS.has(session.status) || this.now() - session.at < SILENT) { this.isUnattended.value = false; return; }
+    if (document.hidden || this.connection.value.state !== "live") return;
+    const page = await this.client.get<SessionPage>(`/sessions?status=${session.status}&search=${encodeURIComponent(this.id)}&limit=50`).catch(() => null);
+    this.isUnattended.value = page?.sessions.find((head) => head.id === this.id)?.unattended ?? false;
+  }
+
   private async control(verb: string, body: object, method = "POST", path = `${this.path}/${verb}`): Promise<Reply> {
     const reply = await this.outbox.send<Reply>(verb, method, path, method === "DELETE" ? undefined : body, (told) => this.until(told));
     this.durability.value = reply.durability;
@@ -132,6 +151,7 @@ export class Live {
   redirect(text: string, level: Level, resume = false): Promise<Reply> { return this.control("redirect", { text, level, resume }); }
   cancel(undo: UndoChoice, grace?: number): Promise<Reply> { return this.control("cancel", grace === undefined ? { undo } : { undo, grace }); }
   force(): Promise<Reply> { return this.control("cancel", { grace: 0 }); }
+  discard(): Promise<Reply> { return this.control("cancel", { grace: 0, force: true }); }
   undo(): Promise<Reply> { return this.control("undo", { wait: 0 }); }
   answer(value: unknown, ask: string): Promise<Reply> { return this.control("answer", { value, ask }); }
   message(text: string): Promise<Reply> { return this.control("message", { text }); }

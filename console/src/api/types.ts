@@ -7,8 +7,16 @@ export interface Head {
   id: string; agent: string; goal: string; status: Status; turn: number; position: number; created_at: number; updated_at: number;
   asks: number; cost: number; finished_steps: number; parent: string | null;
   by: string; task_class: string | null; policy: string; budget: number | null; labels: string[]; risk: number | null; interventions: number;
+  /** So many model calls have no known price: what was spent is at least `cost`. */
+  unpriced: number;
+  /** Seconds it has worked, and since when it works now; what waits, is paused or halted does not. */
+  worked: number; working_since: number | null;
+  /** It would go on, and nobody drives it: its process is gone, and no other has taken it. */
+  unattended: boolean;
   /** The call that runs. */
   busy: string;
+  /** The stop that waits for the end of the turn, because it is protected. */
+  finishes_first: "" | "pause" | "cancel";
   open_asks: AskHead[];
 }
 export interface AskHead { id: string; reason: string; prompt: string; opened_at: number; step: string; deadline: number | null; tool: string }
@@ -22,6 +30,7 @@ export interface Reply {
   level: "accepted" | "decided" | "stopping" | "stopped"; status: Status; session: string;
   durability: "nothing" | "process" | "power"; durable: boolean; position: number; pause: string | null; message: string | null;
   running: RunningCall[]; unknown: string[]; unreachable_since: number | null; receipt: ReceiptLine[]; sentence: string;
+  finishes_first: boolean; restarted_as: string | null;
 }
 export interface Receipt { lines: ReceiptLine[]; final: boolean; is_preview: boolean; table: string }
 export type Preview = Record<UndoChoice, Receipt>;
@@ -44,5 +53,10 @@ export interface Alarm {
   label?: Verdict | null;
 }
 export interface Batch { person: string; since: number; ready_at: number; alarms: Alarm[] }
-export interface Inbox { asks: InboxAsk[]; alarms: Batch[]; approvals_in_a_row: number; quick: number; running: number }
+/** What an agent told it made; `documentation` is empty where nothing says what it is. */
+export interface Artifact {
+  name: string; session: string; agent: string; position: number; made_at: number; due_at: number; person: string; documentation: string;
+  reviewed_at: number | null; reviewed_by: string;
+}
+export interface Inbox { asks: InboxAsk[]; alarms: Batch[]; artifacts: Artifact[]; approvals_in_a_row: number; quick: number; running: number }
 export type { Level, Outcome, ReceiptLine, UndoChoice };

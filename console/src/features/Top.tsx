@@ -27,7 +27,7 @@ export function Top({ page, connection }: { page: "fleet" | "inbox" | "run" | "p
       </nav>
       <div class="end">
         {connection && <LiveWord connection={connection} />}
-        <a class={connection && connection.state !== "live" ? "btn small hide-s" : "btn small"} href={href({ new: "" })} aria-current={page === "new" ? "page" : undefined}>New run <kbd aria-hidden="true">n</kbd></a>
+        <a class="btn small hide-s" href={href({ new: "" })} aria-current={page === "new" ? "page" : undefined}>New run <kbd aria-hidden="true">n</kbd></a>
         <button class="plain" type="button" onClick={() => { theme.value = isDark() ? "light" : "dark"; }}>{isDark() ? "Light" : "Dark"}</button>
       </div>
     </header>
@@ -36,7 +36,9 @@ export function Top({ page, connection }: { page: "fleet" | "inbox" | "run" | "p
   );
 }
 
-function LiveWord({ connection }: { connection: Connection }): JSX.Element {
+function LiveWord({ connection }: { connection: Connection }): JSX.Element | null {
+  // The server answered: there is no such session. The page says so.
+  if (connection.state === "refused" && connection.problem?.code === "session_not_found") return null;
   if (connection.state === "live") return <span class="live hide-s" data-live="live"><i aria-hidden="true" />Live</span>;
   if (connection.state === "connecting") return <span class="live hide-s" data-live="lost"><i aria-hidden="true" />Connecting</span>;
   if (connection.state === "refused") return <span class="live" data-live="lost"><i aria-hidden="true" />Not connected</span>;

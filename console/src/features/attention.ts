@@ -8,6 +8,8 @@ import { notifies } from "../ui/settings";
 
 /** What is asked of people. */
 export const waiting = signal<readonly InboxAsk[]>([]);
+/** Who looks at the page. */
+export const self = signal("");
 /** What the page is about. */
 export const title = signal("Midcourse");
 

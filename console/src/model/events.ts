@@ -49,8 +49,10 @@ export interface EventData {
   "message.withdrawn": { message: string; by: string };
   "message.seen": { count: number };
   "budget.raised": { budget: number; by: string };
-  "session.cancel_requested": { by: string; grace: number; reason: string; undo: UndoChoice };
-  "session.cancelled": { receipt: ReceiptLine[]; unreached: string[] };
+  "session.cancel_requested": { by: string; grace: number; reason: string; undo: UndoChoice; force?: boolean };
+  "session.cancelled": { receipt: ReceiptLine[]; unreached: string[]; restarted_as?: string | null };
+  "stop.deferred": { stop: "pause" | "cancel"; by: string; reason: string; undo: UndoChoice };
+  "stop.taken_back": { by: string };
   "undo.requested": { by: string; reason: string };
   "undo.begun": { step: string; name: string; attempt: number; key: string; effect: Effect; number: number };
   "undo.ended": { step: string; attempt: number; key: string; number: number; error: string; lost: boolean };

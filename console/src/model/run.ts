@@ -175,6 +175,12 @@ export class Run {
         else this.note(record, "Tried again", `by ${record.data.by}`);
         this.stop = null;
         break;
+      case "stop.deferred": {
+        const { stop, by, reason } = record.data;
+        this.note(record, `${stop === "pause" ? "Pausing" : "Cancelling"}, finishes first`, `${by} wants to ${stop} it${reason ? `: ${reason}` : ""}; it is protected`);
+        break;
+      }
+      case "stop.taken_back": this.note(record, "The stop was taken back", `by ${record.data.by}`); break;
       case "session.cancel_requested":
         if (this.stop?.what === "cancel") { this.halting((one) => { one.undo = record.data.undo; }); break; }
         this.stop = this.begin(record, { ...stopped("cancel", record.data.by, record.data.reason), undo: record.data.undo });

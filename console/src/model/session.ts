@@ -18,7 +18,9 @@ export interface ChildAsk { child: string; ask: string; reason: string; prompt: 
 export interface StandingPause {
   id: string; by: string; since: number; origin: Status; reason: string; grace: number | null; lapses_at: number | null;
 }
-export interface StandingCancel { by: string; since: number; grace: number; reason: string; undo: UndoChoice }
+export interface StandingCancel { by: string; since: number; grace: number; reason: string; undo: UndoChoice; force: boolean }
+/** A stop that waits for the end of the turn, because the session is protected. */
+export interface DeferredStop { stop: "pause" | "cancel"; by: string; since: number; reason: string; undo: UndoChoice }
 export interface StandingUndo { by: string; since: number; done: boolean }
 
 export interface Session {
@@ -26,16 +28,19 @@ export interface Session {
   status: Status; position: number; at: number; turn: number;
   messages: Message[]; seen: number; queue: QueuedMessage[];
   calls: Map<string, OpenCall>; children: Map<string, string>; child_asks: ChildAsk[]; unreached: string[];
-  asks: OpenAsk[]; pause: StandingPause | null; cancel: StandingCancel | null; undo: StandingUndo | null;
+  asks: OpenAsk[]; pause: StandingPause | null; deferred: DeferredStop | null; cancel: StandingCancel | null; undo: StandingUndo | null;
+  /** It was forced to end half-way; the session that begins the same anew. */
+  discarded: boolean; restarted_as: string | null;
   holds: Set<string>; changes: Change[];
   halted_from: Status | null; halted_by: string; halted_why: string; halted_at: number; halted_switch: string;
   plan: PlanItem[]; progress: number | null; hypothesis: string;
-  finished_steps: number; cost: number; tokens: number;
+  /** What was spent is at least `cost`: so many model calls have no known price. */
+  finished_steps: number; cost: number; unpriced: number; tokens: number;
   result: Value | null; failure: { code: string; message: string; step: string | null } | null; receipt: ReceiptLine[];
   /** How often a policy, or the agent itself, stepped in; what people said of that, and of the run. */
   interventions: number; labels: Record<string, Verdict>; score: number | null; erased_at: number | null;
   /** When the agent's code began to run, and seconds it has run since; the clock stands while nothing counts. */
-  started_at: number | null; counted: number; counting_since: number | null; ended_at: number | null; checkpoint_at: number | null;
+  started_at: number | null; worked: number; working_since: number | null; ended_at: number | null; checkpoint_at: number | null;
 }
 
 export function goalOf(session: Session): string {
@@ -48,7 +53,7 @@ export function isWatched(session: Session): boolean { return session.terms.poli
 
 /** Seconds the session has run by `now`. */
 export function elapsed(session: Session, now: number): number {
-  return session.counted + (session.counting_since === null ? 0 : Math.max(0, now - session.counting_since));
+  return session.worked + (session.working_since === null ? 0 : Math.max(0, now - session.working_since));
 }
 
 /** Calls that have begun and have not ended, as far as the journal knows: longest first. */
@@ -62,11 +67,12 @@ export function created(id: string, record: RecordOf<"session.created">): Sessio
     id, agent: data.agent, parent: data.parent, forked_from: data.forked_from, terms: { ...data.terms }, created_at: at, created_by: data.by,
     status: "queued", position, at, turn: 1,
     messages: [{ text: data.goal, level: "goal", turn: 1, by: data.by, at, withdrawn: false }], seen: 1, queue: [],
-    calls: new Map(), children: new Map(), child_asks: [], unreached: [], asks: [], pause: null, cancel: null, undo: null,
+    calls: new Map(), children: new Map(), child_asks: [], unreached: [], asks: [], pause: null, deferred: null, cancel: null, undo: null,
+    discarded: false, restarted_as: null,
     holds: new Set(), changes: [], halted_from: null, halted_by: "", halted_why: "", halted_at: 0, halted_switch: "",
-    plan: [], progress: null, hypothesis: "", finished_steps: 0, cost: 0, tokens: 0, result: null, failure: null, receipt: [],
+    plan: [], progress: null, hypothesis: "", finished_steps: 0, cost: 0, unpriced: 0, tokens: 0, result: null, failure: null, receipt: [],
     interventions: 0, labels: {}, score: null, erased_at: null,
-    started_at: null, counted: 0, counting_since: null, ended_at: null, checkpoint_at: null,
+    started_at: null, worked: 0, working_since: null, ended_at: null, checkpoint_at: null,
   };
 }
 
@@ -82,16 +88,20 @@ function statusAfter(session: Session, type: EventType): Status {
 export function evolve(session: Session, record: Recorded): void {
   const before = session.status;
   const after = statusAfter(session, record.type);
+  work(session, record, after);
   change(session, record, before);
   session.status = after;
   session.position = record.position;
   session.at = record.at;
-  if (COUNTS.has(after) && session.counting_since === null) session.counting_since = record.at;
-  if (!COUNTS.has(after) && session.counting_since !== null) {
-    session.counted += record.at - session.counting_since;
-    session.counting_since = null;
-  }
   if (after !== before) session.ended_at = after === "completed" || after === "failed" || after === "cancelled" ? record.at : null;
+}
+
+/** Its clock, where it begins or stops. Between the last word of an owner and the first of the next, nothing worked. */
+function work(session: Session, record: Recorded, after: Status): void {
+  const isOther = record.type === "session.taken" || record.type === "session.forked";
+  if (COUNTS.has(after) !== (session.working_since === null) && !isOther) return;
+  if (session.working_since !== null) session.worked += Math.max(0, (isOther ? session.at : record.at) - session.working_since);
+  session.working_since = COUNTS.has(after) ? record.at : null;
 }
 
 function change(session: Session, record: Recorded, before: Status): void {
@@ -115,7 +125,7 @@ function change(session: Session, record: Recorded, before: Status): void {
       end(session, record.data);
       childless(session, record.data.step);
       break;
-    case "step.failed": end(session, record.data); childless(session, record.data.step); break;
+    case "step.failed": end(session, record.data, true); childless(session, record.data.step); break;
     case "step.cut": end(session, record.data); break;
     case "step.closed":
       session.calls.delete(record.data.step);
@@ -199,9 +209,13 @@ function change(session: Session, record: Recorded, before: Status): void {
       for (const [step, call] of session.calls) if (call.end) session.calls.delete(step);
       session.checkpoint_at = record.position;
       break;
+    case "stop.deferred": session.deferred = { ...record.data, since: at }; break;
+    case "stop.taken_back": session.deferred = null; break;
     case "session.cancel_requested": cancel(session, record); break;
     case "session.cancelled":
       session.receipt = record.data.receipt;
+      session.discarded = session.cancel?.force ?? false;
+      session.restarted_as = record.data.restarted_as ?? null;
       forget(session);
       session.unreached = record.data.unreached;
       break;
@@ -213,8 +227,8 @@ function change(session: Session, record: Recorded, before: Status): void {
       session.halted_switch = record.data.switch ?? "";
       break;
     case "session.halt_lifted": session.halted_from = null; break;
-    case "session.completed": session.result = record.data.result; session.calls.clear(); break;
-    case "session.failed": session.failure = { ...record.data }; session.pause = null; break;
+    case "session.completed": session.result = record.data.result; session.calls.clear(); session.deferred = null; break;
+    case "session.failed": session.failure = { ...record.data }; session.pause = session.deferred = null; break;
     case "intervention.made": session.interventions += 1; break;
     case "intervention.labelled": session.labels = { ...session.labels, [record.data.about]: record.data.verdict }; break;
     case "session.rated": session.score = record.data.score; break;
@@ -240,7 +254,9 @@ function forget(session: Session): void {
   session.unreached = [];
 }
 
-function end(session: Session, spent: { step: string; cost: number; tokens: number }): void {
+function end(session: Session, spent: { step: string; cost: number; tokens: number }, isFailed = false): void {
+  // Nothing is no answer to what a model cost, here or in a child. What failed may be free.
+  if (!spent.cost && (spent.tokens > 0 || (session.calls.get(spent.step)?.kind === "model" && !isFailed))) session.unpriced += 1;
   session.calls.delete(spent.step);
   session.cost += spent.cost;
   session.tokens += spent.tokens;
@@ -298,13 +314,14 @@ function openTurn(session: Session, record: RecordOf<"session.turn_opened">): vo
 function cancel(session: Session, record: RecordOf<"session.cancel_requested">): void {
   const { by, grace, reason, undo } = record.data;
   const standing = session.cancel;
+  const force = (record.data.force ?? false) || (standing?.force ?? false);
   if (!standing) {
-    session.cancel = { by, since: record.at, grace, reason, undo };
+    session.cancel = { by, since: record.at, grace, reason, undo, force };
   } else {
     const isFirmer = grace !== standing.grace;
     const left = Math.min(grace, Math.max(0, standing.since + standing.grace - record.at));
-    session.cancel = { by, since: isFirmer ? record.at : standing.since, grace: isFirmer ? left : standing.grace, reason, undo };
+    session.cancel = { by, since: isFirmer ? record.at : standing.since, grace: isFirmer ? left : standing.grace, reason, undo, force };
   }
-  session.pause = null;
+  session.pause = session.deferred = null;
   session.halted_from = null;
 }

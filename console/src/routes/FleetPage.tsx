@@ -1,7 +1,7 @@
 /** The fleet, live: what needs a person first, the filter in the address, the handle of those that are chosen. */
 
 import type { JSX } from "preact";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type Client, Refusal } from "../api/client";
 import type { Head, Me } from "../api/types";
 import { needsSomebody, title } from "../features/attention";
@@ -34,7 +34,7 @@ export function FleetPage({ client, me }: { client: Client; me: Me }): JSX.Eleme
   const [isOpen, lift] = useState(false);
   const [said, say] = useState("");
   const steps = useRef<Steps | null>(null);
-  useEffect(() => rowKeys(steps, selection, client, say), [selection]);
+  useLayoutEffect(() => rowKeys(steps, selection, client, say), [selection]);
   const all = fleet.heads.value;
   const rows = fleet.rows.value;
   const connection = fleet.connection.value;
@@ -45,19 +45,24 @@ export function FleetPage({ client, me }: { client: Client; me: Me }): JSX.Eleme
       <main class="page has-handle">
         <div class="pagehead">
           <h1>Fleet</h1>{all && all.size > 0 && <span class="sub facts"><Facts heads={all} /></span>}
-          {me.role === "operate" && me.session === null && <div class="end"><button class="btn danger small" type="button" aria-expanded={isOpen} onClick={() => lift(!isOpen)}>Kill switch…</button></div>}
+          <div class="end">
+            {/* On a phone the top bar has no room for these two. */}
+            <a class="btn small only-s" href={href({ new: "" })}>New run</a>
+            <a class="btn small only-s" href={href({ settings: "" })}>Settings</a>
+            {me.role === "operate" && me.session === null && <button class="btn danger small" type="button" aria-expanded={isOpen} onClick={() => lift(!isOpen)}>Kill switch…</button>}
+          </div>
         </div>
         {isOpen && <Cover client={client} me={me} agents={named(all, (head) => [head.agent])} labels={named(all, (head) => head.labels)} close={() => lift(false)} />}
         {shown.map((one) => <Report key={one.id} client={client} one={one} me={me} heads={all} />)}
         <Tiles fleet={fleet} now={client.now()} />
-        <Search key={`${agent} ${task_class} ${tag}`} filter={filter} total={all?.size ?? 0} shown={rows?.length ?? 0} />
+        <Search key={`${agent} ${task_class} ${tag}`} filter={filter} total={all?.size ?? 0} shown={rows?.length ?? 0} isRead={rows !== null} toRows={() => steps.current?.to(-Infinity)} />
         {connection.state === "refused" && !all ? <Refused code={connection.problem?.code ?? ""} detail={connection.problem?.detail ?? ""} />
           : rows === null ? <Reading isLost={connection.state === "lost"} />
           : rows.length === 0 ? <Empty client={client} isFiltered={isFiltered(filter)} words={wordsOf(filter)} />
           : <Table fleet={fleet} rows={rows} selection={selection} sort={sort} ahead={client.ahead} steps={steps} />}
         {(all?.size ?? 0) >= MOST && <p class="sub">The newest {MOST.toLocaleString("en")} are here. Narrow the filter to find older ones.</p>}
         <p class="still" role="status">{said}</p>
-        <p class="dim hints"><kbd>j</kbd> <kbd>k</kbd> next, previous · <kbd>↵</kbd> open · <kbd>space</kbd> select, with <kbd>shift</kbd> up to here · <kbd>p</kbd> pause the focused or the selected · <kbd>/</kbd> filter · <kbd>n</kbd> new run</p>
+        <p class="dim hints"><kbd>j</kbd> <kbd>k</kbd> next, previous · <kbd>↵</kbd> open · <kbd>space</kbd> select, with <kbd>shift</kbd> up to here · <kbd>p</kbd> pause the focused or the selected · <kbd>/</kbd> filter, then <kbd>↵</kbd> to the rows · <kbd>n</kbd> new run</p>
       </main>
       <BulkHandle client={client} fleet={fleet} selection={selection} me={me} />
     </>
@@ -65,12 +70,12 @@ export function FleetPage({ client, me }: { client: Client; me: Me }): JSX.Eleme
 }
 
 function Facts({ heads }: { heads: ReadonlyMap<string, Head> }): JSX.Element {
-  const [running, asks, halted, busy] = useMemo(() => {
+  const [running, asks, halted, busy, alone] = useMemo(() => {
     const every = [...heads.values()];
     const stopped = every.filter((head) => head.status === "halted");
-    return [every.filter((head) => head.status === "running").length, every.filter(needsSomebody).length, stopped.length, stopped.filter((head) => head.busy).length];
+    return [every.filter((head) => head.status === "running").length, every.filter(needsSomebody).length, stopped.length, stopped.filter((head) => head.busy).length, every.filter((head) => head.unattended).length];
   }, [heads]);
-  return <><span class="num">{running.toLocaleString("en")}</span> running, {asks ? count(asks, "needs you", "need you") : "nothing needs you"}{halted > 0 && `, ${halted.toLocaleString("en")} halted${busy ? ` of which ${count(busy, "still runs", "still run")} something` : ""}`}</>;
+  return <><span class="num">{running.toLocaleString("en")}</span> running, {asks ? count(asks, "needs you", "need you") : "nothing needs you"}{halted > 0 && `, ${halted.toLocaleString("en")} halted${busy ? ` of which ${count(busy, "still runs", "still run")} something` : ""}`}{alone > 0 && `, ${alone.toLocaleString("en")} driven by nobody`}</>;
 }
 
 function named(heads: ReadonlyMap<string, Head> | null, of: (head: Head) => string[]): string[] {
@@ -104,19 +109,24 @@ function Empty({ client, isFiltered, words }: { client: Client; isFiltered: bool
 
 const NAMES: Record<Order, string> = { needs: "Needs you first", newest: "Newest", elapsed: "Longest", cost: "Costliest", risk: "Riskiest" };
 
-function Search({ filter, total, shown }: { filter: Filter; total: number; shown: number }): JSX.Element {
+function Search({ filter, total, shown, isRead, toRows }: { filter: Filter; total: number; shown: number; isRead: boolean; toRows: () => void }): JSX.Element {
   const given = address.value.get("q") ?? "";
   const [text, write] = useState(given);
   const typed = useRef(given);
+  const [isLeaving, leave] = useState(false);
+  const apply = (): void => { typed.current = text; change((query) => { if (text) query.set("q", text); else query.delete("q"); }, true); };
   useEffect(() => {
-    const timer = setTimeout(() => { typed.current = text; change((query) => { if (text) query.set("q", text); else query.delete("q"); }, true); }, 250);
+    const timer = setTimeout(apply, 250);
     return () => clearTimeout(timer);
   }, [text]);
+  // Not before the rows are those of the filter: who types and presses Enter twice opens what they asked for.
+  useEffect(() => { if (isLeaving && isRead && given === text) { leave(false); toRows(); } }, [isLeaving, isRead, given, text]);
   // The address was changed elsewhere: back, or a link.
   useEffect(() => { if (given !== typed.current) { typed.current = given; write(given); } }, [given]);
   return (
     <div class="filters">
-      <input class="field" type="search" maxLength={1000} placeholder="Goal, agent, id, tag:… class:…" aria-label="Filter sessions" value={text} onInput={(event) => write(event.currentTarget.value)} />
+      <input class="field" type="search" maxLength={1000} placeholder="Goal, agent, id, tag:… class:…" aria-label="Filter sessions" value={text} onInput={(event) => write(event.currentTarget.value)}
+        onKeyDown={(event) => { if (event.key === "Enter" || event.key === "ArrowDown") { apply(); leave(true); event.preventDefault(); } }} onBlur={() => leave(false)} />
       <div class="seg small" role="radiogroup" aria-label="Order">{ORDERS.map((order) => <label key={order}><input type="radio" name="order" checked={filter.order === order} onChange={() => sort(order)} /><b>{NAMES[order]}</b></label>)}</div>
       {(["agent", "class", "tag"] as const).map((name) => address.value.get(name) && <button key={name} class="btn small" type="button" onClick={() => change((query) => query.delete(name))}>{name} {address.value.get(name)} <span aria-label="remove this filter">✕</span></button>)}
       <span class="dim facts">{total > 0 && (shown === total ? count(total, "session") : `${count(total, "session")}, ${shown.toLocaleString("en")} shown`)}{total > 0 && " · the address holds the filter"}</span>

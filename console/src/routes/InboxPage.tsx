@@ -11,7 +11,8 @@ import { Alarms } from "../features/inbox/Alarms";
 import { Detail, HandOver } from "../features/inbox/Detail";
 import { grouped, keyOf, myName } from "../features/inbox/grouping";
 import { Inboxed } from "../features/inbox/inbox";
-import { Queue } from "../features/inbox/Queue";
+import { Made } from "../features/inbox/Made";
+import { MADE, Queue } from "../features/inbox/Queue";
 import { Refused, Rules, useLate } from "../features/States";
 import { Top } from "../features/Top";
 import { count } from "../ui/format";
@@ -32,7 +33,8 @@ export function InboxPage({ client, me }: { client: Client; me: Me }): JSX.Eleme
   const connection = inboxed.connection.value;
   const asks = (inbox?.asks ?? []).filter((ask) => !done.current.has(keyOf(ask)));
   const groups = inbox ? grouped(inbox.alarms, asks) : [];
-  const keys = [...asks.map(keyOf), ...groups.map((group) => `alarm ${group.cause}`)];
+  const made = inbox?.artifacts ?? [];
+  const keys = [...asks.map(keyOf), ...groups.map((group) => `alarm ${group.cause}`), ...(made.length ? [MADE] : [])];
   const isKept = chosen.value !== "" && kept.current !== null && keyOf(kept.current) === chosen.value && !done.current.has(chosen.value);
   const open = keys.includes(chosen.value) || isKept ? chosen.value : keys[0] ?? "";
   const listed = asks.find((ask) => keyOf(ask) === open);
@@ -69,12 +71,13 @@ export function InboxPage({ client, me }: { client: Client; me: Me }): JSX.Eleme
         <p class="sub answered" role="status" aria-live="polite">{said.value}</p>
         {connection.state === "refused" && !inbox ? <Refused code={connection.problem?.code ?? ""} detail={connection.problem?.detail ?? ""} />
           : !inbox ? <Reading isLost={connection.state === "lost"} />
-          : !ask && !group ? <div class="empty"><b>Nothing needs you.</b>{count(inbox.running, "session runs inside its limits", "sessions run inside their limits")}. Alarms that can wait arrive here in one batch an hour.</div>
+          : !ask && !group && open !== MADE ? <div class="empty"><b>Nothing needs you.</b>{count(inbox.running, "session runs inside its limits", "sessions run inside their limits")}. Alarms that can wait arrive here in one batch an hour.</div>
           : (
             <div class="inbox">
-              <Queue asks={asks} groups={groups} open={open} choose={choose} me={myName(me)} ahead={client.ahead} />
+              <Queue asks={asks} groups={groups} made={made} open={open} choose={choose} me={myName(me)} ahead={client.ahead} />
               {ask ? <Detail client={client} me={me} ask={ask} inbox={inbox} isGone={!listed} answered={(words) => answered(keyOf(ask), words)} look={look} next={() => step(1)} />
-                : group && <Alarms client={client} me={me} group={group} />}
+                : group ? <Alarms client={client} me={me} group={group} />
+                : <Made client={client} me={me} artifacts={made} look={look} />}
             </div>
           )}
       </main>
@@ -94,7 +97,7 @@ function useKeys(page: { current: HTMLElement | null }, open: string, step: (by:
   latest.current = { step, ask };
   const since = useRef({ open: "", at: 0 });
   if (since.current.open !== open) since.current = { open, at: since.current.at === 0 ? -Infinity : performance.now() };
-  useEffect(() => {
+  useLayoutEffect(() => {
     const isGuarded = (): boolean => performance.now() - since.current.at < GUARD;
     const press = (event: KeyboardEvent): void => {
       if (isTyping(event) || areKeysOff() || event.metaKey || event.ctrlKey || event.altKey || event.repeat || event.defaultPrevented) return;

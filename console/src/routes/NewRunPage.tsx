@@ -3,8 +3,9 @@
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { type Client, freshKey, Refusal } from "../api/client";
-import type { Agent, SessionView } from "../api/types";
+import type { Agent, Me, SessionView } from "../api/types";
 import { title } from "../features/attention";
+import { stands, switches } from "../features/killswitch/switches";
 import { Rules, useLate } from "../features/States";
 import { Top } from "../features/Top";
 import { cap } from "../ui/format";
@@ -12,7 +13,7 @@ import { address, go, href } from "../ui/router";
 
 const CLASSES = [["short", "under 30 s"], ["medium", "30 to 300 s"], ["long", "over 300 s"], ["very_long", "open-ended"], ["protected", "a stop waits for the end"]] as const;
 
-export function NewRunPage({ client }: { client: Client }): JSX.Element {
+export function NewRunPage({ client, me }: { client: Client; me: Me }): JSX.Element {
   const [agents, set] = useState<Agent[] | null>(null);
   const [words, say] = useState("");
   const [chosen, choose] = useState(address.value.get("agent") ?? "");
@@ -26,8 +27,12 @@ export function NewRunPage({ client }: { client: Client }): JSX.Element {
     client.get<{ agents: Agent[] }>("/agents").then(({ agents: known }) => { set(known); choose((before) => before || known[0]?.name || ""); }, (error: Error) => say(error.message));
   }, []);
   const agent = agents?.find((one) => one.name === chosen);
+  const mayNot = me.role === "watch" || me.session !== null;
+  const isHalted = switches.value.some((one) => stands(one) && (one.scope.kind === "all" || (one.scope.kind === "agent" && one.scope.value === agent?.name)));
+  const consequence = mayNot ? "Your token may only watch: whoever operates this server gives you one with the role steer." : isHalted ? "A kill switch is on: it begins halted, and waits for an operator." : "It runs at once. The handle is on its page.";
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
+    if (mayNot) return;
     if (!agent) { say("Choose an agent."); return; }
     const amount = budget.trim() === "" ? undefined : Number(budget);
     if (amount !== undefined && !(amount > 0)) { say("The cap is a number of dollars above 0."); return; }
@@ -72,8 +77,8 @@ export function NewRunPage({ client }: { client: Client }): JSX.Element {
                 <label>Cap in dollars<input class="field" inputMode="decimal" value={budget} onInput={(event) => setBudget(event.currentTarget.value)} placeholder={agent?.terms.budget ? `the agent's own: ${cap(agent.terms.budget)}` : "no cap"} /></label>
               </div>
               <div class="row">
-                <button class="btn solid big" type="submit">Start {agent?.name ?? "it"}</button>
-                <span class="sub" role="status">{words || "It runs at once. The handle is on its page."}</span>
+                <button class="btn solid big" type="submit" aria-disabled={mayNot || undefined}>Start {agent?.name ?? "it"}</button>
+                <span class="sub" role="status">{words || consequence}</span>
               </div>
             </div>
           </form>

@@ -29,7 +29,7 @@ function List({ client, me }: { client: Client; me: Me }): JSX.Element {
   const load = (): void => {
     Promise.all([client.get<{ policies: Summary[] }>("/policies"), client.get<{ proposals: Proposal[] }>("/proposals?state=open")]).then(
       ([{ policies }, { proposals }]) => keep({ policies, proposals }),
-      (error: Error) => complain({ code: error instanceof Refusal ? error.code : "no_connection", detail: error.message }),
+      (error: Error) => complain(error instanceof Refusal ? { code: error.code, detail: error.message } : { code: "no_connection", detail: "" }),
     );
   };
   useEffect(() => { title.value = "Policies"; load(); }, []);

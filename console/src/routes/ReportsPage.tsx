@@ -6,7 +6,7 @@ import { type Client, Refusal } from "../api/client";
 import { title } from "../features/attention";
 import { RangeBar, Stops } from "../features/report/Plots";
 import type { ClassRow, Item, KindRow, Proportion, Report, SignalRow, Times, Verdict } from "../features/report/types";
-import { dollars, kindOf, type Kind, percent, PERIODS, type Period, periodOf, seconds, target } from "../features/report/words";
+import { byWhom, dollars, kindOf, type Kind, percent, PERIODS, type Period, periodOf, seconds, target } from "../features/report/words";
 import { Refused, Rules, useLate } from "../features/States";
 import { Top } from "../features/Top";
 import { count, version } from "../ui/format";
@@ -27,7 +27,7 @@ export function ReportsPage({ client }: { client: Client }): JSX.Element {
     const since = Math.floor(client.now() - PERIODS[period]);
     Promise.all([client.get<Report>(`/reports?since=${since}`, { signal: leaving.signal }), client.get<{ items: Item[] }>(`/checklist?since=${since}`, { signal: leaving.signal })]).then(
       ([report, { items }]) => { complain(null); keep({ period, report, items }); },
-      (error: Error) => { if (!leaving.signal.aborted) complain({ code: error instanceof Refusal ? error.code : "no_connection", detail: error.message }); },
+      (error: Error) => { if (!leaving.signal.aborted) complain(error instanceof Refusal ? { code: error.code, detail: error.message } : { code: "no_connection", detail: "" }); },
     );
     return () => leaving.abort();
   }, [client, period]);
@@ -58,22 +58,23 @@ function Whole({ report, items }: { report: Report; items: Item[] }): JSX.Elemen
       {report.alerts.length > 0
         ? <section class="missed first" aria-label="Missed targets"><b>{count(report.alerts.length, "target was missed", "targets were missed")}.</b><ul>{report.alerts.map((one) => <li key={one.sentence}>{one.sentence}</li>)}</ul></section>
         : <p class="sub">No target was missed, as far as can be said.</p>}
-      {report.notes.map((one) => <p key={one} class="sub">{one}</p>)}
+      {report.notes.map((one) => <p key={one} class="sub remark">{one}</p>)}
       <dl class="figures">
-        <Figure name="interruptions" value={report.interventions.toLocaleString("en")} more={`${report.by_people.toLocaleString("en")} by people, ${(report.interventions - report.by_people).toLocaleString("en")} by policy`} />
+        <Figure name="stepped in" value={report.interventions.toLocaleString("en")} more={byWhom(report.by) || "nobody did"} />
+        <Figure name="only told" value={report.notices.toLocaleString("en")} more="warnings; nobody stepped in" />
         <Figure name="right" value={percent(labelled.share)} more={`of ${labelled.of.toLocaleString("en")} labelled`} />
         <Figure name="waste avoided" value={dollars(report.dollars_avoided)} more={`expected; at a cost of ${dollars(report.dollars_cost)}`} />
         <Figure name="answered in" value={seconds(answers.seconds.p50)} more={answers.target === null ? "nothing was asked" : `median; target ${seconds(answers.target)}`} />
         <Figure name="could not be stopped" value={report.outlived_count.toLocaleString("en")} more="sessions with a call that went on" />
       </dl>
-      <Classes rows={report.classes} />
+      <Classes rows={report.classes} meanings={report.meanings} />
       <div class="two">
         <section aria-labelledby="fast"><h2 id="fast">How fast a stop is a stop</h2>{report.stops.count ? <Stops report={report} /> : <p class="sub">Nothing was stopped.</p>}</section>
         <Answers report={report} />
       </div>
-      <Signals rows={report.signals} />
+      <Signals rows={report.signals} words={report.meanings.false_positives} />
       <TimesTable report={report} />
-      <Kinds rows={report.kinds} />
+      <Kinds rows={report.kinds} words={report.meanings.stepped_in} />
       <Checklist items={items} />
       {report.outlived_count > 0 && <section aria-labelledby="outlived"><h2 id="outlived">What could not be stopped</h2><ul class="method">{Object.entries(report.outlived).map(([session, calls]) => <li key={session}><a href={href({ run: session })}>{session}</a>: {calls.join(", ")}</li>)}</ul></section>}
       <section aria-labelledby="counted"><h2 id="counted">How this was counted</h2><ul class="method">{report.method.map((one) => <li key={one}>{one}</li>)}</ul></section>
@@ -87,9 +88,9 @@ function Say({ kind, children }: { kind: Kind; children: ComponentChildren }): J
   return <span class={`verdict ${kind}`}><Shape name={kind === "ok" ? "done" : kind === "no" ? "undofailed" : "unknown"} />{children}</span>;
 }
 
-function Table({ id, name, heads, children }: { id: string; name: string; heads: string[]; children: ComponentChildren }): JSX.Element {
+function Table({ id, name, heads, words, children }: { id: string; name: string; heads: string[]; words?: string; children: ComponentChildren }): JSX.Element {
   return (
-    <section aria-labelledby={id}><h2 id={id}>{name}</h2>
+    <section aria-labelledby={id}><h2 id={id}>{name}</h2>{words && <p class="sub">{words}</p>}
       <div class="scroller" tabIndex={0} role="region" aria-label={`${name}, scrolls sideways`}><table class="grid"><thead><tr>{heads.map((head) => <th key={head} scope="col" class={head.startsWith(">") ? "r" : undefined}>{head.replace(">", "").replace(/ \d$/, "")}</th>)}</tr></thead><tbody>{children}</tbody></table></div>
     </section>
   );
@@ -97,18 +98,18 @@ function Table({ id, name, heads, children }: { id: string; name: string; heads:
 
 const LIMITS: Record<string, string> = { short: "up to 30 s", medium: "up to 5 min", long: "longer", very_long: "open-ended" };
 
-function Classes({ rows }: { rows: ClassRow[] }): JSX.Element {
+function Classes({ rows, meanings }: { rows: ClassRow[]; meanings: Report["meanings"] }): JSX.Element {
   if (!rows.length) return <section aria-labelledby="classes"><h2 id="classes">Classes against their targets</h2><p class="sub">No session began in this time.</p></section>;
   const most = Math.min(1, 1.05 * Math.max(0.05, ...rows.map((row) => (row.interrupted.share === null ? 0 : Math.max(row.interrupted.high, row.interrupted.target?.[1] ?? 0)))));
   const least = Math.max(0, Math.min(0.95, ...rows.filter((row) => row.completed.share !== null).map((row) => Math.min(row.completed.low, row.completed.target?.[0] ?? 1))) - 0.02);
   const isSeveral = new Set(rows.map((row) => row.policies.join())).size > 1;
   return (
-    <Table id="classes" name="Classes against their targets" heads={["Class", ">Sessions", ">Interrupted", "Target", "Verdict", ">Completed", "Target 2", "Verdict 2", "Satisfied"]}>
+    <Table id="classes" name="Classes against their targets" words={`Interrupted: ${meanings.interrupted} Completed: ${meanings.completed}`} heads={["Class", ">Sessions", ">Interrupted", "Target", "Verdict", "By whom", ">Completed", "Target 2", "Verdict 2", "Satisfied"]}>
       {rows.map((row) => (
         <tr key={`${row.task_class} ${row.policies.join()}`}>
           <th scope="row">{row.task_class.replace("_", " ")} <span class="dim">{LIMITS[row.task_class]}</span>{isSeveral && <small class="dim"> {row.policies.map(version).join(", ")}</small>}</th>
           <td class="r">{row.sessions.toLocaleString("en")}</td>
-          <Against rate={row.interrupted} most={most} /><Against rate={row.completed} least={least} aboveIsFine />
+          <Against rate={row.interrupted} most={most} /><td>{byWhom(row.interrupted_by) || "–"}</td><Against rate={row.completed} least={least} aboveIsFine />
           <td>{row.satisfied.of && row.score !== null ? <>{percent(row.satisfied.share)} <small class="dim">of {row.satisfied.of}, {row.score.toFixed(1)} of 5</small> <Say kind={kindOf(row.satisfied.verdict, true)}>{row.satisfied.verdict}</Say></> : "–"}</td>
         </tr>
       ))}
@@ -129,7 +130,7 @@ function TimesTable({ report }: { report: Report }): JSX.Element | null {
   const rows = report.classes.flatMap((row) => ([["stop", row.stops], ["response", row.response]] as [string, Times][]).filter(([, taken]) => taken.count).map(([name, taken]): [string, Times] => [`${name}, ${row.task_class.replace("_", " ")}`, taken]));
   if (!rows.length) return null;
   return (
-    <Table id="times" name="Response and stop against their targets" heads={["What", ">Count", ">p50", ">Target", "Verdict", ">p99", ">Target 2", "Verdict 2", ">Longest"]}>
+    <Table id="times" name="Response and stop against their targets" words={`Response: ${report.meanings.response} Stop: ${report.meanings.stop}`} heads={["What", ">Count", ">p50", ">Target", "Verdict", ">p99", ">Target 2", "Verdict 2", ">Longest"]}>
       {rows.map(([name, taken]) => (
         <tr key={name}><th scope="row">{name}</th><td class="r">{taken.count.toLocaleString("en")}</td>
           <td class="r">{seconds(taken.p50)}</td><td class="r dim">{seconds(taken.target_p50)}</td><td><Judged verdict={taken.verdict_p50} /></td>
@@ -141,34 +142,34 @@ function TimesTable({ report }: { report: Report }): JSX.Element | null {
 
 function Judged({ verdict }: { verdict: Verdict }): JSX.Element { return <Say kind={kindOf(verdict)}>{verdict}</Say>; }
 
-function Signals({ rows }: { rows: SignalRow[] }): JSX.Element {
+function Signals({ rows, words }: { rows: SignalRow[]; words: string }): JSX.Element {
   if (!rows.length) return <section aria-labelledby="signals"><h2 id="signals">Were we right to step in?</h2><p class="sub">No policy stepped in.</p></section>;
   const agents = (signal: string): number => rows.filter((row) => row.signal === signal && row.agent).length;
   const shown = rows.filter((row) => row.agent || agents(row.signal) > 1);
   const most = Math.min(1, 1.05 * Math.max(0.05, ...shown.map((row) => (row.rate.share === null ? 0 : Math.max(row.rate.high, row.rate.target?.[1] ?? 0)))));
   return (
-    <Table id="signals" name="Were we right to step in?" heads={["Signal", ">Stepped in", ">Right", ">Wrong", ">Unsure", ">False positives", "Limit", "Verdict"]}>
+    <Table id="signals" name="Were we right to step in?" words={`False positives: ${words}`} heads={["Signal", ">Stepped in", ">Only told", ">Right", ">Wrong", ">Unsure", ">False positives", "Limit", "Verdict"]}>
       {shown.map((row) => {
         const isFew = row.rate.of < row.needed;
         const isWrong = row.rate.share !== null && row.rate.share > (row.rate.target?.[1] ?? 1);
         const kind: Kind = isFew ? "few" : isWrong ? "no" : "ok";
         return (
           <tr key={`${row.signal} ${row.agent}`}><th scope="row">{row.signal.replaceAll("_", " ")} <span class="dim">{row.agent || "all agents"}</span></th>
-            <td class="r">{row.interventions.toLocaleString("en")}</td><td class="r">{row.right}</td><td class="r">{row.wrong}</td><td class="r">{row.unsure}</td><td class="r">{percent(row.rate.share)}</td>
+            <td class="r">{row.interventions.toLocaleString("en")}</td><td class="r">{row.notices.toLocaleString("en")}</td><td class="r">{row.right}</td><td class="r">{row.wrong}</td><td class="r">{row.unsure}</td><td class="r">{percent(row.rate.share)}</td>
             <td><RangeBar rate={row.rate} most={most} kind={kind} /><small class="dim">{row.rate.target ? target(row.rate.target) : "–"}</small></td>
-            <td><Say kind={kind}>{isFew ? `too few to say: ${row.rate.of} labelled, needs ${row.needed}` : isWrong ? "too often wrong" : "kept"}</Say></td></tr>
+            <td><Say kind={kind}>{!row.interventions && !row.rate.of ? "only warned" : isFew ? `too few to say: ${row.rate.of} labelled, needs ${row.needed}` : isWrong ? "too often wrong" : "kept"}</Say></td></tr>
         );
       })}
     </Table>
   );
 }
 
-function Kinds({ rows }: { rows: KindRow[] }): JSX.Element {
-  if (!rows.length) return <section aria-labelledby="kinds"><h2 id="kinds">What an interruption took and cost</h2><p class="sub">Nobody interrupted anything.</p></section>;
+function Kinds({ rows, words }: { rows: KindRow[]; words: string }): JSX.Element {
+  if (!rows.length) return <section aria-labelledby="kinds"><h2 id="kinds">What stepping in took and cost</h2><p class="sub">Nobody stepped in.</p></section>;
   return (
-    <Table id="kinds" name="What an interruption took and cost" heads={["Kind", ">Count", ">By people", ">Until stopped", ">Stood still", ">Recovery", ">Resolution p50", ">p99", ">Money", ">KB saved", ">Quality", ">Plan since", ">Expected: avoided / cost", ">Really cost"]}>
+    <Table id="kinds" name="What stepping in took and cost" words={words} heads={["Kind", ">Count", "By whom", ">Until stopped", ">Stood still", ">Recovery", ">Resolution p50", ">p99", ">Money", ">KB saved", ">Quality", ">Plan since", ">Expected: avoided / cost", ">Really cost"]}>
       {rows.map((row) => (
-        <tr key={row.kind}><th scope="row">{row.kind.replaceAll("_", " ")}</th><td class="r">{row.count.toLocaleString("en")}</td><td class="r">{row.by_people.toLocaleString("en")}</td>
+        <tr key={row.kind}><th scope="row">{row.kind.replaceAll("_", " ")}</th><td class="r">{row.count.toLocaleString("en")}</td><td>{byWhom(row.by)}</td>
           <td class="r">{seconds(row.save.p50)}</td><td class="r">{seconds(row.wait.p50)}</td><td class="r">{seconds(row.recovery.p50)}</td><td class="r">{seconds(row.resolution.p50)}</td><td class="r">{seconds(row.resolution.p99)}</td>
           <td class="r">{dollars(row.dollars, row.estimated > 0)}</td><td class="r">{row.kilobytes === null ? "–" : row.kilobytes.toFixed(1)}</td>
           <td class="r">{row.quality === null ? "–" : <>{percent(row.quality)} <small class="dim">of {row.quality_of}</small></>}</td><td class="r">{row.progress === null ? "–" : `${row.progress >= 0 ? "+" : ""}${(100 * row.progress).toFixed(0)} pp`}</td>

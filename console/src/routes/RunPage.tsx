@@ -2,7 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Client } from "../api/client";
 import { Live } from "../api/live";
 import type { Head, Me, SessionPage } from "../api/types";
@@ -43,7 +43,7 @@ export function RunPage({ client, me, id }: { client: Client; me: Me; id: string
   const shown = useMemo(() => (at === null ? live.run : runAt(id, live.records, at)), [live, at]);
   const goal = session ? goalOf(session) || session.agent : id;
   useEffect(() => { title.value = goal; }, [goal]);
-  useEffect(() => keys(follows), []);
+  useLayoutEffect(() => keys(follows), []);
   useEffect(() => roomBelow(page.current, dock.current), [session === null]);
   const inspect = (position: number | null): void => {
     setForking(false);

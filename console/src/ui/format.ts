@@ -33,6 +33,20 @@ export function money(dollars: number): string {
   return `$${dollars.toFixed(2)}`;
 }
 
+/** What was spent, as far as anybody knows: "$3.18", "≥ $3.18", "price unknown". */
+export function spent({ cost, unpriced }: { cost: number; unpriced: number }): string {
+  if (unpriced === 0) return money(cost);
+  return cost > 0 ? `≥ ${money(cost)}` : "price unknown";
+}
+
+/** Why that is not the whole of it; empty if it is. */
+export function unpricedWords({ unpriced }: { unpriced: number }): string {
+  return unpriced === 0 ? "" : `${count(unpriced, "model call has", "model calls have")} no known price`;
+}
+
+/** What "worked" means, wherever it is read. */
+export const WORKED = "time it worked: waiting, paused and halted time is not counted";
+
 /** A cap: without cents if it has none. */
 export function cap(dollars: number): string { return Number.isInteger(dollars) ? `$${dollars}` : money(dollars); }
 

@@ -16,7 +16,8 @@ from midcourse.core.policy.document import Policy
 from midcourse.core.policy.profiles import BUILT_IN
 from midcourse.core.spelling import spelled
 from midcourse.errors import InvalidInput
-from midcourse.monitors.oversight import DriftGauge, Oversight, RiskGauge
+from midcourse.monitors.measures import DriftGauge, RiskGauge
+from midcourse.monitors.oversight import Oversight
 
 __all__ = [
     "Backtest",

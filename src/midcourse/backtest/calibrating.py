@@ -16,7 +16,8 @@ from midcourse.core.policy.spans import Span
 from midcourse.errors import InvalidInput
 from midcourse.monitors.drift import Drift
 from midcourse.monitors.encoders import find_encoder, why_none
-from midcourse.monitors.oversight import DriftGauge, Oversight
+from midcourse.monitors.measures import DriftGauge
+from midcourse.monitors.oversight import Oversight
 
 FALSE_STOPS: Final = 0.10
 """The share of succeeding runs that may be stopped, unless somebody says otherwise."""

@@ -99,7 +99,7 @@ class LocalBus:
                     try:
                         hear(note)
                     except Exception:  # noqa: BLE001 - it is the listener's, and must not end the listening
-                        _log.exception("A note could not be taken in: %r", note)
+                        _log.exception("A note could not be taken in: %s", type(note).__name__)
 
     def _received(self) -> list[Note]:
         """Everything that waits. All of it before any is heard: the system lets few notes wait, and drops the rest."""

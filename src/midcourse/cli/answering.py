@@ -1,10 +1,13 @@
 """``midcourse answer``: tell a session what it asks."""
 
-from typing import Annotated, Any
+import sys
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
 
 import msgspec
 import typer
 
+from midcourse.cli.asked import details, title
 from midcourse.cli.opening import (
     JsonOption,
     SessionArgument,
@@ -16,12 +19,17 @@ from midcourse.cli.opening import (
     opened,
 )
 from midcourse.cli.people import me
-from midcourse.cli.printing import carry_out, print_json, say
+from midcourse.cli.printing import carry_out, plain, print_json, say
 from midcourse.cli.words import reply_words
-from midcourse.core.session import Session
+from midcourse.core.asks import NEED_APPROVAL, is_no, is_yes
+from midcourse.core.requests import answer_value
+from midcourse.core.session import ChildAsk, OpenAsk, Session
 from midcourse.core.spelling import spelled
-from midcourse.errors import MidcourseError, Refused
+from midcourse.errors import InvalidInput, MidcourseError, Refused
 from midcourse.runtime.clock import SystemClock
+
+_SHOWN: Final = 200
+"""Characters of an answer that are repeated."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -39,6 +47,7 @@ def answer(
         str | None,
         typer.Option("--ask", metavar="ID", help="Which ask, such as ask_2, if several are open."),
     ] = None,
+    as_is: Annotated[bool, typer.Option("--as-is", help="Send whatever it is, and do not ask.")] = False,
     wait: Annotated[
         float, typer.Option("--wait", metavar="SECONDS", min=0.0, help="The most to wait for the decision.")
     ] = 10.0,
@@ -50,7 +59,8 @@ def answer(
     """Answer what a session asks. It goes on with that, once: an ask takes one answer, and it cannot be taken back.
 
     Where an approval is asked for (need_approval), yes, approve and true approve; anything else refuses and is passed
-    on as text. Without an answer this shows what is asked.
+    on as text. At a terminal you are asked before a word that is neither yes nor no is sent as a refusal (not with
+    --as-is). Without an answer this shows what is asked.
 
     \b
     Examples:
@@ -83,41 +93,73 @@ def answer(
             if ask is None and len(asked) > 1:
                 raise _which(state, asked)
             named = ask if ask is not None or not asked else next(iter(asked))
+            if not (as_is or as_json) and named in asked and asked[named].reason == NEED_APPROVAL:
+                _be_sure(meant)
             reply = await handle.answer(meant, ask=named, wait=wait, by=me())
         if as_json:
             print_json({**spelled(reply), "sentence": str(reply)})
             return
         if named in asked:
-            say(f"Answered {named} ({asked[named]})")
+            say(f"Answered {named} ({_words(asked[named])})")
+        if reply.counted:
+            say(_counted(reply.counted, meant))
         say(f"{handle.id}: {reply_words(reply, SystemClock().now())}")
 
     carry_out(work(), as_json=as_json)
 
 
-def _asked(state: Session) -> dict[str, str]:
+def _asked(state: Session) -> dict[str, OpenAsk | ChildAsk]:
     """The open asks, by the name they are answered under."""
-    own = {str(ask.id): f"{ask.reason}: {ask.prompt}" for ask in state.asks}
-    return own | {f"{one.child}/{one.ask}": f"{one.reason}: {one.prompt}" for one in state.child_asks}
+    own: dict[str, OpenAsk | ChildAsk] = {str(ask.id): ask for ask in state.asks}
+    return own | {f"{one.child}/{one.ask}": one for one in state.child_asks}
 
 
-def _show(state: Session, asked: dict[str, str], *, as_json: bool) -> None:
+def _words(ask: OpenAsk | ChildAsk) -> str:
+    return f"{ask.reason}: {title(ask.reason, ask.prompt)}"
+
+
+def _be_sure(meant: Any) -> None:
+    """Ask somebody at a terminal whether what is neither yes nor no is meant to refuse."""
+    said = answer_value(meant)
+    if is_yes(said) or is_no(said) or not sys.stdin.isatty():
+        return
+    question = f"'{_cut(meant)}' is neither yes nor no: it refuses, and the agent is told that. Send it?"
+    if not typer.confirm(plain(question, lines=False), err=True):
+        raise InvalidInput("Nothing was sent. Answer yes or no, or say it again with --as-is.", field="value")
+
+
+def _cut(meant: Any) -> str:
+    text = meant if isinstance(meant, str) else msgspec.json.encode(meant).decode()
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+
+
+def _counted(counted: str, meant: Any) -> str:
+    """What an answer to an approval counted as, and what went with it."""
+    if counted == "approved" or is_no(answer_value(meant)):
+        return f"{counted.capitalize()}."
+    return f"Refused; the agent was told: {_cut(meant)}"
+
+
+def _show(state: Session, asked: Mapping[str, OpenAsk | ChildAsk], *, as_json: bool) -> None:
     if as_json:
         print_json({"asks": spelled(state.asks), "child_asks": spelled(state.child_asks)})
         return
     if not asked:
         say(f"{state.id} is {state.status} and asks nothing.")
-    for name, words in asked.items():
-        options = next((ask.options for ask in state.asks if ask.id == name), ())
-        say(f"{name}  {words}" + (f" [{' / '.join(options)}]" if options else ""))
+    for name, ask in asked.items():
+        options = ask.options if isinstance(ask, OpenAsk) else ()
+        say(f"{name}  {_words(ask)}" + (f" [{' / '.join(options)}]" if options else ""))
+        say(*details(ask.reason, ask.prompt, changes=state.changes))
     if asked:
         say(f"Answer with: midcourse answer {state.id} --ask {next(iter(asked))} TEXT")
 
 
-def _which(state: Session, asked: dict[str, str]) -> MidcourseError:
-    lines = "".join(f"\n  {name}  {words}" for name, words in asked.items())
+def _which(state: Session, asked: Mapping[str, OpenAsk | ChildAsk]) -> MidcourseError:
+    known = {name: _words(ask) for name, ask in asked.items()}
+    lines = "".join(f"\n  {name}  {words}" for name, words in known.items())
     return Refused(
         f"{state.id} asks {len(asked)} things; say which with --ask:{lines}",
         code="ask_id_required",
         session_id=state.id,
-        asks=asked,
+        asks=known,
     )

@@ -4,14 +4,12 @@ from typing import Annotated
 
 import typer
 
-from midcourse.cli.opening import DEFAULT_STORE, JsonOption, StoreOption
+from midcourse.cli.opening import JsonOption, StoreOption, Target, TokenOption, UrlOption, opened
 from midcourse.cli.people import me
 from midcourse.cli.printing import carry_out, print_json, say, show_table
-from midcourse.cli.words import ago
-from midcourse.core.policy.profiles import STANDARD
-from midcourse.runtime.artifacts import read_artifacts, reviewed
+from midcourse.cli.words import ago, span
+from midcourse.errors import InvalidInput
 from midcourse.runtime.clock import SystemClock
-from midcourse.wiring import open_store
 
 
 def add_to(root: typer.Typer) -> None:
@@ -26,32 +24,41 @@ def artifacts(
             "--reviewed", metavar="SESSION NAME", help="You have looked at this one: it comes up later again."
         ),
     ] = None,
+    documentation: Annotated[
+        str, typer.Option("--says", metavar="TEXT", help="With --reviewed: what it is, for whoever finds it.")
+    ] = "",
     due: Annotated[bool, typer.Option("--due", help="Only those that somebody should look at.")] = False,
+    session: Annotated[str | None, typer.Option("--session", metavar="ID", help="Only those of one session.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="How many at most.")] = 100,
     store: StoreOption = None,
+    url: UrlOption = None,
+    token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List what agents told they made: who made it, in which session, what it is, and whether it is due for review.
+    """List what agents told they made, the most urgent first: who made it, in which session, what it is, and whether
+    it is due for review.
 
-    What nobody documented is due at once, everything else every seven days.
+    What nobody documented is due at once, everything else every seven days, or as often as the session's policy says.
 
     \b
     Examples:
       midcourse artifacts --due
-      midcourse artifacts --reviewed sess_k04w1z report.md
+      midcourse artifacts --reviewed sess_k04w1z report.md --says "the figures of May"
     """
 
     async def work() -> None:
-        opened = await open_store(store or DEFAULT_STORE)
+        if documentation and look is None:
+            raise InvalidInput("--says goes with --reviewed SESSION NAME.", field="says")
         now = SystemClock().now()
-        rule = STANDARD.artifacts
-        try:
+        async with opened(Target(store, url, token)) as sessions:
             if look is not None:
-                await reviewed(opened, *look, by=me(), now=now)
-                say(f"'{look[1]}' comes up again in {rule.review}.")
+                known = await sessions.reviewed(*look, documentation, by=me())
+                if as_json:
+                    print_json(known)
+                else:
+                    say(f"'{known.name}' comes up again in {span(known.due_at - (known.reviewed_at or now))}.")
                 return
-            found = [one for one in await read_artifacts(opened) if not due or one.due_at(rule) <= now]
-        finally:
-            await opened.close()
+            found = await sessions.artifacts(session=session, due=due, limit=limit)
         if as_json:
             print_json({"artifacts": found})
             return
@@ -61,7 +68,7 @@ def artifacts(
                 one.agent,
                 one.session,
                 ago(one.made_at, now),
-                "due" if one.due_at(rule) <= now else "",
+                "due" if one.is_due(now) else f"in {span(one.due_at - now)}",
                 one.documentation or "nothing says what it is",
             )
             for one in found

@@ -24,6 +24,7 @@ app = typer.Typer(
     invoke_without_command=True,
 )
 SHORTEST: Final = 1.0
+_PAGE: Final = 1000
 
 
 def add_to(root: typer.Typer) -> None:
@@ -43,19 +44,22 @@ def show(
         Path | None, typer.Option(metavar="FILE", help="Check such a file: no store and no server is needed.")
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="Check the whole log, and print how it stands.")] = False,
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="COUNT", min=1, help="How many at most.")] = 1000,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="COUNT", min=1, help="How many at most: the newest.")
+    ] = 1000,
     store: StoreOption = None,
     url: UrlOption = None,
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List who did what, oldest first; or write it to a file, or check one.
+    """List who did what, the newest last; or write it to a file, or check one.
 
     Each entry follows from the one before: one that was changed or removed by hand is named, also in a file. Of a
     server it takes the role operate.
 
     \b
     Examples:
+      midcourse audit -n 20
       midcourse audit --since 7d
       midcourse audit --session sess_0198f2
       midcourse audit --export audit.jsonl
@@ -115,31 +119,38 @@ def _span(text: str, option: str) -> float:
 
 async def _list(target: Target, session: str | None, since: float | None, limit: int, *, as_json: bool) -> None:
     now = SystemClock().now()
-    shown = 0
     async with opened(target) as sessions:
-        async for page in _pages(sessions, session, since, limit):
-            shown += len(page)
-            if as_json:
-                for one in page:
-                    print_json({"seq": one.seq, **_fields(one)})
-            else:
-                rows = [_row(one, now) for one in page]
-                show_table(("entry", "when", "who", "role", "did", "outcome", "to", "more"), rows, whole=("to",))
-    if not shown and not as_json:
+        found = await _newest(sessions, session, since, limit)
+    if as_json:
+        for one in found:
+            print_json({"seq": one.seq, **_fields(one)})
+    elif found:
+        rows = [_row(one, now) for one in found]
+        show_table(("entry", "when", "who", "role", "did", "outcome", "to", "more"), rows, whole=("to",))
+        if len(found) == limit and found[0].seq > 1:
+            say(f"The newest {limit:,}. More: -n, or all of them in a file with --export.")
+    else:
         say("Nothing yet.")
 
 
-async def _pages(
-    sessions: Sessions, session: str | None, since: float | None, limit: int
-) -> AsyncIterator[Sequence[Audited]]:
+async def _newest(sessions: Sessions, session: str | None, since: float | None, limit: int) -> list[Audited]:
+    found: list[Audited] = []
+    before = 0
+    while len(found) < limit:
+        wanted = min(limit - len(found), _PAGE)
+        page = await sessions.audit(limit=wanted, session=session, since=since, before=before)
+        found = [*page, *found]
+        if len(page) < wanted or page[0].seq == 1:
+            break
+        before = page[0].seq
+    return found
+
+
+async def _all(sessions: Sessions) -> AsyncIterator[Sequence[Audited]]:
     after = 0
-    while limit > 0:
-        page = await sessions.audit(after, min(limit, 1000), session=session, since=since)
-        if page:
-            yield page
-        if len(page) < min(limit, 1000):
-            return
-        after, limit = page[-1].seq, limit - len(page)
+    while page := await sessions.audit(after, _PAGE):
+        yield page
+        after = page[-1].seq
 
 
 def _fields(one: Audited) -> dict[str, object]:
@@ -157,7 +168,7 @@ async def _check(target: Target, *, as_json: bool) -> None:
     """Read all of it: every page is checked on the way."""
     count, last, details = 0, 0, Details()
     async with opened(target) as sessions:
-        async for page in _pages(sessions, None, None, 10**12):
+        async for page in _all(sessions):
             count, last = count + len(page), page[-1].seq
             for one in page:
                 details.see(one.seq, one.entry)

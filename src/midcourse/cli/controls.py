@@ -226,6 +226,14 @@ def cancel(
     preview: Annotated[
         bool, typer.Option("--preview", help="Cancel nothing: show what each --undo would make of each effect.")
     ] = False,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force",
+            help="End a protected session half-way (as an operator): what it had reached is discarded, and a new "
+            "session begins the same anew. Without this it finishes its turn first.",
+        ),
+    ] = False,
     grace: Annotated[
         float, typer.Option("--grace", metavar="SECONDS", min=0.0, help="Calls in flight may go on so long.")
     ] = 2.0,
@@ -246,6 +254,7 @@ def cancel(
       midcourse cancel sess_0198f2 --preview
       midcourse cancel sess_0198f2 --reason "wrong customer"
       midcourse cancel sess_0198f2 --undo all
+      midcourse cancel sess_0198f2 --force
     """
     target = Target(store, url, token)
     if preview:
@@ -256,12 +265,15 @@ def cancel(
         async with opened(target) as sessions:
             handle = await find(sessions, session)
             had_ended = await handle.status() in ENDED
-            reply = await handle.cancel(reason, grace=grace, undo=undo, until=until, wait=wait, by=me())
+            reply = await handle.cancel(reason, grace=grace, undo=undo, force=force, until=until, wait=wait, by=me())
             receipt = await handle.receipt()
             if as_json:
                 print_json({**_reply(reply), "receipt": _receipt(receipt)})
                 return
             say(f"{handle.id}: {reply_words(reply, SystemClock().now())}")
+            if reply.finishes_first:
+                say(f"Take it back with: midcourse resume {handle.id}")
+                return
             show_receipt(receipt)
             if not receipt.final:
                 say(f"The final receipt: midcourse show {handle.id}")

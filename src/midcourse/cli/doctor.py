@@ -15,13 +15,13 @@ import midcourse
 from midcourse.cli.opening import (
     DEFAULT_STORE,
     FOLDER,
-    TOKEN_FILE,
     JsonOption,
     StoreOption,
     Target,
     TokenOption,
     UrlOption,
     store_path,
+    token_file,
     token_for,
 )
 from midcourse.cli.printing import carry_out, print_json, say
@@ -84,7 +84,7 @@ def doctor(
             *_machine(),
             *await _store(target, deep=deep),
             *_disk(target),
-            *_token_file(),
+            *_token_file(target),
             await _server(target),
             *([await _redis(os.environ[REDIS_URL])] if os.environ.get(REDIS_URL) else []),
             _extras(),
@@ -138,21 +138,21 @@ def _disk(target: Target) -> Iterator[Check]:
     yield Check("disk", status, f"{free / 1024**3:,.1f} GiB free where the store is", advice)
 
 
-def _token_file() -> Iterator[Check]:
-    for path, wanted in ((FOLDER, 0o700), (TOKEN_FILE, 0o600)):
-        if (check := _is_private(path, wanted)) is not None:
-            yield check
+def _token_file(target: Target) -> Iterator[Check]:
+    token = token_file(target)
+    # A folder of somebody's choice holds other things as well, for others perhaps.
+    folder = _is_private("folder", FOLDER, 0o700) if token.parent == FOLDER else None
+    yield from filter(None, (folder, _is_private("token", token, 0o600)))
 
 
-def _is_private(path: Path, wanted: int) -> Check | None:
+def _is_private(name: str, path: Path, wanted: int) -> Check | None:
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
     except OSError:
         return None
-    name = "token" if path == TOKEN_FILE else "folder"
     if mode & 0o077 == 0:
         return Check(name, "ok", f"{path} is this user's alone")
-    status = "fail" if path == TOKEN_FILE else "warn"
+    status = "fail" if name == "token" else "warn"
     return Check(name, status, f"{path} can be used by others ({mode:o})", f"chmod {wanted:o} {path}")
 
 

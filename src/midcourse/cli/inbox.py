@@ -1,15 +1,17 @@
 """``midcourse inbox``: what people are asked over all sessions, whose it is, and who stands in for whom."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Annotated, Final
 
 import typer
 from msgspec.structs import replace
 from rich.text import Text
 
+from midcourse.cli.asked import summary
 from midcourse.cli.opening import JsonOption, StoreOption, Target, TokenOption, UrlOption, find, opened
 from midcourse.cli.people import me
-from midcourse.cli.printing import carry_out, console, print_json, say, show_table
+from midcourse.cli.printing import carry_out, console, plain, print_json, say, shortened, show_table
 from midcourse.cli.words import ago, clock_time, span
 from midcourse.core.inbox import Inbox, InboxAsk
 from midcourse.core.policy.profiles import STANDARD
@@ -21,6 +23,8 @@ from midcourse.runtime.clock import SystemClock
 LOOK_EVERY: Final = 2.0
 """Seconds between two looks with --watch."""
 MOST_ALARMS: Final = 10
+_WANTS: Final = 40
+"""Columns that are left for what is wanted, or an ask takes two lines."""
 
 app = typer.Typer(invoke_without_command=True)
 
@@ -65,7 +69,7 @@ def show(
                 found = await sessions.inbox(by=me())
                 if mine:
                     asks = tuple(one for one in found.asks if one.owner == found.you)
-                    found = replace(found, asks=asks, alarms=())
+                    found = replace(found, asks=asks, alarms=(), artifacts=())
                 if found != shown:
                     _show(found, is_mine=mine, as_json=as_json, clears=watch)
                 shown = found
@@ -84,8 +88,7 @@ def _show(inbox: Inbox, *, is_mine: bool, as_json: bool, clears: bool) -> None:
         console().clear()
     now = SystemClock().now()
     if inbox.asks:
-        header = ("left", "session", "ask", "agent", "owner", "it wants")
-        show_table(header, [_row(ask, now) for ask in inbox.asks], whole=header[:-1])
+        _list(inbox.asks, now)
         first = inbox.asks[0]
         say(f"Answer with: midcourse answer {first.session} --ask {first.ask} TEXT")
     else:
@@ -99,14 +102,28 @@ def _show(inbox: Inbox, *, is_mine: bool, as_json: bool, clears: bool) -> None:
     for batch in inbox.alarms[:MOST_ALARMS]:
         told = "" if batch.ready_at <= now else f", told at {clock_time(batch.ready_at, now)}"
         say(f"{ago(batch.since, now)}: {len(batch.alarms)} alarms for {batch.person or 'nobody'}{told}")
+    if inbox.artifacts:
+        say(f"Made by agents and due for review: {len(inbox.artifacts)}. List them with: midcourse artifacts --due")
+
+
+def _list(asks: Sequence[InboxAsk], now: float) -> None:
+    header = ("left", "session", "ask", "agent", "owner")
+    rows = [_row(ask, now) for ask in asks]
+    taken = sum(2 + max(len(cells[column]) for cells in (header, *rows)) for column in range(len(header)))
+    if (room := console().width - taken) >= _WANTS:
+        wants = [shortened(plain(summary(ask), lines=False), room) for ask in asks]
+        show_table((*header, "it wants"), [(*row, want) for row, want in zip(rows, wants, strict=True)], whole=header)
+        return
+    for ask, row in zip(asks, rows, strict=True):
+        say(f"{row[0]}  {ask.session}  {ask.ask}, of {ask.agent}, {ask.owner}'s")
+        say(shortened(f"   {plain(summary(ask), lines=False)}"))
 
 
 def _row(ask: InboxAsk, now: float) -> tuple[Text | str, ...]:
     left = ask.due_at - now
     words = span(left) if left > 0 else f"{span(-left)} over"
     urgent = Text(f"! {words}" if ask.escalated_at is not None else words, style="red" if left <= 0 else "")
-    about = f"{ask.tool}: " if ask.tool else ""
-    return urgent, ask.session, ask.ask, ask.agent, ask.owner, f"{ask.reason}: {about}{ask.prompt}"
+    return urgent, ask.session, ask.ask, ask.agent, ask.owner
 
 
 @app.command("take", short_help="Take an ask, or give it to somebody.")
@@ -180,5 +197,7 @@ def hand_over(
             say(f"{made.name} is asked again.")
         else:
             say(f"{made.to} is asked in place of {made.name} until {clock_time(made.until, made.at)}.")
+            if made.warning:
+                say(made.warning)
 
     carry_out(work(), as_json=as_json)

@@ -196,8 +196,8 @@ def label(
 ) -> None:
     """Say whether it was right to step in; said again, the last word counts.
 
-    A signal that was wrong too often for an agent only tells people from then on, and the review proposes other
-    thresholds from what was said.
+    A signal that was wrong too often for an agent only tells people, until what was said is 30 days old or its
+    threshold is another one; the review proposes one from what was said.
 
     \b
     Examples:

@@ -1,15 +1,16 @@
 """``midcourse kill-switch``: the operator's standing emergency halt over a scope."""
 
+import sys
 from typing import Annotated, Any
 
 import typer
 
 from midcourse.cli.opening import JsonOption, StoreOption, Target, TokenOption, UrlOption, opened
 from midcourse.cli.people import me
-from midcourse.cli.printing import carry_out, print_json, say, show_table
+from midcourse.cli.printing import carry_out, plain, print_json, say, show_table
 from midcourse.cli.words import ago, clock_time, span
 from midcourse.core.spelling import spelled
-from midcourse.core.switches import Scope, SwitchReport, check_scope
+from midcourse.core.switches import Scope, SwitchPreview, SwitchReport, check_scope
 from midcourse.errors import InvalidInput
 from midcourse.runtime.clock import SystemClock
 
@@ -58,7 +59,7 @@ def throw(
         async with opened(Target(store, url, token)) as sessions:
             switches = sessions.kill_switch
             if not yes:
-                _ask(scope, sum((await switches.preview(scope)).values()), as_json=as_json)
+                _ask(scope, await switches.preview(scope), as_json=as_json)
             _show(await switches.throw(scope, reason, by=me(), wait=wait), as_json=as_json)
 
     carry_out(work(), as_json=as_json)
@@ -188,16 +189,24 @@ def _scope(everything: bool, agent: str | None, label: str | None, tenant: str |
         raise typer.BadParameter(error.message) from error
 
 
-def _ask(scope: Scope, number: int, *, as_json: bool) -> None:
+def _ask(scope: Scope, found: SwitchPreview, *, as_json: bool) -> None:
     if as_json:
         raise typer.BadParameter("With --json nobody can be asked. Say --yes.")
-    many = "1 session" if number == 1 else f"{number} sessions"
+    many = "1 session" if found.count == 1 else f"{found.count} sessions"
+    if found.hint:
+        print(plain(found.hint), file=sys.stderr)
     typer.confirm(f"Halt {many} now: {scope}. What starts there begins halted. Go on?", abort=True, err=True)
 
 
 def _view(report: SwitchReport) -> dict[str, Any]:
     shown: dict[str, Any] = spelled(report.switch)
-    return {**shown, "stands": report.switch.stands, "durable": report.durable, "report": spelled(report.sessions)}
+    return {
+        **shown,
+        "stands": report.switch.stands,
+        "durable": report.durable,
+        "hint": report.hint,
+        "report": spelled(report.sessions),
+    }
 
 
 def _show(report: SwitchReport, *, as_json: bool) -> None:

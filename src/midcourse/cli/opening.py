@@ -65,14 +65,21 @@ def store_path(url: str) -> Path | None:
     return Path(url.removeprefix("sqlite:///")) if url.startswith("sqlite:///") else None
 
 
+def token_file(target: Target) -> Path:
+    """Where a server of this machine keeps its token: beside the store that was named, or in its usual folder."""
+    path = store_path(target.store or DEFAULT_STORE)
+    return TOKEN_FILE if path is None else path.parent / TOKEN_FILE.name
+
+
 def token_for(target: Target, url: str) -> str | None:
     """The token that was given, or for a server on this machine the one its folder keeps."""
     if target.token is not None or os.environ.get(TOKEN_VARIABLE) or not address_of(url).is_loopback:
         return target.token
+    file = token_file(target)
     try:
-        if not stat.S_ISREG(TOKEN_FILE.stat().st_mode):
+        if not stat.S_ISREG(file.stat().st_mode):
             return None
-        return TOKEN_FILE.read_text(encoding="utf-8").strip() or None
+        return file.read_text(encoding="utf-8").strip() or None
     except (OSError, UnicodeDecodeError):
         return None
 

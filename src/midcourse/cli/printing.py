@@ -78,6 +78,15 @@ def console() -> Console:
     return Console(highlight=False, markup=False, emoji=False, width=wide)
 
 
+def shortened(line: str, room: int | None = None) -> str:
+    """A line, cut to ``room`` columns, or to the width of the terminal. A pipe gets all of it."""
+    if not (sys.stdout.isatty() or "COLUMNS" in os.environ):
+        return line
+    told = Text(line, no_wrap=True)
+    told.truncate(console().width if room is None else room, overflow="ellipsis")
+    return told.plain
+
+
 def say(*lines: str) -> None:
     """Lines for people, as wide as they are: a terminal breaks them itself."""
     for line in lines:

@@ -129,12 +129,14 @@ def _write(file: Path, content: bytes) -> None:
 
 
 def _show(found: "Report") -> None:
+    from midcourse.core.rates import by_whom
     from midcourse.reports.words import money, percent, seconds, span_of_target
 
-    by_policy = found.interventions - found.by_people
+    who = by_whom(found.by)
     say(
-        f"Sessions: {found.sessions:,}, {found.ended:,} ended. Interruptions: {found.interventions:,}, "
-        f"{found.by_people:,} by people, {by_policy:,} by policies. Labelled: {found.labelled.of:,}"
+        f"Sessions: {found.sessions:,}, {found.ended:,} ended. Stepped in: {found.interventions:,}"
+        + (f", {who}" if who else "")
+        + f". Only told: {found.notices:,}. Labelled: {found.labelled.of:,}"
         + (f", {percent(found.labelled.share)} right." if found.labelled.of else ".")
     )
     say(*(f"Missed: {one.sentence}" for one in found.alerts), *found.notes)
@@ -147,9 +149,12 @@ def _show(found: "Report") -> None:
                 "interrupted",
                 "target",
                 "",
+                "by whom",
                 "completed",
                 "target",
                 "",
+                "response p50",
+                "p99",
                 "stop p50",
                 "p99",
                 "satisfied",
@@ -161,9 +166,12 @@ def _show(found: "Report") -> None:
                     percent(row.interrupted.share),
                     span_of_target(row.interrupted.target or (0, 1)),
                     row.interrupted.verdict,
+                    by_whom(row.interrupted_by) or "–",
                     percent(row.completed.share),
                     span_of_target(row.completed.target or (0, 1)),
                     row.completed.verdict if row.completed.of else "none ended",
+                    seconds(row.response.p50),
+                    seconds(row.response.p99),
                     seconds(row.stops.p50),
                     seconds(row.stops.p99),
                     "–" if row.score is None else f"{percent(row.satisfied.share)} ({row.score:.1f} of 5)",
@@ -171,15 +179,17 @@ def _show(found: "Report") -> None:
                 for row in found.classes
             ],
         )
+        say(f"Interrupted: {found.meanings['interrupted']}", f"Response: {found.meanings['response']}")
     if found.signals:
         say("")
         show_table(
-            ("signal", "agent", "stepped in", "right", "wrong", "unsure", "false positives", "limit"),
+            ("signal", "agent", "stepped in", "only told", "right", "wrong", "unsure", "false positives", "limit"),
             [
                 (
                     row.signal,
                     row.agent or "(all)",
                     f"{row.interventions:,}",
+                    f"{row.notices:,}",
                     str(row.right),
                     str(row.wrong),
                     str(row.unsure),
@@ -189,15 +199,16 @@ def _show(found: "Report") -> None:
                 for row in found.signals
             ],
         )
+        say(f"False positives: {found.meanings['false_positives']}")
     if found.kinds:
         say("")
         show_table(
-            ("kind", "count", "by people", "until stopped", "stood still", "recovery", "money", "quality"),
+            ("kind", "count", "by whom", "until stopped", "stood still", "recovery", "money", "quality"),
             [
                 (
                     row.kind,
                     f"{row.count:,}",
-                    f"{row.by_people:,}",
+                    by_whom(row.by),
                     seconds(row.save.p50),
                     seconds(row.wait.p50),
                     seconds(row.recovery.p50),

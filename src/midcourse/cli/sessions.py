@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from midcourse.cli.asked import details, last_words, title
 from midcourse.cli.opening import (
     JsonOption,
     SessionArgument,
@@ -18,12 +19,13 @@ from midcourse.cli.opening import (
 )
 from midcourse.cli.printing import carry_out, console, plain, print_json, say, show_table
 from midcourse.cli.receipts import show_receipt
-from midcourse.cli.words import ago, clock_time, intervention_words, situation, span, status_text
-from midcourse.core.inspection import Inspection
+from midcourse.cli.words import LEFT_ALONE, ago, clock_time, intervention_words, situation, span, spent, status_text
+from midcourse.core.inspection import Inspection, StepView
 from midcourse.core.session import LIVE, Session, Status
 from midcourse.core.spelling import spelled
-from midcourse.ports.handle import Handle
+from midcourse.ports.handle import Handle, Sessions
 from midcourse.ports.store import Head
+from midcourse.runtime.attending import AT_WORK
 from midcourse.runtime.clock import SystemClock
 
 _GOAL = 30
@@ -103,10 +105,10 @@ def _list(heads: Sequence[Head]) -> None:
     rows = [
         (
             head.id,
-            status_text(head.status),
+            status_text(head.status, head.finishes_first, unattended=head.unattended),
             head.agent,
             str(head.finished_steps),
-            f"${head.cost:.2f}" if head.cost else "",
+            spent(head.cost, head.unpriced),
             str(head.asks or ""),
             ago(head.created_at, now),
         )
@@ -164,11 +166,12 @@ def show(
             state = await handle.state()
             is_there = state.status is Status.COMPLETED and state.erased_at is None
             result = await handle.result() if is_there else None
+            unattended = state.status in AT_WORK and await _is_unattended(sessions, state)
             if as_json:
                 ended = {"result": result} if state.status is Status.COMPLETED else {}
-                print_json({**spelled(state), "goal": state.goal, **ended})
+                print_json({**spelled(state), "goal": state.goal, "unattended": unattended, **ended})
                 return
-            await _show(handle, state, result)
+            await _show(handle, state, result, unattended=unattended)
 
     carry_out(work(), as_json=as_json)
 
@@ -177,15 +180,22 @@ def _show_past(looked: Inspection, *, as_json: bool) -> None:
     if as_json:
         print_json(looked)
         return
-    _describe(looked.session)
+    _describe(looked.session, looked.steps)
     if looked.steps:
         say("", "Steps:")
         rows = ((one.id, one.name, one.outcome, str(one.attempt), one.arguments, one.text) for one in looked.steps)
         show_table(("step", "name", "outcome", "attempt", "arguments", "text"), rows, whole=("outcome",))
 
 
-async def _show(handle: Handle[Any], state: Session, result: object) -> None:
-    _describe(state)
+async def _is_unattended(sessions: Sessions, state: Session) -> bool:
+    """Whether nobody drives a session that is at work: its journal does not tell, the list does."""
+    heads = await sessions.list(status=[state.status], search=state.id, limit=_MOST)
+    return any(head.id == state.id and head.unattended for head in heads)
+
+
+async def _show(handle: Handle[Any], state: Session, result: object, *, unattended: bool) -> None:
+    inspected = await handle.inspect() if state.asks else None
+    _describe(state, inspected.steps if inspected is not None else (), unattended=unattended)
     if state.interventions:
         now = SystemClock().now()
         made = await handle.interventions()
@@ -199,16 +209,24 @@ async def _show(handle: Handle[Any], state: Session, result: object) -> None:
         show_receipt(receipt)
 
 
-def _describe(state: Session) -> None:
+def _describe(state: Session, steps: Sequence[StepView], *, unattended: bool = False) -> None:
     now = SystemClock().now()
-    say(f"{status_text(state.status).plain}  {state.id}", state.goal or "(no goal)", situation(state, now), "")
+    deferred = state.deferred.stop if state.deferred is not None else ""
+    title = status_text(state.status, deferred, unattended=unattended).plain
+    first = LEFT_ALONE if unattended else situation(state, now)
+    say(f"{title}  {state.id}", state.goal or "(no goal)", first, "")
     facts = [
         ("agent", f"{state.agent} {state.agent_version}".strip()),
         ("begun", f"{clock_time(state.created_at, now)} ({ago(state.created_at, now)})"),
         ("last event", f"{state.position}, {clock_time(state.at, now)} ({ago(state.at, now)})"),
         ("steps done", str(state.finished_steps)),
         ("turn", str(state.turn)),
-        ("cost", f"${state.cost:.4f}, {state.tokens:,} tokens" if state.cost or state.tokens else ""),
+        (
+            "cost",
+            f"{spent(state.cost, state.unpriced, 4) or '$0'}, {state.tokens:,} tokens"
+            if state.cost or state.tokens
+            else "",
+        ),
         ("progress", f"{state.progress:.0%}" if state.progress is not None else ""),
         ("hypothesis", state.hypothesis),
         ("policy", state.terms.policy),
@@ -224,7 +242,7 @@ def _describe(state: Session) -> None:
         facts.append(("cancel", f"by {state.cancel.by}, {ago(state.cancel.since, now)}, undo {state.cancel.undo}{why}"))
     width = max(len(name) for name, _ in facts)
     say(*(f"{name:<{width}}  {plain(value, lines=False)}" for name, value in facts if value))
-    _describe_asks(state, now)
+    _describe_asks(state, steps, now)
     if state.plan:
         say("", "Plan:", *(f"  {item.status:<11} {plain(item.title, lines=False)}" for item in state.plan))
     told = [message for message in state.messages if message.level != "goal"]
@@ -234,13 +252,17 @@ def _describe(state: Session) -> None:
         say("", f"Children: {', '.join(state.children.values())}")
 
 
-def _describe_asks(state: Session, now: float) -> None:
+def _describe_asks(state: Session, steps: Sequence[StepView], now: float) -> None:
+    calls = {str(step.id): step for step in steps}
     for ask in state.asks:
         left = f"; {span(ask.expires_at - now)} left" if ask.expires_at is not None else ""
-        say("", f"Asks ({ask.id}, {ask.reason}, {ago(ask.since, now)}{left}): {ask.prompt}")
+        say("", f"Asks ({ask.id}, {ask.reason}, {ago(ask.since, now)}{left}): {title(ask.reason, ask.prompt)}")
+        call, said = calls.get(ask.step), last_words(steps)
+        say(*details(ask.reason, ask.prompt, call=call, said=said, changes=state.changes))
         if ask.options:
             say(f"  Options: {', '.join(ask.options)}")
         say(f"  Answer it with: midcourse answer {state.id} --ask {ask.id} TEXT")
     for asked in state.child_asks:
-        say("", f"A child asks ({asked.reason}, {ago(asked.since, now)}): {asked.prompt}")
+        say("", f"A child asks ({asked.reason}, {ago(asked.since, now)}): {title(asked.reason, asked.prompt)}")
+        say(*details(asked.reason, asked.prompt))
         say(f"  Answer it with: midcourse answer {state.id} --ask {asked.child}/{asked.ask} TEXT")

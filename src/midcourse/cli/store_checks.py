@@ -11,6 +11,7 @@ from midcourse.core.ids import Position, SessionId
 from midcourse.core.session import NEEDS_DRIVING
 from midcourse.core.webhooks import webhook_view
 from midcourse.errors import Damaged, MidcourseError
+from midcourse.ports.shelves import readable
 from midcourse.ports.store import Head, Store
 from midcourse.runtime.auditing import read_audit
 from midcourse.runtime.clock import SystemClock
@@ -101,6 +102,7 @@ async def _inside(store: Store, *, deep: bool) -> AsyncGenerator[Check]:
     yield await _audit(store)
     yield await _driven(store, now)
     yield _clock(heads, now)
+    yield await _shelves(store, deep=deep)
     async for one in _operations(store):
         yield one
 
@@ -181,6 +183,21 @@ def _clock(heads: Sequence[Head], now: float) -> Check:
     )
 
 
+async def _shelves(store: Store, *, deep: bool) -> Check:
+    """What lies beside the journals. That of frameworks is large, and looked at with the journals."""
+    bad: set[tuple[str, str]] = set()
+    for shelf in await store.shelves():
+        if deep or ":" not in shelf:
+            bad |= {(shelf, key) for key in (await readable(store, shelf))[1]}
+    outbox = Outbox(store)
+    await outbox.look_through()
+    named = [f"'{key}' on the shelf '{shelf}'" for shelf, key in sorted(bad | outbox.unreadable)]
+    if not named:
+        return Check("shelves", "ok", "what lies beside the journals can be read")
+    advice = f"{_RESTORE} What is left of a webhook is removed with: midcourse webhook remove WEBHOOK."
+    return Check("shelves", "fail", f"{_some(named)} cannot be read, and is left out", advice)
+
+
 async def _operations(store: Store) -> AsyncGenerator[Check]:
     standing = await Standing(store).switches()
     if standing:
@@ -190,7 +207,15 @@ async def _operations(store: Store) -> AsyncGenerator[Check]:
         )
     outbox = Outbox(store)
     views = [webhook_view(one, await outbox.deliveries(one.id)) for one in await outbox.webhooks()]
-    failing = [f"{one.id} ({one.waiting} waiting, {one.given_up} given up)" for one in views if one.failing_since]
+    gone = [one.id for one in views if one.gone_at is not None]
+    if gone:
+        told = f"told nothing more, because the receiver said that it is gone (410): {_some(gone)}"
+        yield Check("webhooks", "warn", told, "Remove them; or, if it is there again: midcourse webhook test WEBHOOK.")
+    failing = [
+        f"{one.id} ({one.waiting} waiting, {one.given_up} given up)"
+        for one in views
+        if one.failing_since and one.gone_at is None
+    ]
     if failing:
         yield Check(
             "webhooks", "warn", f"nothing arrives at {_some(failing)}", "Look at what they answer; mend or remove them."

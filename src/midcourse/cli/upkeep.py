@@ -12,7 +12,6 @@ from midcourse.api import Midcourse
 from midcourse.cli.opening import (
     DEFAULT_STORE,
     JsonOption,
-    SessionArgument,
     StoreOption,
     Target,
     TokenOption,
@@ -23,8 +22,13 @@ from midcourse.cli.opening import (
 )
 from midcourse.cli.people import me
 from midcourse.cli.printing import carry_out, print_json, say
+from midcourse.core.bulk import MOST_SESSIONS, NOT_REACHABLE, BulkOutcome
+from midcourse.core.ids import SessionId, depth_of
 from midcourse.core.policy.spans import span_of
+from midcourse.core.session import Status
 from midcourse.errors import InvalidInput
+from midcourse.ports.handle import Sessions
+from midcourse.runtime.restoring import BY as RESTORE
 from midcourse.wiring import back_up, compact, restore
 
 _DAY: Final = 86_400
@@ -34,7 +38,7 @@ _FILE: Final = "midcourse.db"
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
     app.command("erase", short_help="Erase what was said in sessions that have ended.")(erase_command)
-    app.command("lift", short_help="Let a session go on that a restore had halted.")(lift_command)
+    app.command("lift", short_help="Let sessions go on that a restore had halted.")(lift_command)
     app.command("compact", short_help="Make sure that what was erased lies nowhere any more.")(compact_command)
     app.command("backup", short_help="Copy a store to a file, while it is used.")(backup_command)
     app.command("restore", short_help="Make a store of a backup; what had not ended is halted.")(restore_command)
@@ -99,32 +103,73 @@ def erase_command(
 
 
 def lift_command(
-    session: SessionArgument,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[SESSION]...", help="Sessions' ids, or enough of their beginnings.", show_default=False
+        ),
+    ] = None,
+    restored: Annotated[bool, typer.Option("--restored", help="Every session that a restore halted.")] = False,
+    agent: Annotated[str | None, typer.Option("--agent", metavar="NAME", help="Of those, an agent's.")] = None,
+    label: Annotated[str | None, typer.Option("--label", metavar="LABEL", help="Of those, with this label.")] = None,
     store: StoreOption = None,
     url: UrlOption = None,
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Let a session go on that a restore had halted: it is back where it was. An operator's.
+    """Let sessions go on that a restore had halted: each is back where it was. An operator's.
 
-    What a kill switch halted is let go with 'midcourse kill-switch release'.
+    What was in flight when it was halted is listed: nobody can say what became of it. One that is refused keeps no
+    other from it. What a kill switch halted is let go with 'midcourse kill-switch release'.
 
     \b
-    Example:
+    Examples:
       midcourse lift sess_0198f2 --store sqlite:///restored/midcourse.db
+      midcourse lift sess_0198f2 sess_0198f3
+      midcourse lift --restored --agent records-cleaner
     """
+    selects = restored or agent is not None or label is not None
+    if selects == bool(names):
+        raise typer.BadParameter("Name sessions; or give --restored, --agent or --label: not both.")
     target = Target(store, url, token)
 
     async def work() -> None:
         async with opened(target) as sessions:
-            handle = await find(sessions, session)
-            reply = await handle.lift(by=me())
+            if names:
+                wanted = [(await find(sessions, one)).id for one in names]
+            else:
+                wanted = await _restored(sessions, agent, label)
+            done: list[BulkOutcome] = []
+            for start in range(0, len(wanted), MOST_SESSIONS):
+                done += await sessions.bulk("lift", wanted[start : start + MOST_SESSIONS], by=me())
         if as_json:
-            print_json(reply)
+            print_json({"outcomes": done})
         else:
-            say(f"{handle.id} is {reply.status}.")
+            for one in done:
+                lost = f"; in flight, and unknown: {', '.join(one.unknown)}" if one.unknown else ""
+                say(f"{one.session}  {f'is {one.status}{lost}' if one.ok else one.problem}")
+            if not done:
+                say("Nothing of that is halted by a restore.")
+            elif len(done) > 1:
+                say(f"{sum(one.ok for one in done)} of {len(done)} are back where they were.")
+        if not all(one.ok or one.code == NOT_REACHABLE for one in done):
+            raise typer.Exit(1)
 
     carry_out(work(), as_json=as_json)
+
+
+async def _restored(sessions: Sessions, agent: str | None, label: str | None) -> list[SessionId]:
+    """The sessions that a restore halted, parents before their children."""
+    found: list[SessionId] = []
+    before: str | None = None
+    while heads := await sessions.list(status=[Status.HALTED], agent=agent, limit=MOST_SESSIONS, before=before):
+        before = heads[-1].id
+        for head in heads:
+            if head.switch or (label is not None and label not in head.labels):
+                continue
+            if (await (await sessions.get(head.id)).state()).halted_by == RESTORE:
+                found.append(head.id)
+    return sorted(found, key=lambda one: (depth_of(one), one))
 
 
 def _days(written: str) -> float:
@@ -223,7 +268,7 @@ def restore_command(
                 steps = restored.unknown.get(session_id, ())
                 say(f"  {session_id}  halted{'; in flight, and unknown: ' + ', '.join(steps) if steps else ''}")
             if restored.halted:
-                say("Make sure that the original does not run. Then: midcourse lift SESSION --store …")
+                say("Make sure that the original does not run. Then: midcourse lift --restored --store …")
             for session_id, why in restored.failed.items():
                 say(f"  {session_id}  could not be halted: {why}")
         if restored.failed:

@@ -86,6 +86,8 @@ def show(
 
 def _standing(one: WebhookView, now: float) -> str:
     words = "nothing fails" if one.failing_since is None else f"fails since {ago(one.failing_since, now)}"
+    if one.gone_at is not None:
+        words = f"gone since {ago(one.gone_at, now)} (410)"
     words += f", {one.waiting} waiting" if one.waiting else ""
     return words + (f", {one.given_up} given up" if one.given_up else "")
 

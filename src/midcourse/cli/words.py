@@ -38,14 +38,40 @@ _COLOURS: Final[Mapping[str, str]] = {Status.WAITING: "yellow", Status.HALTED: "
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
-def status_text(status: str) -> Text:
-    """A status as a shape and a word; colour only where a person is needed or something went wrong."""
+_DEFERRED: Final = {"pause": Status.PAUSING, "cancel": Status.CANCELLING}
+
+
+LEFT_ALONE: Final = (
+    "Nobody drives it: its process has ended, and no other has taken it. It goes on as soon as one that has its agent "
+    "does: midcourse serve, or a program that opens the store."
+)
+"""The first thing to know of a session that is at work by its status, and is not."""
+
+
+def status_text(status: str, finishes_first: str = "", *, unattended: bool = False) -> Text:
+    """A status as a shape and a word; colour only where a person is needed or something went wrong.
+
+    ``finishes_first`` is the stop that waits for the end of its turn; ``unattended``: nobody drives it.
+    """
+    if unattended:
+        told = status_text(status, finishes_first).append(", nobody drives it")
+        told.stylize("yellow")
+        return told
+    if finishes_first:
+        return status_text(_DEFERRED[finishes_first]).append(", finishes first")
     shape = SHAPES.get(status, "?")
     try:
         shape.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
         return Text(status, style=_COLOURS.get(status, ""))
     return Text(f"{shape:<2} {status}", style=_COLOURS.get(status, ""))
+
+
+def spent(cost: float, unpriced: int, digits: int = 2) -> str:
+    """Dollars as far as anybody knows: ``$3.18``, ``at least $3.18`` where ``unpriced`` model calls have no price."""
+    if not cost:
+        return "unknown" if unpriced else ""
+    return f"{'at least ' if unpriced else ''}${cost:.{digits}f}"
 
 
 def span(seconds: float) -> str:
@@ -76,6 +102,8 @@ def reply_words(reply: Reply, now: float) -> str:
             f"accepted: it is written down. Its worker has not answered since "
             f"{clock_time(reply.unreachable_since, now)}; what is in flight is unknown."
         )
+    if reply.finishes_first:
+        return "decided: it is protected, so it finishes its turn first, and stops then. Nothing of it was interrupted."
     if reply.level == "accepted":
         return f"accepted: it is written down and not decided yet; the session is {reply.status}."
     words = [f"{reply.level}; the session is {reply.status}"]
@@ -85,6 +113,8 @@ def reply_words(reply: Reply, now: float) -> str:
         words.append("nothing runs")
     if reply.unknown:
         words.append(f"effects in flight unknown: {', '.join(reply.unknown)}")
+    if reply.restarted_as:
+        words.append(f"what it had reached is discarded, and it was begun anew as {reply.restarted_as}")
     return "; ".join(words) + "."
 
 
@@ -126,6 +156,9 @@ def situation(session: Session, now: float) -> str:
     match session.status:
         case Status.QUEUED:
             return "Nothing has run yet."
+        case Status.RUNNING | Status.WAITING if session.deferred is not None:
+            asked = f"{session.deferred.by} wants to {session.deferred.stop} it"
+            return f"Protected: it finishes its turn first ({asked}). {f'Running: {still}.' if still else ''}".strip()
         case Status.RUNNING:
             return f"Running: {still}." if still else "Running."
         case Status.PAUSING | Status.CANCELLING:
@@ -135,8 +168,20 @@ def situation(session: Session, now: float) -> str:
         case Status.WAITING:
             return "Nothing runs: it waits for an answer."
         case Status.HALTED:
-            return f"Halted by {session.halted_by}. Only an operator lifts this."
+            return f"Halted by {session.halted_by}. {_lifting(session)}"
         case Status.FAILED:
             return str(without_result(session))
+        case Status.CANCELLED if session.discarded:
+            anew = f" It was begun anew as {session.restarted_as}." if session.restarted_as else ""
+            return f"It was forced to end half-way, and what it had reached is discarded.{anew}"
         case _:
             return f"It has ended. A new turn: midcourse message {session.id} TEXT"
+
+
+def _lifting(session: Session) -> str:
+    """How a halt ends, in words that are true for whoever reads them."""
+    if session.switch:
+        return (
+            f"An operator lifts the kill switch, and then lets it go back: midcourse kill-switch show {session.switch}"
+        )
+    return f"An operator lifts this: midcourse lift {session.id}"

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from midcourse.core.artifacts import Artifact
 from midcourse.core.audit import Audited, AuditEntry
 from midcourse.core.bulk import BulkOutcome
 from midcourse.core.effects import UndoChoice
@@ -68,6 +69,12 @@ class WireAlarms(msgspec.Struct):
     """Interventions over many sessions."""
 
     interventions: list[LabelledAlarm]
+
+
+class WireArtifacts(msgspec.Struct):
+    """What agents made."""
+
+    artifacts: list[Artifact]
 
 
 class WireBatches(msgspec.Struct):

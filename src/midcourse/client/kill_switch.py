@@ -1,30 +1,36 @@
 """The kill switches of a server, over HTTP. The same calls as on a store; who throws one is whoever the token names."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from urllib.parse import quote
 
 import msgspec
 
 from midcourse.client.wire import Wire
 from midcourse.core.ids import SwitchId
-from midcourse.core.switches import Reached, Released, Scope, Switch, SwitchReport, check_reason, worst_first
+from midcourse.core.switches import (
+    Reached,
+    Released,
+    Scope,
+    Switch,
+    SwitchPreview,
+    SwitchReport,
+    check_reason,
+    worst_first,
+)
 
 
 class _Shown(Switch, frozen=True, kw_only=True):
     durable: bool = True
     report: tuple[Reached, ...] = ()
+    hint: str = ""
 
     def read(self) -> SwitchReport:
         switch = Switch(**{name: getattr(self, name) for name in Switch.__struct_fields__})
-        return SwitchReport(switch, worst_first(self.report), self.durable)
+        return SwitchReport(switch, worst_first(self.report), self.durable, self.hint)
 
 
 class _List(msgspec.Struct, frozen=True):
     switches: tuple[_Shown, ...]
-
-
-class _Preview(msgspec.Struct, frozen=True):
-    by_status: Mapping[str, int]
 
 
 class _Outcomes(msgspec.Struct, frozen=True):
@@ -37,10 +43,10 @@ class RemoteKillSwitch:
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
 
-    async def preview(self, scope: Scope) -> Mapping[str, int]:
-        """How many sessions a switch would halt now, by their status."""
+    async def preview(self, scope: Scope) -> SwitchPreview:
+        """How many sessions a switch would halt now, by their status; and whether its name is known here."""
         content = await self._wire.send("POST", "kill-switches/preview", body={"scope": _scope(scope)})
-        return self._wire.read(content, _Preview).by_status
+        return self._wire.read(content, SwitchPreview)
 
     async def throw(self, scope: Scope, reason: str, *, by: str = "local", wait: float = 5.0) -> SwitchReport:
         """Halt everything in ``scope``, and keep it halted. It is by whoever the token names, and not ``by``.

@@ -36,7 +36,8 @@ KINDS: Final[Mapping[str, type[MidcourseError]]] = {
     **dict.fromkeys(
         (
             *("body_too_large", "unsupported_media_type", "method_not_allowed", "not_found", "not_started"),
-            *("blob_not_found", "policy_not_found", "proposal_not_found", "token_not_found", "token_exists"),
+            *("artifact_not_found", "blob_not_found"),
+            *("policy_not_found", "proposal_not_found", "token_not_found", "token_exists"),
             *("webhook_not_found", "kill_switch_not_found", "no_recordings", "too_few_runs"),
         ),
         errors.InvalidInput,

@@ -8,6 +8,7 @@ import msgspec
 
 from midcourse.client.bodies import (
     WireAlarms,
+    WireArtifacts,
     WireAudit,
     WireBatches,
     WireBulk,
@@ -20,12 +21,13 @@ from midcourse.client.kill_switch import RemoteKillSwitch
 from midcourse.client.session import RemoteHandle
 from midcourse.client.webhooks import RemoteWebhooks
 from midcourse.client.wire import Parameters, Wire
+from midcourse.core.artifacts import Artifact, check_reviewed
 from midcourse.core.audit import Audited
 from midcourse.core.bulk import BulkOutcome, BulkVerb, check_bulk
 from midcourse.core.inbox import HandOver, Inbox, InboxAsk
 from midcourse.core.interventions import LabelFilter, LabelledAlarm, check_alarms, check_interventions
 from midcourse.core.policy.restraint import Batch
-from midcourse.core.requests import check_audit, check_goal, check_listing, check_new_id, check_text
+from midcourse.core.requests import check_audit, check_goal, check_limit, check_listing, check_new_id, check_text
 from midcourse.core.tenants import DEFAULT, check_tenant
 from midcourse.core.terms import NO_TERMS, Terms, check_terms
 from midcourse.errors import InvalidInput, SessionNotFound
@@ -145,7 +147,7 @@ class RemoteMidcourse:
         grace: float | None = None,
         by: str = "local",
     ) -> Sequence[BulkOutcome]:
-        """Pause, resume or cancel many sessions; what became of each, in their order. One refusal stops no other.
+        """Pause, resume, cancel or lift many sessions; what became of each, in their order. One refusal stops no other.
 
         ``by`` is not sent: the server knows from the token who it is.
 
@@ -167,23 +169,26 @@ class RemoteMidcourse:
         session: str | None = None,
         since: float | None = None,
         tenant: str | None = None,
+        before: int | None = None,
     ) -> Sequence[Audited]:
         """Who wished or did what to which session, over all sessions, oldest first. Page on with the last ``seq`` seen.
 
-        Those of one ``session``, or ``since`` a time, if given. A tenant's operator sees that tenant's.
+        Those of one ``session``, or ``since`` a time, if given. A tenant's operator sees that tenant's. With ``before``
+        those that come last before that entry, or (0) before the end.
 
         Raises:
             AccessDenied: the token's role is below ``operate``.
             Damaged: an entry was changed, removed or put in between; the sentence names it.
         """
-        check_audit(after, limit)
+        check_audit(after, limit, before)
         found: list[Audited] = []
-        following: int | None = after
+        following: int | None = after if before is None else before
         while following is not None and len(found) < limit:
-            wanted = min(AUDIT_PAGE, limit - len(found))
-            given = {"after": following, "limit": wanted, "session": session, "since": since, "tenant": tenant}
+            given = {"session": session, "since": since, "tenant": tenant, "limit": min(AUDIT_PAGE, limit - len(found))}
+            given["after" if before is None else "before"] = following
             page = await self._wire.get("audit", WireAudit, _given(given))
-            found += audited_of(page.entries)
+            more = audited_of(page.entries)
+            found = found + more if before is None else more + found
             following = page.next
         return found
 
@@ -231,6 +236,31 @@ class RemoteMidcourse:
         check_alarms(gather, limit)
         given = {"person": person, "gather": gather, "limit": limit, "tenant": tenant}
         return (await self._wire.get("alarms", WireBatches, _given(given))).batches
+
+    async def artifacts(
+        self, *, session: str | None = None, due: bool = False, limit: int = 100, tenant: str | None = None
+    ) -> Sequence[Artifact]:
+        """What agents told they made (``run.report(artifact=…)``), the most urgent first: those of a session, or all.
+
+        ``due``: those alone that somebody should look at by now. What nobody documented is due at once, everything else
+        every seven days, or as often as the session's policy says.
+        """
+        check_limit(limit)
+        given = {"session": session, "due": "true" if due else None, "limit": limit, "tenant": tenant}
+        return (await self._wire.get("artifacts", WireArtifacts, _given(given))).artifacts
+
+    async def reviewed(self, session_id: str, name: str, documentation: str = "", *, by: str = "local") -> Artifact:
+        """Say that you have looked at an artifact, and what it is: it comes up again later.
+
+        ``by`` is not sent: the server knows from the token who it is.
+
+        Raises:
+            InvalidInput: ``artifact_not_found``: the session has told of none of that name.
+        """
+        name, documentation = check_reviewed(name, documentation)
+        path = f"sessions/{quote(check_text(session_id, 'session_id'), safe='')}/artifacts/reviewed"
+        body = {"name": name, "documentation": documentation}
+        return self._wire.read(await self._wire.send("POST", path, body=body), Artifact)
 
     async def inbox(self, *, by: str = "local") -> Inbox:
         """What waits for people: asks by deadline with their owners, alarms in batches, and how you answered lately.

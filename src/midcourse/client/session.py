@@ -111,6 +111,7 @@ class RemoteHandle(Generic[T_co]):
         *,
         grace: float = 2.0,
         undo: UndoChoice | None = None,
+        force: bool = False,
         until: Level = "stopping",
         wait: float = 10.0,
         by: str = "local",
@@ -119,11 +120,14 @@ class RemoteHandle(Generic[T_co]):
         """End the session. Calls in flight may go on for ``grace`` seconds; the receipt says what became of them.
 
         ``undo``: roll back what is ``in-flight`` and let go of what is held (the default); ``all`` also what had
-        finished, newest first, children first; ``none`` only stops. A second cancel may only be firmer.
+        finished, newest first, children first; ``none`` only stops. A second cancel may only be firmer. A protected
+        session finishes its turn first; an operator ends it half-way with ``force``, and it is begun anew.
         """
         seconds = _FOREVER if grace > _FOREVER else grace
-        command = cmd.Cancel(id=self._command_id(command_id), by=by, reason=reason, grace=seconds, undo=undo)
-        body = {"reason": reason, "grace": seconds, "undo": undo, "until": until}
+        command = cmd.Cancel(
+            id=self._command_id(command_id), by=by, reason=reason, grace=seconds, undo=undo, force=force
+        )
+        body = {"reason": reason, "grace": seconds, "undo": undo, "force": force, "until": until}
         return await self._control(command, body, until=until, wait=wait)
 
     async def undo(
@@ -312,7 +316,7 @@ class RemoteHandle(Generic[T_co]):
         return self._wire.reading(inspection_of, content)
 
     async def fork(
-        self, at: int | None = None, *, session_id: str | None = None, paused: bool = False
+        self, at: int | None = None, *, session_id: str | None = None, paused: bool = False, by: str = "local"
     ) -> "RemoteHandle[T_co]":
         """A new session that goes on from a point of this one: its last checkpoint, or the journal position ``at``.
 

@@ -5,6 +5,7 @@ Midcourse asks on its own account (did it happen? go on in a changed world, or u
 answer that nobody gave would be a claim that nobody made.
 """
 
+import re
 from typing import Final
 
 import msgspec
@@ -26,6 +27,38 @@ GO_ON: Final = "go on"
 CANCEL: Final = "cancel"
 """What can be answered to a review, beside an instruction."""
 _YES: Final = ("yes", "approve", "true")
+_NO: Final = ("", "no", "n", "refuse", "refused", "false")
+_APPROVAL: Final = re.compile(r"Allow '(?P<step>.+?)' \((?P<tool>[^()']+)\) with (?P<rest>.*)", re.DOTALL)
+_BECAUSE: Final = "? It "
+
+
+class Wanted(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
+    """The call that an approval is asked for: the tool, its arguments as JSON, and why a person is asked."""
+
+    tool: str = ""
+    arguments: str = ""
+    why: str = ""
+
+
+def approval_prompt(step: str, tool: str, arguments: str, why: str) -> str:
+    """The question whether a call may be made. :func:`wanted_by` reads it, and so does the console."""
+    return f"Allow '{step}' ({tool}) with {arguments}{_BECAUSE}{why}."
+
+
+def wanted_by(prompt: str) -> Wanted | None:
+    """The call that a question in full asks about. None: it asks about none.
+
+    What comes last is why: arguments may hold whatever looks like it.
+    """
+    found = _APPROVAL.fullmatch(prompt)
+    arguments, because, why = found["rest"].rpartition(_BECAUSE) if found else ("", "", "")
+    return Wanted(found["tool"], arguments, why.removesuffix(".")) if found and because else None
+
+
+def is_no(answer: Value) -> bool:
+    """Whether an answer refuses and says no more than that."""
+    said = decode(answer.raw)
+    return said is False or said is None or (isinstance(said, str) and said.strip().lower() in _NO)
 
 
 def is_yes(answer: Value) -> bool:

@@ -272,6 +272,11 @@ def decided(session: SessionId, command: cmd.AnyCommand, outcome: str, events: I
     )
 
 
+def made(session: SessionId, by: str, role: str, action: str, detail: str, at: float) -> AuditEntry:
+    """The entry of whoever made a session: no command does, so that the entry comes with its first rows."""
+    return AuditEntry(session=session, by=by, role=role, action=action, detail=detail, at=at)
+
+
 def unreadable(session: SessionId, command_id: CommandId, outcome: str, why: str) -> AuditEntry:
     """The entry of a command that was refused because nobody can read it, nor tell whose it was."""
     detail = f"command '{command_id}': {why}"

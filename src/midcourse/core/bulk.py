@@ -5,9 +5,10 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
+from midcourse.core.ids import StepId
 from midcourse.errors import InvalidInput
 
-BulkVerb = Literal["pause", "resume", "cancel"]
+BulkVerb = Literal["pause", "resume", "cancel", "lift"]
 MOST_SESSIONS: Final = 1000
 """Sessions that one request may name."""
 NOT_REACHABLE: Final = "not_reachable"
@@ -15,13 +16,17 @@ NOT_REACHABLE: Final = "not_reachable"
 
 
 class BulkOutcome(msgspec.Struct, gc=False, frozen=True, kw_only=True):
-    """What became of one session: whether its command was taken, how it stands if that is known, and else why not."""
+    """What became of one session: whether its command was taken, how it stands if that is known, and else why not.
+
+    ``unknown`` are calls that were lost with their process: nobody can say how they ended.
+    """
 
     session: str
     ok: bool = False
     status: str = ""
     code: str = ""
     problem: str = ""
+    unknown: tuple[StepId, ...] = ()
 
 
 def check_bulk(verb: str, sessions: Sequence[str]) -> list[str]:

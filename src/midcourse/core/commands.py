@@ -23,6 +23,8 @@ BY_POLICY: Final = "policy:"
 """How ``by`` begins for a policy that steps in; its name and version follow."""
 BY_AGENT: Final = "agent:"
 """How ``by`` begins for an agent that asks of its own accord; its name follows."""
+BY_PARENT: Final = "parent "
+"""How ``by`` begins for a session that passes on to a child what it was told itself; its id follows."""
 TEXT_LIMIT: Final = 100_000
 """The longest instruction, reason or prompt that is taken."""
 LONGEST_LAPSE: Final = 3600.0
@@ -73,12 +75,14 @@ class Redirect(Command, tag="redirect"):
 class Cancel(Command, tag="cancel"):
     """End the session. ``grace``: seconds that calls in flight may go on; ``undo``: what is rolled back.
 
-    Without ``undo``, what is in flight; or, if a cancel stands already, what that one rolls back.
+    Without ``undo``, what is in flight; or, if a cancel stands already, what that one rolls back. ``force`` is for
+    sessions that finish first (class ``protected``): an operator ends it half-way, and it is begun anew.
     """
 
     grace: float = 2.0
     reason: str = ""
     undo: UndoChoice | None = None
+    force: bool = False
 
 
 class Undo(Command, tag="undo"):

@@ -70,7 +70,7 @@ def expire(session: Session, now: float) -> Events:
     if unanswered:
         names = ", ".join(f"'{ask.id}'" for ask in unanswered)
         command = cmd.Cancel(id=CommandId(DEADLINE), by=DEADLINE, reason=f"nobody answered {names} in time")
-        return (*events, *_cancel(replace(session, asks=tuple(still_open)), command))
+        return (*events, *_cancel_now(replace(session, asks=tuple(still_open)), command))
     pause = session.pause
     has_lapsed = pause is not None and pause.lapses_at is not None and pause.lapses_at <= now
     if pause is not None and has_lapsed and session.status in (Status.PAUSING, Status.PAUSED):
@@ -87,7 +87,8 @@ def allowed(session: Session, role: cmd.Role = "steer") -> tuple[str, ...]:
         rule = row[session.status]
         if kind in NO_BUTTONS:
             continue
-        if rule in REFUSALS or (rule in FOR_OPERATORS and role != "operate"):
+        takes_back = rule is _resume_running and session.deferred is not None
+        if (rule in REFUSALS and not takes_back) or (rule in FOR_OPERATORS and role != "operate"):
             continue
         if kind is cmd.Answer and not any(_may_answer(ask, role) for ask in session.asks):
             continue
@@ -143,7 +144,21 @@ def _changes_nothing(_session: Session, _command: cmd.AnyCommand) -> Events:
 
 
 def _pause(session: Session, command: cmd.AnyCommand) -> Events:
+    """What is protected finishes its turn first, whoever wishes it stopped."""
     assert isinstance(command, cmd.Pause)
+    if not finishes_first(session):
+        return _pause_now(session, command)
+    if session.deferred is not None:  # a cancel that waits is firmer
+        return ()
+    return (ev.StopDeferred(stop="pause", by=command.by, reason=command.reason),)
+
+
+def finishes_first(session: Session) -> bool:
+    """Whether a stop waits for the end of the turn: protected, and begun."""
+    return session.is_protected and session.status in (Status.RUNNING, Status.WAITING)
+
+
+def _pause_now(session: Session, command: cmd.Pause) -> Events:
     event = ev.PauseRequested(
         pause=pause_id(session.pauses + 1),
         by=command.by,
@@ -209,6 +224,8 @@ def _resume_running(session: Session, command: cmd.AnyCommand) -> Events:
     assert isinstance(command, cmd.Resume)
     if command.pause is not None:
         _check_pause_was(session, command)
+    elif session.deferred is not None:
+        return (ev.StopTakenBack(by=command.by),)
     return _already_resumed(session, command)
 
 
@@ -239,7 +256,7 @@ def _retry(session: Session, command: cmd.AnyCommand) -> Events:
 
 
 def _can_go_on(session: Session) -> bool:
-    return not _is_damaged(session) and not _is_being_undone(session)
+    return not _is_damaged(session) and not _is_being_undone(session) and not session.discarded
 
 
 def _is_damaged(session: Session) -> bool:
@@ -254,6 +271,10 @@ def _check_can_go_on(session: Session, command: cmd.AnyCommand) -> None:
     if _is_damaged(session):
         assert session.failure is not None
         raise refused(session, command, "session_damaged", f"its journal is damaged: {session.failure.message}")
+    if session.discarded:
+        anew = f"go on in '{session.restarted_as}'" if session.restarted_as else "start a new session"
+        why = f"it was forced to end half-way, and what it had reached is discarded; {anew}"
+        raise refused(session, command, "session_discarded", why)
     if _is_being_undone(session):  # what it would do now would be rolled back with the rest
         raise refused(
             session, command, "not_allowed", f"it has ended, {session.status}, and is being undone; wait for that"
@@ -267,7 +288,7 @@ def _redirect(session: Session, command: cmd.AnyCommand) -> Events:
         text=command.text,
         level=command.level,
         by=command.by,
-        grace=command.grace,
+        grace=None if finishes_first(session) else command.grace,
     )
     if not command.resume or session.pause is None:
         return (redirected, *closed)
@@ -359,7 +380,7 @@ def _intervene(session: Session, command: cmd.AnyCommand) -> Events:
     grace = 0.0 if decision.level == "stop" else None
     pause = cmd.Pause(id=command.id, by=command.by, reason=decision.sentence, grace=grace)
     made = replace(made, ask=asked.ask, pause=pause_id(session.pauses + 1))
-    return (made, asked, *_pause(session, pause))
+    return (made, asked, *_pause_now(session, pause))
 
 
 def _label(session: Session, command: cmd.AnyCommand) -> Events:
@@ -402,9 +423,34 @@ def _raise_budget(session: Session, command: cmd.AnyCommand) -> Events:
 
 
 def _cancel(session: Session, command: cmd.AnyCommand) -> Events:
+    """What is protected finishes its turn first, unless an operator forces it to end half-way."""
     assert isinstance(command, cmd.Cancel)
+    if not finishes_first(session) or _is_forced(session, command):
+        return _cancel_now(session, command)
+    undo: UndoChoice = command.undo or "in-flight"
+    standing = session.deferred
+    if standing is not None and standing.stop == "cancel":
+        undo = max(undo, standing.undo, key=FIRMNESS.index)
+        if undo == standing.undo:
+            return ()
+    return (ev.StopDeferred(stop="cancel", by=command.by, reason=command.reason, undo=undo),)
+
+
+def _is_forced(session: Session, command: cmd.Cancel) -> bool:
+    """Whether what a protected session has reached is to be discarded. To others ``force`` means nothing."""
+    if command.force and session.is_protected and command.role != "operate":
+        why = "it is protected, and finishes first; to force it to end half-way is an operator's (role 'operate')"
+        raise refused(session, command, "operator_only", why)
+    return command.force and session.is_protected
+
+
+def _cancel_now(session: Session, command: cmd.Cancel) -> Events:
     requested = ev.CancelRequested(
-        by=command.by, grace=command.grace, reason=command.reason, undo=command.undo or "in-flight"
+        by=command.by,
+        grace=command.grace,
+        reason=command.reason,
+        undo=command.undo or "in-flight",
+        force=_is_forced(session, command),
     )
     if session.status is Status.QUEUED:
         return (requested, *_withdrawn(session, command.by), ev.SessionCancelled())
@@ -419,17 +465,18 @@ def _withdrawn(session: Session, by: str) -> Events:
 def _firmer_cancel(session: Session, command: cmd.AnyCommand) -> Events:
     assert isinstance(command, cmd.Cancel)
     assert session.cancel is not None
-    return _firmer(session.cancel, command)
+    return _firmer(session.cancel, command, force=_is_forced(session, command))
 
 
-def _firmer(standing: StandingCancel, command: cmd.Cancel, *, always: bool = False) -> Events:
-    """A second cancel may give less time and roll more back, never the other way round."""
+def _firmer(standing: StandingCancel, command: cmd.Cancel, *, force: bool, always: bool = False) -> Events:
+    """A second cancel may give less time, roll more back and discard what was reached, never the other way round."""
     grace = min(command.grace, standing.grace)
     wanted = command.undo or standing.undo
     undo = wanted if FIRMNESS.index(wanted) > FIRMNESS.index(standing.undo) else standing.undo
-    if not always and (grace, undo) == (standing.grace, standing.undo):
+    force = force or standing.force
+    if not always and (grace, undo, force) == (standing.grace, standing.undo, standing.force):
         return ()
-    return (ev.CancelRequested(by=command.by, grace=grace, reason=command.reason, undo=undo),)
+    return (ev.CancelRequested(by=command.by, grace=grace, reason=command.reason, undo=undo, force=force),)
 
 
 def _undo(session: Session, command: cmd.AnyCommand) -> Events:
@@ -530,9 +577,9 @@ def _cancel_halted(session: Session, command: cmd.AnyCommand) -> Events:
     assert isinstance(command, cmd.Cancel)
     if session.halted_from is Status.CANCELLING and session.cancel is not None:
         # Said again in any case: it is what takes the session back to cancelling.
-        firmer = _firmer(session.cancel, command, always=True)
+        firmer = _firmer(session.cancel, command, force=_is_forced(session, command), always=True)
         return (*firmer, *_withdrawn(session, command.by))
-    return _cancel(session, command)
+    return _cancel_now(session, command)
 
 
 S = Status

@@ -23,6 +23,8 @@ MessageLevel = Literal[Level, "event"]
 """What a message to a session is: a person's, at its level, or word of an event outside."""
 StepKind = Literal["tool", "model", "child"]
 Mode = Literal["replay", "state"]
+DeferredVerb = Literal["pause", "cancel"]
+"""A stop that waits for the end of the turn."""
 Verdict = Literal["right", "wrong", "unsure"]
 """Whether it was right to step in."""
 AskEnd = Literal["superseded", "withdrawn", "expired"]
@@ -95,6 +97,8 @@ class PauseRequested(Event, tag="session.pause_requested@1"):
     reason: str = ""
     grace: float | None = None
     lapses: float | None = None
+    wished_at: float | None = None
+    """When it was put into the inbox; for a policy, when it decided."""
 
 
 class SessionPaused(Event, tag="session.paused@1"):
@@ -174,12 +178,33 @@ class BudgetRaised(Event, tag="budget.raised@1"):
 
 
 class CancelRequested(Event, tag="session.cancel_requested@1"):
-    """Somebody wants the session to end. ``grace``: how long calls in flight may go on; ``undo``: what to roll back."""
+    """Somebody wants the session to end. ``grace``: how long calls in flight may go on; ``undo``: what to roll back.
+
+    ``force``: it would have finished first. What it was at is discarded, and a new session begins.
+    """
 
     by: str
     grace: float
     reason: str = ""
     undo: UndoChoice = "in-flight"
+    force: bool = False
+    wished_at: float | None = None
+    """When it was put into the inbox. None: nobody put it there, it is a deadline's."""
+
+
+class StopDeferred(Event, tag="stop.deferred@1"):
+    """Somebody wants a protected session to stop: it finishes its turn first. ``undo``: what a cancel rolls back."""
+
+    stop: DeferredVerb
+    by: str
+    reason: str = ""
+    undo: UndoChoice = "in-flight"
+
+
+class StopTakenBack(Event, tag="stop.taken_back@1"):
+    """A stop that waited for the end of the turn does not stand any more."""
+
+    by: str
 
 
 class ReceiptLine(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
@@ -199,6 +224,8 @@ class SessionCancelled(Event, tag="session.cancelled@1"):
 
     receipt: tuple[ReceiptLine, ...] = ()
     unreached: tuple[SessionId, ...] = ()
+    restarted_as: SessionId | None = None
+    """The session that begins anew what was forced to end."""
 
 
 class UndoRequested(Event, tag="undo.requested@1"):
@@ -264,6 +291,8 @@ class SessionHalted(Event, tag="session.halted@1"):
     by: str
     reason: str = ""
     switch: str = ""
+    wished_at: float | None = None
+    """When it was put into the inbox."""
 
 
 class HaltLifted(Event, tag="session.halt_lifted@1"):
@@ -589,6 +618,8 @@ AnyEvent = (
     | SessionForked
     | SessionParked
     | PauseRequested
+    | StopDeferred
+    | StopTakenBack
     | SessionPaused
     | SessionResumed
     | SessionRedirected

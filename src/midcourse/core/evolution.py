@@ -17,7 +17,9 @@ from midcourse.core.session import (
     ALLOWED_IN,
     BACK,
     TRANSITIONS,
+    WORKS,
     ChildAsk,
+    DeferredStop,
     Failure,
     Hold,
     Message,
@@ -36,6 +38,9 @@ K = TypeVar("K")
 T = TypeVar("T")
 GIVEN_UP = "UndoFailed"
 """The kind of the error an agent sees when a call was interrupted and its undo failed."""
+
+_NOT_WORKED_BEFORE = (ev.SessionTaken, ev.SessionForked)
+"""Between the last word of an owner and the first of the next, nothing worked."""
 
 replace = msgspec.structs.replace
 
@@ -128,6 +133,10 @@ def _contradiction(session: Session, event: ev.AnyEvent) -> str:
         case ev.SessionResumed(pause=pause):
             standing = session.pause.id if session.pause else None
             return "" if pause == standing else f"'{standing}' stands, not '{pause}'"
+        case ev.StopDeferred():
+            return "" if session.is_protected else "it is not protected"
+        case ev.StopTakenBack():
+            return "" if session.deferred is not None else "no stop waits for its end"
         case ev.CancelRequested(grace=grace):
             softer = session.cancel is not None and grace > session.cancel.grace
             return "a cancel only becomes firmer" if softer else ""
@@ -200,6 +209,8 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
     if why_not:
         raise _impossible(session, event, why_not)
     changes: dict[str, object] = {"status": status, "position": record.position, "at": at}
+    if (status in WORKS) is (session.working_since is None) or isinstance(event, _NOT_WORKED_BEFORE):
+        changes |= _worked(session, status, event, at)
     match event:
         case ev.StepBegun():
             changes["calls"] = _with(session, _begun(session, event, at))
@@ -331,10 +342,15 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
             # What is not done again by its name may be by its arguments.
             changes |= _loosened(session, session.calls.values())
             changes["calls"] = {step: call for step, call in session.calls.items() if not call.end}
+        case ev.StopDeferred():
+            changes["deferred"] = DeferredStop(event.stop, event.by, at, event.reason, event.undo)
+        case ev.StopTakenBack():
+            changes["deferred"] = None
         case ev.CancelRequested():
             changes["cancel"] = _cancelled_by(session, event, at)
             changes["pause"] = None
             changes["halted_from"] = None
+            changes["deferred"] = None
         case ev.SessionCancelled():
             changes |= {
                 "receipt": event.receipt,
@@ -342,6 +358,8 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
                 "calls": {},
                 "children": {},
                 "child_asks": (),
+                "discarded": session.cancel is not None and session.cancel.force,
+                "restarted_as": event.restarted_as,
             }
         case ev.SessionHalted():
             changes |= {
@@ -357,9 +375,11 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
         case ev.SessionCompleted(result=result):
             changes["result"] = result
             changes["calls"] = {}
+            changes["deferred"] = None
         case ev.SessionFailed():
             changes["failure"] = Failure(event.code, event.message, event.step)
             changes["pause"] = None
+            changes["deferred"] = None
         case ev.AgentChanged(now=now):
             changes["agent_version"] = now
         case ev.InterventionMade():
@@ -452,8 +472,24 @@ def _loosened(session: Session, calls: Iterable[OpenCall]) -> dict[str, object]:
     return {"loose_keys": {**session.loose_keys, **keys}} if keys else {}
 
 
+def _worked(session: Session, status: Status, event: ev.AnyEvent, at: float) -> dict[str, object]:
+    """How long it has worked, when the clock begins or stops."""
+    since, worked = session.working_since, session.worked
+    if since is not None:
+        worked += max(0.0, (session.at if isinstance(event, _NOT_WORKED_BEFORE) else at) - since)
+    return {"worked": worked, "working_since": at if status in WORKS else None}
+
+
 def _spent(session: Session, event: ev.StepFinished | ev.StepFailed | ev.StepCut) -> dict[str, object]:
-    return {"cost": session.cost + event.cost, "tokens": session.tokens + event.tokens}
+    spent: dict[str, object] = {"cost": session.cost + event.cost, "tokens": session.tokens + event.tokens}
+    if not event.cost and _has_a_price(session.calls[event.step], event):
+        spent["unpriced"] = session.unpriced + 1
+    return spent
+
+
+def _has_a_price(call: OpenCall, event: ev.StepFinished | ev.StepFailed | ev.StepCut) -> bool:
+    """Whether nothing is no answer to what it cost: a model was asked, here or by a child. What failed may be free."""
+    return event.tokens > 0 or (call.kind == "model" and not isinstance(event, ev.StepFailed))
 
 
 def _childless(session: Session, step: StepId) -> dict[str, object]:
@@ -497,7 +533,7 @@ def _cancelled_by(session: Session, event: ev.CancelRequested, at: float) -> Sta
         return _firmer(session.cancel, event, at)
     lines = {line_key(call.step, call.key): line_of(call) for call in session.calls.values() if call.effect != "read"}
     lines |= {f"hold {hold.name}": held_line(hold) for hold in session.holds.values()}
-    return StandingCancel(event.by, at, event.grace, event.reason, event.undo, lines)
+    return StandingCancel(event.by, at, event.grace, event.reason, event.undo, lines, event.force)
 
 
 def _firmer(standing: StandingCancel, event: ev.CancelRequested, at: float) -> StandingCancel:
@@ -505,7 +541,8 @@ def _firmer(standing: StandingCancel, event: ev.CancelRequested, at: float) -> S
     since, grace = standing.since, standing.grace
     if event.grace != standing.grace:
         since, grace = at, min(event.grace, max(0.0, standing.since + standing.grace - at))
-    return replace(standing, by=event.by, since=since, grace=grace, reason=event.reason, undo=event.undo)
+    force = standing.force or event.force
+    return replace(standing, by=event.by, since=since, grace=grace, reason=event.reason, undo=event.undo, force=force)
 
 
 def _paused_by(session: Session, event: ev.PauseRequested, at: float) -> StandingPause:

@@ -1,6 +1,7 @@
 """The names of things, as types, so that one kind of id cannot be passed for another."""
 
 import hashlib
+import re
 from typing import NewType
 
 SessionId = NewType("SessionId", str)
@@ -49,6 +50,12 @@ def queued_id(ordinal: int) -> MessageId:
 def child_id(parent: SessionId, step: StepId) -> SessionId:
     """The id of the child a step of ``parent`` spawns: made of the two, so that a retry finds the same child."""
     return SessionId(f"{parent}.{hashlib.blake2b(step.encode(), digest_size=5).hexdigest()}")
+
+
+def again_id(session: str, number: int) -> SessionId:
+    """The name of the session that begins anew what ``session`` was at: the first that nobody else has."""
+    base = re.sub(r"-again(-\d+)?$", "", session)[:100]
+    return SessionId(f"{base}-again" if number == 1 else f"{base}-again-{number}")
 
 
 def depth_of(session: str) -> int:

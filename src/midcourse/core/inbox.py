@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from midcourse.core.artifacts import Artifact
 from midcourse.core.asks import REVIEW
 from midcourse.core.ids import AskId, SessionId, StepId
 from midcourse.core.policy.restraint import Batch
@@ -45,12 +46,16 @@ class Taken(msgspec.Struct, gc=False, frozen=True, kw_only=True):
 
 
 class HandOver(msgspec.Struct, gc=False, frozen=True, kw_only=True):
-    """What is asked of ``name`` is asked of ``to`` until a time, then of ``name`` again."""
+    """What is asked of ``name`` is asked of ``to`` until a time, then of ``name`` again.
+
+    ``warning`` is said to whoever hands over to a name that nobody has had here.
+    """
 
     name: str
     to: str
     at: float
     until: float
+    warning: str = ""
 
 
 class Told(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
@@ -74,7 +79,9 @@ class InboxAsk(msgspec.Struct, gc=False, frozen=True, kw_only=True):
     """An open ask as the inbox has it.
 
     ``respond_by`` is when it is escalated, ``deadline`` when it can no longer be answered. ``owned_since`` is null
-    while it is still with whoever began the session. ``escalated_to`` is a name, or the role ``operate``.
+    while it is still with whoever began the session. ``escalated_to`` is a name, or the role ``operate``. An approval
+    names the ``tool``, its ``arguments`` (JSON, cut after 1,000 characters: the session has all of it), and ``why`` a
+    person is asked.
     """
 
     session: SessionId
@@ -96,6 +103,8 @@ class InboxAsk(msgspec.Struct, gc=False, frozen=True, kw_only=True):
     escalated_to: str = ""
     is_review: bool = False
     session_status: str = ""
+    arguments: str = ""
+    why: str = ""
 
     @property
     def key(self) -> str:
@@ -113,7 +122,7 @@ class Inbox(msgspec.Struct, gc=False, frozen=True, kw_only=True):
 
     ``approvals_in_a_row`` are the reader's of the last hour, up to the last refusal; ``quick`` is how many of the last
     six of them took under three seconds. ``running`` counts the sessions that run without anybody. ``you`` is the
-    reader, as owners are named.
+    reader, as owners are named. ``artifacts`` is what agents made and somebody should look at, the most urgent of it.
     """
 
     asks: tuple[InboxAsk, ...] = ()
@@ -122,6 +131,7 @@ class Inbox(msgspec.Struct, gc=False, frozen=True, kw_only=True):
     quick: int = 0
     running: int = 0
     you: str = ""
+    artifacts: tuple[Artifact, ...] = ()
 
 
 def owner_of(

@@ -14,6 +14,9 @@ Durability = Literal["nothing", "process", "power"]
 Level = Literal["accepted", "decided", "stopping", "stopped"]
 """What is known: the command is durable; it was decided; the gate is shut; nothing runs."""
 
+Counted = Literal["", "approved", "refused"]
+"""What an answer counted as, where an approval was asked for: anything but a yes refuses."""
+
 
 class RunningCall(msgspec.Struct, frozen=True):
     """A call that had begun and has not ended, as a control's answer lists it.
@@ -37,6 +40,8 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     ``running`` lists every call that had begun and was not known to have ended; ``unknown`` are calls that were lost
     with their process, so that nobody can say how they ended; ``durability`` is what the answer survives (``durable``
     False: the write failed, and it was stopped all the same); ``unreachable_since`` is set when the owner is silent.
+    ``finishes_first``: it is protected, and stops at the end of its turn; ``restarted_as`` begins anew what was forced
+    to end. ``counted`` is what an answer to an approval counted as.
     """
 
     level: Level
@@ -51,13 +56,20 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     unknown: tuple[StepId, ...] = ()
     unreachable_since: float | None = None
     receipt: tuple[ReceiptLine, ...] = ()
+    finishes_first: bool = False
+    restarted_as: SessionId | None = None
+    counted: Counted = ""
 
     def __str__(self) -> str:
         if not self.durable:
             return f"{self.level}, not durable"
         if self.unreachable_since is not None:
             return f"{self.level}, owner not reachable since {self.unreachable_since:.3f}"
+        if self.finishes_first:
+            return f"{self.level}, finishes first"
         names = (f"{call.name} ({call.doing})" if call.doing else call.name for call in self.running)
         still = f", still running: {', '.join(names)}" if self.running else ""
         lost = f", effects in flight unknown: {', '.join(self.unknown)}" if self.unknown else ""
-        return f"{self.level}, {self.status}{still}{lost}"
+        anew = f", begun anew as {self.restarted_as}" if self.restarted_as else ""
+        told = f", counted as {self.counted}" if self.counted else ""
+        return f"{self.level}, {self.status}{told}{still}{lost}{anew}"

@@ -87,7 +87,7 @@ def check_listing(status: Sequence[str], limit: int) -> None:
         )
 
 
-def check_audit(after: int, limit: int) -> None:
+def check_audit(after: int, limit: int, before: int | None = None) -> None:
     """Which entries of the audit log are wanted.
 
     Raises:
@@ -95,6 +95,8 @@ def check_audit(after: int, limit: int) -> None:
     """
     if not 0 <= after < 2**63:
         raise InvalidInput(f"after is {after}; it is the seq of the last entry seen, or 0.", field="after")
+    if before is not None and not (after == 0 and 0 <= before < 2**63):
+        raise InvalidInput(f"before is {before}; it is the seq of an entry, or 0, without after.", field="before")
     check_limit(limit)
 
 

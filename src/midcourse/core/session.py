@@ -40,6 +40,8 @@ ENDED: Final = frozenset({Status.COMPLETED, Status.FAILED, Status.CANCELLED})
 """Nothing happens any more unless somebody opens a new turn, or tries a failed one again."""
 
 LIVE: Final = frozenset(Status) - ENDED
+WORKS: Final = frozenset({Status.RUNNING, Status.PAUSING, Status.CANCELLING})
+"""Statuses in which its clock goes: what waits for somebody does not count."""
 NEEDS_DRIVING: Final = frozenset({Status.QUEUED, Status.RUNNING, Status.PAUSING, Status.CANCELLING})
 """Left without an owner, a session in one of these is taken by any worker that can."""
 
@@ -123,6 +125,8 @@ ALLOWED_IN: Final[Mapping[type[ev.Event], frozenset[Status]]] = {
         LIVE,
     ),
     ev.InterventionLabelled: frozenset(Status),
+    ev.StopDeferred: frozenset({Status.RUNNING, Status.WAITING}),
+    ev.StopTakenBack: frozenset({Status.RUNNING, Status.WAITING}),
     ev.SessionRated: ENDED,
     ev.SessionErased: ENDED,
 }
@@ -258,6 +262,17 @@ class StandingCancel(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     reason: str = ""
     undo: UndoChoice = "in-flight"
     receipt: Mapping[str, ev.ReceiptLine] = {}
+    force: bool = False
+
+
+class DeferredStop(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
+    """A person's stop that waits for the end of the turn, because the session is protected."""
+
+    stop: ev.DeferredVerb
+    by: str
+    since: float
+    reason: str = ""
+    undo: UndoChoice = "in-flight"
 
 
 class StandingUndo(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
@@ -289,7 +304,11 @@ class Failure(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
 
 
 class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
-    """A session as its journal tells it, up to ``position``."""
+    """A session as its journal tells it, up to ``position``.
+
+    ``unpriced`` model calls have no known price: what was spent is at least ``cost``. It has ``worked`` for so many
+    seconds, and since ``working_since`` if that is set; while it waits, is paused or halted, the clock stands.
+    """
 
     id: SessionId
     agent: str
@@ -322,7 +341,10 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
     asks_opened: int = 0
     pause: StandingPause | None = None
     pauses: int = 0
+    deferred: DeferredStop | None = None
     cancel: StandingCancel | None = None
+    discarded: bool = False
+    restarted_as: SessionId | None = None
     undo: StandingUndo | None = None
     holds: Mapping[str, Hold] = {}
     loose_keys: Mapping[str, str] = {}
@@ -338,7 +360,10 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
     hypothesis: str = ""
     finished_steps: int = 0
     cost: float = 0.0
+    unpriced: int = 0
     tokens: int = 0
+    worked: float = 0.0
+    working_since: float | None = None
     result: Value | None = None
     failure: Failure | None = None
     receipt: tuple[ev.ReceiptLine, ...] = ()
@@ -346,6 +371,11 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
     labels: Mapping[str, ev.Verdict] = {}
     score: int | None = None
     erased_at: float | None = None
+
+    @property
+    def is_protected(self) -> bool:
+        """Whether a person's stop waits for the end of the turn."""
+        return self.terms.task_class == "protected"
 
     @property
     def goal(self) -> str:
@@ -375,7 +405,8 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
         budget = "" if self.terms.budget is None else f".b{self.terms.budget:.12g}"
         asks = ".".join(ask.id for ask in self.asks)
         turn = f"{self.turn}.{self.pauses}.{self.halts}.{len(self.messages)}.{self.amended}.{self.queued}"
-        return f"{self.status}.{turn}{budget}.{asks}".rstrip(".")
+        deferred = f".{self.deferred.stop}" if self.deferred is not None else ""
+        return f"{self.status}.{turn}{budget}{deferred}.{asks}".rstrip(".")
 
     @property
     def next_scope(self) -> str:

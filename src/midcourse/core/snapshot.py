@@ -13,7 +13,7 @@ from midcourse.errors import Damaged
 SIZE_LIMIT: Final = 1024 * 1024
 """A snapshot above this moves its larger values into blobs."""
 TOOL_CALLS_LIMIT: Final = 1_000
-"""At most so many finished steps lie between two snapshots, while one is small enough to be written that often."""
+"""At most so many ended calls lie between two snapshots, while one is small enough to be written that often."""
 FORMAT: Final = 2
 """Raised whenever a session or a step log is folded otherwise than before: older snapshots are then rebuilt."""
 _SMALLEST_BLOB: Final = 1024
@@ -75,12 +75,29 @@ def decode_snapshot(content: bytes) -> Snapshot:
     return snapshot
 
 
-def is_due(*, grown: int, last_size: int, steps_since: int) -> bool:
-    """Whether the journal since the last snapshot has grown enough to pay for a new one.
+def is_due(
+    *,
+    grown: int,
+    last_size: int,
+    steps_since: int,
+    tokens_since: int = 0,
+    most_steps: int = TOOL_CALLS_LIMIT,
+    most_tokens: int | None = None,
+) -> bool:
+    """Whether the journal since the last snapshot has grown enough to pay for a new one, or gone too far without one.
 
     Writing one when the journal has grown by its size keeps the cost per step constant, however long the session. A
-    large one every so many steps would not: the whole history again and again grows with the square of the steps.
+    large one every so many steps would not: the whole history again and again grows with the square of the steps. So
+    ``most_steps`` and ``most_tokens`` hold while a snapshot takes at most 1 KB for each of them, or 32 KB in all.
     """
     if grown >= max(last_size, BLOB_LIMIT):
         return True
-    return steps_since >= TOOL_CALLS_LIMIT and last_size <= SIZE_LIMIT
+    if last_size > SIZE_LIMIT:
+        return False
+    return _is_far(steps_since, most_steps, last_size) or (
+        most_tokens is not None and _is_far(tokens_since, most_tokens, last_size)
+    )
+
+
+def _is_far(since: int, most: int, size: int) -> bool:
+    return since >= most and size <= max(BLOB_LIMIT, since * SIZE_LIMIT // TOOL_CALLS_LIMIT)

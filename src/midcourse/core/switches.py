@@ -3,7 +3,8 @@
 It is an operator's, and separate from cancel: it undoes nothing, and lifting it resumes nothing by itself.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Final, Literal, get_args
 
 import msgspec
@@ -18,6 +19,7 @@ Reach = Literal["stopped", "still_running", "not_reachable"]
 """What is known of a session in the scope of a switch."""
 LONGEST_VALUE: Final = 200
 """Characters of the longest name that a scope takes."""
+_NAMES_SHOWN: Final = 10
 LONGEST_REASON: Final = 1000
 """Characters of the longest reason: it is shown with every session that was halted."""
 
@@ -106,11 +108,15 @@ class Reached(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
 
 
 class SwitchReport(msgspec.Struct, gc=False, frozen=True):
-    """A switch, and what is known of every session in its scope: worst first. ``durable``: it survives a restart."""
+    """A switch, and what is known of every session in its scope: worst first. ``durable``: it survives a restart.
+
+    ``hint`` is said when it is thrown over a name that nothing here has.
+    """
 
     switch: Switch
     sessions: tuple[Reached, ...]
     durable: bool = True
+    hint: str = ""
 
     def count(self, state: Reach) -> int:
         """How many of them are so."""
@@ -131,7 +137,38 @@ class SwitchReport(msgspec.Struct, gc=False, frozen=True):
             if self.durable
             else " It could not be written yet: it stands in this process, which writes it when it can."
         )
-        return f"The kill switch over {self.switch.scope} {stands}: {', '.join(words)}.{known}"
+        hint = f" {self.hint}" if self.hint else ""
+        return f"The kill switch over {self.switch.scope} {stands}: {', '.join(words)}.{known}{hint}"
+
+
+class SwitchPreview(msgspec.Struct, gc=False, frozen=True):
+    """What a switch would halt now: how many sessions, by their status. ``hint``: nothing here has the scope's name."""
+
+    by_status: Mapping[str, int]
+    hint: str = ""
+
+    @property
+    def count(self) -> int:
+        """How many in all."""
+        return sum(self.by_status.values())
+
+    def __str__(self) -> str:
+        words = ", ".join(f"{count} {status}" for status, count in sorted(self.by_status.items()))
+        many = "1 session" if self.count == 1 else f"{self.count} sessions"
+        told = f"{many} now ({words})." if self.count else "No session now; what starts in this scope begins halted."
+        return f"{told} {self.hint}" if self.hint else told
+
+
+def name_hint(scope: Scope, known: Collection[str]) -> str:
+    """What to say of a scope whose name nothing known has: it stands all the same, for what may come."""
+    if scope.kind == "all" or scope.value in known:
+        return ""
+    near = get_close_matches(scope.value, known, n=1)
+    meant = f"; did you mean '{near[0]}'?" if near else "."
+    names = sorted(known)
+    rest = ", …" if len(names) > _NAMES_SHOWN else ""
+    listed = f" Known: {', '.join(names[:_NAMES_SHOWN])}{rest}." if names else ""
+    return f"No {scope.kind} of that name is known here{meant}{listed}"
 
 
 class Released(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):

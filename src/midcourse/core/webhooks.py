@@ -35,12 +35,17 @@ TEXT_LIMIT: Final = 200
 """Characters of the longest text that is sent."""
 BACKOFF: Final = (5.0, 30.0, 120.0, 600.0, 1800.0, 3600.0, 10_800.0, 21_600.0, 43_200.0)
 """Seconds after each failed try. After the last, in about a day, it is given up."""
+LONGEST_WAIT: Final = BACKOFF[-1]
+"""Seconds that a receiver may ask to be left alone for."""
 DUE: Final = "due/"
 DONE: Final = "done/"
 
 
 class Webhook(msgspec.Struct, gc=False, frozen=True, kw_only=True):
-    """Who wants to be told of what. ``tenant`` None: the host's own, told of all tenants."""
+    """Who wants to be told of what. ``tenant`` None: the host's own, told of all tenants.
+
+    ``gone_at``: when its receiver said that it is gone (410). It is told nothing since, until a trial arrives.
+    """
 
     id: str
     tenant: str | None
@@ -50,6 +55,7 @@ class Webhook(msgspec.Struct, gc=False, frozen=True, kw_only=True):
     added_at: float
     about: str = ""
     secret: str = ""
+    gone_at: float | None = None
 
     def __repr__(self) -> str:
         return f"<Webhook {self.id} for {', '.join(self.kinds)}>"
@@ -85,7 +91,10 @@ class Delivery(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_default
 
 
 class WebhookView(msgspec.Struct, gc=False, frozen=True, kw_only=True):
-    """A webhook without its secret. ``failing_since``: nothing has arrived since then, and something should have."""
+    """A webhook without its secret. ``failing_since``: nothing has arrived since then, and something should have.
+
+    ``gone_at``: when its receiver answered that it is gone (410): it is told nothing more, until a test arrives.
+    """
 
     id: str
     tenant: str | None
@@ -97,6 +106,7 @@ class WebhookView(msgspec.Struct, gc=False, frozen=True, kw_only=True):
     waiting: int = 0
     given_up: int = 0
     failing_since: float | None = None
+    gone_at: float | None = None
 
 
 class DeliveryView(msgspec.Struct, gc=False, frozen=True, kw_only=True):
@@ -143,16 +153,22 @@ def webhook_view(webhook: Webhook, rows: Iterable[Delivery] = ()) -> WebhookView
         waiting=sum(row.state == "waiting" for row in told),
         given_up=sum(row.state == "given_up" for row in told),
         failing_since=failing,
+        gone_at=webhook.gone_at,
     )
 
 
 class Outcome(msgspec.Struct, gc=False, frozen=True, kw_only=True):
-    """What came of one try."""
+    """What came of one try. ``wait``: seconds for which the receiver asked to be left alone.
+
+    ``is_over``: nobody was asked, and nobody is to be.
+    """
 
     status: int | None = None
     answer: str = ""
     problem: str = ""
     seconds: float = 0.0
+    wait: float = 0.0
+    is_over: bool = False
 
     @property
     def is_good(self) -> bool:
@@ -161,8 +177,13 @@ class Outcome(msgspec.Struct, gc=False, frozen=True, kw_only=True):
 
     @property
     def is_final(self) -> bool:
-        """Whether trying again is of no use: it has it, or says that nobody is there any more."""
-        return self.is_good or self.status == 410
+        """Whether trying again is of no use: it has it, or there is nobody who would take it."""
+        return self.is_good or self.is_gone or self.is_over
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the receiver says that nobody is there any more, for this or anything else."""
+        return self.status == 410
 
 
 def delivery_id(webhook: str, kind: str, *names: str) -> str:
@@ -203,7 +224,8 @@ def tried(row: Delivery, outcome: Outcome, now: float, chance: float = 0.5) -> D
         return replace(made, state="delivered", ended_at=now)
     if outcome.is_final or tries > len(BACKOFF):
         return replace(made, state="given_up", ended_at=now)
-    return replace(made, next_at=now + BACKOFF[tries - 1] * (0.9 + 0.2 * chance))
+    wait = min(outcome.wait, LONGEST_WAIT) * (1 + 0.1 * chance)
+    return replace(made, next_at=now + max(wait, BACKOFF[tries - 1] * (0.9 + 0.2 * chance)))
 
 
 def check_kinds(kinds: Sequence[str]) -> tuple[str, ...]:

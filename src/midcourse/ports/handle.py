@@ -6,6 +6,7 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeVar, overload
 
+from midcourse.core.artifacts import Artifact
 from midcourse.core.audit import Audited
 from midcourse.core.bulk import BulkOutcome, BulkVerb
 from midcourse.core.codec import JSON
@@ -22,7 +23,7 @@ from midcourse.core.receipt import Receipt
 from midcourse.core.replies import Level, Reply
 from midcourse.core.session import OpenAsk, Session, Status
 from midcourse.core.signals import Signals
-from midcourse.core.switches import Released, Scope, SwitchReport
+from midcourse.core.switches import Released, Scope, SwitchPreview, SwitchReport
 from midcourse.core.tenants import DEFAULT
 from midcourse.core.terms import Terms
 from midcourse.ports.bus import Delta
@@ -79,6 +80,7 @@ class Handle(Protocol[T_co]):
         *,
         grace: float = 2.0,
         undo: UndoChoice | None = None,
+        force: bool = False,
         until: Level = "stopping",
         wait: float = 10.0,
         by: str = "local",
@@ -215,7 +217,7 @@ class Handle(Protocol[T_co]):
         ...
 
     async def fork(
-        self, at: int | None = None, *, session_id: str | None = None, paused: bool = False
+        self, at: int | None = None, *, session_id: str | None = None, paused: bool = False, by: str = "local"
     ) -> "Handle[T_co]":
         """A new session that goes on from a point of this one."""
         ...
@@ -236,8 +238,8 @@ class Handle(Protocol[T_co]):
 class Switches(Protocol):
     """The kill switches of a store or a server. An operator's."""
 
-    async def preview(self, scope: Scope) -> Mapping[str, int]:
-        """How many sessions a switch would halt now, by their status."""
+    async def preview(self, scope: Scope) -> SwitchPreview:
+        """How many sessions a switch would halt now, by their status; and whether its name is known here."""
         ...
 
     async def throw(self, scope: Scope, reason: str, *, by: str = "local", wait: float = 5.0) -> SwitchReport:
@@ -310,7 +312,7 @@ class Sessions(Protocol):
         grace: float | None = None,
         by: str = "local",
     ) -> Sequence[BulkOutcome]:
-        """Pause, resume or cancel many sessions; what became of each, in their order."""
+        """Pause, resume, cancel or lift many sessions; what became of each, in their order."""
         ...
 
     async def audit(
@@ -321,8 +323,9 @@ class Sessions(Protocol):
         session: str | None = None,
         since: float | None = None,
         tenant: str | None = None,
+        before: int | None = None,
     ) -> Sequence[Audited]:
-        """Who wished or did what to which session, oldest first."""
+        """Who wished or did what to which session, oldest first; with ``before`` the last ones before that entry."""
         ...
 
     def audit_export(
@@ -352,6 +355,16 @@ class Sessions(Protocol):
         tenant: str | None = None,
     ) -> Sequence[Batch]:
         """The same as people are told of them: what interrupts at once, the rest in batches."""
+        ...
+
+    async def artifacts(
+        self, *, session: str | None = None, due: bool = False, limit: int = 100, tenant: str | None = None
+    ) -> Sequence[Artifact]:
+        """What agents told they made, the most urgent first."""
+        ...
+
+    async def reviewed(self, session_id: str, name: str, documentation: str = "", *, by: str = "local") -> Artifact:
+        """Say that you have looked at an artifact, and what it is."""
         ...
 
     async def inbox(self, *, by: str = "local") -> Inbox:

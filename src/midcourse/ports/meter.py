@@ -4,11 +4,10 @@ from typing import Final, Literal, Protocol
 
 from midcourse.core.events import Recorded
 from midcourse.core.ids import Epoch, SessionId
+from midcourse.core.rates import Stopper
 from midcourse.core.session import Session
 
 StopVerb = Literal["pause", "cancel", "halt"]
-Stopper = Literal["person", "policy", "parent"]
-"""Whose stop it was: somebody's, the policy's, or that of the parent that was stopped itself."""
 CheckpointKind = Literal["state", "snapshot"]
 """What was saved: where a ``state`` agent starts from, or the fold of a journal, so that it need not be read whole."""
 
@@ -23,12 +22,12 @@ class Meter(Protocol):
         """An event was added to a journal; ``session`` is as it stands after it. Under the session's lock."""
         ...
 
-    def stopping(self, session_id: SessionId, verb: StopVerb, by: Stopper, put_at: float) -> None:
-        """A stop that was put into the inbox at ``put_at`` is being decided. Its events come next."""
+    def stopping(self, session_id: SessionId, verb: StopVerb, by: Stopper, wished_at: float) -> None:
+        """A stop that somebody wished at ``wished_at`` is being decided. Its events come next."""
         ...
 
     def stop_answered(self, verb: StopVerb, by: Stopper, seconds: float) -> None:
-        """It is decided, durably, so long after it was put: nothing new begins."""
+        """It is decided, durably, so long after it was wished: nothing new begins."""
         ...
 
     def taking(self, session: Session, seconds: float) -> None:
@@ -58,7 +57,7 @@ class Unmetered:
     def recorded(self, session: Session, epoch: Epoch, record: Recorded) -> None:
         """Nothing."""
 
-    def stopping(self, session_id: SessionId, verb: StopVerb, by: Stopper, put_at: float) -> None:
+    def stopping(self, session_id: SessionId, verb: StopVerb, by: Stopper, wished_at: float) -> None:
         """Nothing."""
 
     def stop_answered(self, verb: StopVerb, by: Stopper, seconds: float) -> None:
@@ -94,10 +93,10 @@ class Meters(Unmetered):
         for meter in self._meters:
             meter.recorded(session, epoch, record)
 
-    def stopping(self, session_id: SessionId, verb: StopVerb, by: Stopper, put_at: float) -> None:
+    def stopping(self, session_id: SessionId, verb: StopVerb, by: Stopper, wished_at: float) -> None:
         """Told on."""
         for meter in self._meters:
-            meter.stopping(session_id, verb, by, put_at)
+            meter.stopping(session_id, verb, by, wished_at)
 
     def stop_answered(self, verb: StopVerb, by: Stopper, seconds: float) -> None:
         """Told on."""

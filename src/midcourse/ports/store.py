@@ -13,7 +13,10 @@ from midcourse.core.replies import Durability
 
 
 class AskHead(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
-    """What an inbox needs of an open ask. ``tool``: the call it is about, if it is about one."""
+    """What an inbox needs of an open ask. ``tool``: the call it is about, if it is about one.
+
+    Of an approval ``arguments`` are the call's, as JSON that may be cut, and ``why`` a person is asked.
+    """
 
     id: AskId
     reason: str
@@ -22,13 +25,18 @@ class AskHead(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
     step: StepId
     deadline: float | None = None
     tool: str = ""
+    arguments: str = ""
+    why: str = ""
 
 
 class Head(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
     """What lists and sweeps need of a session without reading its journal. Written with every append.
 
     ``busy`` is the call that runs, ``risk`` the last that was measured. ``was`` is the status that a session was halted
-    from, and ``switch`` the kill switch that did it.
+    from, and ``switch`` the kill switch that did it. ``finishes_first``: the stop that waits for the end of the turn.
+    ``unpriced`` model calls have no known price: what was spent is at least ``cost``. It has ``worked`` for so many
+    seconds, and since ``working_since`` if that is set. ``unattended`` is not written but set by whoever lists
+    sessions: it is at work by its status, and no process that lives drives it.
     """
 
     id: SessionId
@@ -58,6 +66,12 @@ class Head(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=Tr
     was: str = ""
     open_asks: tuple[AskHead, ...] = ()
     erased_at: float | None = None
+    finishes_first: str = ""
+    discarded: bool = False
+    unpriced: int = 0
+    worked: float = 0.0
+    working_since: float | None = None
+    unattended: bool = False
 
     def fits(
         self, words: str, *, asking: bool = False, task_class: str | None = None, label: str | None = None
@@ -144,8 +158,11 @@ class Store(Protocol):
         *,
         worker: WorkerId | None,
         blobs: Sequence[Blob] = (),
+        audit: Sequence[AuditEntry] = (),
     ) -> Awaitable[Epoch]:
         """Store a new session with its first rows, owned by ``worker`` (or nobody), and return epoch 1.
+
+        ``audit`` goes to the end of the audit log in the same transaction, as with an append.
 
         Raises:
             StoreError: code ``session_exists`` if the id is taken; ``not_enlisted`` if ``worker`` is not this object's.
@@ -162,11 +179,14 @@ class Store(Protocol):
         blobs: Sequence[Blob] = (),
         release: bool = False,
         audit: Sequence[AuditEntry] = (),
+        shelves: Mapping[str, Mapping[str, bytes | None]] | None = None,
     ) -> Awaitable[None]:
         """Append all of ``rows`` or none, replace the head, mark ``deciding`` decided: one transaction.
 
         With ``release`` the session has no owner afterwards. ``audit`` goes to the end of the store's one audit log, in
         the same transaction, numbered and chained in the order of commit, whichever session and process it comes from.
+        Items are put on ``shelves``, or taken away, as by :meth:`shelve`: lists over many sessions never lack a fact
+        that a journal has.
 
         Raises:
             StaleEpoch: another owner has taken the session, or nobody owns it. Nothing is written.
@@ -254,15 +274,18 @@ class Store(Protocol):
         items: Mapping[str, bytes | None],
         *,
         owner: tuple[SessionId, Epoch] | None = None,
+        expecting: Mapping[str, bytes | None] | None = None,
         audit: Sequence[AuditEntry] = (),
     ) -> Awaitable[None]:
         """Put all of ``items`` on a shelf, or none: one transaction. None as a value takes the key away.
 
         A shelf is an ordered space of keys for what belongs beside the journal: another framework's checkpoints, say.
-        It is there as long as it holds something. With ``owner`` only the owner of that session may write. ``audit``
-        goes to the end of the audit log in the same transaction, as with an append.
+        It is there as long as it holds something. With ``owner`` only the owner of that session may write; with
+        ``expecting`` only who knows what lies under those keys now, byte by byte (None: nothing). ``audit`` goes to the
+        end of the audit log in the same transaction, as with an append.
 
         Raises:
+            ShelfChanged: something else than ``expecting`` says lies there, or it is damaged. Nothing is written.
             StaleEpoch: ``owner`` does not own its session under that epoch. Nothing is written.
             SessionNotFound: there is no such session. Nothing is written.
             StoreFull, StoreUnavailable: nothing is written.
@@ -355,6 +378,10 @@ class Store(Protocol):
         Raises:
             Damaged: rows are missing at the end of the log.
         """
+        ...
+
+    async def audit_end(self) -> int:
+        """The number of the last row that was ever written to the audit log; 0: none was."""
         ...
 
     def trim_audit(self, before: float, telling: AuditEntry, *, limit: int = 10_000) -> Awaitable[int]:

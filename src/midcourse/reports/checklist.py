@@ -207,7 +207,7 @@ def _answers(report: Report, policy: Policy) -> ChecklistItem:
 
 
 def _labels(report: Report) -> ChecklistItem:
-    by_agent = [row for row in report.signals if row.agent]
+    by_agent = [row for row in report.signals if row.agent and (row.interventions or row.rate.of)]
     few = [f"{row.signal} of {row.agent} ({row.rate.of})" for row in by_agent if row.rate.of < row.needed]
     answer: Answer = "unknown" if not by_agent else "does not" if few else "holds"
     return ChecklistItem(

@@ -8,12 +8,12 @@ from typing import Final, Literal
 
 import msgspec
 
-from midcourse.core.commands import BY_AGENT, BY_POLICY
 from midcourse.core.effects import Effect
 from midcourse.core.events import Verdict
 from midcourse.core.ids import Position, SessionId
 from midcourse.core.policy.decisions import Reason, Worth
 from midcourse.core.policy.document import Classes
+from midcourse.core.rates import Stopper, stopper_of
 from midcourse.core.terms import TaskClass
 
 Kind = Literal["notify", "ask_plan", "ask", "pause", "stop", "redirect", "cancel", "halt"]
@@ -35,7 +35,7 @@ class Money(msgspec.Struct, gc=False, frozen=True):
 class Interruption(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Somebody stepped in. All times are seconds.
 
-    ``response``: from the wish to its decision; known for a policy, whose decision has a time of its own. ``save``:
+    ``response``: from the wish for a stop to its decision; for a policy the wish is its own decision. ``save``:
     from there until nothing ran; ``waited_for`` names calls that it let finish. ``wait``: until somebody let it go on
     or ended it; ``answer``: the same from the question on. ``recovery``: from then to its first new step.
     ``before`` and ``after``: the share of its plan that was done then, and at the end of the turn.
@@ -64,11 +64,28 @@ class Interruption(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     label: Verdict | None = None
     is_first: bool = True
     """Whether no policy had interrupted the turn before."""
+    was_held: bool = False
+    """Whether people were only told because a policy that wanted to step in was held back."""
+
+    @property
+    def stopper(self) -> Stopper:
+        """Who stepped in."""
+        return stopper_of(self.by, halts=self.kind == "halt")
 
     @property
     def is_by_policy(self) -> bool:
         """Whether no person did it: a policy, or the agent itself."""
-        return self.by.startswith((BY_POLICY, BY_AGENT))
+        return self.stopper in ("policy", "agent")
+
+    @property
+    def is_by_person(self) -> bool:
+        """Whether somebody did it, and not by the kill switch."""
+        return self.stopper == "person"
+
+    @property
+    def stop(self) -> float | None:
+        """Seconds from the wish for it until nothing ran."""
+        return None if self.save is None else (self.response or 0.0) + self.save
 
     @property
     def signals(self) -> tuple[str, ...]:
@@ -89,7 +106,8 @@ class Interruption(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     def still(self) -> float | None:
         """Seconds for which the run stood still for it; None if it never went on."""
         parts = (self.wait, self.recovery) if self.kind in STOPS else (self.recovery,)
-        return None if None in parts else sum(part for part in parts if part is not None) + (self.save or 0.0)
+        before = 0.0 if self.kind == "halt" else self.save or 0.0  # a halt stands from its decision on
+        return None if None in parts else sum(part for part in parts if part is not None) + before
 
     @property
     def cost(self) -> float | None:
@@ -145,7 +163,18 @@ class SessionFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     @property
     def was_stopped(self) -> bool:
         """At least once, by anyone: what the interruption rate counts."""
-        return any(one.kind in STOPS for one in self.interruptions)
+        return bool(self.stopped_by)
+
+    @property
+    def stopped_by(self) -> frozenset[Stopper]:
+        """All who stopped it."""
+        return frozenset(one.stopper for one in self.interruptions if one.kind in STOPS)
+
+    @property
+    def judged(self) -> tuple[Interruption, ...]:
+        """The automatic ones that the false-positive rate is of: they stepped in, or wanted to and were held back."""
+        notices = (one for one in self.notices if one.was_held)
+        return tuple(one for one in (*self.interruptions, *notices) if one.is_by_policy)
 
 
 def class_by_time(seconds: float, classes: Classes) -> TaskClass:

@@ -172,7 +172,7 @@ class Gathering:
 
 def is_missed(one: Interruption) -> bool:
     """Whether it was a person who stepped in, rightly, and no policy had before."""
-    return one.label == "right" and not one.is_by_policy and one.is_first
+    return one.label == "right" and one.is_by_person and one.is_first
 
 
 async def report_on(gathering: Gathering) -> Report:

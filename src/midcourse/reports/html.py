@@ -5,11 +5,12 @@ Every text of a session comes from somewhere else: it passes through ``escape``,
 
 import base64
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
 from typing import Final
 
+from midcourse.core.rates import Stopper, by_whom
 from midcourse.reports.checklist import ChecklistItem
 from midcourse.reports.intervals import Proportion, Verdict
 from midcourse.reports.plots import bottom_of, histogram, range_bar, scale_of
@@ -69,10 +70,10 @@ def page(report: Report, items: Sequence[ChecklistItem] = ()) -> str:
         _figures(report),
         _alerts(report),
         _list(report.notes),
-        _classes(report.classes),
+        _classes(report.classes, report.meanings),
         _times(report),
-        _signals(report.signals),
-        _kinds(report.kinds),
+        _signals(report.signals, report.meanings),
+        _kinds(report.kinds, report.meanings),
         _answers(report.answers),
         _outlived(report),
         _checklist(items),
@@ -103,11 +104,11 @@ def _list(lines: Iterable[str]) -> str:
 
 
 def _figures(report: Report) -> str:
-    by_policy = report.interventions - report.by_people
     said, answers = report.labelled, report.answers
     target = f"target {seconds(answers.target)}" if answers.target is not None else "nothing was asked"
     figures = [
-        ("interruptions", f"{report.interventions:,}", f"{report.by_people:,} by people, {by_policy:,} by policy"),
+        ("stepped in", f"{report.interventions:,}", _by(report.by) or "nobody did"),
+        ("only told", f"{report.notices:,}", "warnings; nobody stepped in"),
         ("right", percent(said.share), f"of {said.of:,} labelled"),
         ("waste avoided", money(report.dollars_avoided), f"expected; at a cost of {money(report.dollars_cost)}"),
         ("answered in", seconds(answers.seconds.p50), f"median; {target}"),
@@ -118,6 +119,10 @@ def _figures(report: Report) -> str:
         + "".join(f"<div><dt>{name}</dt><dd>{value}<small>{more}</small></dd></div>" for name, value, more in figures)
         + "</dl>"
     )
+
+
+def _by(counts: Mapping[Stopper, int]) -> str:
+    return escape(by_whom(counts))
 
 
 def _alerts(report: Report) -> str:
@@ -155,7 +160,7 @@ def _table(
     )
 
 
-def _classes(rows: Sequence[ClassRow]) -> str:
+def _classes(rows: Sequence[ClassRow], meanings: Mapping[str, str]) -> str:
     if not rows:
         return "<h2>Classes against their targets</h2><p>No session began in this time.</p>"
     most, least = scale_of([row.interrupted for row in rows]), bottom_of([row.completed for row in rows])
@@ -168,6 +173,7 @@ def _classes(rows: Sequence[ClassRow]) -> str:
             f"{row.task_class.replace('_', ' ')}{dim}{several}",
             f"{row.sessions:,}",
             *_rate_cells(row.interrupted, range_bar(row.interrupted, most=most)),
+            _by(row.interrupted_by).replace(", ", "<br>") or "–",
             *_rate_cells(
                 row.completed,
                 range_bar(row.completed, least=least, kind="ok" if row.completed.verdict == "above" else ""),
@@ -178,12 +184,13 @@ def _classes(rows: Sequence[ClassRow]) -> str:
 
     names = {row.policies for row in rows}
     heads = (
-        "Class", ">Sessions", ">Interrupted", "against its target", "Verdict", ">Completed", "against its target",
-        "Verdict", "Satisfied",
+        "Class", ">Sessions", ">Interrupted", "against its target", "Verdict", "By whom", ">Completed",
+        "against its target", "Verdict", "Satisfied",
     )  # fmt: skip
     caption = (
-        "The band is the target, the line 95 % confidence. Drawn from 0 to "
-        f"{percent(most)} where interrupted, from {percent(least)} to 100 % where completed."
+        f"Interrupted: {meanings['interrupted']} Completed: {meanings['completed']} The band is the target, the line "
+        f"95 % confidence. Drawn from 0 to {percent(most)} where interrupted, from {percent(least)} to 100 % where "
+        "completed."
     )
     return "<h2>Classes against their targets</h2>" + _table("Classes", caption, heads, map(cells, rows))
 
@@ -222,7 +229,7 @@ def _times(report: Report) -> str:
     if not rows:
         return f"{head}<p>Nothing was stopped. {waited}</p>"
     words = (
-        f"From the moment it was decided until nothing ran: {report.stops.count:,} stops, median "
+        f"From the wish for a stop until nothing ran: {report.stops.count:,} stops, median "
         f"{seconds(report.stops.p50)}, p99 {seconds(report.stops.p99)}. {waited}"
     )
     figure = f"<figure>{drawn}<figcaption>{words}</figcaption></figure>" if drawn else f"<p>{words}</p>"
@@ -235,10 +242,11 @@ def _times(report: Report) -> str:
         )  # fmt: skip
 
     heads = ("What", ">Count", ">p50", ">target", "Verdict", ">p99", ">target", "Verdict", ">longest")
-    return head + figure + _table("Times", "Against the targets of each class.", heads, map(cells, rows))
+    caption = f"Against the targets of each class. Response: {report.meanings['response']}"
+    return head + figure + _table("Times", caption, heads, map(cells, rows))
 
 
-def _signals(rows: Sequence[SignalRow]) -> str:
+def _signals(rows: Sequence[SignalRow], meanings: Mapping[str, str]) -> str:
     head = "<h2>Were we right to step in?</h2>"
     if not rows:
         return f"{head}<p>No policy stepped in.</p>"
@@ -252,24 +260,28 @@ def _signals(rows: Sequence[SignalRow]) -> str:
         few = row.rate.of < row.needed
         kind = "few" if few else "no" if is_too_often_wrong(row) else "ok"
         words = f"{row.rate.of} labelled; needs {row.needed}" if few else "too often wrong" if kind == "no" else "kept"
+        if not row.interventions and not row.rate.of:
+            words = "only warned"
         aim = span_of_target(row.rate.target) if row.rate.target else "–"
         return (
-            name, f"{row.interventions:,}", f"{row.right:,}", f"{row.wrong:,}", f"{row.unsure:,}",
-            percent(row.rate.share), f'{range_bar(row.rate, most=most, kind=kind)}<span class="dim">{aim}</span>',
+            name, f"{row.interventions:,}", f"{row.notices:,}", f"{row.right:,}", f"{row.wrong:,}",
+            f"{row.unsure:,}", percent(row.rate.share),
+            f'{range_bar(row.rate, most=most, kind=kind)}<span class="dim">{aim}</span>',
             f'<span class="verdict {kind}"><span aria-hidden="true">{_SIGN[kind]} </span>{words}</span>',
         )  # fmt: skip
 
     heads = (
-        "Signal", ">Interventions", ">Right", ">Wrong", ">Unsure", ">False positives", "against its limit", "Verdict",
+        "Signal", ">Stepped in", ">Only told", ">Right", ">Wrong", ">Unsure", ">False positives", "against its limit",
+        "Verdict",
     )  # fmt: skip
-    caption = f"Wrong, of those labelled right or wrong. Drawn from 0 to {percent(most)}."
+    caption = f"False positives: {meanings['false_positives']} Drawn from 0 to {percent(most)}."
     return head + _table("Signals", caption, heads, map(cells, rows))
 
 
-def _kinds(rows: Sequence[KindRow]) -> str:
-    head = "<h2>What an interruption took and cost</h2>"
+def _kinds(rows: Sequence[KindRow], meanings: Mapping[str, str]) -> str:
+    head = "<h2>What stepping in took and cost</h2>"
     if not rows:
-        return f"{head}<p>Nobody interrupted anything.</p>"
+        return f"{head}<p>Nobody stepped in.</p>"
 
     def cells(row: KindRow) -> Sequence[str]:
         expected = (
@@ -278,7 +290,7 @@ def _kinds(rows: Sequence[KindRow]) -> str:
         real = "–" if row.cost is None else f'{money(row.cost)} <span class="dim">of {row.compared}</span>'
         quality = "–" if row.quality is None else f'{percent(row.quality)} <span class="dim">of {row.quality_of}</span>'
         return (
-            row.kind.replace("_", " "), f"{row.count:,}", f"{row.by_people:,}", seconds(row.save.p50),
+            row.kind.replace("_", " "), f"{row.count:,}", _by(row.by).replace(", ", "<br>"), seconds(row.save.p50),
             seconds(row.wait.p50), seconds(row.recovery.p50),
             money(row.dollars, is_estimate=bool(row.estimated)),
             "–" if row.kilobytes is None else f"{row.kilobytes:.1f}", quality,
@@ -286,11 +298,12 @@ def _kinds(rows: Sequence[KindRow]) -> str:
         )  # fmt: skip
 
     heads = (
-        "Kind", ">Count", ">by people", ">until stopped", ">stood still", ">recovery", ">money", ">KB saved",
+        "Kind", ">Count", "By whom", ">until stopped", ">stood still", ">recovery", ">money", ">KB saved",
         ">quality", ">plan since", ">expected: avoided / cost", ">really cost",
     )  # fmt: skip
     caption = (
-        "Times are medians. ~ marks estimates. Really cost: money and the minutes it stood still, as far as known."
+        f"{meanings['stepped_in']} Times are medians. ~ marks estimates. Really cost: money and the minutes it stood "
+        "still, as far as known."
     )
     return head + _table("Interruptions by kind", caption, heads, map(cells, rows))
 

@@ -14,9 +14,20 @@ import msgspec
 
 from midcourse.core.ids import SessionId
 from midcourse.core.policy.document import CLASSES, Policy
+from midcourse.core.rates import (
+    COMPLETED,
+    FALSE_POSITIVES,
+    INTERRUPTED,
+    MEANINGS,
+    RESPONSE,
+    STEPPED_IN,
+    STOPPED,
+    Stopper,
+)
 from midcourse.core.terms import TaskClass
 from midcourse.reports.facts import Interruption, SessionFacts, ToolUse
 from midcourse.reports.intervals import Proportion, Range, Verdict, rate
+from midcourse.reports.shares import Shares
 from midcourse.reports.words import percent, seconds, span_of_target
 
 SATISFIED: Final = 4
@@ -26,16 +37,17 @@ MOST_NAMED: Final = 20
 EDGES: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 """Seconds at which the bars of the histogram end; the last bar has no end."""
 METHOD: Final = (
-    "A session counts where it began. Interrupted: stopped at least once, by anyone (paused, cancelled or halted), of "
-    "all sessions. Completed: of those that have ended.",
+    "A session counts where it began.",
+    f"Interrupted: {INTERRUPTED}",
+    f"Completed: {COMPLETED}",
+    f"Stepped in: {STEPPED_IN}",
     "Classes are those that were declared; else what the time they worked turned out to be.",
     "Intervals are exact (Clopper and Pearson), 95 %. Too few to say: the interval holds an edge of the target, and "
     "fewer than 30 count for a target that seems kept, or fewer than 200 for one that seems missed.",
-    f"Satisfied: the last rating is {SATISFIED} or 5. False positives: labelled wrong, of those labelled right or "
-    "wrong; a signal counts in every intervention it was a reason of.",
-    "Response: from the moment a policy decides to the moment that is written; when a person wished is not written "
-    "down. Stop: from then until nothing ran; stops that let a call finish are counted apart. A target is kept if no "
-    "more than half (p50), or 1 % (p99), took longer.",
+    f"Satisfied: the last rating is {SATISFIED} or 5.",
+    f"False positives: {FALSE_POSITIVES} A signal counts in every intervention it was a reason of.",
+    f"Response: {RESPONSE} Until that was durable as well: see /metrics.",
+    f"Stop: {STOPPED} A target is kept if no more than half (p50), or 1 % (p99), took longer.",
     "Quality: the share of its plan that an interrupted turn had done when it ended by itself; without a plan, 1 if it "
     "completed and 0 if it failed.",
     "Money: requests that a stop tore, by the price of what was made in their place. ~ marks a price that nobody "
@@ -64,6 +76,8 @@ class ClassRow(msgspec.Struct, frozen=True, kw_only=True):
     sessions: int
     declared: int
     interrupted: Proportion
+    interrupted_by: Mapping[Stopper, int]
+    """Of the interrupted ones, how many were stopped by whom; one that several stopped is in each."""
     completed: Proportion
     satisfied: Proportion
     score: float | None
@@ -77,6 +91,8 @@ class SignalRow(msgspec.Struct, frozen=True, kw_only=True):
     signal: str
     agent: str
     interventions: int
+    notices: int
+    """Times that people were only told of it."""
     right: int
     wrong: int
     unsure: int
@@ -90,7 +106,7 @@ class KindRow(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: str
     count: int
-    by_people: int
+    by: Mapping[Stopper, int]
     response: Times
     save: Times
     waited: Times
@@ -153,7 +169,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     agents: Mapping[str, int]
     policies: Mapping[str, int]
     interventions: int
-    by_people: int
+    by: Mapping[Stopper, int]
+    """Who stepped in, how often."""
+    notices: int
+    """Times that people were told of something, and nobody stepped in."""
     labelled: Proportion
     dollars_avoided: float
     dollars_cost: float
@@ -172,6 +191,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     pinned: int
     alerts: tuple[Alert, ...]
     notes: tuple[str, ...] = ()
+    meanings: Mapping[str, str] = msgspec.field(default_factory=lambda: dict(MEANINGS))
+    """What each figure counts, in words, to stand beside it."""
     method: tuple[str, ...] = METHOD
 
 
@@ -199,13 +220,9 @@ def _floats() -> "array[float]":
 
 
 @dataclass(slots=True)
-class _OfClass:
+class _OfClass(Shares):
     policies: set[str] = field(default_factory=set[str])
-    sessions: int = 0
     declared: int = 0
-    stopped: int = 0
-    ended: int = 0
-    completed: int = 0
     rated: int = 0
     satisfied: int = 0
     scores: int = 0
@@ -216,7 +233,7 @@ class _OfClass:
 @dataclass(slots=True)
 class _OfKind:
     count: int = 0
-    by_people: int = 0
+    by: "Counter[Stopper]" = field(default_factory=Counter[Stopper])
     dollars: float = 0.0
     estimated: int = 0
     requests: int = 0
@@ -257,6 +274,7 @@ class Tally:
         self._classes: dict[_Targets, _OfClass] = {}
         self._kinds: dict[str, _OfKind] = {}
         self._signals: dict[tuple[str, str], Counter[str]] = {}
+        self._notices = 0
         self._limits: dict[tuple[str, str], tuple[float, int]] = {}
         self._agents: Counter[str] = Counter()
         self._policies: Counter[str] = Counter()
@@ -291,8 +309,12 @@ class Tally:
         of_class = self._of_class(facts, policy)
         for one in facts.interruptions:
             self._interruption(one, of_class)
+        self._notices += len(facts.notices)
+        for one in facts.judged:
+            self._said[one.label or "none"] += 1
+            self._label(facts.agent, one, policy, one.label or "none")
         for one in (*facts.interruptions, *facts.notices):
-            self._label(facts.agent, one, policy)
+            self._label(facts.agent, one, policy, "notice" if one.kind == "notify" else "stepped in")
         target = float(policy.response_target)
         for asked in facts.asked:
             self._asked += 1
@@ -314,12 +336,9 @@ class Tally:
             float(aims.response_p99),
         )
         row = self._classes.setdefault(key, _OfClass())
+        row.count(facts)
         row.policies.add(policy.name)
-        row.sessions += 1
         row.declared += facts.is_class_declared
-        row.stopped += facts.was_stopped
-        row.ended += bool(facts.outcome)
-        row.completed += facts.outcome == "completed"
         if facts.score is not None:
             row.rated += 1
             row.satisfied += facts.score >= SATISFIED
@@ -329,21 +348,21 @@ class Tally:
     def _interruption(self, one: Interruption, of_class: _OfClass) -> None:
         row = self._kinds.setdefault(one.kind, _OfKind())
         row.count += 1
-        row.by_people += not one.is_by_policy
+        row.by[one.stopper] += 1
         row.dollars += one.money.dollars
         row.requests += one.money.requests
         row.estimated += one.money.is_estimate
         if one.response is not None:
             row.response.append(one.response)
             of_class.response.append(one.response)
-        if one.waited_for and one.save is not None:
-            row.waited.append(one.save)
-            self._waited.append(one.save)
-        elif one.save is not None:
-            row.save.append(one.save)
-            of_class.stops.append(one.save)
-            self._stops.append(one.save)
-            self._bars[bisect_right(EDGES, one.save)] += 1
+        if one.waited_for and one.stop is not None:
+            row.waited.append(one.stop)
+            self._waited.append(one.stop)
+        elif one.stop is not None:
+            row.save.append(one.stop)
+            of_class.stops.append(one.stop)
+            self._stops.append(one.stop)
+            self._bars[bisect_right(EDGES, one.stop)] += 1
         for value, column in ((one.wait, row.wait), (one.recovery, row.recovery), (one.resolution, row.resolution)):
             if value is not None:
                 column.append(value)
@@ -366,13 +385,10 @@ class Tally:
                 row.cost += one.cost
                 row.compared += 1
 
-    def _label(self, agent: str, one: Interruption, policy: Policy) -> None:
-        if not one.is_by_policy:
-            return
-        self._said[one.label or "none"] += 1
-        for signal in one.signals:
+    def _label(self, agent: str, one: Interruption, policy: Policy, what: str) -> None:
+        for signal in one.signals if one.is_by_policy else ():
             for key in ((signal, agent), (signal, "")):
-                self._signals.setdefault(key, Counter())[one.label or "none"] += 1
+                self._signals.setdefault(key, Counter())[what] += 1
                 limit = (policy.restraint.false_positives, policy.restraint.labels)
                 self._limits[key] = min(self._limits.get(key, limit), limit)
 
@@ -383,7 +399,7 @@ class Tally:
         order = {name: place for place, name in enumerate(CLASSES)}
         keys = sorted(self._classes, key=lambda key: (order[key.task_class], sorted(self._classes[key].policies)))
         classes = tuple(_class_row(key, self._classes[key]) for key in keys)
-        by_count = sorted(self._signals, key=lambda key: (-self._signals[key[0], ""].total(), key))
+        by_count = sorted(self._signals, key=lambda key: (-_times(self._signals[key[0], ""]), key))
         signals = tuple(self._signal_row(*key, self._signals[key]) for key in by_count)
         kinds = tuple(_kind_row(kind, row) for kind, row in sorted(self._kinds.items(), key=lambda one: -one[1].count))
         answers = self._answers_row()
@@ -396,7 +412,8 @@ class Tally:
             agents=dict(self._agents.most_common()),
             policies=dict(self._policies.most_common()),
             interventions=sum(row.count for row in kinds),
-            by_people=sum(row.by_people for row in kinds),
+            by=dict(sum((Counter(row.by) for row in kinds), Counter[Stopper]())),
+            notices=self._notices,
             labelled=rate(right, right + wrong),
             dollars_avoided=sum(row.expected_avoided or 0.0 for row in kinds),
             dollars_cost=sum(row.expected_cost or 0.0 for row in kinds),
@@ -424,7 +441,8 @@ class Tally:
         return SignalRow(
             signal=signal,
             agent=agent,
-            interventions=said.total(),
+            interventions=said["stepped in"],
+            notices=said["notice"],
             right=said["right"],
             wrong=said["wrong"],
             unsure=said["unsure"],
@@ -444,6 +462,11 @@ class Tally:
         )
 
 
+def _times(said: Counter[str]) -> int:
+    """How often a signal led to anything."""
+    return said["stepped in"] + said["notice"]
+
+
 def _class_row(key: _Targets, row: _OfClass) -> ClassRow:
     return ClassRow(
         task_class=key.task_class,
@@ -451,6 +474,7 @@ def _class_row(key: _Targets, row: _OfClass) -> ClassRow:
         sessions=row.sessions,
         declared=row.declared,
         interrupted=rate(row.stopped, row.sessions, key.interruption),
+        interrupted_by=dict(row.stopped_by),
         completed=rate(row.completed, row.ended, key.completion),
         satisfied=rate(row.satisfied, row.rated, (key.satisfaction, 1.0)),
         score=row.scores / row.rated if row.rated else None,
@@ -463,7 +487,7 @@ def _kind_row(kind: str, row: _OfKind) -> KindRow:
     return KindRow(
         kind=kind,
         count=row.count,
-        by_people=row.by_people,
+        by=dict(row.by),
         response=times(row.response),
         save=times(row.save),
         waited=times(row.waited),

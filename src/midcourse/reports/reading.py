@@ -41,6 +41,8 @@ class _Draft:
     made: Interruption
     began: float
     stood: float | None = None
+    quiet: float | None = None
+    """When nothing ran any more, of a halt: it stands at once, whatever still runs."""
     resumed: float | None = None
     recovered: float | None = None
     over: float | None = None
@@ -100,6 +102,7 @@ class FactsReader:
             return
         self._steps(event, record.at)
         self._interrupting(event, record)
+        self._quieten(record.at)
         self._asking(event, record.at)
         self._life(event, record.at)
         self._tail = 0
@@ -168,18 +171,18 @@ class FactsReader:
         match event:
             case ev.InterventionMade():
                 self._made(event, record)
-            case ev.PauseRequested(pause=pause, by=by):
+            case ev.PauseRequested(pause=pause, by=by, wished_at=wished):
                 known = next((one for one in self._drafts if pause in (one.pause, one.made.id)), None)
                 if known is None:
-                    self._draft("pause", by, pause, record)
+                    self._draft("pause", by, pause, record, wished)
                 else:
                     known.saved += self._tail
-            case ev.CancelRequested(by=by):
+            case ev.CancelRequested(by=by, wished_at=wished):
                 self._lifted(record.at, ends=True)
                 if self._last is None or self._last.made.kind != "cancel" or self._last.stood is not None:
-                    self._draft("cancel", by, "", record)
-            case ev.SessionHalted(by=by):
-                self._draft("halt", by, "", record)
+                    self._draft("cancel", by, "", record, wished)
+            case ev.SessionHalted(by=by, wished_at=wished):
+                self._draft("halt", by, "", record, wished)
             case ev.SessionRedirected(by=by, level=level):
                 self._messages += 1
                 # A policy's is its question for the plan; of a session that stands still, it is what it goes on with.
@@ -196,6 +199,11 @@ class FactsReader:
                     self._last.saved += _size(state) + _size(history)
             case _:
                 pass
+
+    def _quieten(self, at: float) -> None:
+        halt = self._last
+        if halt is not None and halt.made.kind == "halt" and halt.quiet is None and halt.over is None:
+            halt.quiet = None if self._calls else at
 
     def _stands(self) -> bool:
         return any(
@@ -217,6 +225,7 @@ class FactsReader:
             response=None if decided is None else max(0.0, record.at - decided),
             expected=decision.worth,
             before=self._share_done(),
+            was_held=not decision.interrupts and decision.wanted in INTERRUPTS,
         )
         if decision.level not in INTERRUPTS:
             self._notices.append(made)
@@ -224,9 +233,15 @@ class FactsReader:
         draft = self._add(made, record.at)
         draft.pause, draft.ask = event.pause or "", event.ask or ""
 
-    def _draft(self, kind: Kind, by: str, name: str, record: ev.Recorded) -> None:
+    def _draft(self, kind: Kind, by: str, name: str, record: ev.Recorded, wished: float | None = None) -> None:
         made = Interruption(
-            kind=kind, by=by, id=name, at=record.at, position=record.position, before=self._share_done()
+            kind=kind,
+            by=by,
+            id=name,
+            at=record.at,
+            position=record.position,
+            response=None if wished is None else max(0.0, record.at - wished),
+            before=self._share_done(),
         )
         self._add(made, record.at).saved += self._tail
 
@@ -234,8 +249,9 @@ class FactsReader:
         earlier = self._drafts[self._turn_from :]
         first = not any(one.made.is_by_policy for one in earlier)
         draft = _Draft(msgspec.structs.replace(made, is_first=first), at, before=made.before)
-        if made.kind == "halt":  # the kill switch shuts the gate at once; what lives is told by its receipt
+        if made.kind == "halt":  # the kill switch shuts the gate at once; what lives on has outlived it
             draft.stood = at
+            draft.quiet = None if self._calls else at
         elif made.kind in ("redirect", "ask_plan"):
             draft.resumed = at
         self._drafts.append(draft)
@@ -296,6 +312,8 @@ class FactsReader:
                 draft.waited_for.append(call.begun.name)
             elif not getattr(event, "told_by", ""):  # it ended by itself, after the session had been called stopped
                 self._outlived.append(call.begun.name)
+                if draft.made.kind == "halt":
+                    draft.waited_for.append(call.begun.name)
                 break
 
     def _torn(self, step: StepId, attempt: int, cost: float) -> None:
@@ -336,7 +354,7 @@ class FactsReader:
     @property
     def is_stopped_by_a_person(self) -> bool:
         """Whether a person stepped in that somebody called right: what a policy may have missed."""
-        return any(self._labels.get(one.made.id) == "right" and not one.made.is_by_policy for one in self._drafts)
+        return any(self._labels.get(one.made.id) == "right" and one.made.is_by_person for one in self._drafts)
 
     def facts(self, policy: Policy) -> SessionFacts:
         """What is known by now. ``policy`` tells the class by its limits, and the price of a request nobody knows."""
@@ -374,9 +392,10 @@ class FactsReader:
         lifted = draft.resumed if draft.resumed is not None else draft.over
         stops = kind in STOPS and kind != "cancel"
         is_over = draft.recovered is not None or draft.over is not None
+        stood = draft.quiet if kind == "halt" else draft.stood
         return msgspec.structs.replace(
             made,
-            save=None if draft.stood is None or kind == "halt" else max(0.0, draft.stood - draft.began),
+            save=None if stood is None else max(0.0, stood - draft.began),
             waited_for=tuple(draft.waited_for),
             wait=max(0.0, lifted - (draft.stood or draft.began)) if stops and lifted is not None else None,
             answer=None if draft.answered is None else draft.answered - draft.began,

@@ -133,9 +133,19 @@ class AgentTask:
             self._moved()
 
 
-def _place(error: BaseException) -> str:
-    """The traceback, for the log: the journal keeps the sentence alone. Whatever it quotes can be written anywhere."""
-    return "".join(traceback.format_exception(error)).encode("utf-8", "backslashreplace").decode()
+def _place(error: BaseException | None) -> str:
+    """Where it failed, for the log. What the exceptions say is in the journal alone, and can be erased there."""
+    parts: list[str] = []
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        parts.insert(0, f"{''.join(traceback.format_tb(error.__traceback__))}{type(error).__qualname__}")
+        if isinstance(error, BaseExceptionGroup):
+            parts[0] += "".join(
+                f"\n{_place(one)}" for one in cast("BaseExceptionGroup[BaseException]", error).exceptions
+            )
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return "\nwhich led to\n".join(parts).encode("utf-8", "backslashreplace").decode()
 
 
 def _is_stop(error: BaseException) -> bool:

@@ -6,7 +6,7 @@ before the call; it covers one call, which keeps it through aborts and retries u
 
 from typing import Any, Final, NamedTuple
 
-from midcourse.core.asks import NEED_APPROVAL, is_yes, with_deadline
+from midcourse.core.asks import NEED_APPROVAL, approval_prompt, is_no, is_yes, with_deadline
 from midcourse.core.audit import AuditEntry
 from midcourse.core.codec import canonical, decode, digest_of, secret_free
 from midcourse.core.effects import DID_NOT_HAPPEN
@@ -93,7 +93,7 @@ class Approving:
                 case AskRecord(end="answered") if not last.spent and last.used in ("", key):
                     if not is_yes(last.value):
                         said = decode(last.value.raw)
-                        words = f": {said}" if isinstance(said, str) and said.lower() not in _PLAIN_NO else ""
+                        words = f": {said}" if isinstance(said, str) and not is_no(last.value) else ""
                         raise _failed(step, "NotApproved", f"a person refused it{words}")
                     if last.covers == covers:
                         return Approval(last.ask, last.by, was_used=bool(last.used))
@@ -152,15 +152,12 @@ class Approving:
                 ask=ask_id(session.asks_opened + 1),
                 step=StepId(approval_id(step.id, ordinal)),
                 reason=NEED_APPROVAL,
-                prompt=f"Allow '{step.name}' ({step.tool.name}) with {_spelled(step)}? It {why}.",
+                prompt=approval_prompt(step.name, step.tool.name, _spelled(step), why),
                 options=("approve", "refuse"),
                 covers=covers,
             )
             audit = (self._entry(voids, "approval.voided", "what it covered has changed"),) if voids else ()
             self._journal.append(with_deadline(opened, session.terms, self._journal.now), audit=audit)
-
-
-_PLAIN_NO: Final = ("", "refuse", "refused", "no", "n", "false")
 
 
 def _failed(step: Step, kind: str, detail: str) -> StepError:

@@ -1,7 +1,8 @@
 """What agents made themselves, over all sessions: who made it, what it is, and when somebody should look at it.
 
 An artifact that nobody has documented comes up at once, and each one again some days after it was made or last looked
-at: what an agent leaves behind is easily taken for a part of the world.
+at: what an agent leaves behind is easily taken for a part of the world. One shelf holds what sessions told (by session
+and position) and what people said of it (``reviewed/``, by session and name).
 """
 
 from collections.abc import Iterable
@@ -9,110 +10,111 @@ from typing import Final
 
 import msgspec
 
-from midcourse.core.events import Recorded, ReportMade
+from midcourse.core.artifacts import Artifact, Reviewed, Told, gathered
+from midcourse.core.audit import AuditEntry
+from midcourse.core.events import ReportMade
+from midcourse.core.ids import Position, SessionId
 from midcourse.core.policy.document import Artifacts
+from midcourse.core.policy.profiles import STANDARD
 from midcourse.core.policy.restraint import Alarm
 from midcourse.core.session import Session
-from midcourse.errors import InvalidInput
+from midcourse.core.tenants import tenant_of
+from midcourse.errors import InvalidInput, MidcourseError
+from midcourse.policies.kept import load as load_policy
 from midcourse.ports.store import Store
 
-_ARTIFACTS: Final = "artifacts"
+ARTIFACTS: Final = "artifacts"
+_REVIEWED: Final = "reviewed"
+_LAST: Final = "\U0010ffff"
+_NAMELESS: Final = ("", "none")
 
 
-class Artifact(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing an agent made. ``position`` is the event that told of it, ``reviewed_at`` when somebody last looked."""
-
-    name: str
-    session: str
-    agent: str
-    position: int
-    made_at: float
-    person: str = ""
-    documentation: str = ""
-    reviewed_at: float | None = None
-    reviewed_by: str = ""
-
-    def due_at(self, rule: Artifacts) -> float:
-        """When it comes up for review."""
-        if rule.documented and not self.documentation and self.reviewed_at is None:
-            return self.made_at
-        return (self.reviewed_at or self.made_at) + rule.review
-
-
-def artifact_of(session: Session, record: Recorded) -> Artifact | None:
-    """What an event tells of something that was made; None if it tells of nothing."""
-    event = record.event
-    if not isinstance(event, ReportMade) or not event.artifact:
-        return None
-    return Artifact(
-        name=event.artifact,
+def told_of(session: Session, position: Position, at: float, report: ReportMade) -> Told:
+    """What a report tells of something that was made."""
+    return Told(
+        name=report.artifact,
         session=session.id,
         agent=session.agent,
-        position=record.position,
-        made_at=record.at,
+        position=position,
+        made_at=at,
         person=session.messages[0].by if session.messages else "",
-        documentation=event.documentation,
+        documentation=report.documentation,
+        policy=session.terms.policy,
     )
 
 
-async def keep_artifact(store: Store, artifact: Artifact) -> None:
-    """Keep it. Told of again by the same session, it stays the one that was made first, with what is known by now."""
-    key = f"{artifact.session}/{artifact.name}"
-    known = await _read(store, key)
-    if known is not None:
-        documentation = artifact.documentation or known.documentation
-        artifact = msgspec.structs.replace(known, documentation=documentation)
-    await store.shelve(_ARTIFACTS, {key: msgspec.json.encode(artifact)})
+def artifact_items(*tellings: Told) -> dict[str, bytes]:
+    """As they lie on the shelf."""
+    return {f"{one.session}/{one.position:012d}": msgspec.json.encode(one) for one in tellings}
 
 
-async def read_artifacts(store: Store) -> list[Artifact]:
-    """All of them, by session and name."""
-    return [msgspec.json.decode(content, type=Artifact) for _, content in await store.shelved(_ARTIFACTS)]
-
-
-async def reviewed(store: Store, session: str, name: str, *, by: str, now: float) -> Artifact:
-    """Somebody has looked at it: it comes up again later.
+async def read_artifacts(store: Store, *, session: str | None = None, tenant: str | None = None) -> list[Artifact]:
+    """Those of a session, of a tenant, or all of them, oldest first. Each policy says when its own are due.
 
     Raises:
-        InvalidInput: no agent has told of such an artifact.
+        Damaged: one of them cannot be read.
     """
-    key = f"{session}/{name}"
-    known = await _read(store, key)
+    first, last = ("", "") if session is None else (f"{session}/", f"{session}/{_LAST}")
+    told: list[Told] = []
+    reviews: list[Reviewed] = []
+    for key, content in await store.shelved(ARTIFACTS, first=first, last=last):
+        whose, _, rest = key.partition("/")
+        if tenant is not None and tenant_of(whose) != tenant:
+            continue
+        if rest.startswith(f"{_REVIEWED}/"):
+            reviews.append(msgspec.json.decode(content, type=Reviewed))
+        else:
+            told.append(msgspec.json.decode(content, type=Told))
+    rules = {name: await _rule(store, name) for name in {one.policy for one in told}}
+    return gathered(told, reviews, rules)
+
+
+async def _rule(store: Store, policy: str) -> Artifacts:
+    if policy in _NAMELESS:
+        return STANDARD.artifacts
+    try:
+        return (await load_policy(store, policy)).artifacts
+    except MidcourseError:  # it cannot be read now: what was made must come up all the same
+        return STANDARD.artifacts
+
+
+async def reviewed(
+    store: Store, session: str, name: str, *, by: str, now: float, documentation: str = "", role: str = ""
+) -> Artifact:
+    """Somebody has looked at it, and may say what it is: it comes up again later.
+
+    Raises:
+        InvalidInput: ``artifact_not_found``: no agent has told of such an artifact.
+    """
+    known = {one.name: one for one in await read_artifacts(store, session=session)}.get(name)
     if known is None:
         raise InvalidInput(
-            f"Session '{session}' has told of no artifact '{name}'. `midcourse artifacts` lists them.",
+            f"Session '{session}' has told of no artifact '{name[:200]}'. `midcourse artifacts` lists them.",
             code="artifact_not_found",
             field="name",
         )
-    known = msgspec.structs.replace(known, reviewed_at=now, reviewed_by=by)
-    await store.shelve(_ARTIFACTS, {key: msgspec.json.encode(known)})
-    return known
+    said = Reviewed(name=name, session=session, at=now, by=by, documentation=documentation or known.documentation)
+    entry = AuditEntry(
+        session=SessionId(session), by=by, role=role, action="artifact.reviewed", detail=name, at=now, tenant=""
+    )
+    key = f"{session}/{_REVIEWED}/{name}"
+    await store.shelve(ARTIFACTS, {key: msgspec.json.encode(said)}, audit=(entry,))
+    return {one.name: one for one in await read_artifacts(store, session=session)}[name]
 
 
-def due(artifacts: Iterable[Artifact], rule: Artifacts, now: float) -> list[Alarm]:
+def due(artifacts: Iterable[Artifact], now: float) -> list[Alarm]:
     """Those that somebody should look at by now, as people are told of them."""
     return [
         Alarm(
-            at=artifact.due_at(rule),
+            at=artifact.due_at,
             session=artifact.session,
             intervention="",
             agent=artifact.agent,
             person=artifact.person,
             by=f"session:{artifact.session}",
             signals=("artifact",),
-            sentence=_sentence(artifact),
+            sentence=artifact.sentence,
         )
         for artifact in artifacts
-        if artifact.due_at(rule) <= now
+        if artifact.is_due(now)
     ]
-
-
-def _sentence(artifact: Artifact) -> str:
-    if not artifact.documentation and artifact.reviewed_at is None:
-        return f"'{artifact.name}' was made by {artifact.agent}, and nothing says what it is."
-    return f"'{artifact.name}', made by {artifact.agent}, is due for review."
-
-
-async def _read(store: Store, key: str) -> Artifact | None:
-    rows = await store.shelved(_ARTIFACTS, first=key, last=key)
-    return msgspec.json.decode(rows[0][1], type=Artifact) if rows else None

@@ -132,6 +132,31 @@ async def audit_page(
     return found, after
 
 
+async def audit_page_before(
+    store: Store, before: int, limit: int, wanted: Wanted | None = None
+) -> tuple[list[Audited], int | None]:
+    """The last entries that are wanted before one, or (0) before the end, oldest first; and before which to go on.
+
+    Short pages and errors are as with :func:`audit_page`.
+    """
+    end = before or await store.audit_end() + 1
+    found: list[Audited] = []
+    size = limit if wanted is None else _PAGE
+    for _ in range(_PAGES):
+        after = max(0, end - 1 - size)
+        # Where older ones were taken away, more behind them come along.
+        page = (
+            [one for one in await read_audit(store, after, end - 1 - after) if one.seq < end] if after < end - 1 else []
+        )
+        found = [one for one in page if wanted is None or wanted(one.entry)] + found
+        if len(found) >= limit:
+            return found[-limit:], found[-limit].seq
+        if after == 0 or not page or page[0].seq > after + 1:
+            return found, None
+        end = after + 1
+    return found, end
+
+
 async def export_audit(store: Store, title: Title) -> AsyncIterator[bytes]:
     """The log as a file, in pieces: what ``title`` asks for can be read, of the rest there is the digest.
 

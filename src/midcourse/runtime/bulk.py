@@ -59,7 +59,7 @@ async def _outcome(session: str, send: Sending, wait: float, failed: list[StoreE
     if reply.level == "accepted":
         words = "Written down; its worker has not answered. It is carried out as soon as one can."
         return BulkOutcome(session=session, status=reply.status, code=NOT_REACHABLE, problem=words)
-    return BulkOutcome(session=session, ok=True, status=reply.status)
+    return BulkOutcome(session=session, ok=True, status=reply.status, unknown=reply.unknown)
 
 
 def bulk_command(verb: BulkVerb, reason: str, grace: float | None, own: dict[str, Any]) -> cmd.AnyCommand:
@@ -69,6 +69,8 @@ def bulk_command(verb: BulkVerb, reason: str, grace: float | None, own: dict[str
             return cmd.Pause(**own, reason=reason, grace=grace)
         case "resume":
             return cmd.Resume(**own)
+        case "lift":
+            return cmd.Lift(**own)
         case "cancel":
             wish = cmd.Cancel(**own, reason=reason)
             return wish if grace is None else replace(wish, grace=grace)

@@ -13,19 +13,13 @@ from midcourse.runtime.journal import Journal
 from midcourse.runtime.surroundings import Tree
 
 _WAIT = 5.0
-_PARENT = "parent "
 STOPS_CHILDREN: Final = frozenset({Status.PAUSING, Status.CANCELLING, Status.HALTED})
 """Where a parent stands whose stop reaches its children."""
 
 
 def parent_name(parent: SessionId) -> str:
     """Who a child's command comes from when its parent sent it."""
-    return f"{_PARENT}{parent}"
-
-
-def is_parent(by: str) -> bool:
-    """Whether a command comes from a parent."""
-    return by.startswith(_PARENT)
+    return f"{cmd.BY_PARENT}{parent}"
 
 
 def passed_on_id(child: SessionId, what: str) -> CommandId:
@@ -68,7 +62,7 @@ class Children:
             stopping = True
             while stopping:  # the same id again is the same command: it only waits on
                 reply = await self._tree.send(child, command, until="stopped", wait=_WAIT)
-                stopping = reply.level == "stopping"
+                stopping = reply.level == "stopping" or reply.finishes_first
                 if reply.unreachable_since is not None:
                     self.unreached.add(child)
         except (Refused, SessionNotFound):
@@ -91,8 +85,12 @@ def passed_on(session: Session, child: SessionId) -> cmd.AnyCommand | None:
     if session.status is Status.CANCELLING and session.cancel is not None:
         grace = session.cancel.grace
         undo = session.cancel.undo
-        identity = passed_on_id(child, f"cancel_{session.turn}/{grace}/{undo}/{session.halts}")
-        return cmd.Cancel(id=identity, by=by, role="operate", reason=session.cancel.reason, grace=grace, undo=undo)
+        force = session.cancel.force
+        identity = passed_on_id(
+            child, f"cancel_{session.turn}/{grace}/{undo}/{session.halts}{'/force' if force else ''}"
+        )
+        reason = session.cancel.reason
+        return cmd.Cancel(id=identity, by=by, role="operate", reason=reason, grace=grace, undo=undo, force=force)
     if session.status is Status.HALTED:
         return cmd.Halt(id=passed_on_id(child, f"halt_{session.halts}"), by=by, role="operate")
     return None

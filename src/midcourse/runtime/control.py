@@ -1,25 +1,39 @@
 """Commands from anybody to any session: put into its inbox, decided by whoever owns it, answered with what is known."""
 
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from itertools import count
 from typing import get_args
 
 from midcourse.core import commands as cmd
-from midcourse.core.commands import AnyCommand, check_command, decode_command, encode_command
-from midcourse.core.events import AskAnswered, AskClosed, Recorded, SegmentWritten, SessionTaken
-from midcourse.core.fold import damaged_journal
-from midcourse.core.ids import AskId, Position, SessionId
+from midcourse.core.audit import made
+from midcourse.core.commands import AnyCommand, Role, check_command, decode_command, encode_command
+from midcourse.core.decisions import finishes_first
+from midcourse.core.events import (
+    AskAnswered,
+    AskClosed,
+    Record,
+    Recorded,
+    SegmentWritten,
+    SessionCreated,
+    SessionTaken,
+    encode_record,
+)
+from midcourse.core.fold import damaged_journal, first
+from midcourse.core.ids import AskId, Position, SessionId, again_id
 from midcourse.core.inspection import Inspection
 from midcourse.core.replies import Level, Reply
 from midcourse.core.session import ENDED, Session, Status
-from midcourse.errors import InvalidInput, Refused, StoreError
+from midcourse.errors import InvalidInput, Refused, SessionNotFound, StoreError
 from midcourse.ports.bus import Delta, Wake, Watch
+from midcourse.ports.shelves import goes_with
 from midcourse.ports.store import InboxRow
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.children import parent_name, passed_on_id
 from midcourse.runtime.driver import Driver
 from midcourse.runtime.fanout import REMOTE_SECONDS, Watcher
 from midcourse.runtime.history import forked, inspect
+from midcourse.runtime.journal import head_of
 from midcourse.runtime.loading import load, read_events
 from midcourse.runtime.outcomes import Outcome, decode_outcome, raise_if_refused
 from midcourse.runtime.standing import halt_of
@@ -55,12 +69,14 @@ class Control:
             raise InvalidInput(f"until is {until!r}; it is one of {', '.join(get_args(Level))}.", field="until")
         worker = self.worker
         owned = await worker.must_exist(session_id)
-        # Whatever its head says: the halt may lie in the inbox.
         lifts = command.role == "operate" and isinstance(command, cmd.Lift | cmd.Resume)
-        if lifts:
+        # Whatever its head says: the halt may lie in the inbox. The record of its switch is older than that.
+        if lifts and await worker.standing.glance():
             await self._check_standing(session_id, command)
         stops = isinstance(command, cmd.Pause | cmd.Cancel | cmd.Halt)
         driver = worker.driver(session_id) if stops else None
+        if driver is not None and finishes_first(driver.session):
+            driver = None  # it goes on until its end: nothing is held back on the way there
         if driver is not None:
             driver.shut()  # the stop does not wait for the disk
         try:
@@ -81,16 +97,17 @@ class Control:
                 if outcome is None:
                     return await self._unanswered(session_id, row, patient=wait >= worker.settings.unreachable_after)
                 raise_if_refused(session_id, outcome)
-                if lifts:  # a switch may have been thrown between the look and the decision
+                # A switch may have been thrown between the look and the decision.
+                if lifts and await worker.standing.glance():
                     await self._check_standing(session_id, command, halts=True)
                 return await self._reply(session_id, outcome, watcher, until, deadline)
         except StoreError as error:
             if driver is not None:
-                worker.owe(session_id, command)
+                worker.unwritten.owe(session_id, command)
                 return await self._stopped_all_the_same(driver, error)
             if not (stops and worker.has_given_up(session_id)):
                 raise
-            worker.owe(session_id, command)
+            worker.unwritten.owe(session_id, command)
             # An earlier write had failed: nothing of the session runs, and nothing begins before the store works again.
             return Reply(
                 level="stopped",
@@ -174,8 +191,8 @@ class Control:
     ) -> Reply:
         worker = self.worker
         status, position = Status(outcome.status), outcome.position
-        running, unknown = outcome.running, outcome.unknown
-        while until == "stopped" and _level(status, running) == "stopping":
+        running, unknown, deferred = outcome.running, outcome.unknown, outcome.deferred
+        while until == "stopped" and (deferred or _level(status, running) == "stopping"):
             left = deadline - worker.clock.monotonic()
             if left <= 0:
                 break
@@ -183,12 +200,13 @@ class Control:
             await watcher.wait(min(left, 0.1))
             session = await self.session(session_id)
             status, position, unknown = session.status, session.position, session.lost
+            deferred = session.deferred is not None
             driver = worker.driver(session_id)
             # An agent that outlives its deadline may have been in a step when the stop was decided: look again.
             running = driver.running() if driver else tuple(call for call in running if call.step in session.running)
         session = await self.session(session_id) if status in ENDED else None
         return Reply(
-            level="decided" if until == "decided" else _level(status, running),
+            level="decided" if deferred or until == "decided" else _level(status, running),
             status=status.value,
             session=session_id,
             durability=worker.store.durability,
@@ -198,6 +216,9 @@ class Control:
             running=running,
             unknown=unknown,
             receipt=session.receipt if session else (),
+            finishes_first=deferred,
+            restarted_as=session.restarted_as if session else None,
+            counted=outcome.counted,
         )
 
     async def _stopped_all_the_same(self, driver: Driver, error: StoreError) -> Reply:
@@ -248,6 +269,41 @@ class Control:
             session = await self.session(child)
         if session.status is Status.QUEUED:
             await self.worker.attend(child, sponsor=self.worker.driver(parent))
+
+    async def restart(self, session: Session) -> SessionId:
+        """Begin anew what was forced to end: the same agent, goal and terms."""
+        worker, beginning = self.worker, f"{session.id}@1"
+        assert session.cancel is not None
+        created = SessionCreated(
+            agent=session.agent,
+            agent_version=session.agent_version,
+            mode=session.mode,
+            origin=session.origin,
+            resumable=session.resumable,
+            goal=session.goal,
+            forked_from=beginning,
+            terms=session.terms,
+            by=session.cancel.by,
+        )
+        at = worker.clock.now()
+        content = encode_record(Record(at, created))
+        for number in count(1):
+            new = again_id(session.id, number)
+            try:
+                there = await self.session(new)
+            except SessionNotFound:
+                state = first(new, at, created, content)
+                worker.adopt(new, session.id)
+                await worker.store.create(
+                    head_of(state.session, state.digest), [(Position(1), content, state.digest)], worker=None
+                )
+            else:
+                if there.forked_from != beginning:  # else: begun by whoever died before it could say so
+                    continue
+            if worker.drives:
+                await worker.attend(new)
+            return new
+        raise AssertionError("numbers do not end")
 
     async def glance(self, child: SessionId) -> Session:
         """A session as it is, from memory if it is driven here."""
@@ -318,13 +374,23 @@ class Control:
                         after = record.position
         return ""
 
-    async def fork(self, session_id: SessionId, new: SessionId, at: int | None, *, pause: AnyCommand | None) -> None:
+    async def fork(
+        self,
+        session_id: SessionId,
+        new: SessionId,
+        at: int | None,
+        *,
+        pause: AnyCommand | None,
+        by: str = "local",
+        role: Role = "operate",
+    ) -> None:
         """A new session that goes on from a point of this one; with ``pause`` it is paused before it begins."""
         worker = self.worker
         owned = await worker.must_exist(session_id)
         head, rows = await forked(worker.store, owned.head, new, at)
         await self._fork_shelves(session_id, new, at)
-        await worker.store.create(head, rows, worker=None)
+        entry = made(new, by, role, "session.fork", f"of {session_id}, at {head.position - 1}", worker.clock.now())
+        await worker.store.create(head, rows, worker=None, audit=(entry,))
         worker.adopt(new, session_id)
         if pause is not None:
             # Put before anybody takes it, and sent again to wait for it: the same id is the same command.
@@ -335,10 +401,10 @@ class Control:
             await worker.attend(new)
 
     async def _fork_shelves(self, session_id: SessionId, new: SessionId, at: int | None) -> None:
-        """What an adapter keeps for a session beside its journal, on shelves that end with its id."""
-        store, suffix = self.worker.store, f":{session_id}"
+        """What an adapter keeps for a session beside its journal, on shelves that are named after it."""
+        store = self.worker.store
         for shelf in await store.shelves():
-            items = await store.shelved(shelf) if shelf.endswith(suffix) else ()
+            items = await store.shelved(shelf) if goes_with(session_id, shelf) else ()
             if items and at is not None:
                 raise InvalidInput(
                     f"Session '{session_id}' keeps checkpoints of its framework, which are only known as they are now. "
@@ -346,7 +412,7 @@ class Control:
                     field="at",
                 )
             if items:
-                await store.shelve(f"{shelf.removesuffix(suffix)}:{new}", dict(items))
+                await store.shelve(f"{shelf.partition(':')[0]}:{new}", dict(items))
 
     async def watch(
         self,
@@ -373,8 +439,12 @@ class Control:
         deltas: bool,
         follow: bool,
         limit: int = 1000,
+        ends: Callable[[], bool] | None = None,
     ) -> AsyncGenerator[Sequence[Recorded | Delta]]:
-        """The same, whatever is there at once together: at most ``limit`` events, not more than one may hold."""
+        """The same, whatever is there at once together: at most ``limit`` events, not more than one may hold.
+
+        Once ``ends`` says so it comes to an end, behind what is journaled by then.
+        """
         worker = self.worker
         await worker.must_exist(session_id)
         told = worker.clock.monotonic()
@@ -398,6 +468,7 @@ class Control:
                     yield events
                 if any(isinstance(event.event, SessionTaken) for event in events):
                     await self._listen_to_owner(session_id, deltas=deltas)  # a new owner does not know its audience
+                is_last = ends is not None and ends()  # before the look that shows whether there is more
                 if events or watcher.deltas:
                     continue
                 if after < promised:  # head and rows are written together: what a head tells of can be read
@@ -406,7 +477,7 @@ class Control:
                 promised = owned.head.position
                 if after < promised:
                     continue
-                if owned.head.status in ENDED and not follow:
+                if is_last or (owned.head.status in ENDED and not follow):
                     return
                 if worker.clock.monotonic() - told > REMOTE_SECONDS / 3:
                     told = worker.clock.monotonic()

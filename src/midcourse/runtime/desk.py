@@ -6,11 +6,12 @@ whose turn it is writes that, with what it tells (see ``runtime/outbox.py``). Se
 their names, and so does every key.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, TypeVar
 from urllib.parse import quote
 
 import msgspec
+from msgspec.structs import replace
 
 from midcourse.core.asks import GO_ON, NEED_APPROVAL, is_yes
 from midcourse.core.audit import AuditEntry
@@ -36,7 +37,9 @@ from midcourse.core.tenants import tenant_of
 from midcourse.errors import MidcourseError, Refused, SessionNotFound
 from midcourse.policies.kept import load as load_policy
 from midcourse.ports.clock import Clock
+from midcourse.ports.shelves import readable
 from midcourse.ports.store import AskHead, Head, Store
+from midcourse.runtime.auditing import audit_page_before
 
 T = TypeVar("T")
 SHELF: Final = "inbox"
@@ -60,6 +63,8 @@ class Desk:
         self._clock = clock
         self._default = policy
         self._targets: dict[str, float] = {}
+        self.unreadable: set[tuple[str, str]] = set()
+        """Shelf and key of what was found damaged."""
 
     async def asks(self, tenant: str | None = None) -> list[InboxAsk]:
         """What is asked in all live sessions of a tenant (None: of all tenants), the most urgent first."""
@@ -104,8 +109,13 @@ class Desk:
             f"'{ask}' of session '{session_id}' was closed meanwhile.", code="ask_not_found", session_id=session_id
         )
 
-    async def hand_over(self, to: str, seconds: float, *, by: str, role: str = "") -> HandOver:
-        """What is asked of ``by`` is asked of ``to`` for so long, then of ``by`` again. 0 seconds: at once."""
+    async def hand_over(
+        self, to: str, seconds: float, *, by: str, role: str = "", people: Collection[str] = ()
+    ) -> HandOver:
+        """What is asked of ``by`` is asked of ``to`` for so long, then of ``by`` again. 0 seconds: at once.
+
+        ``people`` are names that somebody has here, whether or not they have acted. Any other is taken with a warning.
+        """
         now = self._clock.now()
         made = HandOver(name=by, to=to, at=now, until=now + seconds)
         items: dict[str, bytes | None] = {_over(by): msgspec.json.encode(made) if seconds else None}
@@ -114,8 +124,22 @@ class Desk:
             items[_over(to)] = None  # whoever is handed to has the watch again
         detail = f"to {to} for {seconds:g} s" if seconds else "ended"
         entry = _entry("inbox.hand_over", by, role, detail, now, tenant=tenant_of(by))
+        is_known = not seconds or to in people or await self._has_acted(to)
         await self._store.shelve(SHELF, items, audit=(entry,))
-        return made
+        return made if is_known else replace(made, warning=f"Nobody called '{to}' has acted here so far.")
+
+    async def _has_acted(self, name: str) -> bool:
+        """Whether somebody of that name did, or was given, anything here lately."""
+        prefix = f"{_ANSWER}{_quoted(name)}/"
+        if await self._store.shelf_keys(SHELF, first=prefix, last=prefix + _LAST):
+            return True
+        taken = (await self._records(SHELF, TAKEN, Taken)).values()
+        overs = (await self._records(SHELF, _OVER, HandOver)).values()
+        if any(name in (one.owner, one.by) for one in taken) or any(one.name == name for one in overs):
+            return True
+        entries, _ = await audit_page_before(self._store, 0, 1, lambda entry: entry.by == name)
+        heads = await self._store.heads(tenant=tenant_of(name) or None, limit=_PAGE)
+        return bool(entries) or any(head.by == name for head in heads)
 
     async def hand_over_of(self, name: str) -> HandOver | None:
         """Who stands in for somebody now."""
@@ -124,7 +148,7 @@ class Desk:
 
     async def note_answer(self, ask: AskHead, *, session_id: str, by: str, approved: bool) -> None:
         """Keep for a while that somebody answered an ask that wants a yes or a no."""
-        prefix = f"{_ANSWER}{quote(by, safe='~@')}/"
+        prefix = f"{_ANSWER}{_quoted(by)}/"
         earlier = await self._records(SHELF, prefix, Answered)
         now = self._clock.now()
         made = Answered(at=now, took=took(ask.opened_at, list(earlier.values()), now), approved=approved)
@@ -136,7 +160,7 @@ class Desk:
 
     async def approvals(self, by: str) -> tuple[int, int]:
         """How many approvals in a row somebody gave lately, and how many of the last of them were quick."""
-        found = await self._records(SHELF, f"{_ANSWER}{quote(by, safe='~@')}/", Answered)
+        found = await self._records(SHELF, f"{_ANSWER}{_quoted(by)}/", Answered)
         return approvals([found[key] for key in sorted(found)], self._clock.now())
 
     async def tidy(self, gone: set[str]) -> None:
@@ -178,8 +202,9 @@ class Desk:
         return await load_policy(self._store, wanted)
 
     async def _records(self, shelf: str, prefix: str, kind: type[T]) -> dict[str, T]:
-        """What lies below a prefix, without it. What a later Midcourse wrote is left out."""
-        rows = await self._store.shelved(shelf, first=prefix, last=prefix + _LAST)
+        """What lies below a prefix, without it. What a later Midcourse wrote is left out, and what is damaged."""
+        rows, damaged = await readable(self._store, shelf, first=prefix, last=prefix + _LAST)
+        self.unreadable |= {(shelf, key) for key in damaged}
         return {key.removeprefix(prefix): one for key, content in rows if (one := _read(content, kind)) is not None}
 
 
@@ -237,6 +262,8 @@ def _ask(
         escalated_to="" if said is None else said.escalated_to,
         is_review=is_review_step(ask.step),
         session_status=head.status,
+        arguments=ask.arguments,
+        why=ask.why,
     )
 
 
@@ -247,7 +274,11 @@ def _entry(
 
 
 def _over(name: str) -> str:
-    return f"{_OVER}{quote(name, safe='~@')}"
+    return f"{_OVER}{_quoted(name)}"
+
+
+def _quoted(name: str) -> str:
+    return quote(name, safe="~@")
 
 
 def _read(content: bytes, kind: type[T]) -> T | None:

@@ -10,12 +10,15 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from msgspec.structs import replace
+
 from midcourse.core import events as ev
 from midcourse.core.codec import NOTHING, Blob, decode, value_of
 from midcourse.core.commands import AnyCommand, Intervene, encode_command
 from midcourse.core.decisions import next_turn
 from midcourse.core.effects import UndoChoice, may_abort
-from midcourse.core.ids import CommandId, Position, SessionId, StepId
+from midcourse.core.ids import CommandId, Position, SessionId, StepId, pause_id
+from midcourse.core.pace import Pace
 from midcourse.core.replies import RunningCall
 from midcourse.core.session import ENDED, Message, Session, Status
 from midcourse.errors import AgentUnavailable, Diverged, Interrupt, MidcourseError
@@ -139,6 +142,10 @@ class Driver:
     def show_risk(self, risk: float | None) -> None:
         """Tell lists of the risk that was measured last, with the next append."""
         self.journal.risk = risk
+
+    def keep_pace(self, pace: Pace) -> None:
+        """From now on it is written down this often."""
+        self.journal.pace = pace
 
     @property
     def session(self) -> Session:
@@ -375,7 +382,22 @@ class Driver:
             return
         unreached = tuple(sorted(self._children.unreached))
         receipt = tuple(cancel.receipt.values())
-        self._let_go(ev.SessionCancelled(receipt=receipt, unreached=unreached))
+        ended = ev.SessionCancelled(receipt=receipt, unreached=unreached)
+        if cancel.force and self.session.parent is None:  # a child is begun anew by its parent, if at all
+            self._leaving = self._around.loop.create_task(self._restart(ended))
+        else:
+            self._let_go(ended)
+
+    async def _restart(self, ended: ev.SessionCancelled) -> None:
+        """Nothing of it is left: what was forced to end begins anew, and then it has ended. Again after a crash."""
+        try:
+            new = await self._around.tree.restart(self.session)
+        except MidcourseError as error:
+            self._leaving = None
+            self.journal.give_up(error)  # it is taken again, and tries again
+            self.react()
+        else:
+            self._let_go(replace(ended, restarted_as=new))
 
     def _finish_undo(self) -> None:
         """A session that had ended is rolled back."""
@@ -401,7 +423,21 @@ class Driver:
     def _fail(self, failure: Failed) -> None:
         if self.gate.has_calls or self._task.is_alive:  # what is in flight ends by itself; its result is kept
             return
-        self._let_go(*self._closing(), ev.SessionFailed(code=failure.code, message=failure.message, step=failure.step))
+        failed = ev.SessionFailed(code=failure.code, message=failure.message, step=failure.step)
+        with self.journal.lock:
+            self._end_turn((*self._closing(), failed))
+
+    def _end_turn(self, ended: tuple[ev.AnyEvent, ...], blobs: tuple[Blob, ...] = ()) -> None:
+        """Nothing comes after this turn. A cancel that has waited for its end rolls back what it was to. Locked."""
+        session = self.journal.session
+        stop = session.deferred
+        if stop is not None and stop.stop == "cancel":
+            ended = (*(ev.MessageWithdrawn(message=one.id, by=stop.by) for one in session.queue), *ended)
+            if stop.undo == "all":
+                self.journal.append(*ended, ev.UndoRequested(by=stop.by, reason=stop.reason), blobs=blobs)
+                self._soon(self.react)
+                return
+        self._let_go(*ended, blobs=blobs)
 
     def _closing(self) -> tuple[ev.AnyEvent, ...]:
         return tuple(ev.AskClosed(ask=ask.id, step=ask.step, end="withdrawn") for ask in self.journal.session.asks)
@@ -582,16 +618,24 @@ class Driver:
             woken = (ev.SessionWoken(),) if session.status is Status.WAITING else ()
             ended = (*woken, *self._closing(), ev.SessionCompleted(result=result, state=state, history=history))
             late = () if self._heard is None else session.messages[self._heard :]
-            if any(not message.withdrawn for message in late):
+            if session.deferred is not None and session.deferred.stop == "cancel":
+                self._end_turn(ended, blobs)
+            elif any(not message.withdrawn for message in late):
                 self._open_turn(_turn_of(late), ended, blobs)
             elif session.queue:
                 self._open_turn(next_turn(session), ended, blobs)
             else:
-                self._let_go(*ended, blobs=blobs)
+                self._end_turn(ended, blobs)
 
     def _open_turn(self, opened: ev.TurnOpened, ended: tuple[ev.AnyEvent, ...], blobs: tuple[Blob, ...]) -> None:
         """The agent is done, and there is something else to do. Under the journal's lock."""
-        self.journal.append(*ended, opened, blobs=blobs)
+        session = self.journal.session
+        waits: tuple[ev.AnyEvent, ...] = ()
+        if session.deferred is not None:  # a pause that has waited for this end: the next turn waits for its resume
+            deferred = session.deferred
+            pause = ev.PauseRequested(pause=pause_id(session.pauses + 1), by=deferred.by, reason=deferred.reason)
+            waits = (pause, ev.SessionPaused())
+        self.journal.append(*ended, opened, *waits, blobs=blobs)
         self._heard = self._task.ending = None
         self._soon(self.react)
 

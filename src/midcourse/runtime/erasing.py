@@ -22,8 +22,10 @@ from midcourse.core.fold import Fold, Row, fold
 from midcourse.core.ids import Epoch, Position, SessionId
 from midcourse.core.session import ENDED, Session
 from midcourse.errors import Damaged, MidcourseError, OwnerAlive, Refused, StaleEpoch
+from midcourse.ports.shelves import is_shelf_of, readable
 from midcourse.ports.store import Head, Owned, Store
 from midcourse.runtime.journal import head_of
+from midcourse.runtime.outbox import forget_session
 from midcourse.runtime.outcomes import Outcome, encode_outcome
 from midcourse.runtime.worker import Worker
 
@@ -140,6 +142,8 @@ async def _erase(
         await _let_go(worker, session_id, owned.epoch)
         raise
     worker.erased(session)
+    # A server may have looked at it before, and have written what it tells of it since.
+    await forget_session(store, session_id)
     return Erased(session, keys)
 
 
@@ -237,18 +241,20 @@ async def _shelves(store: Store, session_id: SessionId) -> dict[str, dict[str, b
     """What becomes of the items on shelves: those of the session alone go, others lose what was said in it."""
     changes: dict[str, dict[str, bytes | None]] = {}
     for shelf in await store.shelves():
-        if _is_shelf_of(session_id, shelf):
+        if is_shelf_of(session_id, shelf):
             changes[shelf] = dict.fromkeys(await store.shelf_keys(shelf))
         elif ":" not in shelf and shelf not in _NOT_OF_SESSIONS:
-            items = _without_texts(session_id, shelf, await _readable(store, shelf))
+            whole, damaged = await readable(store, shelf)
+            items = _without_texts(session_id, shelf, whole)
+            items |= {key: None for key in damaged if _is_item_of(session_id, shelf, key)}
+            for key in damaged:
+                if key not in items:  # no reason not to erase the rest
+                    log.warning(
+                        "'%s' on the shelf '%s' cannot be read; it may hold words of %s", key, shelf, session_id
+                    )
             if items:
                 changes[shelf] = items
     return changes
-
-
-def _is_shelf_of(session_id: SessionId, shelf: str) -> bool:
-    """Whether a shelf is its alone: ``langgraph:<id>``, ``chat:<id>:shown``. By place: an id may be any word."""
-    return shelf.split(":")[1:2] == [session_id]
 
 
 def _is_item_of(session_id: SessionId, shelf: str, key: str) -> bool:
@@ -262,13 +268,6 @@ def _is_item_of(session_id: SessionId, shelf: str, key: str) -> bool:
             return named == session_id
         case _:
             return False
-
-
-async def _readable(store: Store, shelf: str) -> list[tuple[str, bytes]]:
-    try:
-        return list(await store.shelved(shelf))
-    except Damaged:
-        return []  # a damaged item is no reason not to erase the rest; who reads it is told
 
 
 def _without_texts(session_id: SessionId, shelf: str, items: Iterable[tuple[str, bytes]]) -> dict[str, bytes | None]:

@@ -103,6 +103,13 @@ class Fanout:
         for watcher in self._audience(session_id)[0]:
             watcher.poke()
 
+    def stir(self) -> None:
+        """Have every watcher in this process look again."""
+        with self._lock:
+            watchers = [one for some in self._watchers.values() for one in some]
+        for watcher in watchers:
+            watcher.poke()
+
     def preview(self, delta: Delta) -> None:
         """Text that is not durable yet."""
         local, remote = self._audience(delta.session)

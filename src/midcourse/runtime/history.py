@@ -81,6 +81,14 @@ async def forked(store: Store, head: Head, new: SessionId, at: int | None) -> tu
             session_id=head.id,
             status=head.status,
         )
+    if head.discarded:
+        raise Refused(
+            f"Cannot fork session '{head.id}': it was forced to end half-way, and what it had reached is discarded "
+            "(session_discarded).",
+            code="session_discarded",
+            session_id=head.id,
+            status=head.status,
+        )
     events = await _events_to(store, head.id, _checked(head, at))
     if at is None:
         checkpoints = [index for index, one in enumerate(events) if isinstance(one.event, CheckpointTaken)]

@@ -1,37 +1,40 @@
 """Decides the commands to one session, in the order they were put, each in the append that makes its facts durable."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple
+
+from msgspec.structs import replace
 
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
+from midcourse.core.asks import NEED_APPROVAL, is_yes
 from midcourse.core.audit import AuditEntry
-from midcourse.core.decisions import DEADLINE, decide, expire
+from midcourse.core.decisions import DEADLINE, decide, expire, finishes_first
 from midcourse.core.ids import CommandId, MessageId, message_id
-from midcourse.core.replies import RunningCall
-from midcourse.core.session import Session, Status
+from midcourse.core.rates import Stopper, stopper_of
+from midcourse.core.replies import Counted, RunningCall
+from midcourse.core.session import Session
 from midcourse.errors import AgentUnavailable, Damaged, Refused
-from midcourse.ports.meter import Stopper, StopVerb
+from midcourse.ports.meter import StopVerb
 from midcourse.ports.store import Deciding, InboxRow, Store
 from midcourse.runtime.auditing import entry_of, is_of_erased
-from midcourse.runtime.children import is_parent
 from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.outcomes import Outcome, encode_outcome, refusal
 
 CUTS_STREAMS: Final = (ev.PauseRequested, ev.CancelRequested, ev.SessionHalted, ev.SessionRedirected)
-_STOPS: Final[dict[Status, StopVerb]] = {
-    Status.PAUSING: "pause",
-    Status.CANCELLING: "cancel",
-    Status.HALTED: "halt",
+_STOPS: Final[Mapping[type[ev.AnyEvent], StopVerb]] = {
+    ev.PauseRequested: "pause",
+    ev.CancelRequested: "cancel",
+    ev.SessionHalted: "halt",
 }
 
 
 class _Stop(NamedTuple):
     verb: StopVerb
     by: Stopper
-    put_at: float
+    wished_at: float
 
 
 class Inbox:
@@ -76,8 +79,8 @@ class Inbox:
             self._decided()
             # A caller that is cancelled leaves the writes alone: the journal hears how each of them ended.
             await asyncio.gather(*map(asyncio.shield, written))
-            for verb, by, put_at in stops:
-                self._journal.meter.stop_answered(verb, by, max(0.0, self._journal.now - put_at))
+            for verb, by, wished_at in stops:
+                self._journal.meter.stop_answered(verb, by, max(0.0, self._journal.now - wished_at))
         return outcomes
 
     def _decide(self, row: InboxRow) -> tuple[Outcome, Awaitable[None]]:
@@ -94,11 +97,13 @@ class Inbox:
             # An answer to a review resumes, too.
             if self._unavailable is not None and any(isinstance(event, ev.SessionResumed) for event in wanted):
                 raise self._unavailable
-            events = wanted
+            events = tuple(_timed(event, command, row) for event in wanted)
         except (Refused, Damaged, AgentUnavailable) as error:
             outcome = refusal(error, session.status.value, session.position)
         else:
-            if any(isinstance(event, CUTS_STREAMS) for event in events):
+            # What is protected is told at its next step, and not interrupted for it.
+            gentle = finishes_first(session) and not any(isinstance(event, ev.CancelRequested) for event in events)
+            if not gentle and any(isinstance(event, CUTS_STREAMS) for event in events):
                 events = (*self._cut_streams(), *events)
             ahead = self._journal.after(*expired, *events)
             outcome = Outcome(
@@ -108,9 +113,13 @@ class Inbox:
                 about=_message_of(events, ahead),
                 running=self._running(),
                 unknown=ahead.lost,
+                deferred=ahead.deferred is not None and isinstance(command, cmd.Pause | cmd.Cancel),
+                counted=_counted(session, events),
             )
-            if ahead.status in _STOPS and ahead.status is not session.status:
-                self._stop = stop = _Stop(_STOPS[ahead.status], _stopper(command), row.put_at)
+            verb: StopVerb | None = next((_STOPS[type(event)] for event in events if type(event) in _STOPS), None)
+            if verb is not None and ahead.status is not session.status:
+                by = stopper_of(command.by, halts=verb == "halt")
+                self._stop = stop = _Stop(verb, by, _wished_at(command, row))
                 self._journal.meter.stopping(session.id, *stop)
         return outcome, self._journal.append(
             *expired,
@@ -155,10 +164,26 @@ class Inbox:
         self._decided()
 
 
-def _stopper(command: cmd.AnyCommand) -> Stopper:
-    if isinstance(command, cmd.Intervene):
-        return "policy"
-    return "parent" if is_parent(command.by) else "person"
+def _wished_at(command: cmd.AnyCommand, row: InboxRow) -> float:
+    """When somebody wanted it: a policy had decided before it could put it there, at the first try or the third."""
+    decided = command.decision.at if isinstance(command, cmd.Intervene) else None
+    return row.put_at if decided is None else min(decided, row.put_at)
+
+
+def _timed(event: ev.AnyEvent, command: cmd.AnyCommand, row: InboxRow) -> ev.AnyEvent:
+    """A stop with the time of its wish: how long it took to be heard is known from the journal alone."""
+    if isinstance(event, ev.PauseRequested | ev.CancelRequested | ev.SessionHalted):
+        return replace(event, wished_at=_wished_at(command, row))
+    return event
+
+
+def _counted(session: Session, events: tuple[ev.AnyEvent, ...]) -> Counted:
+    """What an answer counts as, where an approval was asked for."""
+    for event in events:
+        asked = session.ask(event.ask) if isinstance(event, ev.AskAnswered) else None
+        if asked is not None and isinstance(event, ev.AskAnswered) and asked.reason == NEED_APPROVAL:
+            return "approved" if is_yes(event.value) else "refused"
+    return ""
 
 
 def _message_of(events: tuple[ev.AnyEvent, ...], ahead: Session) -> MessageId | None:

@@ -1,21 +1,25 @@
 """Interventions and their labels over all sessions: two shelves that list what each journal tells of one.
 
-The journals are the truth. What a crash kept from the shelves is put there when the session is next watched.
+The append that journals it lists it, too (``runtime/listing.py``): a list never lacks what a journal has.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
-from midcourse.core.events import InterventionLabelled, InterventionMade, Recorded, Verdict
-from midcourse.core.policy.restraint import Alarm
+from midcourse.core.events import InterventionLabelled, InterventionMade, Verdict
+from midcourse.core.policy.decisions import INTERRUPTS
+from midcourse.core.policy.restraint import Alarm, Judged
 from midcourse.core.session import Session
 from midcourse.core.tenants import tenant_of
+from midcourse.errors import Damaged
+from midcourse.ports.shelves import readable
 from midcourse.ports.store import Store
 
-_INTERVENTIONS: Final = "interventions"
-_LABELS: Final = "labels"
+T = TypeVar("T")
+INTERVENTIONS: Final = "interventions"
+LABELS: Final = "labels"
 MOST: Final = 20_000
 """Interventions that are looked at for what people said of them: the newest."""
 
@@ -47,68 +51,86 @@ def alarm_of(session: Session, at: float, made: InterventionMade) -> Alarm:
         signals=signals or ((decision.question,) if decision.question else ()),
         sentence=decision.sentence,
         ask=made.ask or "",
+        held=not decision.interrupts and decision.wanted in INTERRUPTS,
     )
 
 
-async def keep_alarms(store: Store, alarms: Iterable[Alarm]) -> None:
-    """List them; again, if need be."""
-    items = {f"{_key(one.at)}/{one.session}/{one.intervention}": msgspec.json.encode(one) for one in alarms}
-    if items:
-        await store.shelve(_INTERVENTIONS, items)
+def alarm_items(alarms: Iterable[Alarm]) -> dict[str, bytes]:
+    """As they lie on the shelf, in the order of their time."""
+    return {f"{_key(one.at)}/{one.session}/{one.intervention}": msgspec.json.encode(one) for one in alarms}
 
 
-async def keep_label(store: Store, session: Session, record: Recorded) -> None:
-    """List a label in place of an earlier one."""
-    event = record.event
-    assert isinstance(event, InterventionLabelled)
-    label = Labelled(
-        at=record.at,
+def label_of(session: Session, at: float, said: InterventionLabelled) -> Labelled:
+    """A label as lists over many sessions have it."""
+    return Labelled(
+        at=at,
         session=session.id,
-        about=event.about,
-        verdict=event.verdict,
-        by=event.by,
+        about=said.about,
+        verdict=said.verdict,
+        by=said.by,
         agent=session.agent,
-        note=event.note,
+        note=said.note,
     )
-    await store.shelve(_LABELS, {f"{session.id}/{event.about}": msgspec.json.encode(label)})
+
+
+def label_items(label: Labelled) -> dict[str, bytes]:
+    """As it lies on the shelf, in place of an earlier one."""
+    return {f"{label.session}/{label.about}": msgspec.json.encode(label)}
 
 
 async def read_alarms(store: Store, *, since: float = 0.0, limit: int = MOST, tenant: str | None = None) -> list[Alarm]:
-    """Interventions since a time, oldest first: the newest ``limit`` of them, of a tenant, or of all (None)."""
+    """Interventions since a time, oldest first: the newest ``limit`` of them, of a tenant, or of all (None).
+
+    What cannot be read is left out: the journals have it, and ``midcourse doctor`` names it.
+    """
+    try:
+        rows = await _alarm_rows(store, since, limit, tenant)
+    except Damaged:
+        whole, _ = await readable(store, INTERVENTIONS, first=_key(since))
+        rows = [row for row in whole if tenant in (None, _tenant_in(row[0]))][-limit:]
+    return [alarm for _, content in rows if (alarm := _decoded(content, Alarm)) is not None]
+
+
+async def _alarm_rows(store: Store, since: float, limit: int, tenant: str | None) -> Sequence[tuple[str, bytes]]:
     if tenant is None:
-        rows = await store.shelved(_INTERVENTIONS, first=_key(since), newest=True, limit=limit)
-    else:
-        keys = await store.shelf_keys(_INTERVENTIONS, first=_key(since))
-        own = [key for key in keys if tenant_of(key.partition("/")[2]) == tenant][-limit:]
-        rows = [row for key in reversed(own) for row in await store.shelved(_INTERVENTIONS, first=key, last=key)]
-    return [msgspec.json.decode(content, type=Alarm) for _, content in reversed(rows)]
+        return (await store.shelved(INTERVENTIONS, first=_key(since), newest=True, limit=limit))[::-1]
+    own = [key for key in await store.shelf_keys(INTERVENTIONS, first=_key(since)) if _tenant_in(key) == tenant]
+    return [row for key in own[-limit:] for row in await store.shelved(INTERVENTIONS, first=key, last=key)]
+
+
+def _tenant_in(key: str) -> str:
+    return tenant_of(key.partition("/")[2])
 
 
 async def count_alarms(store: Store, *, since: float) -> int:
     """How many interventions there were since a time."""
-    return len(await store.shelf_keys(_INTERVENTIONS, first=_key(since)))
+    return len(await store.shelf_keys(INTERVENTIONS, first=_key(since)))
 
 
 async def read_labels(store: Store) -> list[Labelled]:
     """The last word about each intervention that anybody has said something of."""
-    return [msgspec.json.decode(content, type=Labelled) for _, content in await store.shelved(_LABELS)]
+    whole, _ = await readable(store, LABELS)
+    return [label for _, content in whole if (label := _decoded(content, Labelled)) is not None]
 
 
-def wrong_by_agent(
-    alarms: Iterable[Alarm], labels: Sequence[Labelled]
-) -> dict[tuple[str, str], dict[str, tuple[int, int]]]:
-    """For each tenant's agent and signal, how many interventions were wrong, of how many that were called anything."""
-    signals = {(one.session, one.intervention): one.signals for one in alarms}
-    counts: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
+def judged_by_agent(alarms: Iterable[Alarm], labels: Sequence[Labelled]) -> dict[tuple[str, str], list[Judged]]:
+    """For each tenant's agent, what people called right or wrong, of what the false-positive rate counts."""
+    made = {(one.session, one.intervention): one for one in alarms if one.is_judged}
+    found: dict[tuple[str, str], list[Judged]] = {}
     for label in labels:
-        if label.verdict == "unsure":
-            continue
-        of_agent = counts.setdefault((tenant_of(label.session), label.agent), {})
-        for signal in signals.get((label.session, label.about), ()):
-            wrong, labelled = of_agent.get(signal, (0, 0))
-            of_agent[signal] = (wrong + (label.verdict == "wrong"), labelled + 1)
-    return counts
+        alarm = made.get((label.session, label.about))
+        if alarm is not None and label.verdict != "unsure":
+            judged = Judged(label.at, alarm.by, alarm.signals, label.verdict == "wrong")
+            found.setdefault((tenant_of(label.session), label.agent), []).append(judged)
+    return found
 
 
 def _key(at: float) -> str:
     return f"{int(at * 1000):015d}"
+
+
+def _decoded(content: bytes, kind: type[T]) -> T | None:
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None

@@ -13,8 +13,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from midcourse.core.asks import NEED_APPROVAL, Wanted, wanted_by
 from midcourse.core.audit import AuditEntry
 from midcourse.core.codec import Blob
+from midcourse.core.erasure import REASONS
 from midcourse.core.events import (
     AnyEvent,
     AskAnswered,
@@ -22,12 +24,17 @@ from midcourse.core.events import (
     AskOpened,
     Record,
     Recorded,
+    SegmentWritten,
+    StepAborted,
+    StepCut,
+    StepFailed,
     StepFinished,
     encode_record,
 )
 from midcourse.core.evolution import evolve
 from midcourse.core.fold import Fold, Row
-from midcourse.core.ids import Epoch, Position, checkpoint_id
+from midcourse.core.ids import Epoch, Position, StepId, checkpoint_id
+from midcourse.core.pace import USUAL, Pace
 from midcourse.core.session import ENDED, OpenAsk, Session
 from midcourse.core.snapshot import encode_snapshot, is_due
 from midcourse.core.steps import StepLog
@@ -35,12 +42,17 @@ from midcourse.errors import ImpossibleEvent, InboxNotEmpty, MidcourseError
 from midcourse.ports.clock import Clock
 from midcourse.ports.meter import UNMETERED, Meter
 from midcourse.ports.store import AskHead, Deciding, Head, Store
+from midcourse.runtime.listing import is_listed, listed
+from midcourse.runtime.loading import Since
 from midcourse.runtime.turns import Turns
 
 log = logging.getLogger("midcourse")
 
 _SHOWN: Final = 200
 """Characters of a goal or a question that lists show."""
+_ARGUMENTS: Final = 1000
+"""Characters of the arguments that a person is asked to approve, in the inbox."""
+NOTHING_SINCE: Final = Since()
 TURNS: Final = 3
 """Turns of the event loop from a step's end to the start of the agent's next one; the write comes in the one after."""
 
@@ -60,6 +72,8 @@ class Journal:
         broke: Callable[[MidcourseError], None],
         added: Callable[[Recorded], None],
         snapshot_size: int = 0,
+        since: Since = NOTHING_SINCE,
+        pace: Pace = USUAL,
         meter: Meter = UNMETERED,
     ) -> None:
         self.lock = threading.RLock()
@@ -67,6 +81,7 @@ class Journal:
         self.broken: MidcourseError | None = None
         self.leaving = False
         self.risk: float | None = None
+        self.pace = pace
         self.meter = meter
         self._store = store
         self._clock = clock
@@ -77,10 +92,13 @@ class Journal:
         self._added = added
         self._rows: list[Row] = []
         self._blobs: list[Blob] = []
+        self._listed: dict[str, dict[str, bytes | None]] = {}
         self._deferred: list[tuple[AnyEvent, tuple[Blob, ...]]] = []
         self._flush_is_scheduled = False
-        self._bytes_since = 0
-        self._steps_since = 0
+        self._bytes_since = since.bytes
+        self._steps_since = since.calls
+        self._tokens_since = since.tokens
+        self._streamed: dict[StepId, int] = {}
         self._snapshot_size = snapshot_size
 
     @property
@@ -108,6 +126,23 @@ class Journal:
         if not self._flush_is_scheduled:
             self._flush_is_scheduled = True
             self._turns.after(self._flush_noted)
+
+    def note_segment(self, segment: SegmentWritten, pieces: int) -> None:
+        """Fold a segment of so many tokens. However fast a stream is, a snapshot is not late: it is written at once."""
+        if self.pace.tokens is not None and self._tokens_since + pieces > self.pace.tokens:
+            self._write_if_due(ahead=pieces)
+        self.note(segment)
+        self._streamed[segment.step] = self._streamed.get(segment.step, 0) + pieces
+        self._tokens_since += pieces
+        self._write_if_due()
+
+    def _write_if_due(self, ahead: int = 0) -> None:
+        """What was noted, and a snapshot, if one is due with so many more tokens."""
+        if not self.leaving and self._is_snapshot_due(ahead):
+            if self._rows:
+                self._write(None)
+            if self._tokens_since:  # not written with the rows: it is due for what is to come
+                self.save_snapshot()
 
     def note_in_thread(self, event: AnyEvent, loop: asyncio.AbstractEventLoop) -> None:
         """Fold an event now, on a thread that is not the agents' ``loop``, which writes it. Not while it is leaving."""
@@ -145,19 +180,47 @@ class Journal:
         position = self._fold.advance(at, event, content)
         self._rows.append((position, content, self._fold.digest))
         self._bytes_since += len(content)
-        self._steps_since += isinstance(event, StepFinished)
+        if isinstance(event, StepFinished | StepFailed | StepCut | StepAborted):
+            self._count_call(event)
         if isinstance(event, AskOpened | AskAnswered | AskClosed):
             self._tell_of_checkpoint(event, position)
         recorded = Recorded(position, at, event)
+        if is_listed(event):
+            self._list(recorded)
         self._added(recorded)
         self.meter.recorded(self._fold.session, self.epoch, recorded)
+
+    def _list(self, recorded: Recorded) -> None:
+        """Lists over many sessions have it with the write that makes it durable."""
+        found = listed(self._fold.session, recorded)
+        if found is not None:
+            shelf, items = found
+            self._listed.setdefault(shelf, {}).update(items)
+
+    def _count_call(self, event: StepFinished | StepFailed | StepCut | StepAborted) -> None:
+        self._steps_since += 1
+        told = 0 if isinstance(event, StepAborted) else event.tokens
+        self._tokens_since += max(0, told - self._streamed.pop(event.step, 0))
+
+    def _is_snapshot_due(self, ahead: int = 0) -> bool:
+        return is_due(
+            grown=self._bytes_since,
+            last_size=self._snapshot_size,
+            steps_since=self._steps_since,
+            tokens_since=self._tokens_since + ahead,
+            most_steps=self.pace.calls,
+            most_tokens=self.pace.tokens,
+        )
 
     def _tell_of_checkpoint(self, event: AskOpened | AskAnswered | AskClosed, position: Position) -> None:
         """Where a session waits for a person, and goes on: what whoever reads the log looks for."""
         name = self._fold.session.id
         match event:
             case AskOpened():
-                words = f"waits at {checkpoint_id(name, position)} for an answer to {event.ask} ({event.reason})"
+                why = (
+                    f" ({event.reason})" if event.reason in REASONS else ""
+                )  # whatever else there stands, an agent said
+                words = f"waits at {checkpoint_id(name, position)} for an answer to {event.ask}{why}"
             case AskAnswered():
                 words = f"goes on: {event.ask} was answered by {event.by}"
             case AskClosed():
@@ -165,15 +228,17 @@ class Journal:
         log.info("checkpoint: session %s %s", name, words, extra={"session": name})
 
     def _write(self, deciding: Deciding | None, audit: tuple[AuditEntry, ...] = ()) -> Awaitable[None]:
-        rows, blobs = self._rows, self._blobs
-        self._rows, self._blobs = [], []
+        rows, blobs, shelves = self._rows, self._blobs, self._listed
+        self._rows, self._blobs, self._listed = [], [], {}
         head = head_of(self._fold.session, self._fold.digest, self.risk)
         began = self._clock.monotonic()
         written = asyncio.ensure_future(
-            self._store.append(head, rows, epoch=self.epoch, deciding=deciding, blobs=blobs, audit=audit),
+            self._store.append(
+                head, rows, epoch=self.epoch, deciding=deciding, blobs=blobs, audit=audit, shelves=shelves
+            ),
         )
         written.add_done_callback(lambda done: self._written(done, began))
-        if is_due(grown=self._bytes_since, last_size=self._snapshot_size, steps_since=self._steps_since):
+        if self._is_snapshot_due():
             self.save_snapshot()
         return written
 
@@ -208,7 +273,7 @@ class Journal:
         began = self._clock.monotonic()
         snapshot = self._fold.snapshot()
         content, blobs = encode_snapshot(snapshot)
-        self._bytes_since = self._steps_since = 0
+        self._bytes_since = self._steps_since = self._tokens_since = 0
         self._snapshot_size = len(content)
         saved = asyncio.ensure_future(
             self._store.save_snapshot(
@@ -314,11 +379,17 @@ def head_of(session: Session, digest: bytes, risk: float | None = None) -> Head:
         was=session.halted_from.value if session.halted_from is not None else "",
         open_asks=tuple(_ask_head(session, ask) for ask in session.asks),
         erased_at=session.erased_at,
+        finishes_first=session.deferred.stop if session.deferred is not None else "",
+        discarded=session.discarded,
+        unpriced=session.unpriced,
+        worked=session.worked,
+        working_since=session.working_since,
     )
 
 
 def _ask_head(session: Session, ask: OpenAsk) -> AskHead:
     about = session.calls.get(ask.step)
+    wanted = (wanted_by(ask.prompt) if ask.reason == NEED_APPROVAL else None) or Wanted()
     return AskHead(
         id=ask.id,
         reason=ask.reason,
@@ -326,5 +397,11 @@ def _ask_head(session: Session, ask: OpenAsk) -> AskHead:
         opened_at=ask.since,
         step=ask.step,
         deadline=ask.expires_at,
-        tool="" if about is None else about.name,
+        tool=wanted.tool if about is None else about.name,
+        arguments=_cut(wanted.arguments, _ARGUMENTS),
+        why=_cut(wanted.why, _SHOWN),
     )
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"

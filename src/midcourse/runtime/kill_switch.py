@@ -20,11 +20,14 @@ from midcourse.core.switches import (
     Released,
     Scope,
     Switch,
+    SwitchPreview,
     SwitchReport,
     check_reason,
     halt_id,
+    name_hint,
     worst_first,
 )
+from midcourse.core.tenants import tenant_of
 from midcourse.errors import InvalidInput, MidcourseError, Refused, StoreError
 from midcourse.ports.store import Head
 from midcourse.runtime.control import Control
@@ -36,6 +39,8 @@ log = logging.getLogger("midcourse")
 _PAGE: Final = 500
 _AT_ONCE: Final = 64
 """Sessions that are being halted, or let go back, at the same time."""
+_LOOKED_AT: Final = 5000
+"""Sessions, the newest, whose names are looked through for what somebody may have meant."""
 _LIVE: Final = tuple(sorted(status.value for status in LIVE))
 
 
@@ -47,13 +52,40 @@ class KillSwitch:
         self._worker = control.worker
         self._standing = control.worker.standing
 
-    async def preview(self, scope: Scope) -> Mapping[str, int]:
-        """How many sessions a switch would halt now, by their status."""
+    async def preview(self, scope: Scope) -> SwitchPreview:
+        """How many sessions a switch would halt now, by their status; and whether its name is known here."""
         counts: dict[str, int] = {}
         async for head in self._covered(scope):
             if head.status != Status.HALTED:
                 counts[head.status] = counts.get(head.status, 0) + 1
-        return counts
+        return SwitchPreview(counts, "" if counts else await self._hint(scope))
+
+    async def _hint(self, scope: Scope) -> str:
+        """What to say of a scope whose name neither a session has, ended or not, nor an agent that is registered."""
+        whose, agents = scope.value if scope.kind == "tenant" else scope.tenant, self._worker.agents
+        known: set[str] = set()
+        match scope.kind:
+            case "all":
+                return ""
+            case "agent":
+                known |= agents.keys()
+                found = await self._worker.store.heads(agent=scope.value, tenant=whose, limit=1)
+            case "label":
+                known |= {label for agent in agents.values() for label in agent.terms.labels}
+                found = await self._worker.store.heads(label=scope.value, tenant=whose, limit=1)
+            case "tenant":
+                found = await self._worker.store.heads(tenant=whose, limit=1)
+        if found or scope.value in known or (scope.kind == "tenant" and scope.tenant is not None):
+            return ""
+        for head in await self._worker.store.heads(tenant=scope.tenant, limit=_LOOKED_AT):
+            match scope.kind:
+                case "agent":
+                    known.add(head.agent)
+                case "label":
+                    known |= set(head.labels)
+                case "tenant":
+                    known.add(tenant_of(head.id))
+        return name_hint(scope, known - {""})
 
     async def throw(
         self,
@@ -110,14 +142,17 @@ class KillSwitch:
             for driver in shut:
                 driver.unshut()
         log.info("kill switch %s thrown by %s: %s; %s", thrown.id, by, report, thrown.reason)
-        return msgspec.structs.replace(report, durable=durable)
+        hint = ""
+        with contextlib.suppress(MidcourseError):  # it stands, whether or not anybody can be told what else there is
+            hint = "" if report.sessions else await self._hint(scope)
+        return msgspec.structs.replace(report, durable=durable, hint=hint)
 
     def _leave_shut(self, shut: Sequence[Driver], switch: Switch, error: BaseException) -> None:
         """Nobody knows who was reached: what is here stops, and its halt is written as soon as that can be done."""
         for driver in shut:
             session = driver.session
             if session.status in LIVE and session.status is not Status.HALTED:
-                self._worker.owe(driver.id, halt_of(switch, session))
+                self._worker.unwritten.owe(driver.id, halt_of(switch, session))
                 driver.journal.give_up(error)
 
     async def _known(self, switch: str) -> Switch | None:

@@ -8,7 +8,7 @@ import msgspec
 from midcourse.core.codec import GENESIS, Value, check_blob, is_tombstone
 from midcourse.core.erasure import is_erased
 from midcourse.core.events import Recorded, decode_record
-from midcourse.core.fold import Fold, damaged_journal, fold, read_row
+from midcourse.core.fold import Fold, Row, damaged_journal, fold, read_row
 from midcourse.core.ids import Position, SessionId
 from midcourse.core.snapshot import Snapshot, decode_snapshot
 from midcourse.errors import Damaged
@@ -17,11 +17,20 @@ from midcourse.ports.store import Head, Store
 _PAGE = 1000
 
 
+class Since(msgspec.Struct, frozen=True):
+    """How far a journal has come since its last snapshot: what it has grown by, ended calls, tokens. Not too few."""
+
+    bytes: int = 0
+    calls: int = 0
+    tokens: int = 0
+
+
 class Loaded(msgspec.Struct, frozen=True):
     """A fold, and the size of the snapshot it began with (0: none could be used, so one is due)."""
 
     state: Fold
     snapshot_size: int
+    since: Since = Since()
 
 
 async def load(store: Store, head: Head) -> Loaded:
@@ -54,7 +63,18 @@ async def _load(store: Store, head: Head) -> Loaded:
         state.session.position == head.position and state.digest != head.digest
     ):
         raise damaged_journal(head.id, head.position)
-    return Loaded(state, size)
+    return Loaded(state, size, _since(snapshot, state, rows))
+
+
+def _since(snapshot: Snapshot | None, state: Fold, rows: Sequence[Row]) -> Since:
+    """Counted without reading the rows again: each may end a call, and each sign of an open stream be a token."""
+    before = snapshot.session.tokens if snapshot else 0
+    open_streams = sum(state.log.steps[step].length for step in state.session.calls if step in state.log.steps)
+    return Since(
+        bytes=sum(len(content) for _, content, _ in rows),
+        calls=len(rows),
+        tokens=state.session.tokens - before + open_streams if rows else 0,
+    )
 
 
 async def _pages(

@@ -3,7 +3,7 @@
 import msgspec
 
 from midcourse.core.ids import MessageId, PauseId, Position, SessionId, StepId
-from midcourse.core.replies import RunningCall
+from midcourse.core.replies import Counted, RunningCall
 from midcourse.errors import Damaged, MidcourseError, Refused
 
 
@@ -19,6 +19,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     about: MessageId | None = None
     running: tuple[RunningCall, ...] = ()
     unknown: tuple[StepId, ...] = ()
+    deferred: bool = False
+    counted: Counted = ""
 
 
 _encoder = msgspec.json.Encoder()

@@ -39,8 +39,11 @@ class Settings:
     """The file of the combined risk, for policies that use one. Empty: the one that comes with the package."""
     keep_for: float | None = None
     """Days after its end for which a session keeps what was said in it; a server erases it then. None: for good."""
-    segment_tokens: int = 100
-    """Streamed pieces after which a durable segment is written."""
+    segment_tokens: int | None = None
+    """Streamed pieces after which a durable segment is written, whatever policies say: the finer of the two.
+
+    None: as the policy of a session says for its class, and 100 where it says nothing.
+    """
     segment_seconds: float = 0.25
     """Seconds after which a durable segment is written, however short."""
 

@@ -376,8 +376,9 @@ class Steps:
         spent = call.spent.cost if isfinite(call.spent.cost) else 0.0
         with journal.lock:
             self._gate.begun.pop(step.id, None)
+            pieces = len(call.tail)
             for segment in call.take_tail():
-                journal.note(segment)
+                journal.note_segment(segment, pieces)
             if ended.streamed and journal.log.steps[step.id].length != call.offset:
                 # An attempt that said nothing supersedes what earlier ones had said, too.
                 journal.note(ev.SegmentWritten(step=step.id, attempt=attempt, offset=call.offset, text=""))

@@ -54,7 +54,7 @@ class Streaming:
                     offset = call.write(text)
                     # Under the lock: no preview comes after the decision of a stop.
                     self._around.fanout.preview(Delta(self._journal.session.id, call.step, call.attempt, offset, text))
-                if len(call.tail) >= self._around.settings.segment_tokens:
+                if len(call.tail) >= self._journal.pace.segment:
                     self._flush(call)
                 elif flush is None or flush.when() <= asyncio.get_running_loop().time():
                     delay = self._around.settings.segment_seconds
@@ -75,8 +75,9 @@ class Streaming:
     def _flush(self, call: Call) -> None:
         with self._journal.lock:
             if call.step in self._gate.begun and not self._journal.broken:
+                pieces = len(call.tail)
                 for segment in call.take_tail():
-                    self._journal.note(segment)
+                    self._journal.note_segment(segment, pieces)
 
 
 def _checked_piece(call: Call, piece: object) -> str:

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -19,14 +19,15 @@ from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.events import Recorded
 from midcourse.core.ids import CommandId, Position, SessionId
+from midcourse.core.pace import Pace, pace_of
 from midcourse.core.policy.acts import Begun
 from midcourse.core.policy.decisions import Decision, Unseen
-from midcourse.core.policy.document import Environments, Policy
+from midcourse.core.policy.document import CLASSES, Environments, Policy
 from midcourse.core.policy.profiles import STANDARD
-from midcourse.core.policy.restraint import HOUR, NOTHING_SO_FAR, Alarm, Ledger, restrain
+from midcourse.core.policy.restraint import HOUR, NOTHING_SO_FAR, Alarm, Judged, Ledger, restrain, wrong_lately
 from midcourse.core.session import ENDED, LIVE, Session
 from midcourse.core.tenants import MARK, tenant_of
-from midcourse.core.terms import Terms
+from midcourse.core.terms import TaskClass, Terms
 from midcourse.errors import Damaged, InvalidInput, MidcourseError, StoreError
 from midcourse.monitors.drift import Drift
 from midcourse.monitors.encoders import Encoder, find_encoder, why_none
@@ -38,8 +39,7 @@ from midcourse.monitors.risk import load as load_risk
 from midcourse.policies.kept import load as load_policy
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Store
-from midcourse.runtime.artifacts import Artifact, artifact_of, keep_artifact
-from midcourse.runtime.interventions import alarm_of, keep_alarms, keep_label, read_alarms, read_labels, wrong_by_agent
+from midcourse.runtime.interventions import Labelled, alarm_of, judged_by_agent, label_of, read_alarms, read_labels
 from midcourse.runtime.loading import read_events
 from midcourse.runtime.settings import Settings
 
@@ -88,6 +88,10 @@ class Steered(Protocol):
         """Tell lists of the risk that was measured last, with the next append."""
         ...
 
+    def keep_pace(self, pace: Pace) -> None:
+        """From now on it is written down this often."""
+        ...
+
     async def step_in(self, command: cmd.Intervene) -> None:
         """Put a decision into its inbox, and have it decided. What stops shuts the gate before it is written.
 
@@ -105,16 +109,17 @@ class Supervisor:
         self.clock = clock
         self.loop = loop
         self._default = settings.policy
+        self._segment_tokens = settings.segment_tokens
         self._risk_model = load_risk(Path(settings.risk_model)) if settings.risk_model else None
         self._policies: dict[str, Policy] = {}
         self._histories: dict[tuple[str, str], tuple[float, History]] = {}
         self._alarms: dict[tuple[str, str], Alarm] = {}
+        self._said: dict[tuple[str, str], Labelled] = {}
         self._on_its_way: dict[SessionId, str] = {}
         self._looking = asyncio.Lock()
         self._encoder: Encoder | str | None = None
-        self._wrong: Mapping[tuple[str, str], Mapping[str, tuple[int, int]]] = {}
+        self._judged: Mapping[tuple[str, str], Sequence[Judged]] = {}
         self._known_at: float | None = None
-        self._keeping = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def pinned(self, terms: Terms, tenant: str) -> Terms:
@@ -131,7 +136,7 @@ class Supervisor:
         known = None if MARK in name else self._policies.get(name)  # a version; a mere name is never there
         known = known or await load_policy(self.store, name, tenant=tenant)
         self._policies[known.id] = known
-        return msgspec.structs.replace(terms, policy=known.id)
+        return msgspec.structs.replace(terms, policy=known.id, task_class=_class_under(known, terms.task_class))
 
     async def _policy(self, name: str) -> Policy:
         known = self._policies.get(name)
@@ -152,6 +157,12 @@ class Supervisor:
         if policy is None:
             return None if name in ("", UNWATCHED) else Environments()
         return policy.environments
+
+    def pace(self, terms: Terms, task_class: TaskClass | None = None) -> Pace:
+        """How often a session is written down: as its policy says for its class, as far as that is known by now."""
+        policy = self._policies.get(terms.policy)
+        rule = None if policy is None else policy.classes.of(task_class or terms.task_class or "long")
+        return pace_of(rule, self._segment_tokens)
 
     async def oversight(self, session: Session, *, asks: bool) -> Oversight | None:
         """What watches a session; None if nobody can."""
@@ -231,7 +242,7 @@ class Supervisor:
         """The decision, or what limits over many sessions leave of it. What interrupts counts from now on."""
         person = session.messages[0].by if session.messages else ""
         waits = decision.interrupts and decision.level != "stop"  # nothing holds the others back
-        ledger = await self.ledger(person, session.agent, tenant_of(session.id)) if waits else NOTHING_SO_FAR
+        ledger = await self.ledger(policy, person, session.agent, tenant_of(session.id)) if waits else NOTHING_SO_FAR
         decision = restrain(policy, decision, ledger)
         if decision.interrupts:
             self._on_its_way[session.id] = person
@@ -241,8 +252,8 @@ class Supervisor:
         """What was on its way to a session has been done, or will not be."""
         self._on_its_way.pop(session_id, None)
 
-    async def ledger(self, person: str, agent: str, tenant: str) -> Ledger:
-        """What counts for a decision about a tenant's run of this agent, for this person.
+    async def ledger(self, policy: Policy, person: str, agent: str, tenant: str) -> Ledger:
+        """What counts for a policy's decision about a tenant's run of this agent, for this person.
 
         What the people of one tenant call wrong silences nothing of another's.
         """
@@ -251,7 +262,7 @@ class Supervisor:
             if self._known_at is None or now - self._known_at > _STALE:
                 try:
                     alarms = await read_alarms(self.store)
-                    self._wrong = wrong_by_agent(alarms, await read_labels(self.store))
+                    self._judged = judged_by_agent(alarms, self._labels(await read_labels(self.store)))
                     self._alarms.update({_key(one): one for one in alarms if one.level != "notify"})
                 except (Damaged, msgspec.MsgspecError) as error:  # who cannot be counted is still to be heard
                     log.warning("interventions cannot be listed, those of other processes do not count: %s", error)
@@ -261,38 +272,50 @@ class Supervisor:
             if one.at <= since:
                 self._alarms.pop(_key(one), None)
         heard = [one.person for one in list(self._alarms.values())] + list(self._on_its_way.values())
-        return Ledger(last_hour=heard.count(person), wrong=self._wrong.get((tenant, agent), {}))
+        wrong = await self._wrong(policy, self._judged.get((tenant, agent), ()))
+        return Ledger(last_hour=heard.count(person), wrong=wrong)
+
+    async def _wrong(self, policy: Policy, judged: Sequence[Judged]) -> dict[str, tuple[int, int]]:
+        """What people called wrong, as far as it says anything of this policy's thresholds now."""
+        others: dict[str, Policy] = {}
+        for by in {one.by for one in judged if one.by.startswith(cmd.BY_POLICY)}:
+            with contextlib.suppress(InvalidInput, Damaged):  # nobody knows any more what it stepped in for
+                others[by] = await self._policy(by.removeprefix(cmd.BY_POLICY))
+        return wrong_lately(policy, judged, others, self.clock.now())
 
     def note(self, session: Session, record: Recorded) -> None:
-        """List an intervention, what somebody says of one, or what the agent made. On any thread."""
+        """Somebody stepped in, or says something of that: it counts from now on. On any thread."""
         match record.event:
             case ev.InterventionMade():
                 alarm = alarm_of(session, record.at, record.event)
                 if alarm.level != "notify":
                     self._alarms[_key(alarm)] = alarm
                     self.arrived(session.id)
-                self.begin(keep_alarms(self.store, [alarm]), session.id)
-            case ev.ReportMade() if (artifact := artifact_of(session, record)) is not None:
-                self.begin(self._keep(artifact), session.id)
-            case ev.InterventionLabelled():
-                self.begin(self._keep_label(session, record), session.id)
+            case ev.InterventionLabelled() as said:
+                label = label_of(session, record.at, said)
+                self._said[label.session, label.about] = label
+                self._known_at = None
             case _:
                 pass
 
-    async def _keep_label(self, session: Session, record: Recorded) -> None:
-        await keep_label(self.store, session, record)
-        self._known_at = None
+    def _labels(self, listed: Sequence[Labelled]) -> list[Labelled]:
+        """What is listed, and what is on its way there: a label counts from when it is said."""
+        found = {(one.session, one.about): one for one in listed}
+        since = self.clock.now() - _STALE
+        for key, own in list(self._said.items()):
+            known = found.get(key)
+            if own.at < since or (known is not None and known.at >= own.at):
+                self._said.pop(key, None)
+            else:
+                found[key] = own
+        return list(found.values())
 
     async def finish(self, patience: float) -> None:
-        """Wait for what was begun, so that lists are whole when the store closes."""
+        """Wait for what was begun: what policies have decided is carried out before the store closes."""
         if self._tasks:
             _, late = await asyncio.wait(self._tasks, timeout=patience)
             for task in late:
                 task.cancel()
-
-    async def _keep(self, artifact: Artifact) -> None:
-        async with self._keeping:  # what is told of an artifact later is added to what was told before
-            await keep_artifact(self.store, artifact)
 
     def begin(self, doing: Coroutine[Any, Any, None], session_id: SessionId) -> None:
         """Have it done on the agents' loop; what fails is logged. On any thread."""
@@ -305,6 +328,12 @@ class Supervisor:
         task = self.loop.create_task(_carefully(doing, session_id))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _class_under(policy: Policy, declared: TaskClass | None) -> TaskClass | None:
+    """``protected``, if the policy protects tasks of this class; without a declared one, if it protects all."""
+    classes = CLASSES if declared is None else (declared,)
+    return "protected" if all(policy.classes.of(one).strategy == "protect" for one in classes) else declared
 
 
 def _command_id(decision: Decision, position: Position) -> CommandId:
@@ -340,6 +369,7 @@ class Watched:
         self._due = 0.0
         self._until = driver.session.position
         self._is_begun = False
+        self._class: TaskClass | None = None
         self._begin_if_live()
 
     def _begin_if_live(self) -> None:
@@ -390,7 +420,6 @@ class Watched:
             return
         self._supervisor.begin(self._measure_drift(oversight), self._driver.id)
         reader = self._reader = JournalReader()
-        made: list[Alarm] = []
         position = Position(0)
         while position < until and not self._is_over:
             page = await read_events(self._supervisor.store, self._driver.id, position, _PAGE)
@@ -402,12 +431,7 @@ class Watched:
                         oversight.budget = record.event.budget
                     for act in reader.read(record):
                         oversight.see(act, past=True)
-                    if isinstance(record.event, ev.InterventionMade):
-                        made.append(alarm_of(self._driver.session, record.at, record.event))
-                    elif isinstance(record.event, ev.SessionForked):  # what was before is its source's
-                        made.clear()
             position = page[-1].position
-        await keep_alarms(self._supervisor.store, made)
         # What the last owner had decided may lie in the inbox: it is not decided a second time.
         while self._driver.is_recovering and not self._is_over:  # noqa: ASYNC110 - it decides on another thread
             await asyncio.sleep(_SOON)
@@ -437,11 +461,19 @@ class Watched:
                     if decision is not None:
                         self._act(decision, record.position)
             self._driver.show_risk(oversight.values.get("risk"))
+            self._keep_pace(oversight)
         finally:  # what cannot be read or measured is logged by the loop, and the rest goes on
             if self._behind and not self._is_due:
                 self._is_due = True
                 self._supervisor.loop.call_soon(self._work)
             self._look_later()
+
+    def _keep_pace(self, oversight: Oversight) -> None:
+        """The class that was predicted may be another by now: it is written down as that one is."""
+        task_class = oversight.task_class
+        if task_class != self._class:
+            self._class = task_class
+            self._driver.keep_pace(self._supervisor.pace(self._driver.session.terms, task_class))
 
     def _look_later(self) -> None:
         due = self._oversight.due() if self._oversight is not None else None

@@ -32,6 +32,10 @@ class Tree(Protocol):
         """Start a queued child, lift what its parent had stopped it with, and try a failed one ``again``."""
         ...
 
+    async def restart(self, session: Session) -> SessionId:
+        """Begin anew what was forced to end; again, after a crash, it is the same new session."""
+        ...
+
     async def glance(self, child: SessionId) -> Session:
         """The child as it is, at the least cost."""
         ...

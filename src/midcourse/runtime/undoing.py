@@ -93,7 +93,7 @@ class Undoing:
             written = self._journal.append(ended)
         await written
         if tried.error:
-            log.warning("session %s: undo of %s: %s", self._journal.session.id, call.step, tried.error)
+            log.warning("session %s: an undo of '%s' failed; its journal says how", self._journal.session.id, call.name)
         return tried
 
     async def undo_entry(self, entry: Entry) -> None:
@@ -186,7 +186,8 @@ class Undoing:
         if done:
             return task.result()
         if not inspect.iscoroutinefunction(inspect.unwrap(function)):
-            log.warning("%s has not ended after %g s, and its thread cannot be ended", function, seconds)
+            name = getattr(function, "__qualname__", type(function).__qualname__)
+            log.warning("%s has not ended after %g s, and its thread cannot be ended", name, seconds)
             return await task
         task.cancel()
         await asyncio.wait({task})

@@ -37,7 +37,8 @@ async def observe(tool: Tool[..., Any], arguments: Mapping[str, object]) -> dict
         try:
             resource, version = observer.resource(arguments), await observer.version(arguments)
         except Exception as error:  # noqa: BLE001 - an observer is code that is not ours, and must not fail the step
-            log.warning("tool '%s': what it observes cannot be looked at: %s", tool.name, words_of(error))
+            # Not what it says: that may quote the arguments, and a log is not erased.
+            log.warning("tool '%s': what it observes cannot be looked at (%s)", tool.name, type(error).__qualname__)
             continue
         if blob is None:
             observed[resource] = ev.Observation(version, tool.origin, given)

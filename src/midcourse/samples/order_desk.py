@@ -1,6 +1,6 @@
 """``order-desk``: takes an order, checks price and limit, places it once, and confirms. Quick, and not to be disturbed.
 
-It is of the task class ``protected``: policies leave it alone. People's own controls work all the same.
+It is of the task class ``protected``: policies leave it alone, and a person's stop waits until the order is done.
 
 No framework runs its loop, for the sake of time: it asks the model, makes the calls that the model wants, and tells the
 model what came of them. An order that the model knew how to confirm beforehand is confirmed without asking it again.

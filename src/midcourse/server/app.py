@@ -38,6 +38,7 @@ from midcourse.server.reminding import Teller, keep_telling
 from midcourse.server.retaining import keep_erasing
 from midcourse.server.reviewing import check_every, keep_reviewing
 from midcourse.server.routes import (
+    artifacts,
     bulk,
     chat,
     controls,
@@ -52,6 +53,7 @@ from midcourse.server.routes import (
     trials,
     webhooks,
 )
+from midcourse.server.stream import END_SECONDS
 from midcourse.server.tokens import Tokens, check_given_token
 
 API: Final = "/api/v1"
@@ -163,7 +165,7 @@ class Server:
         """Take nothing new and let every session go, calls in flight within the grace.
 
         Requests are still answered, except those that would start a session: ``draining``. `/readyz` says so, too, and
-        open streams are told at once; when this comes back, they end.
+        open streams are told at once. At the end they send what is journaled by then, and end.
         """
         control = self.control
         if control is None or control.worker.is_draining:
@@ -172,6 +174,8 @@ class Server:
         self.app.state.leaving.tell()
         await drained(control, self.grace)
         self.app.state.leaving.end()
+        control.worker.fanout.stir()
+        await self.app.state.leaving.wait_for_streams(3 * END_SECONDS)
 
     def _begin_reviews(self, control: Control, reading: Reading) -> "asyncio.Task[None] | None":
         if self.review_every is None:
@@ -228,7 +232,7 @@ class Server:
         app.state.metrics_open = self.metrics_open
         app.include_router(operations.router)
         app.state.trials = asyncio.Semaphore(trials.AT_ONCE)
-        everyone = (chat, sessions, bulk, controls, kill_switch, interventions, inbox, webhooks)
+        everyone = (chat, sessions, bulk, controls, kill_switch, interventions, inbox, artifacts, webhooks)
         for one in (*everyone, policies, trials, reports, server):
             app.include_router(one.router, prefix=API)
 

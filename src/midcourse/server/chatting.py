@@ -2,7 +2,7 @@
 
 import contextlib
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -164,10 +164,16 @@ class Chat:
 
 
 async def chat_frames(
-    control: Control, chat: Chat, *, after: Position, delivered: Delivered, caller: str
+    control: Control,
+    chat: Chat,
+    *,
+    after: Position,
+    delivered: Delivered,
+    caller: str,
+    ends: Callable[[], bool] | None = None,
 ) -> AsyncIterator[bytes]:
     """The stream of a chat from ``after`` on, until it is over. An ask is noted as delivered before it is sent."""
-    batches = control.batches(chat.session_id, after=after, deltas=True, follow=True, limit=PIECE)
+    batches = control.batches(chat.session_id, after=after, deltas=True, follow=True, limit=PIECE, ends=ends)
     try:
         async for one in _each(batches):
             position = None if isinstance(one, Delta) else one.position

@@ -1,44 +1,45 @@
 """Whose turn it is to tell: of several servers over one store, one at a time.
 
-A shelf has no "put if absent". Each server lays a claim beside the others', looks again after a moment, and the oldest
-claim has the turn, until its server lets it go, dies, or says nothing for ``SILENT`` seconds. Nothing is written while
-there is nothing to tell.
+One record on a shelf says who has the turn. Whoever takes it puts its own in the place of the one it has read, which
+fails if another one was quicker. A server has the turn until it lets it go, dies, or says nothing for ``SILENT``
+seconds. Nothing is written while there is nothing to tell.
 
 What this does not promise: a server that stands still for longer than ``SILENT`` in the middle of its turn, or sees
-another clock than the others, may tell beside another one. What it sends then has the same id.
+another clock than the others, may tell beside another one. Each thing is still claimed by one of them alone, before it
+is sent (see ``runtime/outbox.py``).
 """
 
-import asyncio
+import contextlib
 import os
 import socket
+from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from midcourse.core.ids import WorkerId
+from midcourse.errors import ShelfChanged
 from midcourse.ports.clock import Clock
+from midcourse.ports.shelves import readable
 from midcourse.ports.store import Store
 
 SHELF: Final = "turns"
-SETTLING: Final = 0.2
-"""Seconds between a claim and the look that decides."""
+TURN: Final = "telling"
 RENEWED: Final = 5.0
-"""Seconds for which a claim is not renewed."""
+"""Seconds for which a turn is not renewed."""
 SILENT: Final = 15.0
-"""Seconds after which a claim is one of a server that is gone."""
+"""Seconds after which a turn is one of a server that is gone."""
 _here: Final[set[str]] = set()
-"""The claimants of this process."""
+"""The servers of this process."""
 
 
 class Claim(msgspec.Struct, gc=False, frozen=True, kw_only=True):
-    """A server that wants the turn, or has it."""
+    """The server that has the turn. ``machine`` is where its process has that number."""
 
     name: str
-    host: str
+    machine: str
     process: int
-    since: float
     at: float
-    holds: bool = False
 
 
 class Turn:
@@ -47,62 +48,66 @@ class Turn:
     def __init__(self, store: Store, clock: Clock, worker: WorkerId) -> None:
         self._store = store
         self._clock = clock
-        self._own = Claim(name=str(worker), host=socket.gethostname(), process=os.getpid(), since=0.0, at=0.0)
-        _here.add(self._own.name)
+        self._name = str(worker)
+        self._machine = _machine()
+        self._held: bytes | None = None
+        self._held_at = 0.0
+        _here.add(self._name)
 
     async def is_mine(self) -> bool:
         """Whether this server may tell now; it takes the turn if nobody has it."""
         now = self._clock.now()
-        if self._own.holds and 0 <= now - self._own.at < RENEWED:
+        if self._held is not None and 0 <= now - self._held_at < RENEWED:
             return True
-        others = await self._others(now)
-        if any(one.holds for one in others):
-            await self._let_go()
+        whole, damaged = await readable(self._store, SHELF, first=TURN, last=TURN)
+        if damaged:  # nobody can say whose it was
+            await self._store.shelve(SHELF, {TURN: None})
+        found = whole[0][1] if whole else None
+        other = _read(found)
+        if other is not None and other.name != self._name and self._lives(other, now):
+            self._held = None
             return False
-        if self._own.holds:
-            await self._write(at=now, holds=True)
-            return True
-        await self._write(at=now, since=now)
-        await asyncio.sleep(SETTLING)
-        others = await self._others(self._clock.now())
-        is_first = all((self._own.since, self._own.name) < (one.since, one.name) for one in others)
-        if any(one.holds for one in others) or not is_first:
-            await self._let_go()
+        claim = Claim(name=self._name, machine=self._machine, process=os.getpid(), at=now)
+        own = msgspec.json.encode(claim)
+        try:
+            await self._store.shelve(SHELF, {TURN: own}, expecting={TURN: found})
+        except ShelfChanged:
+            self._held = None
             return False
-        await self._write(at=self._clock.now(), holds=True)
+        self._held, self._held_at = own, now
         return True
 
     async def end(self) -> None:
         """Let it go: another server may go on at once."""
-        await self._let_go()
-        _here.discard(self._own.name)
-
-    async def _let_go(self) -> None:
-        if self._own.at:
-            await self._store.shelve(SHELF, {self._own.name: None})
-        self._own = msgspec.structs.replace(self._own, holds=False, since=0.0, at=0.0)
-
-    async def _write(self, *, at: float, since: float | None = None, holds: bool = False) -> None:
-        began = self._own.since if since is None else since
-        self._own = msgspec.structs.replace(self._own, at=at, since=began, holds=holds)
-        await self._store.shelve(SHELF, {self._own.name: msgspec.json.encode(self._own)})
-
-    async def _others(self, now: float) -> list[Claim]:
-        """The claims of those that live; what the dead left is cleared away."""
-        found = [msgspec.json.decode(content, type=Claim) for _, content in await self._store.shelved(SHELF)]
-        others = [one for one in found if one.name != self._own.name]
-        dead = [one.name for one in others if not self._lives(one, now)]
-        if dead:
-            await self._store.shelve(SHELF, dict.fromkeys(dead))
-        return [one for one in others if one.name not in dead]
+        if self._held is not None:
+            with contextlib.suppress(ShelfChanged):  # another one has it
+                await self._store.shelve(SHELF, {TURN: None}, expecting={TURN: self._held})
+            self._held = None
+        _here.discard(self._name)
 
     def _lives(self, claim: Claim, now: float) -> bool:
         if abs(now - claim.at) > SILENT:
             return False
-        if claim.host != self._own.host:
+        if claim.machine != self._machine:
             return True
         # A process of this machine that is gone is known to be: nobody waits for its silence.
-        return claim.name in _here if claim.process == self._own.process else _runs(claim.process)
+        return claim.name in _here if claim.process == os.getpid() else _runs(claim.process)
+
+
+def _read(content: bytes | None) -> Claim | None:
+    try:
+        return None if content is None else msgspec.json.decode(content, type=Claim)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+def _machine() -> str:
+    """What has process numbers of its own: two containers may have one host name, and each its own processes."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{socket.gethostname()} {boot} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:  # not Linux
+        return socket.gethostname()
 
 
 def _runs(process: int) -> bool:

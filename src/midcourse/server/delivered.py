@@ -191,5 +191,5 @@ def checkpoint_gone(sentence: str, session_id: SessionId) -> Refused:
 
 
 def _shelf(session_id: SessionId) -> str:
-    # Not ":<id>" at the end: those are copied by a fork, and a fork's asks were shown to nobody.
+    # Not "<kind>:<id>": those are copied by a fork, and a fork's asks were shown to nobody.
     return f"chat:{session_id}:shown"

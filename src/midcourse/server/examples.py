@@ -64,6 +64,7 @@ REQUESTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "Rate": {"score": 4},
     "Fork": {"at": 12, "paused": True},
     "OwnAsk": {"owner": "ada"},
+    "ReviewedArtifact": {"name": "report.md", "documentation": "The figures of May"},
     "HandOverTo": {"to": "bob", "seconds": 3600},
     "NewWebhook": {"url": "http://127.0.0.1:8090/", "kinds": ["ask.opened", "ask.escalated"]},
     "NewToken": {"name": "nightly-report", "role": "watch", "tenant": "acme"},
@@ -173,7 +174,9 @@ def answer_examples() -> dict[str, Any]:
         "Reply": views.reply_view(reply),
         "Reply 202": views.reply_view(_accepted(waiting)),
         "SessionList": {"sessions": [views.head_view(_head(waiting))], "next": None},
-        "BulkOutcomes": {"outcomes": [{"session": _NAME, "ok": True, "status": "pausing", "code": "", "problem": ""}]},
+        "BulkOutcomes": {
+            "outcomes": [{"session": _NAME, "ok": True, "status": "pausing", "code": "", "problem": "", "unknown": []}]
+        },
         "EventList": {"events": [views.event_view(one) for one in asked[-2:]], "next": None},
         "Inspection": views.inspection_view(_inspection(waiting), "approve"),
         "Receipt": views.receipt_view(ledger_of(journal.records).receipt),
@@ -258,7 +261,7 @@ def _switch_examples() -> dict[str, Any]:
         "SwitchList": {"switches": [views.switch_view(report, whole=False)]},
         "SwitchReport": views.switch_view(SwitchReport(lifted, (held,))),
         "SwitchReport 201": views.switch_view(report),
-        "SwitchCount": {"count": 1, "by_status": {"running": 1}, "sentence": "1 session now (1 running)."},
+        "SwitchCount": {"count": 1, "by_status": {"running": 1}, "hint": "", "sentence": "1 session now (1 running)."},
         "ReleasedList": {"outcomes": spelled([Released(session=_NAME, ok=True, status="running")])},
     }
 

@@ -9,6 +9,7 @@ from typing import Final
 from midcourse.core.tenants import tenant_of
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Head, Store
+from midcourse.runtime.attending import with_unattended
 
 MOST: Final = 10_000
 """The newest sessions that are followed; older ones come page by page."""
@@ -64,7 +65,7 @@ class Board:
             began = self._clock.monotonic()
             if began < self._next:
                 return self._heads
-            read = await self._store.heads(limit=MOST)
+            read = await with_unattended(self._store, await self._store.heads(limit=MOST), self._clock.now())
             known = {head.id: head for head in self._heads}
             self._heads = [known[head.id] if known.get(head.id) == head else head for head in read]
             ended = self._clock.monotonic()

@@ -95,7 +95,8 @@ class _Host:
                         loop.run_until_complete(living)
                     except (SystemExit, KeyboardInterrupt) as error:
                         # A task of an agent's own. It would end the loop, and with it the agents of everybody.
-                        log.error("an agent's code wanted to end this process (%r); nothing but its task ended", error)
+                        name = type(error).__name__  # not what it says: a log is not erased
+                        log.error("an agent's code wanted to end this process (%s); nothing but its task ended", name)
         finally:
             self._tell(self._over.set)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from midcourse.core.artifacts import Artifact
 from midcourse.core.ids import AskId, StepId
 from midcourse.core.inbox import HandOver, Inbox, InboxAsk
 from midcourse.core.policy.profiles import STANDARD
@@ -45,7 +46,19 @@ def inbox_examples(head: Head, alarms: Sequence[Batch]) -> dict[str, Any]:
     row = delivery(hook, "ask.opened", (head.id, ask.ask), {}, now=began, session=head.id)
     sent = tried(row, Outcome(status=200, answer="ok", seconds=0.04), began + 0.5)
     shown = Inbox(asks=(ask,), alarms=tuple(alarms), approvals_in_a_row=3, quick=1, running=14, you="ada")
+    made = Artifact(
+        name="report.md",
+        session=head.id,
+        agent=head.agent,
+        position=17,
+        made_at=began - 40,
+        due_at=began - 40,
+        person="ada",
+    )
+    looked = replace(made, documentation="The figures of May", reviewed_at=began, reviewed_by="ada")
     return {
+        "ArtifactList": {"artifacts": [spelled(made)]},
+        "Artifact": spelled(replace(looked, due_at=began + float(STANDARD.artifacts.review))),
         "Inbox": spelled(shown),
         "InboxAsk": spelled(replace(ask, owner="bob", owned_since=began + 20)),
         "HandOver": spelled(HandOver(name="ada", to="bob", at=began, until=began + 3600)),

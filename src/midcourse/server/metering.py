@@ -14,8 +14,8 @@ from midcourse.core.session import LIVE
 from midcourse.errors import MidcourseError
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Head, Store
-from midcourse.reports.facts import SessionFacts
 from midcourse.reports.gathering import Gathered, Gathering, default_policy
+from midcourse.reports.shares import Shares
 from midcourse.runtime.control import Control
 from midcourse.runtime.interventions import count_alarms
 from midcourse.runtime.outbox import Outbox
@@ -142,31 +142,20 @@ async def rates(
     """
     default = await default_policy(store, policy)
     gathering = Gathering(store, now - DAY, now, default=default, most=MOST_RATED, known=known)
-    by_class: dict[str, list[SessionFacts]] = {}
+    by_class: dict[str, Shares] = {}
     seen: set[SessionId] = set()
     async for one in gathering.sessions():
         seen.add(one.facts.id)
-        by_class.setdefault(one.facts.task_class, []).append(one.facts)
+        by_class.setdefault(one.facts.task_class, Shares()).count(one.facts)
     for gone in known.keys() - seen:
         del known[gone]
-    return {name: _rates(facts) for name, facts in by_class.items()}
-
-
-def _rates(sessions: list[SessionFacts]) -> Rates:
-    ended = [one for one in sessions if one.outcome]
-    said = Counter(
-        each.label
-        for one in sessions
-        for each in (*one.interruptions, *one.notices)
-        if each.is_by_policy and each.label
-    )
-    return Rates(
-        sessions=len(sessions),
-        interruption=_share(sum(one.was_stopped for one in sessions), len(sessions)),
-        completion=_share(sum(one.outcome == "completed" for one in ended), len(ended)),
-        false_positives=_share(said["wrong"], said["right"] + said["wrong"]),
-    )
-
-
-def _share(count: int, of: int) -> float | None:
-    return count / of if of else None
+    return {
+        name: Rates(
+            sessions=found.sessions,
+            interruption=found.interruption,
+            interruption_by=found.interruption_by,
+            completion=found.completion,
+            false_positives=found.false_positives,
+        )
+        for name, found in by_class.items()
+    }

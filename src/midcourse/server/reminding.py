@@ -25,12 +25,13 @@ from midcourse.core.tenants import tenant_of
 from midcourse.core.webhooks import TEXT_LIMIT, Delivery, Webhook, delivery
 from midcourse.errors import Damaged, MidcourseError, SessionNotFound
 from midcourse.ports.clock import Clock
+from midcourse.ports.shelves import readable
 from midcourse.ports.store import Head, Store
 from midcourse.reports.review import proposals
 from midcourse.runtime.desk import TELLING, TOLD, Desk
 from midcourse.runtime.interventions import read_alarms
 from midcourse.runtime.kill_switch import concerns
-from midcourse.runtime.outbox import Outbox
+from midcourse.runtime.outbox import WEBHOOKS, Outbox, forget_session
 from midcourse.server.claiming import Turn
 from midcourse.server.sending import Sender
 
@@ -73,10 +74,12 @@ class Teller:
         self._outbox = Outbox(store)
         self.sender = Sender(self._outbox, clock)
         self._looked_at = self._tidied_at = float("-inf")
+        self._said: set[str] = set()
 
     async def look(self) -> None:
         """Tell what is to be told now, and begin to send what is due. Writes nothing if there is nothing."""
-        webhooks = await self._outbox.webhooks()
+        known = await self._outbox.webhooks()
+        webhooks = [one for one in known if one.gone_at is None]
         asks = {ask.key: ask for ask in await self._desk.asks()}
         told = await self._desk.told()
         items: dict[str, bytes | None] = {}
@@ -87,13 +90,38 @@ class Teller:
         if webhooks and self._clock.now() - self._looked_at >= SELDOM:
             await self._tell_seldom(webhooks, items, rows)
         if self._switches is not None and any(hook.wants(one) for hook in webhooks for one in _SWITCH):
-            await self._tell_switches(await self._switches(), webhooks, items, rows)
+            await self._apart(self._tell_switches(self._switches, webhooks, items, rows))
         if items and await self._turn.is_mine():
             await self._outbox.put(rows, items)
-        waiting = await self._outbox.waiting()
+            await self._forget_erased({row.session for row in rows})
+        # What a webhook was told that cannot be read is not sent, and not given up.
+        waiting = [
+            row for row in await self._outbox.waiting() if (WEBHOOKS, row.webhook) not in self._outbox.unreadable
+        ]
         if any(row.next_at <= self._clock.now() for row in waiting) and await self._turn.is_mine():
-            self.sender.send_due(waiting, webhooks)
+            self.sender.send_due(waiting, known)
         await self._tidy({key for key in told if key not in asks})
+        for shelf, key in self._outbox.unreadable | self._desk.unreadable:
+            self._say_once(f"'{key}' on the shelf '{shelf}' cannot be read. 'midcourse doctor' says what to do")
+
+    async def _apart(self, telling: Awaitable[None]) -> None:
+        """What cannot be read keeps nothing else from being told."""
+        try:
+            await telling
+        except Damaged as error:
+            self._say_once(str(error))
+
+    def _say_once(self, words: str) -> None:
+        if words not in self._said:
+            self._said.add(words)
+            log.warning("left out of what people are told: %s", words)
+
+    async def _forget_erased(self, sessions: Iterable[str]) -> None:
+        """Whatever was erased between the look at it and what was written of it: nothing of that stays."""
+        for name in filter(None, sessions):
+            with contextlib.suppress(SessionNotFound, Damaged):
+                if (await self._store.head(SessionId(name))).head.erased_at is not None:
+                    await forget_session(self._store, name)
 
     # ---- asks
 
@@ -158,10 +186,15 @@ class Teller:
             found = [one for one in await read_alarms(self._store, since=now - _DAY) if one.level == "notify"]
             await self._tell_alarms(found, webhooks, items, rows)
         if any(hook.wants("review.proposed") for hook in webhooks):
-            for one in await proposals(self._store, state="open"):
-                since = [hook for hook in webhooks if hook.added_at <= one.made_at]
-                facts = {"proposal": one.id, "policy": one.policy, "name": one.name, "link": "/?policies"}
-                await self._tell_once("review.proposed", one.id, tenant_of(one.id), facts, since, items, rows)
+            await self._apart(self._tell_proposals(webhooks, items, rows))
+
+    async def _tell_proposals(
+        self, webhooks: Sequence[Webhook], items: dict[str, bytes | None], rows: list[Delivery]
+    ) -> None:
+        for one in await proposals(self._store, state="open"):
+            since = [hook for hook in webhooks if hook.added_at <= one.made_at]
+            facts = {"proposal": one.id, "policy": one.policy, "name": one.name, "link": "/?policies"}
+            await self._tell_once("review.proposed", one.id, tenant_of(one.id), facts, since, items, rows)
 
     async def _tell_alarms(
         self,
@@ -191,17 +224,19 @@ class Teller:
 
     async def _told_until(self, tenant: str) -> dict[str, float]:
         key = f"{_SEEN}alarms/{tenant}"
-        rows = await self._store.shelved(TELLING, first=key, last=key)
-        return msgspec.json.decode(rows[0][1], type=dict[str, float]) if rows else {}
+        rows, _ = await readable(self._store, TELLING, first=key, last=key)
+        with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
+            return msgspec.json.decode(rows[0][1], type=dict[str, float]) if rows else {}
+        return {}  # all of a day anew, under the ids that they had
 
     async def _tell_switches(
         self,
-        switches: Sequence[Switch],
+        switches: Switches,
         webhooks: Sequence[Webhook],
         items: dict[str, bytes | None],
         rows: list[Delivery],
     ) -> None:
-        for one in switches:
+        for one in await switches():
             theirs = [hook for hook in webhooks if concerns(one.scope, hook.tenant)]
             for kind, at in (("kill_switch.thrown", one.at), ("kill_switch.lifted", one.lifted_at)):
                 if at is not None and at > self._clock.now() - _DAY:

@@ -64,6 +64,7 @@ def _drifting() -> SessionFacts:
             at=0.0,
             reasons=(Reason("scope_drift", "intervene", 0.72 + 0.02 * number, 0.7, "It drifts."),),
             label="wrong" if number < 4 else "right",
+            was_held=True,
         )
         for number in range(12)
     )

@@ -5,6 +5,7 @@ from typing import Annotated, Literal, cast
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from midcourse.backtest.calibrating import FALSE_STOPS
+from midcourse.core.artifacts import ARTIFACT_LIMIT, DOCUMENTATION_LIMIT
 from midcourse.core.bulk import MOST_SESSIONS, BulkVerb
 from midcourse.core.commands import ID_LIMIT, LONGEST_LAPSE, TEXT_LIMIT, Behaviour, Role
 from midcourse.core.effects import UndoChoice
@@ -135,6 +136,8 @@ class Cancel(Body):
     """Seconds that calls in flight have to finish."""
     undo: UndoChoice | None = None
     """What is rolled back; left out, what is in flight."""
+    force: bool = False
+    """For sessions that finish first (`protected`), by an operator: end it half-way, and begin it anew."""
     until: Until = "stopping"
     wait: Wait = 10.0
 
@@ -218,6 +221,15 @@ class Label(Body):
     note: Reason = ""
     """Why, for whoever looks at it later."""
     wait: Wait = 10.0
+
+
+class ReviewedArtifact(Body):
+    """That somebody has looked at what an agent made."""
+
+    name: Annotated[str, Field(min_length=1, max_length=ARTIFACT_LIMIT)]
+    """As the agent called it."""
+    documentation: Annotated[str, Field(max_length=DOCUMENTATION_LIMIT)] = ""
+    """What it is. Left out, what is known of it stays."""
 
 
 class Rate(Body):

@@ -1,7 +1,7 @@
 """Sends what is in the outbox: signed, within limits, again if need be. A slow receiver holds up nobody else.
 
 Webhooks take turns, one that fails has one place, and a tenant holds no more places than it leaves free: whoever comes
-next finds some, whatever hangs.
+next finds some, whatever hangs. What a receiver says is obeyed: later (``Retry-After``), or never more (410).
 
 Redirects are not followed, and little is read of an answer. A tenant's webhook goes to public addresses alone, looked
 at with every try: a name may lead elsewhere tomorrow.
@@ -11,7 +11,10 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from typing import Final
+from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
@@ -20,6 +23,7 @@ from midcourse.core.codec import ERASED
 from midcourse.core.tenants import MARK, tenant_of
 from midcourse.core.webhooks import (
     ABOUT_LIMIT,
+    LONGEST_WAIT,
     TEST,
     TEXT_LIMIT,
     URL_LIMIT,
@@ -35,11 +39,15 @@ from midcourse.ports.clock import Clock
 from midcourse.runtime.outbox import Outbox
 from midcourse.server.signing import signed, spelled_secret
 from midcourse.server.tokens import new_key
-from midcourse.tools.requesting import Limits, check_address, request
+from midcourse.tools.requesting import Limits, WebResponse, check_address, request
 
 log = logging.getLogger("midcourse.server")
 PATIENCE: Final = 10.0
 """Seconds that a receiver has to answer."""
+LEASE: Final = 1.5 * PATIENCE
+"""Seconds for which what is sent is this server's. If it dies meanwhile, another one sends it then."""
+RECEIVER: Final = "receiver"
+"""Who has a webhook told nothing more: its receiver has asked for it."""
 AT_ONCE: Final = 4
 """What one webhook is sent at once."""
 IN_ALL: Final = 200
@@ -59,11 +67,14 @@ class Sender:
         self._flying: dict[str, asyncio.Task[None]] = {}
         self._failing: set[str] = set()
         """The webhooks whose last try did not arrive."""
+        self._left_alone: dict[str, float] = {}
+        """The webhooks whose receivers asked to be left alone, and until when."""
 
     def send_due(self, rows: Sequence[Delivery], webhooks: Sequence[Webhook]) -> None:
         """Begin with what is due, as far as there are places for its webhook and tenant. Returns at once."""
         known = {one.id: one for one in webhooks}
         self._failing &= known.keys()
+        self._left_alone = {name: until for name, until in self._left_alone.items() if name in known}
         busy = Counter(key.partition("/")[2].rpartition("/")[0] for key in self._flying)
         held: Counter[str] = Counter()
         for webhook, places in busy.items():
@@ -83,7 +94,8 @@ class Sender:
         found: list[tuple[int, bool, Delivery]] = []
         for row in sorted(rows, key=lambda one: one.next_at):
             fails = row.webhook in self._failing
-            if row.next_at <= now and row.key not in self._flying and places[row.webhook] < (1 if fails else AT_ONCE):
+            due_at = max(row.next_at, self._left_alone.get(row.webhook, 0.0))
+            if due_at <= now and row.key not in self._flying and places[row.webhook] < (1 if fails else AT_ONCE):
                 found.append((places[row.webhook], fails, row))
                 places[row.webhook] += 1
         return [row for *_, row in sorted(found, key=lambda one: one[:2])]
@@ -97,17 +109,33 @@ class Sender:
 
     async def _try(self, row: Delivery, webhook: Webhook | None) -> None:
         try:
-            if not await self._outbox.still(row):
-                return  # it was read before the last try was written down
-            outcome = Outcome(status=410, problem="the webhook was removed")
-            if row.body == ERASED:
-                outcome = Outcome(status=410, problem="the session was erased")
-            elif webhook is not None:
-                outcome = await attempt(webhook, row, self._clock)
-                (self._failing.discard if outcome.is_good else self._failing.add)(webhook.id)
-            await settle(self._outbox, row, outcome, self._clock)
+            held = await self._outbox.claim(row, self._clock.now() + LEASE)
+            if held is None:
+                return  # another server has it, or it was read before the last try was written down
+            await settle(self._outbox, held, await self._outcome(held, webhook), self._clock)
         except MidcourseError as error:
             log.warning("what came of delivery %s could not be written down; it is sent again: %s", row.id, error)
+
+    async def _outcome(self, row: Delivery, webhook: Webhook | None) -> Outcome:
+        if row.body == ERASED:
+            return Outcome(is_over=True, problem="the session was erased")
+        if webhook is None:
+            return Outcome(is_over=True, problem="the webhook was removed")
+        if webhook.gone_at is not None:
+            return Outcome(is_over=True, problem="the receiver said before that it is gone (410)")
+        outcome = await attempt(webhook, row, self._clock)
+        (self._failing.discard if outcome.is_good else self._failing.add)(webhook.id)
+        now = self._clock.now()
+        if outcome.wait:
+            self._left_alone[webhook.id] = now + min(outcome.wait, LONGEST_WAIT)
+        if outcome.is_gone and await self._outbox.note_gone(webhook, now, by=RECEIVER, now=now):
+            log.warning(
+                "webhook %s is told nothing more: its receiver answered 410 (gone). When it is there again: "
+                "midcourse webhook test %s",
+                webhook.id,
+                webhook.id,
+            )
+        return outcome
 
 
 async def settle(outbox: Outbox, row: Delivery, outcome: Outcome, clock: Clock) -> None:
@@ -130,9 +158,42 @@ async def attempt(webhook: Webhook, row: Delivery, clock: Clock) -> Outcome:
     try:
         answer = await request("POST", webhook.url, limits=limits, headers=headers, body=row.body)
     except MidcourseError as error:
-        return Outcome(problem=_problem(error), seconds=clock.monotonic() - began)
+        return Outcome(problem=_problem(error, webhook.url), seconds=clock.monotonic() - began)
     said = answer.body[:TEXT_LIMIT] if answer.encoding == "text" else ""
-    return Outcome(status=answer.status, answer=said, seconds=clock.monotonic() - began)
+    return Outcome(
+        status=answer.status,
+        answer=said,
+        problem=_redirect(answer),
+        seconds=clock.monotonic() - began,
+        wait=_asked_to_wait(answer, clock.now()),
+    )
+
+
+def _redirect(answer: WebResponse) -> str:
+    """What is said of an answer that leads elsewhere. Of the address its host: the rest may hold a key."""
+    location = answer.headers.get("location", "")
+    if answer.status not in (301, 302, 303, 307, 308) or not location:
+        return ""
+    try:
+        host = urlsplit(location).hostname or "another address of the same host"
+    except ValueError:
+        host = "what is no address"
+    where = host[:100] if host.isascii() and host.isprintable() else "what is no address"
+    return f"It redirects to {where}, which is not followed. Add the webhook with that address."
+
+
+def _asked_to_wait(answer: WebResponse, now: float) -> float:
+    """The seconds of a Retry-After, which are given as such or as a date; 0 if there is none that can be read."""
+    written = answer.headers.get("retry-after", "").strip()
+    if answer.status not in (429, 503) or not written:
+        return 0.0
+    if written.isascii() and written.isdigit():
+        return min(float(written[:12]), LONGEST_WAIT)
+    try:
+        at = parsedate_to_datetime(written)
+    except (ValueError, TypeError, OverflowError):
+        return 0.0
+    return min(max(0.0, at.replace(tzinfo=at.tzinfo or UTC).timestamp() - now), LONGEST_WAIT)
 
 
 async def made_webhook(
@@ -165,9 +226,12 @@ async def try_out(outbox: Outbox, webhook: Webhook, clock: Clock, *, by: str, ro
     now = clock.now()
     made = delivery(webhook, TEST, (clock.fresh_id(),), {"webhook": webhook.id, "by": by}, now=now)
     # Whoever sends what is in the outbox leaves it alone meanwhile.
-    row = replace(made, next_at=now + 2 * PATIENCE)
+    row = replace(made, next_at=now + LEASE)
     await outbox.put_test(row, webhook, by=by, role=role)
-    after = tried(row, await attempt(webhook, row, clock), clock.now())
+    outcome = await attempt(webhook, row, clock)
+    after = tried(row, outcome, clock.now())
+    if outcome.is_good or outcome.is_gone:
+        await outbox.note_gone(webhook, after.tried_at if outcome.is_gone else None, by=by, now=clock.now())
     ended = after if after.ended_at is not None else replace(after, state="given_up", ended_at=after.tried_at)
     await outbox.settle(row, ended)
     return ended
@@ -186,8 +250,10 @@ async def _check_url(url: str, *, allow_private: bool) -> None:
             f"The host of {url} could not be looked up in {LOOKED_UP:g} s. Try again.", field="url"
         ) from None
     except MidcourseError as error:
-        raise InvalidInput(_problem(error), field="url", code="address_refused") from error
+        raise InvalidInput(_problem(error, url), field="url", code="address_refused") from error
 
 
-def _problem(error: MidcourseError) -> str:
-    return str(error).partition("; web(")[0].rstrip(".") + "."
+def _problem(error: MidcourseError, url: str) -> str:
+    # Of the address its host: it is listed and logged, and the rest may hold a key of the receiver's.
+    words = str(error).replace(url, "/".join(url.split("/", 3)[:3]))
+    return words.partition("; web(")[0].rstrip(".") + "."

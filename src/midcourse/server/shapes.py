@@ -6,6 +6,7 @@ from typing import Any, Final, get_args
 from msgspec import inspect as types
 
 from midcourse.core import events as ev
+from midcourse.core.artifacts import Artifact
 from midcourse.core.audit import AuditEntry
 from midcourse.core.bulk import BulkOutcome
 from midcourse.core.codec import Value
@@ -43,7 +44,7 @@ def value_schemas() -> dict[str, Schema]:
         _shape(types.type_info(kind), found)
     for kind in (BulkOutcome, Intervention, LabelledAlarm, Signals, Batch, Report, ChecklistItem, Proposal, Trial):
         _shape(types.type_info(kind), found)
-    for kind in (Inbox, HandOver, WebhookView, DeliveryView):
+    for kind in (Inbox, HandOver, WebhookView, DeliveryView, Artifact):
         _shape(types.type_info(kind), found)
     for kind in (Switch, Reached, Released):
         _shape(types.type_info(kind), found)
@@ -68,6 +69,7 @@ def _switches(found: dict[str, Schema]) -> None:
         "sessions": {**COUNT, "description": "How many it holds, or should."},
         "stands": {"type": "boolean"},
         "durable": {"type": "boolean", "description": "False: it could not be written, and ends with the server."},
+        "hint": {**TEXT, "description": "When it is thrown over a name that nothing here has."},
         "sentence": TEXT,
     }
     found["SwitchSummary"] = fields(known)
@@ -242,12 +244,14 @@ PLAIN: Final[Mapping[str, Schema]] = {
     ),
     "InterventionList": fields({"interventions": listed("Intervention")}),
     "AlarmList": fields({"interventions": listed("LabelledAlarm")}),
+    "ArtifactList": fields({"artifacts": listed("Artifact")}),
     "BatchList": fields({"batches": listed("Batch")}),
     "SwitchList": fields({"switches": listed("SwitchSummary")}),
     "SwitchCount": fields(
         {
             "count": COUNT,
             "by_status": {"type": "object", "additionalProperties": COUNT},
+            "hint": TEXT,
             "sentence": TEXT,
         }
     ),

@@ -51,13 +51,16 @@ class Stream(EventSourceResponse):
         caller: Caller,
         headers: Mapping[str, str] | None = None,
         place: Slot | None = None,
+        *,
+        flushes: bool = False,
     ) -> None:
-        """Take the place, unless the caller has one.
+        """Take the place, unless the caller has one. ``flushes``: the frames end by themselves when the server does.
 
         Raises:
             AccessDenied: ``too_many_streams``.
         """
         self._caller = caller
+        self._flushes = flushes
         self._place = place or caller.streams.open(caller.principal)
         super().__init__(  # pyright: ignore[reportUnknownMemberType]
             frames,
@@ -69,6 +72,10 @@ class Stream(EventSourceResponse):
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._caller.leaving.stream():
+            await self._serve(scope, receive, send)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_open = False
 
         async def sending(message: Message) -> None:
@@ -88,6 +95,8 @@ class Stream(EventSourceResponse):
         told = asyncio.create_task(tell())
         try:
             await asyncio.wait({serving, revoked, told}, return_when=asyncio.FIRST_COMPLETED)
+            if told.done() and self._flushes:  # what is journaled and was not sent
+                await asyncio.wait({serving}, timeout=END_SECONDS)
         finally:
             self._place.close()
             revoked.cancel()

@@ -22,8 +22,9 @@ from midcourse.core.commands import Role
 from midcourse.core.decisions import DEADLINE, LAPSE
 from midcourse.core.ids import SessionId
 from midcourse.core.tenants import MARK, check_tenant, tenant_of
-from midcourse.errors import Damaged, InvalidInput
+from midcourse.errors import InvalidInput, ShelfChanged
 from midcourse.ports.clock import Clock
+from midcourse.ports.shelves import readable
 from midcourse.ports.store import Store
 from midcourse.server.roles import role_named
 
@@ -142,22 +143,21 @@ class Tokens:
         reach = f" for session {session}" if session else ""
         told = _audited(by, "token.add", f"{kept.key} may {known}{reach}", tenant, now)
         async with self._adding:
-            if await self._store.shelf_keys(_SHELF, first=kept.key, last=kept.key):
+            try:
+                content = msgspec.json.encode(kept)
+                await self._store.shelve(_SHELF, {kept.key: content}, expecting={kept.key: None}, audit=[told])
+            except ShelfChanged as error:
                 raise InvalidInput(
                     f"There is a token '{name}' already. Revoke it first, or use another name.",
                     code="token_exists",
                     field="name",
-                )
-            await self._store.shelve(_SHELF, {kept.key: msgspec.json.encode(kept)}, audit=[told])
+                ) from error
         self._changed()
         return token
 
     async def list(self, *, tenant: str | None = None) -> Sequence[KeptToken]:
         """The tokens on the shelf by name, of one tenant or (None) all, without those that are damaged."""
-        try:
-            rows = await self._store.shelved(_SHELF)
-        except Damaged:  # one bad row shuts out its owner, not everybody
-            rows = [row for name in await self._store.shelf_keys(_SHELF) for row in await self._row(name)]
+        rows, _ = await readable(self._store, _SHELF)  # one bad row shuts out its owner, not everybody
         found = [kept for key, content in rows if (kept := _kept(content)) is not None and kept.key == key]
         return [kept for kept in found if tenant in (None, kept.tenant)]
 
@@ -208,12 +208,6 @@ class Tokens:
     def _changed(self) -> None:
         self._changes += 1
         self._read_at = None
-
-    async def _row(self, name: str) -> Sequence[tuple[str, bytes]]:
-        try:
-            return await self._store.shelved(_SHELF, first=name, last=name)
-        except Damaged:
-            return ()
 
 
 def new_token() -> str:

@@ -121,6 +121,7 @@ def switch_view(report: SwitchReport, *, whole: bool = True) -> dict[str, Any]:
     shown["sessions"] = len(report.sessions)
     shown["stands"] = report.switch.stands
     shown["durable"] = report.durable
+    shown["hint"] = report.hint
     shown["sentence"] = str(report)
     if whole:
         shown["report"] = spelled(report.sessions)

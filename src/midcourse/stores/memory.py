@@ -161,8 +161,10 @@ class MemoryStore:
         *,
         worker: WorkerId | None,
         blobs: Sequence[Blob] = (),
+        audit: Sequence[AuditEntry] = (),
     ) -> Awaitable[Epoch]:
         """Store a new session with its first rows; see the port."""
+        entries = [encode_entry(entry) for entry in audit]
 
         def write() -> Epoch:
             self._check_worker(worker)
@@ -174,6 +176,7 @@ class MemoryStore:
             self.memory.sessions[head.id] = session
             self._keep(session, head, blobs)
             self._use_blobs(head.id, rows)
+            self._audit(entries)
             return session.epoch
 
         return self._write(write)
@@ -188,9 +191,11 @@ class MemoryStore:
         blobs: Sequence[Blob] = (),
         release: bool = False,
         audit: Sequence[AuditEntry] = (),
+        shelves: Mapping[str, Mapping[str, bytes | None]] | None = None,
     ) -> Awaitable[None]:
         """Append all of ``rows`` or none; see the port."""
         entries = [encode_entry(entry) for entry in audit]
+        kept = {shelf: dict(items) for shelf, items in (shelves or {}).items()}
 
         def write() -> None:
             session = self._owned(head.id, epoch)
@@ -208,6 +213,8 @@ class MemoryStore:
                     command.content = Sealed.of(b"")
             if release:
                 session.owner = None
+            for shelf, items in kept.items():
+                self._put_on(shelf, items)
             self._audit(entries)
 
         return self._write(write)
@@ -317,15 +324,20 @@ class MemoryStore:
         items: Mapping[str, bytes | None],
         *,
         owner: tuple[SessionId, Epoch] | None = None,
+        expecting: Mapping[str, bytes | None] | None = None,
         audit: Sequence[AuditEntry] = (),
     ) -> Awaitable[None]:
         """Put all of ``items`` on a shelf, or none; see the port."""
-        items = dict(items)
+        items, expected = dict(items), dict(expecting or {})
         entries = [encode_entry(entry) for entry in audit]
 
         def write() -> None:
             if owner is not None:
                 self._owned(*owner)
+            kept = self.memory.shelves.get(shelf, Shelf(shelf))
+            for key, content in expected.items():
+                if not kept.holds(key, content):
+                    raise refusals.shelf_changed(shelf, key)
             self._put_on(shelf, items)
             self._audit(entries)
 
@@ -443,6 +455,12 @@ class MemoryStore:
         if len(found) < limit:
             check_end(found, ends, after=after)
         return found
+
+    async def audit_end(self) -> int:
+        """The number of the last row of the audit log; see the port."""
+        self._check_open()
+        with self.memory.lock:
+            return self.memory.audit_ends
 
     def trim_audit(self, before: float, telling: AuditEntry, *, limit: int = 10_000) -> Awaitable[int]:
         """Take the oldest rows of the audit log away; see the port."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from midcourse.core.fold import Row
 from midcourse.core.ids import CommandId, Epoch, SessionId, WorkerId
-from midcourse.errors import Damaged, InboxNotEmpty, OwnerAlive, SessionNotFound, StaleEpoch, StoreError
+from midcourse.errors import Damaged, InboxNotEmpty, OwnerAlive, SessionNotFound, ShelfChanged, StaleEpoch, StoreError
 from midcourse.errors import StoreUnavailable as Unavailable
 from midcourse.ports.store import Head
 
@@ -140,6 +140,15 @@ def damaged_item(shelf: str, key: str) -> Damaged:
     return Damaged(
         f"'{key}' on the shelf '{shelf}' does not match its checksum and is not followed. "
         "Restore the store from a backup.",
+        shelf=shelf,
+        key=key,
+    )
+
+
+def shelf_changed(shelf: str, key: str) -> ShelfChanged:
+    """Something else lies there than the writer had read."""
+    return ShelfChanged(
+        f"'{key}' on the shelf '{shelf}' was changed meanwhile. Nothing was written; read it again.",
         shelf=shelf,
         key=key,
     )

@@ -33,6 +33,10 @@ class Shelf:
             del self.items[key]
             del self.keys[bisect_left(self.keys, key)]
 
+    def holds(self, key: str, value: bytes | None) -> bool:
+        """Whether that very value lies under ``key``, whole; None: nothing does."""
+        return self.items.get(key) == (None if value is None else (value, item_seal(self.name, key, value)))
+
     def between(self, first: str, last: str) -> Sequence[str]:
         """The keys from ``first`` to ``last``; an empty ``last`` is the end."""
         end = bisect_right(self.keys, last) if last else len(self.keys)

@@ -17,9 +17,10 @@ from midcourse._version import __version__
 from midcourse.core import events as ev
 from midcourse.core.events import Recorded, StepKind
 from midcourse.core.ids import Epoch, SessionId, StepId
+from midcourse.core.rates import COMPLETED, FALSE_POSITIVES, INTERRUPTED, RESPONSE, Stopper
 from midcourse.core.session import Session, Status
 from midcourse.ports.clock import Clock
-from midcourse.ports.meter import CheckpointKind, Stopper, StopVerb
+from midcourse.ports.meter import CheckpointKind, StopVerb
 
 MOST_AGENTS: Final = 100
 """Agents that have a label of their own. The rest are counted as ``OTHERS``."""
@@ -36,6 +37,7 @@ _FIRST_SIGN: Final = (
     *(ev.SessionCompleted, ev.SessionFailed, ev.SessionCancelled, ev.SessionPaused, ev.SessionWaiting),
 )
 """What shows that a session which was taken over goes on."""
+_STOPS: Final = (ev.PauseRequested, ev.CancelRequested, ev.SessionHalted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,7 @@ class Rates:
 
     sessions: int = 0
     interruption: float | None = None
+    interruption_by: Mapping[str, float] = field(default_factory=dict[str, float])
     completion: float | None = None
     false_positives: float | None = None
 
@@ -67,7 +70,9 @@ class Census:
 class _Stop:
     verb: StopVerb
     by: Stopper
-    put_at: float
+    wished_at: float
+    is_under_way: bool = False
+    """Whether it has been journaled; other events may come before it, in the same append."""
 
 
 @dataclass(slots=True)
@@ -96,14 +101,14 @@ class Metrics:
         build.labels(__version__).set(1)
         self._answered = Histogram(
             "midcourse_stop_response_seconds",
-            "From a stop being put into a session's inbox until it was decided, durably: nothing new begins.",
+            f"{RESPONSE} Until that was durable; with the verb, and whose it was.",
             ["verb", "by"],
             buckets=_QUICK,
             registry=of,
         )
         self._stopped = Histogram(
             "midcourse_stop_seconds",
-            "From a stop being put into a session's inbox until nothing of the session ran.",
+            "From the wish for a stop until nothing of the session ran, calls that were let finish included.",
             ["verb", "by"],
             buckets=_QUICK,
             registry=of,
@@ -239,13 +244,14 @@ class Metrics:
         if seen.taken is not None and isinstance(event, _FIRST_SIGN):
             self._recovered.observe(max(0.0, self._clock.monotonic() - seen.taken))
             seen.taken = None
-        if seen.stop is not None and _is_over(seen.stop, session, seen):
-            self._stopped.labels(seen.stop.verb, seen.stop.by).observe(max(0.0, record.at - seen.stop.put_at))
-            seen.stop = None
+        if seen.stop is not None and isinstance(event, _STOPS):
+            seen.stop.is_under_way = True
+        if seen.stop is not None and seen.stop.is_under_way:
+            seen.stop = self._still_to_stop(seen.stop, session, seen, record.at)
 
-    def stopping(self, session_id: SessionId, verb: StopVerb, by: Stopper, put_at: float) -> None:
+    def stopping(self, session_id: SessionId, verb: StopVerb, by: Stopper, wished_at: float) -> None:
         """A stop is being decided."""
-        self._seen.setdefault(session_id, _Seen()).stop = _Stop(verb, by, put_at)
+        self._seen.setdefault(session_id, _Seen()).stop = _Stop(verb, by, wished_at)
 
     def stop_answered(self, verb: StopVerb, by: Stopper, seconds: float) -> None:
         """It is decided, durably."""
@@ -274,6 +280,14 @@ class Metrics:
         self._delivered.observe(seconds)
 
     # ---- counting
+
+    def _still_to_stop(self, stop: _Stop, session: Session, seen: _Seen, at: float) -> _Stop | None:
+        """The same stop while something runs. One that was lifted before that stopped nothing, and is not measured."""
+        if session.status in (Status.PAUSING, Status.CANCELLING) or (session.status is Status.HALTED and seen.calls):
+            return stop
+        if session.status not in (Status.QUEUED, Status.RUNNING, Status.WAITING):
+            self._stopped.labels(stop.verb, stop.by).observe(max(0.0, at - stop.wished_at))
+        return None
 
     def _ends(self, seen: _Seen, step: StepId, outcome: Outcome, at: float) -> None:
         call = seen.calls.pop(step, None)
@@ -318,21 +332,10 @@ def _class_of(session: Session) -> str:
     return session.terms.task_class or UNCLASSED
 
 
-def _is_over(stop: _Stop, session: Session, seen: _Seen) -> bool:
-    """Whether nothing runs any more; or the stop was lifted before that, and there is nothing to measure."""
-    if stop.verb == "halt":
-        return session.status is not Status.HALTED or not seen.calls
-    return session.status not in (Status.PAUSING, Status.CANCELLING)
-
-
 _RATIOS: Final = (
-    ("interruption", "interruption", "Share of the last day's sessions that were stopped at least once, by anyone."),
-    ("completion", "completion", "Share of the last day's sessions that completed, of those that ended."),
-    (
-        "false_positives",
-        "false_positive",
-        "Share of what policies did that people called wrong, of what they called right or wrong. Sessions of a day.",
-    ),
+    ("interruption", "interruption", INTERRUPTED),
+    ("completion", "completion", COMPLETED),
+    ("false_positives", "false_positive", FALSE_POSITIVES),
 )
 
 
@@ -368,7 +371,11 @@ class Standing(Collector):
         yield from (
             _gauge("midcourse_open_asks", "Questions of the store that wait for a person.", census.asks),
             _gauge("midcourse_oldest_ask_seconds", "How long the oldest open question has waited.", oldest),
-            _gauge("midcourse_alarms", "Interventions of policies and agents in the last day.", census.alarms),
+            _gauge(
+                "midcourse_alarms",
+                "Times in the last day that policies and agents stepped in, or told people of something.",
+                census.alarms,
+            ),
             _gauge("midcourse_kill_switches", "Kill switches that stand.", census.kill_switches),
             _gauge("midcourse_webhooks_waiting", "Deliveries in the outbox.", census.webhooks_waiting),
             _gauge(
@@ -396,16 +403,26 @@ class Standing(Collector):
             labels=["task_class"],
         )
         ratios = {
-            name: GaugeMetricFamily(f"midcourse_{metric}_ratio", words, labels=["task_class"])
+            name: GaugeMetricFamily(
+                f"midcourse_{metric}_ratio", f"{words} Sessions of the last day.", labels=["task_class"]
+            )
             for name, metric, words in _RATIOS
         }
+        by_whom = GaugeMetricFamily(
+            "midcourse_interruption_by_ratio",
+            "As midcourse_interruption_ratio, of what each of them stopped; a session may be stopped by several.",
+            labels=["task_class", "by"],
+        )
         for task_class, rates in sorted(self.rates.items()):
             count.add_metric([task_class], rates.sessions)
             for name, family in ratios.items():
                 share: float | None = getattr(rates, name)
                 if share is not None:
                     family.add_metric([task_class], share)
+            for who, share in sorted(rates.interruption_by.items()):
+                by_whom.add_metric([task_class, who], share)
         yield count
+        yield by_whom
         yield from ratios.values()
 
 

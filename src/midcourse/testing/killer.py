@@ -9,19 +9,18 @@ import os
 import signal
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal, NoReturn, TypeVar
+from typing import Any, Final, Literal, NoReturn, TypeVar
 
-from midcourse.core.audit import AuditEntry, AuditRow
-from midcourse.core.codec import Blob
 from midcourse.core.events import StepFinished, decode_record
 from midcourse.core.fold import Row
-from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId
-from midcourse.core.replies import Durability
-from midcourse.ports.store import Deciding, Head, InboxRow, Owned, Store
+from midcourse.core.ids import CommandId, SessionId
+from midcourse.ports.store import Deciding, Head, InboxRow, Store
 from midcourse.runtime.standing import SHELF as STANDING
+from midcourse.testing.wrapped_store import WrappedStore
 
 T = TypeVar("T")
 When = Literal["before", "after"]
+_UNCOUNTED: Final = frozenset({"heads", "shelves", "audit", "audit_end", "unattended", "pending", "changed"})
 
 
 class Ledger:
@@ -35,7 +34,7 @@ class Ledger:
         os.write(self._descriptor, f"{line}\n".encode())
 
 
-class Killer:
+class Killer(WrappedStore):
     """A store that does what ``store`` does, and kills the process at its ``at``-th call (0: it only counts).
 
     ``when`` is ``before`` the call is made, or ``after`` it is done (for a write: committed) and before its caller
@@ -55,221 +54,33 @@ class Killer:
         when: When = "before",
         ledger: str | os.PathLike[str] | None = None,
     ) -> None:
-        self.store = store
+        super().__init__(store)
         self.calls: list[str] = []
         self._at = at
         self._when = when
         self._ledger = Ledger(ledger) if ledger is not None else None
         self._lock = threading.Lock()
 
-    @property
-    def durability(self) -> Durability:
-        """What an acknowledged write of the wrapped store survives."""
-        return self.store.durability
-
-    @property
-    def name(self) -> str:
-        """The name of the wrapped store."""
-        return self.store.name
-
-    # ---- writes: they take their place when they are called
-
-    def create(
-        self,
-        head: Head,
-        rows: Sequence[Row],
-        *,
-        worker: WorkerId | None,
-        blobs: Sequence[Blob] = (),
-    ) -> Awaitable[Epoch]:
-        """As the wrapped store does."""
-        return self._write("create", lambda: self.store.create(head, rows, worker=worker, blobs=blobs))
-
     def append(
-        self,
-        head: Head,
-        rows: Sequence[Row],
-        *,
-        epoch: Epoch,
-        deciding: Deciding | None = None,
-        blobs: Sequence[Blob] = (),
-        release: bool = False,
-        audit: Sequence[AuditEntry] = (),
+        self, head: Head, rows: Sequence[Row], *, deciding: Deciding | None = None, **rest: Any
     ) -> Awaitable[None]:
         """As the wrapped store does; the ledger is told which steps it finished and which command it decided."""
         facts = [f"finished {step}" for step in _finished(rows)]
         if deciding is not None:
             facts.append(f"decided {deciding.id}")
-        return self._write(
-            "append",
-            lambda: self.store.append(
-                head, rows, epoch=epoch, deciding=deciding, blobs=blobs, release=release, audit=audit
-            ),
-            facts,
-        )
+        return self._write("append", lambda: self.inner.append(head, rows, deciding=deciding, **rest), facts)
 
     def put(self, session_id: SessionId, command_id: CommandId, content: bytes, at: float) -> Awaitable[InboxRow]:
         """As the wrapped store does; the ledger is told."""
-        return self._write("put", lambda: self.store.put(session_id, command_id, content, at), [f"put {command_id}"])
+        return self._write("put", lambda: self.inner.put(session_id, command_id, content, at), [f"put {command_id}"])
 
-    def take(self, session_id: SessionId, worker: WorkerId) -> Awaitable[Owned]:
-        """As the wrapped store does."""
-        return self._write("take", lambda: self.store.take(session_id, worker))
-
-    def release(self, session_id: SessionId, epoch: Epoch) -> Awaitable[None]:
-        """As the wrapped store does."""
-        return self._write("release", lambda: self.store.release(session_id, epoch))
-
-    def save_snapshot(
-        self,
-        session_id: SessionId,
-        position: Position,
-        content: bytes,
-        *,
-        epoch: Epoch,
-        blobs: Sequence[Blob] = (),
-    ) -> Awaitable[None]:
-        """As the wrapped store does."""
-        return self._write(
-            "save_snapshot",
-            lambda: self.store.save_snapshot(session_id, position, content, epoch=epoch, blobs=blobs),
-        )
-
-    def erase(
-        self,
-        head: Head,
-        rows: Sequence[Row],
-        *,
-        epoch: Epoch,
-        outcome: bytes,
-        shelves: Mapping[str, Mapping[str, bytes | None]],
-        forgotten: Sequence[AuditRow] = (),
-        audit: Sequence[AuditEntry] = (),
-    ) -> Awaitable[None]:
-        """As the wrapped store does."""
-        return self._write(
-            "erase",
-            lambda: self.store.erase(
-                head, rows, epoch=epoch, outcome=outcome, shelves=shelves, forgotten=forgotten, audit=audit
-            ),
-        )
-
-    def shelve(
-        self,
-        shelf: str,
-        items: Mapping[str, bytes | None],
-        *,
-        owner: tuple[SessionId, Epoch] | None = None,
-        audit: Sequence[AuditEntry] = (),
-    ) -> Awaitable[None]:
+    def shelve(self, shelf: str, items: Mapping[str, bytes | None], **rest: Any) -> Awaitable[None]:
         """As the wrapped store does. One that writes nothing is a look at what stands, and does not count either."""
-        if not items:
-            return self.store.shelve(shelf, items, owner=owner, audit=audit)
-        return self._write("shelve", lambda: self.store.shelve(shelf, items, owner=owner, audit=audit))
+        return super().shelve(shelf, items, **rest) if items else self.inner.shelve(shelf, items, **rest)
 
-    # ---- the worker's life, and reads
-
-    async def enlist(self, worker: WorkerId, address: str) -> None:
-        """As the wrapped store does."""
-        await self._call("enlist", lambda: self.store.enlist(worker, address))
-
-    async def close(self) -> None:
-        """As the wrapped store does."""
-        await self._call("close", self.store.close)
-
-    async def head(self, session_id: SessionId) -> Owned:
-        """As the wrapped store does."""
-        return await self._call("head", lambda: self.store.head(session_id))
-
-    async def read(self, session_id: SessionId, after: Position, limit: int = 1000) -> Sequence[Row]:
-        """As the wrapped store does."""
-        return await self._call("read", lambda: self.store.read(session_id, after, limit))
-
-    async def digest_at(self, session_id: SessionId, position: Position) -> bytes | None:
-        """As the wrapped store does."""
-        return await self._call("digest_at", lambda: self.store.digest_at(session_id, position))
-
-    async def snapshots(self, session_id: SessionId) -> Sequence[bytes]:
-        """As the wrapped store does."""
-        return await self._call("snapshots", lambda: self.store.snapshots(session_id))
-
-    async def blobs(self, digests: Sequence[str]) -> Sequence[bytes | None]:
-        """As the wrapped store does."""
-        return await self._call("blobs", lambda: self.store.blobs(digests))
-
-    async def undecided(self, session_id: SessionId) -> Sequence[InboxRow]:
-        """As the wrapped store does."""
-        return await self._call("undecided", lambda: self.store.undecided(session_id))
-
-    async def row(self, session_id: SessionId, command_id: CommandId) -> InboxRow | None:
-        """As the wrapped store does."""
-        return await self._call("row", lambda: self.store.row(session_id, command_id))
-
-    async def shelved(
-        self, shelf: str, *, first: str = "", last: str = "", newest: bool = False, limit: int | None = None
-    ) -> Sequence[tuple[str, bytes]]:
+    async def shelved(self, shelf: str, **rest: Any) -> Sequence[tuple[str, bytes]]:
         """As the wrapped store does. What stands over all sessions is looked at now and then: that does not count."""
-        if shelf == STANDING:
-            return await self.store.shelved(shelf, first=first, last=last, newest=newest, limit=limit)
-        return await self._call(
-            "shelved", lambda: self.store.shelved(shelf, first=first, last=last, newest=newest, limit=limit)
-        )
-
-    async def shelf_keys(self, shelf: str, *, first: str = "", last: str = "") -> Sequence[str]:
-        """As the wrapped store does."""
-        return await self._call("shelf_keys", lambda: self.store.shelf_keys(shelf, first=first, last=last))
-
-    # ---- lists and polls, which do not count
-
-    async def heads(
-        self,
-        *,
-        statuses: Sequence[str] = (),
-        agent: str | None = None,
-        search: str = "",
-        tenant: str | None = None,
-        asking: bool = False,
-        task_class: str | None = None,
-        label: str | None = None,
-        limit: int = 100,
-        before: SessionId | None = None,
-    ) -> Sequence[Head]:
-        """As the wrapped store does; not counted."""
-        return await self.store.heads(
-            statuses=statuses,
-            agent=agent,
-            search=search,
-            tenant=tenant,
-            asking=asking,
-            task_class=task_class,
-            label=label,
-            limit=limit,
-            before=before,
-        )
-
-    async def shelves(self, prefix: str = "") -> Sequence[str]:
-        """As the wrapped store does; not counted."""
-        return await self.store.shelves(prefix)
-
-    async def audit(self, after: int = 0, limit: int = 100) -> Sequence[AuditRow]:
-        """As the wrapped store does; not counted."""
-        return await self.store.audit(after, limit)
-
-    def trim_audit(self, before: float, telling: AuditEntry, *, limit: int = 10_000) -> Awaitable[int]:
-        """As the wrapped store does."""
-        return self._write("trim_audit", lambda: self.store.trim_audit(before, telling, limit=limit))
-
-    async def unattended(self, statuses: Sequence[str], now: float, limit: int = 100) -> Sequence[Owned]:
-        """As the wrapped store does; not counted."""
-        return await self.store.unattended(statuses, now, limit)
-
-    async def pending(self, worker: WorkerId) -> Sequence[SessionId]:
-        """As the wrapped store does; not counted."""
-        return await self.store.pending(worker)
-
-    async def changed(self) -> bool:
-        """As the wrapped store does; not counted."""
-        return await self.store.changed()
+        return await (self.inner.shelved(shelf, **rest) if shelf == STANDING else super().shelved(shelf, **rest))
 
     # ---- counting and killing
 
@@ -287,6 +98,8 @@ class Killer:
         return written
 
     async def _call(self, call: str, make: Callable[[], Awaitable[T]]) -> T:
+        if call in _UNCOUNTED:
+            return await make()
         number = self._arrive(call)
         try:
             return await make()

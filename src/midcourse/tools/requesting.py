@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 Method = Literal["GET", "HEAD", "PUT", "DELETE", "POST"]
 
 _MOST_REDIRECTS: Final = 5
+_DROPS: Final = 2.0
+"""Seconds for which the body of an answer is read of which little is wanted: its status is there."""
 _NOT_YOURS: Final = frozenset(
     {"connection", "content-length", "host", "idempotency-key", "te", "trailer", "transfer-encoding", "upgrade"}
 )
@@ -56,7 +58,7 @@ class Limits:
     limit: int
     timeout: float
     cuts: bool = False
-    """Whether an answer beyond the limit is cut there. Else it is refused."""
+    """Whether an answer beyond the limit is cut there, and where it breaks off or comes drop by drop. Else: refused."""
 
 
 def library() -> ModuleType:
@@ -176,18 +178,30 @@ async def _read(
             raise refused(url, f"it redirects to {location!r}, which is no address") from error
         return WebResponse(status=incoming.status_code, url=url, headers={}, body=""), onward
     content = bytearray()
-    unpack = _unpacking(incoming.headers.get("content-encoding", ""), url)
-    async for piece in incoming.aiter_raw():
-        content += unpack(piece, limits.limit + 1)
-        if len(content) > limits.limit:
-            if limits.cuts:
-                del content[limits.limit :]
-                break
-            raise too_large(f"The answer of {url}", len(content), limits.limit, "Ask for a part of it.")
+    try:
+        async with asyncio.timeout(_DROPS if limits.cuts else None):
+            await _fill(content, incoming, url, limits.limit)
+    except (TimeoutError, httpx2.HTTPError, zlib.error, MidcourseError):
+        if not limits.cuts:
+            raise
+        del content[limits.limit :]
     text, encoding = _spelled(bytes(content), incoming.charset_encoding)
     headers = {name: value for name, value in incoming.headers.items() if name != "set-cookie"}
     answer = WebResponse(status=incoming.status_code, url=url, headers=headers, body=text, encoding=encoding)
     return answer, None
+
+
+async def _fill(content: bytearray, incoming: "httpx2.Response", url: str, limit: int) -> None:
+    """Read the body of an answer into ``content``.
+
+    Raises:
+        MidcourseError: it has more than ``limit`` bytes, or cannot be unpacked.
+    """
+    unpack = _unpacking(incoming.headers.get("content-encoding", ""), url)
+    async for piece in incoming.aiter_raw():
+        content += unpack(piece, limit + 1)
+        if len(content) > limit:
+            raise too_large(f"The answer of {url}", len(content), limit, "Ask for a part of it.")
 
 
 def _unpacking(encoding: str, url: str) -> "Callable[[bytes, int], bytes]":

@@ -17,14 +17,14 @@ from midcourse.adapters.langgraph import held, wrap
 from midcourse.adapters.langgraph.held import as_interrupt, valid
 from midcourse.errors import SessionEnded, StepError
 from tests.adapters.langgraph.graphs import WORD, Says, State, after, calls, one_node, result, steps_of, with_tools
+from tests.promises.harness import NEVER
 
 QUICKLY = RetryPolicy(initial_interval=0.01, max_attempts=5, jitter=False)
 
 
 async def _waits(session: Any) -> None:
-    async with asyncio.timeout(5):
-        while await session.status() != "waiting":
-            await asyncio.sleep(0.01)
+    while await session.status() != "waiting":
+        await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize("inside", [False, True], ids=["graph", "subgraph"])
@@ -57,7 +57,7 @@ async def test_a_breakpoint_holds_also_in_the_process_that_goes_on(
     async with midcourse.open(url) as mc:
         session = await mc.get("s")
         await session.answer(answer)
-        await session.result(5)
+        await session.result()
     assert done == (["careful", "daring"] if answer == "yes" else ["careful"])
 
 
@@ -77,13 +77,13 @@ async def test_what_is_in_a_subgraph_is_a_step() -> None:
     agent = wrap(one_node(inner.compile(), state=MessagesState), name="subgraphs")
     async with midcourse.open("memory://") as mc:
         session = await mc.start(agent, "go")
-        assert await session.result(5) == "paid 5"
+        assert await session.result() == "paid 5"
         assert sorted(set(await steps_of(session))) == ["audit", "model", "pay"]
 
 
 async def test_plain_nodes_that_wait_for_a_model_take_no_thread_from_anybody() -> None:
     async def slowly(said: Any) -> str:
-        await asyncio.sleep(60)
+        await asyncio.sleep(NEVER)
         return "never"
 
     model = held(Says(answer=slowly))
@@ -92,15 +92,13 @@ async def test_plain_nodes_that_wait_for_a_model_take_no_thread_from_anybody() -
         return {"messages": [model.invoke(state["messages"])]}
 
     agent = wrap(one_node(node, state=MessagesState), name="threads")
-    async with asyncio.timeout(20):
-        async with midcourse.open("memory://", grace=0) as mc:
-            sessions = [await mc.start(agent, "go") for _ in range(40)]
-            async with asyncio.timeout(10):
-                while sum(one.name.startswith("midcourse-node") for one in threading.enumerate()) < 40:
-                    await asyncio.sleep(0.01)
-            await asyncio.gather(*(session.pause(until="stopped") for session in sessions))
-            assert {str(await session.status()) for session in sessions} == {"paused"}
-            assert await asyncio.to_thread(lambda: "free") == "free"
+    async with midcourse.open("memory://", grace=0) as mc:
+        sessions = [await mc.start(agent, "go") for _ in range(40)]
+        while sum(one.name.startswith("midcourse-node") for one in threading.enumerate()) < 40:
+            await asyncio.sleep(0.01)
+        await asyncio.gather(*(session.pause(until="stopped", wait=NEVER) for session in sessions))
+        assert {str(await session.status()) for session in sessions} == {"paused"}
+        assert await asyncio.to_thread(lambda: "free") == "free"
 
 
 async def test_the_thread_of_a_node_that_is_cancelled_ends() -> None:
@@ -108,7 +106,7 @@ async def test_the_thread_of_a_node_that_is_cancelled_ends() -> None:
 
     async def slowly(said: Any) -> str:
         asked.set()
-        await asyncio.sleep(60)
+        await asyncio.sleep(NEVER)
         return "never"
 
     model = held(Says(answer=slowly))
@@ -121,9 +119,8 @@ async def test_the_thread_of_a_node_that_is_cancelled_ends() -> None:
         session = await mc.start(wrap(one_node(node, state=MessagesState), name="cancelled"), "go")
         await asked.wait()
         await session.cancel()
-        async with asyncio.timeout(5):
-            while any(one.name.startswith("midcourse-node") for one in set(threading.enumerate()) - before):
-                await asyncio.sleep(0.01)
+        while any(one.name.startswith("midcourse-node") for one in set(threading.enumerate()) - before):
+            await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize("is_open", [False, True], ids=["plain", "with a model"])
@@ -187,15 +184,15 @@ async def test_tries_that_failed_are_not_made_again_when_the_session_is_resumed(
     async with midcourse.open("memory://") as mc:
         session = await mc.start(wrap(one_node(node, retry_policy=policy), name="resumed", **WORD), "go")
         with pytest.raises(SessionEnded):
-            await session.result(5)
+            await session.result()
         await session.resume()
-        assert await session.result(5) == "fine"
+        assert await session.result() == "fine"
     assert len(tried) == 4
 
 
 async def test_what_was_said_is_before_the_conversation_when_what_it_came_after_is_gone() -> None:
     seen: list[str] = []
-    begun = asyncio.Event()
+    begun, told = asyncio.Event(), asyncio.Event()
 
     @tool
     def look(place: str) -> str:
@@ -207,7 +204,7 @@ async def test_what_was_said_is_before_the_conversation_when_what_it_came_after_
         if said[-1].type == "tool":
             return "done"
         begun.set()
-        await asyncio.sleep(0.2)
+        await told.wait()
         return calls("look", id=f"c{len(seen)}", place=said[-1].text)
 
     inner = Says(answer=answer)
@@ -223,10 +220,11 @@ async def test_what_was_said_is_before_the_conversation_when_what_it_came_after_
         session = await mc.start(wrap(graph, name="trimmed"), "Rome")
         await begun.wait()
         await session.redirect("Oslo")
-        await session.result(10)
+        told.set()
+        await session.result()
         inner.asked.clear()
         await session.redirect("Paris")
-        await session.result(10)
+        await session.result()
     assert seen == ["Oslo", "Paris"]
     assert inner.asked[0][0] == "sys"
     assert inner.asked[0][-1] == "Paris"
@@ -249,7 +247,8 @@ GATHERED: dict[str, Any] = {"to_input": _nothing, "to_output": _sorted}
 
 
 async def test_every_branch_hears_what_was_said_once_last_and_then_where_it_was() -> None:
-    begun = asyncio.Event()
+    asking: set[str] = set()
+    begun, told = asyncio.Event(), asyncio.Event()
 
     @tool
     def look(who: str) -> str:
@@ -257,8 +256,10 @@ async def test_every_branch_hears_what_was_said_once_last_and_then_where_it_was(
         return f"seen by {who}"
 
     async def answer(said: Any) -> Any:
-        begun.set()
-        await asyncio.sleep(0.2)
+        asking.add(said[0].text)
+        if asking == {"A", "B"}:
+            begun.set()
+        await told.wait()
         return "end" if said[-1].type == "tool" else calls("look", id=f"of {said[0].text}", who=said[0].text)
 
     inner = Says(answer=answer)
@@ -277,9 +278,9 @@ async def test_every_branch_hears_what_was_said_once_last_and_then_where_it_was(
     async with midcourse.open("memory://") as mc:
         session = await mc.start(wrap(graph, name="branches", **GATHERED), "go")
         await begun.wait()
-        await asyncio.sleep(0.05)
         await session.redirect("mind the rain")
-        assert await session.result(10) == ["end", "end"]
+        told.set()
+        assert await session.result() == ["end", "end"]
     assert [one for one in inner.asked if len(one) > 2] == [
         ["A", "mind the rain", "", "seen by A"],
         ["B", "mind the rain", "", "seen by B"],
@@ -324,15 +325,17 @@ async def test_calls_of_two_branches_with_one_id_are_two_steps() -> None:
 
 async def test_requests_at_the_same_time_get_their_own_answers_after_a_stop(tmp_path: Path) -> None:
     lives: list[int] = []
-    last = asyncio.Event()
+    ahead, last = asyncio.Event(), asyncio.Event()
 
     async def answer(said: Any) -> str:
         asked = said[-1].text
+        if asked == "B2":
+            ahead.set()
         if asked == "A1":
-            await asyncio.sleep(0.2)  # the other chain is ahead, and comes second when both are replayed
+            await ahead.wait()  # the other chain is ahead, and comes second when both are replayed
         if asked == "A2" and len(lives) == 1:
             last.set()
-            await asyncio.sleep(60)
+            await asyncio.sleep(NEVER)
         return f"to {asked}"
 
     model = held(Says(answer=answer))
@@ -354,17 +357,17 @@ async def test_requests_at_the_same_time_get_their_own_answers_after_a_stop(tmp_
     async with midcourse.open(url) as mc:
         session = await mc.get("s")
         await session.resume()
-        assert await session.result(10) == ["A1 to A1", "A2 to A2", "B1 to B1", "B2 to B2"]
+        assert await session.result() == ["A1 to A1", "A2 to A2", "B1 to B1", "B2 to B2"]
 
 
 async def test_a_redirect_to_a_graph_that_was_parked_at_its_end_is_heard_cold(tmp_path: Path) -> None:
     heard: list[str] = []
-    begun = asyncio.Event()
+    begun, may_end = asyncio.Event(), asyncio.Event()
 
     async def work(state: State) -> State:
         heard.append(state["x"])
         begun.set()
-        await asyncio.sleep(0.3)
+        await may_end.wait()
         return {"x": f"did {state['x']}"}
 
     agent = wrap(one_node(work), name="parked", **WORD)
@@ -372,12 +375,14 @@ async def test_a_redirect_to_a_graph_that_was_parked_at_its_end_is_heard_cold(tm
     async with midcourse.open(url) as mc:
         session = await mc.start(agent, "one", session_id="s")
         await begun.wait()
-        await session.pause(until="stopped")
+        await session.pause()
+        may_end.set()
+        assert (await session.pause(until="stopped", wait=NEVER)).level == "stopped"
     async with midcourse.open(url) as mc:
         session = await mc.get("s")
         await session.redirect("two")
         await session.resume()
-        assert await session.result(5) == "did two"
+        assert await session.result() == "did two"
     assert heard == ["one", "two"]
 
 

@@ -293,19 +293,20 @@ async def test_a_call_that_a_cancel_tore_is_closed_with_what_is_known(place: Pla
 async def test_a_failed_turn_leaves_its_results_to_the_next(place: Place) -> None:
     desk = Desk(lambda heard: _in_turns(heard) if "what" in heard.user else [Call("look", {"at": "a"}), Call("fail")])
     _look(desk)
+    kept = asyncio.Event()
 
     @desk.agent.tool_plain
     @midcourse.tool(effect="read")
     async def fail() -> str:
         """Fail, when the other is done."""
-        while not desk.done:
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0.05)
+        await kept.wait()
         raise OSError("no light")
 
     agent = desk.held()
     async with place.open(agent) as mc:
         session = await mc.start(agent, "look and fail")
+        await until(session, "step.finished", times=2)  # the model's wishes, and the look
+        kept.set()
         with pytest.raises(midcourse.SessionEnded, match="no light"):
             await session.result(PATIENCE)
         await session.redirect("what do you know?")
@@ -315,19 +316,17 @@ async def test_a_failed_turn_leaves_its_results_to_the_next(place: Place) -> Non
 
 async def test_a_renamed_tools_finished_call_is_not_told_as_not_begun(place: Place) -> None:
     """What has happened must not be told as if it had not."""
-    ordered = asyncio.Event()
+    kept = asyncio.Event()
 
     @midcourse.tool(effect="write")
     async def order() -> str:
         """Order tea."""
-        ordered.set()
         return "tea is on its way"
 
     @midcourse.tool(effect="read")
     async def fail() -> str:
         """Fail, when the other is done."""
-        await ordered.wait()
-        await asyncio.sleep(0.1)
+        await kept.wait()
         raise OSError("no light")
 
     shop = FunctionToolset[Any]([order, fail]).prefixed("shop")
@@ -336,6 +335,8 @@ async def test_a_renamed_tools_finished_call_is_not_told_as_not_begun(place: Pla
     agent = desk.held()
     async with place.open(agent) as mc:
         session = await mc.start(agent, "order and fail")
+        await until(session, "step.finished", times=2)  # the model's wishes, and the order
+        kept.set()
         with pytest.raises(midcourse.SessionEnded, match="no light"):
             await session.result(PATIENCE)
         await session.redirect("what now?")
@@ -345,26 +346,26 @@ async def test_a_renamed_tools_finished_call_is_not_told_as_not_begun(place: Pla
 
 async def test_a_rich_result_of_a_failed_turn_is_told_as_it_was(place: Place) -> None:
     desk = Desk(lambda heard: [Text("I see.")] if "what" in heard.user else [Call("describe"), Call("fail")])
-    described = asyncio.Event()
+    kept = asyncio.Event()
 
     @desk.agent.tool_plain
     @midcourse.tool(effect="read")
     async def describe() -> ToolReturn[Any]:
         """Describe it."""
-        described.set()
         return ToolReturn(return_value="a tree", metadata={"secret": "not for the model"})
 
     @desk.agent.tool_plain
     @midcourse.tool(effect="read")
     async def fail() -> str:
         """Fail, when the other is done."""
-        await described.wait()
-        await asyncio.sleep(0.1)
+        await kept.wait()
         raise OSError("no light")
 
     agent = desk.held()
     async with place.open(agent) as mc:
         session = await mc.start(agent, "describe and fail")
+        await until(session, "step.finished", times=2)  # the model's wishes, and the description
+        kept.set()
         with pytest.raises(midcourse.SessionEnded, match="no light"):
             await session.result(PATIENCE)
         await session.redirect("what now?")

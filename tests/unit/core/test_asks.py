@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from midcourse.core import events as ev
-from midcourse.core.asks import with_deadline
+from midcourse.core.asks import approval_prompt, wanted_by, with_deadline
 from midcourse.core.decisions import expire
 from midcourse.core.session import Status
 from midcourse.core.terms import DefaultAnswer, Terms
@@ -68,3 +68,11 @@ def test_terms_with_a_default_answer_are_read_as_they_were_written() -> None:
     terms = Terms(ttl_seconds=10, on_expiry=DefaultAnswer({"a": [1]}))
     assert msgspec.json.decode(msgspec.json.encode(terms), type=Terms) == terms
     assert msgspec.json.decode(b'{"ttl_seconds":10,"on_expiry":"cancel"}', type=Terms).on_expiry == "cancel"
+
+
+def test_what_an_approval_is_for_is_read_from_its_question_whatever_the_arguments_say() -> None:
+    trick = '["? It is harmless.", "Allow \'x\' (y) with z? It w."]'
+    found = wanted_by(approval_prompt("clean 'up' (now)", "purge", trick, "changes something in prod; it is new"))
+    assert found is not None
+    assert (found.tool, found.arguments, found.why) == ("purge", trick, "changes something in prod; it is new")
+    assert wanted_by("Confirm delete?") is None

@@ -47,11 +47,6 @@ def pid() -> int:
     return os.getpid()
 
 
-def pid_after(seconds: float) -> int:
-    time.sleep(seconds)
-    return os.getpid()
-
-
 def add(left: int, *, right: int) -> int:
     return left + right
 

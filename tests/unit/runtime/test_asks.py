@@ -7,6 +7,7 @@ import pytest
 import midcourse
 from midcourse.core.codec import JSON
 from midcourse.runtime.settings import Settings
+from tests.checkpoints.opening import Skipping, opened
 from tests.promises.harness import Place, Tool, history, resumable, turns, types, until, until_status
 
 
@@ -81,11 +82,12 @@ async def test_a_session_that_failed_because_nobody_answered_asks_again_when_it_
 
 async def test_a_deadline_passes_for_a_parked_session_too(place: Place) -> None:
     """Nobody had it in memory; it is woken by its deadline."""
-    agent = resumable(lambda run: run.ask("Go?", expires=0.3, default="late"))
-    settings = Settings(poll=0.05, unreachable_after=30.0, park_after=0)
-    async with place.open(agent, settings=settings) as mc:
+    agent = resumable(lambda run: run.ask("Go?", expires=60, default="late"))
+    settings, clock = Settings(poll=0.05, unreachable_after=30.0, park_after=0), Skipping()
+    async with opened(place, agent, settings=settings, clock=clock) as mc:
         session = await mc.start(agent)
         await until(session, "session.parked")
+        clock.skipped = 60
         assert await session.result() == "late"
 
 
@@ -94,12 +96,15 @@ async def test_a_deadline_that_passes_during_a_pause_is_kept_and_the_pause_too(p
     tool = Tool()
 
     async def agent(run: midcourse.Run) -> object:
-        return await run.step("use", tool.run, await run.ask("Go?", expires=0.05, default="late"))
+        return await run.step("use", tool.run, await run.ask("Go?", expires=60, default="late"))
 
-    async with place.open(resumable(agent)) as mc:
-        session = await mc.start(resumable(agent))
+    one, clock = resumable(agent), Skipping()
+    async with opened(place, one, clock=clock) as mc:
+        session = await mc.start(one)
         await until_status(session, "waiting")
         await session.pause()
+        clock.skipped = 60
+        await session.pause("still")  # whoever decides something looks at the clock
         await until(session, "ask.answered")
         await turns(50)
         assert (await session.status(), tool.begun) == ("paused", [])

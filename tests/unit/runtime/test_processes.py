@@ -207,11 +207,15 @@ async def test_warm_processes_are_kept_ready_beside_those_that_work(minder: Mind
     await processes.close()
 
 
-async def test_those_that_nobody_needs_any_more_are_let_go(minder: Minder, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_those_that_nobody_needs_any_more_are_let_go(
+    minder: Minder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr("midcourse.runtime.processes._IDLE_SECONDS", 0.05)
     processes = Processes(minder, warm=1)
-    used = set(await asyncio.gather(*(processes.run(None, doings.pid_after, (0.5,)) for _ in range(3))))
-    assert len(used) > 1
+    calls = [asyncio.create_task(processes.run(None, doings.wait_for, (tmp_path / "go",))) for _ in range(3)]
+    await until(lambda: len(processes.pids) >= 3)
+    (tmp_path / "go").touch()
+    await asyncio.gather(*calls)
     await until(lambda: len(processes.pids) == 1)
     assert await processes.run(None, doings.pid) in processes.pids
     await processes.close()

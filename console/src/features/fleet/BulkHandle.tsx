@@ -5,7 +5,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import { type Client, Refusal } from "../../api/client";
 import { Outbox } from "../../api/outbox";
 import type { BulkOutcome, Head, Me, Preview } from "../../api/types";
-import { count, money, visible } from "../../ui/format";
+import { count, spent, unpricedWords, visible } from "../../ui/format";
 import { Word } from "../../ui/Parts";
 import { href } from "../../ui/router";
 import { SlotButton } from "../handle/Handle";
@@ -63,7 +63,7 @@ export function BulkHandle({ client, fleet, selection, me }: { client: Client; f
   };
   const latest = useRef({ slots, act, close, isOpen: isCancelling || came !== null || problem !== "" });
   latest.current = { slots, act, close, isOpen: isCancelling || came !== null || problem !== "" };
-  useEffect(() => keys(root, latest, selection), []);
+  useLayoutEffect(() => keys(root, latest, selection), []);
   const results = came?.outcomes.map((outcome) => ({ outcome, word: result(outcome, all?.get(outcome.session)) })) ?? [];
   const words = came ? `${summary(results.map((one) => one.word))}.` : "";
   const isShown = heads.length > 0 || came !== null || problem !== "" || asking !== "";
@@ -86,7 +86,7 @@ export function BulkHandle({ client, fleet, selection, me }: { client: Client; f
               <p class="doing">{heads.length > 0 && `${standing(heads)}. `}<span class="told">What a press does to many is told one by one.</span></p>
               {heads.length > 0 && <button class="plain tiny" type="button" onClick={() => { selection.clear(); close(); }}>Clear the selection</button>}
             </div>
-            <dl class="dials"><div><dt>spent together</dt><dd>{money(heads.reduce((sum, head) => sum + head.cost, 0))}</dd></div></dl>
+            <dl class="dials"><div><dt>spent together</dt><dd><Together heads={heads} /></dd></div></dl>
             <div class="slots" role="group" aria-label="Controls">
               {slots.map((slot, index) => <SlotButton key={index} slot={slot} index={index} act={act} watch={guard.watch} isOpen={index === 2 && isCancelling ? true : undefined} />)}
             </div>
@@ -95,6 +95,11 @@ export function BulkHandle({ client, fleet, selection, me }: { client: Client; f
       )}
     </div>
   );
+}
+
+function Together({ heads }: { heads: Head[] }): JSX.Element {
+  const all = { cost: heads.reduce((sum, head) => sum + head.cost, 0), unpriced: heads.reduce((sum, head) => sum + head.unpriced, 0) };
+  return <span class={all.cost > 0 || all.unpriced === 0 ? undefined : "unpriced"} title={unpricedWords(all) || undefined}>{spent(all)}</span>;
 }
 
 /** What a cancel of these would come to, before it is confirmed. They go on meanwhile. */

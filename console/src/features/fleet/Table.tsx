@@ -1,15 +1,17 @@
 /** The table of the fleet: thousands of rows, of which those in sight are drawn. */
 
 import type { JSX, RefObject } from "preact";
-import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import type { Head } from "../../api/types";
 import { ENDED } from "../../model/status";
 import { second } from "../../ui/clock";
-import { cap, clock, fullTime, money, shorten, visible } from "../../ui/format";
+import { cap, clock, fullTime, shorten, spent, unpricedWords, visible, WORKED } from "../../ui/format";
 import { Left, Word } from "../../ui/Parts";
 import { href } from "../../ui/router";
+import type { ShapeName } from "../../ui/Shape";
+import { titleOf } from "../handle/asking";
 import type { Order } from "./filter";
-import { elapsedOf, type Fleet } from "./fleet";
+import { type Fleet, workedOf } from "./fleet";
 import type { Selection } from "./selection";
 import { bringInSight, useSight } from "./window";
 
@@ -26,7 +28,7 @@ export function Table({ fleet, rows, selection, sort, ahead, steps }: Props): JS
   const latest = useRef(rows);
   latest.current = rows;
   const focused = (): string | null => (document.activeElement instanceof HTMLElement && body.current?.contains(document.activeElement) ? document.activeElement.closest("tr")?.dataset.id ?? null : null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     steps.current = {
       focused,
       to: (by) => {
@@ -55,7 +57,7 @@ export function Table({ fleet, rows, selection, sort, ahead, steps }: Props): JS
             <th scope="col" class="st" aria-sort={order === "needs" ? "ascending" : undefined}><Sorting order="needs" now={order} sort={sort}>Status</Sorting></th>
             <th scope="col">Goal, agent</th>
             <th scope="col" class="cl hide-m">Class</th>
-            <th scope="col" class="r el" aria-sort={order === "elapsed" ? "descending" : undefined}><Sorting order="elapsed" now={order} sort={sort}>Elapsed</Sorting></th>
+            <th scope="col" class="r el" aria-sort={order === "elapsed" ? "descending" : undefined}><Sorting order="elapsed" now={order} sort={sort}>Worked</Sorting></th>
             <th scope="col" class="r sp hide-s">Steps</th>
             <th scope="col" class="r co hide-s" aria-sort={order === "cost" ? "descending" : undefined}><Sorting order="cost" now={order} sort={sort}>Spent of cap</Sorting></th>
             <th scope="col" class="r ri hide-s" aria-sort={order === "risk" ? "descending" : undefined}><Sorting order="risk" now={order} sort={sort}>Risk</Sorting></th>
@@ -93,27 +95,34 @@ function Row({ head, at, isChosen, selection, ahead }: { head: Head; at: number;
   return (
     <tr data-id={head.id} data-chosen={isChosen || undefined} aria-rowindex={at + 2}>
       <td class="pick"><label class="tick-box"><input type="checkbox" checked={isChosen} aria-label={`Select ${shorten(goal, 60)}`} onClick={(event) => selection.toggle(head.id, event.shiftKey)} /></label></td>
-      <td class="st"><Word status={head.status} {...(head.status === "halted" && head.busy ? { shape: "halted-open" as const } : {})} /></td>
+      <td class="st"><Word status={head.finishes_first ? (head.finishes_first === "pause" ? "pausing" : "cancelling") : head.status} {...(head.finishes_first ? { children: head.finishes_first === "pause" ? "pausing, finishes first" : "cancelling, finishes first" } : {})} {...shapeOf(head)} /></td>
       <td class="what">
         <div><a class="rowlink" href={href({ run: head.id })}>{goal}</a></div>
         <div class="under"><Saying head={head} ahead={ahead} /><small>{head.agent}{head.parent && ` · child of ${head.parent}`}{head.turn > 1 && ` · turn ${head.turn}`}{head.labels.length > 0 && ` · ${head.labels.join(" ")}`}</small></div>
       </td>
       <td class="cl hide-m">{head.task_class?.replace("_", " ") ?? <span class="dim">–</span>}</td>
-      <td class="r el" title={`began ${fullTime(head.created_at)}`}><Elapsed head={head} ahead={ahead} /></td>
+      <td class="r el" title={`${WORKED}; begun ${fullTime(head.created_at)}`}><Elapsed head={head} ahead={ahead} /></td>
       <td class="r sp hide-s">{head.finished_steps.toLocaleString("en")}</td>
-      <td class="r co hide-s" title={head.budget === null ? "no cap" : `of ${cap(head.budget)}`}>{money(head.cost)}<Mini share={head.budget ? head.cost / head.budget : 0} hot={head.budget !== null && head.cost >= 0.9 * head.budget} /></td>
+      <td class="r co hide-s" title={[head.budget === null ? "no cap" : `of ${cap(head.budget)}`, unpricedWords(head)].filter(Boolean).join("; ")}>{head.cost > 0 || head.unpriced === 0 ? <>{spent(head)}<Mini share={head.budget ? head.cost / head.budget : 0} hot={head.budget !== null && head.cost >= 0.9 * head.budget} /></> : <span class="dim">{spent(head)}</span>}</td>
       <td class="r ri hide-s">{head.risk === null ? <span class="dim">–</span> : head.risk.toFixed(2)}<Mini share={head.risk ?? 0} hot={(head.risk ?? 0) >= 0.7} /></td>
     </tr>
   );
 }
 
 function Elapsed({ head, ahead }: { head: Head; ahead: number }): JSX.Element {
-  if (!ENDED.has(head.status)) void second.value;
-  return <time>{clock(elapsedOf(head, Date.now() / 1000 + ahead))}</time>;
+  if (head.working_since !== null) void second.value;
+  const seconds = workedOf(head, Date.now() / 1000 + ahead);
+  return seconds === null ? <span class="dim">–</span> : <time>{clock(seconds)}</time>;
 }
 
 function Mini({ share, hot }: { share: number; hot: boolean }): JSX.Element {
   return <span class={hot ? "mini hot" : "mini"} aria-hidden="true"><i style={{ width: `${Math.min(100, Math.max(0, 100 * share))}%` }} /></span>;
+}
+
+/** Hollow: something of a halted one still runs, or nothing of a running one does. */
+function shapeOf(head: Head): { shape?: ShapeName } {
+  if (head.status === "halted" && head.busy) return { shape: "halted-open" };
+  return head.unattended && head.status === "running" ? { shape: "queued" } : {};
 }
 
 /** What needs saying, if anything does. */
@@ -121,8 +130,9 @@ function Saying({ head, ahead }: { head: Head; ahead: number }): JSX.Element | n
   const ask = head.open_asks[0];
   const isStopping = head.status === "pausing" || head.status === "cancelling" || head.status === "halted";
   const words = head.asks > 0 && !ENDED.has(head.status)
-    ? <b class="left">{ask ? shorten(ask.prompt, 60) : head.asks === 1 ? "asks you something" : `asks you ${head.asks} things`}{ask?.deadline != null && <> <Left until={ask.deadline} ahead={ahead} /> left</>}{ask && head.asks > 1 && ` and ${head.asks - 1} more`}</b>
+    ? <b class="left">{ask ? shorten(titleOf(ask.prompt), 60) : head.asks === 1 ? "asks you something" : `asks you ${head.asks} things`}{ask?.deadline != null && <> <Left until={ask.deadline} ahead={ahead} /> left</>}{ask && head.asks > 1 && ` and ${head.asks - 1} more`}</b>
     : isStopping && head.busy ? <b class="still">{head.busy} still running</b>
+    : head.unattended ? <b class="still">nobody drives it: its process is gone</b>
     : head.status === "halted" ? <b>until an operator lets it go back</b>
     : head.task_class === "protected" && head.status === "running" ? <b>protected: stops after its step</b>
     : null;

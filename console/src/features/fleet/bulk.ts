@@ -23,7 +23,7 @@ const PAUSABLE: ReadonlySet<Status> = new Set<Status>(["queued", "running", "wai
 /** Those that a verb means something to. */
 export function reached(verb: Verb, heads: Head[], role: string): Head[] {
   if (verb === "pause") return heads.filter((head) => PAUSABLE.has(head.status));
-  if (verb === "resume") return heads.filter((head) => head.status === "paused");
+  if (verb === "resume") return heads.filter((head) => head.status === "paused" || (head.status === "halted" && role === "operate"));
   return heads.filter((head) => !ENDED.has(head.status) && head.status !== "cancelling" && (head.status !== "halted" || role === "operate"));
 }
 
@@ -49,12 +49,15 @@ function left(many: Many): Slot {
   if (pausable > 0) {
     if (reason) return idle(many.asking === "pause" ? "Pausing" : "Pause", reason, "paused");
     const rest = many.heads.length - pausable;
-    const long = paused > 0 && paused === rest ? `pauses ${pausable}; ${paused} ${paused === 1 ? "is" : "are"} paused already` : rest > 0 ? `pauses ${pausable}; ${rest} cannot be` : "resume keeps their context";
+    const isPaused = many.heads.filter((head) => head.status === "paused").length;
+    const long = isPaused > 0 && isPaused === rest ? `pauses ${pausable}; ${rest} ${rest === 1 ? "is" : "are"} paused already` : rest > 0 ? `pauses ${pausable}; ${rest} cannot be` : "resume keeps their context";
     return slot("pause", `Pause ${pausable}`, long, rest > 0 ? `pauses ${pausable}` : "keeps context", "paused", "p", "main");
   }
   if (paused > 0) {
     if (reason) return idle(many.asking === "resume" ? "Resuming" : "Resume", reason, "running");
-    return slot("resume", `Resume ${paused}`, "each goes on where it stopped", "go on", "running", "p", "go");
+    const halted = many.heads.filter((head) => head.status === "halted").length;
+    const lifts = halted === paused ? "lifts the halt; each goes back to where it was" : `each goes on where it stopped; lifts the halt of ${halted}`;
+    return slot("resume", `Resume ${paused}`, halted > 0 ? lifts : "each goes on where it stopped", halted > 0 ? "lifts the halt" : "go on", "running", "p", "go");
   }
   return idle("Pause", many.heads.length === 0 ? "none is chosen" : "none of them runs", "paused");
 }

@@ -4,7 +4,7 @@ import { batch, computed, type ReadonlySignal, type Signal, signal } from "@prea
 import type { Client } from "../../api/client";
 import { type Connection, type Frame, listen } from "../../api/stream";
 import type { Head } from "../../api/types";
-import { ENDED, type Status } from "../../model/status";
+import type { Status } from "../../model/status";
 import { needsSomebody } from "../attention";
 import type { Filter, Order } from "./filter";
 import { isUnseen, seen } from "./seen";
@@ -14,13 +14,17 @@ export const MOST = 10_000;
 /** Milliseconds after the pointer moved over the rows in which none of them changes its place. */
 const HELD = 1_500;
 
-/** Seconds since it began, until its end. */
-export function elapsedOf(head: Head, now: number): number { return (ENDED.has(head.status) ? head.updated_at : now) - head.created_at; }
+/** Seconds it has worked by now; null: it is older than the counting. */
+export function workedOf(head: Head, now: number): number | null {
+  if (head.worked === 0 && head.working_since === null && head.finished_steps > 0) return null;
+  // What nobody drives does not work, whatever its journal says last.
+  return head.worked + (head.working_since === null ? 0 : Math.max(0, (head.unattended ? head.updated_at : now) - head.working_since));
+}
 
-/** What needs a person comes first: a question, a halt, a failure nobody has seen, a stop that is not finished. */
+/** What needs a person comes first: a question, a halt, a run that nobody drives, a failure nobody has seen, a stop that is not finished. */
 export function urgency(head: Head): number {
   if (needsSomebody(head)) return 0;
-  if (head.status === "halted") return 1;
+  if (head.status === "halted" || head.unattended) return 1;
   if (isUnseen(head)) return 2;
   return head.status === "pausing" || head.status === "cancelling" ? 3 : 4;
 }
@@ -28,7 +32,7 @@ export function urgency(head: Head): number {
 export function sorted(heads: Iterable<Head>, order: Order, now: number): Head[] {
   const rank = (head: Head): number => {
     if (order === "needs") return urgency(head);
-    if (order === "elapsed") return -elapsedOf(head, now);
+    if (order === "elapsed") return -(workedOf(head, now) ?? -1);
     if (order === "cost") return -head.cost;
     return order === "risk" ? -(head.risk ?? -1) : 0;
   };

@@ -71,7 +71,7 @@ export function AskTray({ live, ask, isOnly, mayAnswer, takesFocus, answer, isWh
           {!wantsText && !isTalking && <button class="btn big" type="button" data-key="e" onClick={() => talk(true)}>{isApproval ? "Ask back…" : "In words…"} {key("e")}</button>}
           {children}
           {(wantsText || isTalking) && (
-            <form class="talk" aria-label="Answer in words" onSubmit={submit}>
+            <form class="talk" aria-label="Answer in words" onSubmit={submit} onKeyDown={(event) => { if (event.key === "Escape") { talk(false); write(""); heading.current?.focus(); event.preventDefault(); event.stopPropagation(); } }}>
               <input class="field" value={text} onInput={(event) => write(event.currentTarget.value)} aria-label="Your answer" autocomplete="off"
                 ref={(field) => { if (isTalking && field && document.activeElement !== field && !text) field.focus(); }} />
               <button class="btn big" type="submit">{isApproval ? "Refuse, and say this" : "Answer"}</button>

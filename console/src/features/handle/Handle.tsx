@@ -6,9 +6,10 @@ import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import type { Live } from "../../api/live";
 import { elapsed } from "../../model/session";
 import { second } from "../../ui/clock";
-import { cap, clock, money } from "../../ui/format";
+import { cap, clock, spent, unpricedWords, WORKED } from "../../ui/format";
 import { Meter } from "../../ui/Parts";
 import { Shape } from "../../ui/Shape";
+import { stands, switches } from "../killswitch/switches";
 import { Actions } from "./actions";
 import { assertive, polite } from "./announce";
 import { useGuard, useKeys } from "./pressing";
@@ -46,13 +47,18 @@ export function viewOf(live: Live, actions: Actions, role: string): View | null 
     ...place(live.run),
     hasChange: changesOf(live).length > 0,
     isProtected: session.terms.task_class === "protected",
+    deferred: session.deferred?.stop ?? "",
+    mayForce: role === "operate",
     undoable: receipt && receipt.lines.filter((line) => line.effect !== "hold" && (line.outcome === "kept" || line.outcome === "undo failed")).length,
     confirm: confirmWords(actions.preview.value, actions.choice.value),
-    mayLift: session.status === "halted" && (known?.verbs.includes("lift") ?? false),
+    mayLift: session.status === "halted" && (known?.verbs.includes("resume") ?? false),
+    isUnattended: live.isUnattended.value,
+    isSwitchOn: session.status === "halted" && switches.value.some((one) => one.id === session.halted_switch && stands(one)),
     isOwnHold: actions.isOwnHold.value,
     canRetry: role !== "watch",
     isUndoing: session.undo !== null && !session.undo.done,
     isErased: session.erased_at !== null,
+    isDiscarded: session.discarded,
   };
 }
 
@@ -104,13 +110,13 @@ export function Handle({ live, me, role, keys, told, opens }: HandleProps): JSX.
           <p class="vh" role="alert" aria-live="assertive">{assertive(live, view)}</p>
         </div>
         <dl class="dials">
-          <div><dt>elapsed</dt><dd><Elapsed live={live} /></dd></div>
+          <div title={WORKED}><dt>worked</dt><dd><Elapsed live={live} /></dd></div>
           <div><dt>step</dt><dd class="step">{view.step}</dd></div>
-          <div>
+          <div title={unpricedWords(session) || undefined}>
             <dt>{budget === null ? "spent" : "spent of cap"}</dt>
             <dd>
-              {money(session.cost)}{budget === null ? <small> no cap</small> : <small> / {cap(budget)}</small>}
-              {budget !== null && <Meter label="Spent of cap" value={session.cost} max={budget} words={`${money(session.cost)} of ${cap(budget)}`} />}
+              <span class={session.cost > 0 || session.unpriced === 0 ? undefined : "unpriced"}>{spent(session)}</span>{budget === null ? <small> no cap</small> : <small> / {cap(budget)}</small>}
+              {budget !== null && (session.cost > 0 || session.unpriced === 0) && <Meter label="Spent of cap" value={session.cost} max={budget} words={`${spent(session)} of ${cap(budget)}`} />}
             </dd>
           </div>
         </dl>
@@ -125,7 +131,8 @@ export function Handle({ live, me, role, keys, told, opens }: HandleProps): JSX.
 function Elapsed({ live }: { live: Live }): JSX.Element {
   void live.rev.value;
   void second.value;
-  return <time>{clock(elapsed(live.run.session!, live.now()))}</time>;
+  const session = live.run.session!;
+  return <time>{clock(elapsed(session, live.isUnattended.value ? session.at : live.now()))}</time>;
 }
 
 /** The edge of the handle is drawn as pausing in the same frame as the press. */
@@ -163,6 +170,7 @@ function perform(act: Slot["act"], actions: Actions, giveBack: () => void): void
       break;
     case "confirm": actions.confirm(); giveBack(); break;
     case "force": actions.force(); break;
+    case "discard": actions.discard(); break;
     case "undo":
       if (actions.tray.value === "undo") { actions.close(); giveBack(); } else actions.open("undo");
       break;

@@ -5,8 +5,11 @@ import type { Live } from "../../api/live";
 import { CANCEL_PREVIEW } from "../../model/run";
 import { Lamp, Left, Ticking } from "../../ui/Parts";
 import { shorten, timeOfDay, who } from "../../ui/format";
+import { href } from "../../ui/router";
 import { wantedBy } from "./asking";
 import { isEnded, type View } from "./view";
+
+const DEFERRED = { pause: "pausing", cancel: "cancelling" } as const;
 
 interface Props { live: Live; view: View; me: string; heldSince: number | null; unreachable: number | null }
 
@@ -37,11 +40,20 @@ export function Sentence(props: Props): JSX.Element {
       </>
     );
   }
+  if (view.isUnattended) {
+    return (
+      <>
+        <Lamp status={view.status} stale>Last seen {view.status}</Lamp>
+        <p class="doing"><strong>Nobody drives it</strong>: its process is gone, last heard of at {timeOfDay(live.run.session!.at)}. What was in flight is unknown. It goes on when a process with agent <code>{live.run.session!.agent}</code> takes it.</p>
+      </>
+    );
+  }
   const words: Partial<Record<View["asking"], string>> = { resume: "Asking to resume…", cancel: "Asking to cancel…", redirect: "Asking to redirect…", undo: "Asking to undo…" };
   const isUnfinished = view.status === "halted" && view.still.length > 0;
+  const finishing = view.deferred ? DEFERRED[view.deferred] : null;
   return (
     <>
-      <Lamp status={view.status} unfinished={isUnfinished}>{(!isEnded(view.status) && words[view.asking]) || view.status}</Lamp>
+      <Lamp status={finishing ?? view.status} unfinished={isUnfinished}>{(!isEnded(view.status) && words[view.asking]) || (finishing ? `${finishing}, finishes first` : view.status)}</Lamp>
       <p class="doing"><Doing {...props} /></p>
     </>
   );
@@ -69,7 +81,10 @@ function Doing(props: Props): JSX.Element {
       const call = view.still.find((one) => one.kind !== "model") ?? view.still[0];
       const doing = call && (call.kind === "model" ? "writing" : <code>{call.name.replace(/^spawn /, "")}</code>);
       const asked = session.asks.length + session.child_asks.length;
-      const said = view.isProtected && <>{session.agent} is protected: a stop waits for the end of this step.</>;
+      const asks = session.deferred;
+      const said = view.isProtected && (asks
+        ? <>{session.agent} is protected, so it finishes this turn first. Asked by {who(asks.by, me)} <Ticking since={asks.since} ahead={ahead} /> ago.</>
+        : <>{session.agent} is protected: a stop waits for the end of this turn.</>);
       return <>{item && <strong>{item}</strong>}{item && doing && " · "}{doing}{!item && !doing && !said && "Between steps."}{said && <> {said}</>}{asked > 0 && <span class="left"> · asks you something</span>}</>;
     }
     case "pausing": {
@@ -90,7 +105,9 @@ function Doing(props: Props): JSX.Element {
       return <>for you: <strong>{wantedBy(ask.prompt)?.title ?? shorten(ask.prompt, 90)}</strong> Nothing runs.{ask.expires_at !== null && <span class="left"> <Left until={ask.expires_at} ahead={ahead} /> left</span>}</>;
     }
     case "cancelling": return view.still.length ? <>Everything else has stopped. <Still {...props} /></> : <>Nothing new starts. Settling what was in flight.</>;
-    case "cancelled": return view.isUndoing ? <>Undoing what was done, newest first.</> : <>Stopped at step {view.step}. Nothing runs.</>;
+    case "cancelled":
+      if (session.discarded) return <>Forced to end half-way; what it had reached is discarded.{session.restarted_as && <> Begun anew as <a href={href({ run: session.restarted_as })}><code>{session.restarted_as}</code></a>.</>}</>;
+      return view.isUndoing ? <>Undoing what was done, newest first.</> : <>Stopped at step {view.step}. Nothing runs.</>;
     case "halted":
       return <>{view.still.length > 0 && <><Still {...props} /> · </>}by {who(session.halted_by, me)}{session.halted_why && <>: <strong>{shorten(session.halted_why.replace(/\.$/, ""), 60)}</strong></>}. {view.still.length === 0 && "Nothing runs. "}Was {session.halted_from ?? "running"}.</>;
     case "completed": return view.isUndoing ? <>Undoing what was done, newest first.</> : <>{sentence(shorten(resultLine(session.result?.raw), 120)) || "It returned."} Nothing runs.</>;

@@ -51,7 +51,7 @@ function content(props: Props): JSX.Element | null {
     case "halted":
       return (
         <>
-          <Halted session={session} me={me} stillRuns={view.still.length > 0} />
+          <Halted session={session} me={me} stillRuns={view.still.length > 0} mayLift={view.mayLift} />
           <Asks {...props} />
         </>
       );

@@ -64,6 +64,7 @@ export class Actions {
   }
   answer(value: unknown, ask: string): void { void this.press("answer", this.live.answer(value, ask)); }
   force(): void { void this.press("cancel", this.live.force()); }
+  discard(): void { void this.press("cancel", this.live.discard()); }
   raise(budget: number): void { void this.press("budget", this.live.raise(budget)); }
   edit(message: string, text: string): void { void this.press("redirect", this.live.edit(message, text)); }
   withdraw(message: string): void { void this.press("redirect", this.live.withdraw(message)); }
@@ -94,8 +95,12 @@ export class Actions {
     this.tray.value = "preview";
     this.heldSince.value = Date.now() / 1000;
     const standing = this.live.run.session?.pause ?? null;
-    this.isOwnHold.value = standing === null;
-    if (standing === null && this.live.run.session?.status !== "halted") {
+    const isHalted = this.live.run.session?.status === "halted";
+    // What is protected is not held for the choice: it goes on, and finishes first.
+    const isProtected = this.live.run.session?.terms.task_class === "protected";
+    this.isOwnHold.value = standing === null && !isHalted && !isProtected;
+    if (isProtected) this.heldSince.value = null;
+    if (this.isOwnHold.value) {
       const reply = await this.press("pause", this.live.pause({ lapses: LAPSES, reason: CANCEL_PREVIEW }));
       if (reply === null) { this.close(); return; }
       this.hold = reply.pause;

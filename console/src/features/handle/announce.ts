@@ -13,6 +13,7 @@ const AGAIN = [10, 60, 300, 600, 900, 1200, 1500, 1800, 2100, 2400, 2700, 3000, 
 export function polite(live: Live, view: View, refusal: string): string {
   if (refusal) return refusal;
   if (view.asking === "pause") return "Asking to pause.";
+  if (view.isUnattended) return `Nobody drives it: its process is gone. Last seen ${view.status}.`;
   const call = view.still[0];
   const ran = call ? live.now() - call.since : 0;
   const mark = AGAIN.filter((seconds) => seconds <= ran).at(-1);

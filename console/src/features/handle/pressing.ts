@@ -1,7 +1,7 @@
 /** How a press is taken: the guard of a slot whose meaning has just changed, and the single keys. */
 
 import type { RefObject } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import type { Actions } from "./actions";
 import type { Slot } from "./slots";
 
@@ -45,7 +45,8 @@ export function areKeysOff(): boolean {
 export function useKeys(on: EventTarget, root: RefObject<HTMLElement | null>, slots: () => readonly Slot[] | null, act: (slot: Slot, index: number) => void, actions: Actions): void {
   const latest = useRef({ slots, act });
   latest.current = { slots, act };
-  useEffect(() => {
+  // A layout effect: what can be seen hears keys.
+  useLayoutEffect(() => {
     const listen = (event: Event): void => {
       if (event instanceof KeyboardEvent) press(event, root.current, latest.current.slots(), latest.current.act, actions);
     };

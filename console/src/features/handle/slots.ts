@@ -2,11 +2,11 @@
 
 import type { ShapeName } from "../../ui/Shape";
 import { count } from "../../ui/format";
-import type { View } from "./view";
+import { finishesFirst, type View } from "./view";
 
 export type Act =
   | "pause" | "abort" | "resume" | "retry" | "keep" | "lift"
-  | "redirect" | "turn" | "cancel" | "confirm" | "force" | "undo" | "none";
+  | "redirect" | "turn" | "cancel" | "confirm" | "force" | "discard" | "undo" | "none";
 
 export interface Slot {
   /** What a press does now. A change of it starts the guard. */
@@ -32,6 +32,8 @@ function onlyWatches(view: View): boolean { return view.allowed !== null && view
 
 function left(view: View): Slot {
   if (view.tray === "preview" || view.isInstead) {
+    if (view.status === "halted") return slot("keep", "Keep it", "stays halted, as it was", "stays halted", "halted", "Escape");
+    if (finishesFirst(view)) return slot("keep", "Keep going", "nothing has been stopped", "goes on", "running", "Escape", "go");
     if (!view.isOwnHold) return slot("keep", "Keep it", "stays paused, as it was", "stays paused", "paused", "Escape");
     return slot("keep", "Keep going", "resumes where it stopped", "resumes", "running", "Escape", "go");
   }
@@ -44,8 +46,9 @@ function left(view: View): Slot {
       const tone = view.status === "waiting" ? "" : "main";
       if (view.isLost) return slot("pause", "Pause", "sent when connected", "sent later", "paused", "p", tone);
       if (view.status === "queued") return slot("pause", "Pause", "does not start until you resume", "will not start", "paused", "p", tone);
+      if (view.deferred) return slot("resume", "Take it back", `the ${view.deferred} that waits for the end`, "no stop", "running", "p", "go");
+      if (view.isProtected) return slot("pause", "Pause", "after this turn: it finishes first", "finishes first", "paused", "p", tone);
       if (view.status === "waiting") return slot("pause", "Pause", "the question stays open", "question stays", "paused", "p", tone);
-      if (view.isProtected) return slot("pause", "Pause", "after this step; a stop waits for its end", "after this step", "paused", "p", tone);
       return slot("pause", "Pause", "resume keeps context", "keeps context", "paused", "p", tone);
     }
     case "pausing": {
@@ -65,7 +68,8 @@ function left(view: View): Slot {
       return slot("resume", "Resume", `continues at step ${Math.max(1, at)}${view.hasChange ? " with your change" : ""}`, view.hasChange ? "goes on with your change" : "goes on", "running", "p", "go");
     case "cancelling": return idle("Pause", "refused: it is being cancelled", "refused", "paused");
     case "halted":
-      if (view.mayLift) return slot("lift", "Lift the halt", "goes back to where it was", "goes back", "running", "p");
+      if (view.mayLift && view.isSwitchOn) return idle("Lift halt", "lift the kill switch first", "lift the switch first", "running");
+      if (view.mayLift) return slot("lift", "Lift halt", "goes back to where it was", "goes back", "running", "p", "go");
       return idle("Resume", "only an operator lifts this", "operator only", "running");
     case "failed":
       if (view.canRetry && may(view, "resume")) return slot("retry", "Try again", "tries the failed step again", "the failed step", "running", "p");
@@ -77,7 +81,7 @@ function left(view: View): Slot {
 function middle(view: View): Slot {
   const redirect = (long: string, short: string): Slot => slot("redirect", "Redirect", long, short, "redirect", "r", "redirect");
   if (view.asking === "redirect") return idle("Redirect", view.isLost ? "kept; sent when connected" : "asking the server", "asking", "redirect");
-  if (view.tray === "preview" || view.isInstead) return redirect("instead of cancelling", "instead");
+  if ((view.tray === "preview" || view.isInstead) && view.status !== "halted") return redirect("instead of cancelling", "instead");
   if (onlyWatches(view)) return idle("Redirect", WATCHING, "watch only", "redirect");
   switch (view.status) {
     case "cancelling": return idle("Redirect", "refused: it is being cancelled", "refused", "redirect");
@@ -85,6 +89,7 @@ function middle(view: View): Slot {
     case "completed": case "cancelled": case "failed":
       if (view.isUndoing) return idle("New turn", "when the undo is over", "after the undo", "redirect");
       if (view.isErased) return idle("New turn", "what was said was erased", "erased", "redirect");
+      if (view.isDiscarded) return idle("New turn", "what it had reached was discarded", "discarded", "redirect");
       if (!may(view, "redirect")) return idle("New turn", "its journal is damaged", "damaged", "redirect");
       return slot("turn", "New turn", view.status === "failed" ? `goes on from step ${view.step} with a new instruction` : "goes on from here with a new instruction", view.status === "failed" ? `from step ${view.step}` : "from here", "redirect", "r", "redirect");
     default: break;
@@ -111,7 +116,7 @@ function right(view: View): Slot {
       return view.still.length
         ? slot("force", "Force", "no more time for it; its result may stay unknown", "result unknown", "cancelled", "c")
         : idle("Cancelling", "settling what was in flight", "settling", "cancelling");
-    case "halted": return may(view, "cancel") && view.allowed?.size ? cancel("ends it while it is halted", "ends it") : idle("Cancel", "only an operator, while halted", "operator only", "cancelled");
+    case "halted": return may(view, "cancel") && view.allowed?.size ? cancel("shows first what that means; undoes what you choose", "shows it first") : idle("Cancel", "only an operator, while halted", "operator only", "cancelled");
     case "completed": case "cancelled": case "failed":
       if (view.isUndoing) return idle("Undoing", "newest first", "newest first", "undone");
       if (view.isErased) return idle("Undo…", "what it would need was erased", "erased", "undone");
@@ -120,9 +125,14 @@ function right(view: View): Slot {
     default: break;
   }
   if (view.isLost) return idle("Cancel", "needs its preview: when connected", "when connected", "cancelled");
+  if (finishesFirst(view)) {
+    if (view.deferred !== "cancel") return cancel("after this turn: it finishes first", "finishes first");
+    if (!view.mayForce) return idle("Cancelling", "at the end of this turn", "finishes first", "cancelling");
+    return slot("discard", "Force", "ends it half-way: discarded, begun anew", "discards it", "cancelled", "c");
+  }
   switch (view.status) {
     case "queued": return cancel("nothing has run; nothing to undo", "nothing to undo");
     case "waiting": return cancel("withdraws the question, saves partial work", "drops the question");
-    default: return view.isProtected ? cancel("after this step", "after this step") : cancel("partial work is saved to the session", "partial work is saved");
+    default: return cancel("partial work is saved to the session", "partial work is saved");
   }
 }

@@ -25,16 +25,27 @@ export interface View {
   isBetween: boolean;
   hasChange: boolean;
   isProtected: boolean;
+  /** A stop waits for the end of the turn: which one, if somebody has asked for it. */
+  deferred: "" | "pause" | "cancel";
+  /** Whether the caller may force what finishes first to end half-way. */
+  mayForce: boolean;
   /** How many effects can still be undone. */
   undoable: number | null;
   confirm: string;
+  /** At work as far as its journal knows, and nobody drives it. */
+  isUnattended?: boolean;
+  /** Halted, and whoever looks is an operator: they end the halt. */
   mayLift: boolean;
+  /** The kill switch that halted it stands: until it is lifted nothing in its scope goes on, whoever asks. */
+  isSwitchOn: boolean;
   canRetry: boolean;
   /** The gate was shut for the preview: leaving it lets the run go on. */
   isOwnHold: boolean;
   isUndoing: boolean;
   /** What was said in it is gone, and nothing can be done with it any more. */
   isErased?: boolean;
+  /** It was forced to end half-way: nothing goes on in it. */
+  isDiscarded?: boolean;
 }
 
 export function stillRunning(run: Run): OpenCall[] {
@@ -50,5 +61,8 @@ export function place(run: Run): { step: number; isBetween: boolean } {
   const isOpen = last?.kind === "step" && !["finished", "failed", "closed", "not begun"].includes(last.state);
   return { step: run.begun, isBetween: !isOpen };
 }
+
+/** Protected, and begun: a stop waits for the end of the turn. */
+export function finishesFirst(view: View): boolean { return view.isProtected && (view.status === "running" || view.status === "waiting"); }
 
 export function isEnded(status: Status): boolean { return ENDED.has(status); }

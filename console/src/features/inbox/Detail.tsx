@@ -66,7 +66,7 @@ export function Detail({ client, me, ask, inbox, isGone, answered, look, next }:
       {refusal && <p class={refusal.isCalm ? "sub" : "still"} role="status">{refusal.words}</p>}
       {connection.state === "refused" && !session ? <Refused code={connection.problem?.code ?? ""} detail={connection.problem?.detail ?? ""} id={ask.session} />
         : !session || (!open && !end) ? <Reading isLost={connection.state === "lost"} words={live.records.length ? `Reading ${live.records.length.toLocaleString("en")} events…` : "Reading the session…"} />
-        : !open || isSent ? <Over isSent={isSent} entry={end} me={me.name} next={next} hasNext={inbox.asks.length > 0} />
+        : !open || isSent ? <Over isSent={isSent} isKept={live.outbox.pending.value.some((press) => press.isKept)} entry={end} me={me.name} next={next} hasNext={inbox.asks.length > 0} />
         : isReview(open.step) ? (
           <ReviewTray live={live} ask={open} isOnly mayAnswer={mayAnswer(me.role, open.reason, true)} answer={answer} cancel={() => go(href({ run: ask.session, open: "preview" }))} />
         ) : (
@@ -90,8 +90,9 @@ function Reading({ isLost, words }: { isLost: boolean; words: string }): JSX.Ele
 }
 
 /** Somebody has answered, or nobody can any more. No error: it is done. */
-function Over({ isSent, entry, me, next, hasNext }: { isSent: boolean; entry: AskEntry | null; me: string; next: () => void; hasNext: boolean }): JSX.Element {
-  const words = isSent ? "Sent. It counts once the session says so."
+function Over({ isSent, isKept, entry, me, next, hasNext }: { isSent: boolean; isKept: boolean; entry: AskEntry | null; me: string; next: () => void; hasNext: boolean }): JSX.Element {
+  const words = isSent && isKept ? "Not sent yet: there is no connection. Your answer is kept, and sent as soon as there is one; leave this page open."
+    : isSent ? "Sent. It counts once the session says so."
     : entry?.end === "answered" ? `Already answered by ${who(entry.by, me)} at ${timeOfDay(entry.ended_at!)}: “${shorten(readable(entry.value?.raw), 120)}”.`
     : `${{ superseded: "Withdrawn by a redirect", withdrawn: "Withdrawn by a cancel", expired: "Nobody answered in time" }[entry?.end ?? ""] ?? "It is no longer asked"}${entry?.ended_at ? ` at ${timeOfDay(entry.ended_at)}` : ""}.`;
   return (

@@ -1,19 +1,22 @@
 /** The asks by deadline, and below them what can wait, by cause. One of them is open beside. */
 
 import type { JSX } from "preact";
-import type { InboxAsk } from "../../api/types";
+import type { Artifact, InboxAsk } from "../../api/types";
 import { second } from "../../ui/clock";
 import { clock, count, shorten, timeOfDay, visible } from "../../ui/format";
 import { causeOf } from "../../ui/gauge";
 import { placeOf, titleOf } from "../handle/asking";
 import { agentsOf, dueAt, type Group, keyOf } from "./grouping";
 
-interface Props { asks: readonly InboxAsk[]; groups: readonly Group[]; open: string; choose: (key: string) => void; me: string; ahead: number }
+interface Props { asks: readonly InboxAsk[]; groups: readonly Group[]; made: readonly Artifact[]; open: string; choose: (key: string) => void; me: string; ahead: number }
 
 /** Less than this is left: it is told in amber. */
 const SOON = 900;
 
-export function Queue({ asks, groups, open, choose, me, ahead }: Props): JSX.Element {
+/** The item for what agents made; no ask has this key. */
+export const MADE = "made";
+
+export function Queue({ asks, groups, made, open, choose, me, ahead }: Props): JSX.Element {
   const number = groups.reduce((sum, group) => sum + group.alarms.length, 0);
   const first = Math.min(...groups.flatMap((group) => group.alarms.map((alarm) => alarm.at)));
   return (
@@ -35,6 +38,15 @@ export function Queue({ asks, groups, open, choose, me, ahead }: Props): JSX.Ele
           <small class="dim wide">{group.level === "notify" ? "warning" : "stepped in"} · {shorten(group.alarms[0]!.sentence ?? "", 110)}</small>
         </button>
       ))}
+      {made.length > 0 && (
+        <>
+          <h2>Made by agents, due for review</h2>
+          <button type="button" class="item" data-item={MADE} aria-current={open === MADE ? "true" : undefined} onClick={() => choose(MADE)}>
+            <b>{count(made.length, "thing")} to look at</b><span class="dim"><time>{timeOfDay(made[0]!.due_at)}</time></span>
+            <small class="dim wide">{shorten(made.map((one) => visible(one.name)).join(", "), 110)}</small>
+          </button>
+        </>
+      )}
     </nav>
   );
 }

@@ -44,7 +44,7 @@ export function PolicyPage({ client, me, name }: { client: Client; me: Me; name:
   useEffect(() => {
     if (name === null) return;
     load(client, name, wanted).then((all) => { keep(all); trial.start({ policy: `${all.shown.name}@${all.shown.version}`, limit: FEW }); },
-      (error: Error) => complain({ code: error instanceof Refusal ? error.code : "no_connection", detail: error.message }));
+      (error: Error) => complain(error instanceof Refusal ? { code: error.code, detail: error.message } : { code: "no_connection", detail: "" }));
   }, [client, name, wanted, loads]);
   const mayDecide = me.role === "operate";
   const isOld = found !== null && found.shown.version !== found.newest.version;

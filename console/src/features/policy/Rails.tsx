@@ -1,7 +1,7 @@
 /** A rail for each signal: recorded runs in grey, thresholds in ink, proposed ones in magenta, where they were dotted. */
 
-import type { JSX } from "preact";
-import { columns, type Mark, marksOf, reach, shown, type Signal, SIGNALS, STAGE_WORDS } from "./signals";
+import { Fragment, type JSX } from "preact";
+import { columns, type Mark, marksOf, reach, roomFor, shown, type Signal, SIGNALS, STAGE_WORDS } from "./signals";
 import type { Rail, Settings, Trial } from "./types";
 
 export function Rails({ document, proposed, trial }: { document: Settings | null; proposed: Settings | null; trial: Trial | null }): JSX.Element {
@@ -29,14 +29,8 @@ function Limit({ signal, marks, next, rail }: { signal: Signal; marks: Mark[]; n
     if (!isMoved(field)) return before ? [{ mark: before, kind: "" }] : [];
     return [...(before ? [{ mark: before, kind: "old" }] : []), ...(after ? [{ mark: after, kind: "new" }] : [])];
   });
-  // A number that would lie upon the one before it stands in the words beside the rail alone.
-  let last = -1;
-  const labelled = new Set([...drawn].filter(({ kind }) => kind === "").sort((one, other) => one.mark.value - other.mark.value).filter(({ mark }) => {
-    const here = mark.value / most;
-    if (last >= 0 && here - last < 0.17) return false;
-    last = here;
-    return true;
-  }).map(({ mark }) => mark));
+  // Those that move stand above the rail, the others below it.
+  const labelled = new Set([...roomFor(drawn.filter(({ kind }) => kind === "").map(({ mark }) => mark), most, signal.unit), ...roomFor(drawn.filter(({ kind }) => kind === "new").map(({ mark }) => mark), most, signal.unit)]);
   const order = ["warn", "explain", "intervene", "stop"];
   const sorted = [...fields].sort((one, other) => order.indexOf((at(marks, one) ?? at(next, one))!.stage) - order.indexOf((at(marks, other) ?? at(next, other))!.stage));
   return (
@@ -45,15 +39,15 @@ function Limit({ signal, marks, next, rail }: { signal: Signal; marks: Mark[]; n
       <div class="rail" aria-hidden="true">
         {rail && <Runs rail={rail} most={most} />}
         <span class="axis" />
-        {drawn.map(({ mark, kind }) => <span key={`${mark.field} ${kind}`} class={`th ${kind}`} style={{ left: left(mark.value) }}>{(kind === "new" || labelled.has(mark)) && <span>{shown(mark.value, signal.unit)}</span>}</span>)}
+        {drawn.map(({ mark, kind }) => <span key={`${mark.field} ${kind}`} class={`th ${kind}`} style={{ left: left(mark.value) }}>{labelled.has(mark) && <span>{shown(mark.value, signal.unit)}</span>}</span>)}
       </div>
       <div class="num">{sorted.map((field, index) => {
         const before = at(marks, field), after = at(next, field);
         const stage = STAGE_WORDS[(before ?? after)!.stage];
         return (
-          <span key={field}>{index > 0 && " · "}{isMoved(field)
+          <Fragment key={field}>{index > 0 && " · "}<span>{isMoved(field)
             ? <>{after ? <b class="proposed">{stage} {shown(after.value, signal.unit)}</b> : <span class="proposed">no {stage}</span>}{before && <> <s class="dim">{shown(before.value, signal.unit)}</s></>}</>
-            : stage === "in" || stage === "stop" ? <b>{stage} {shown(before!.value, signal.unit)}</b> : <>{stage} {shown(before!.value, signal.unit)}</>}</span>
+            : stage === "in" || stage === "stop" ? <b>{stage} {shown(before!.value, signal.unit)}</b> : <>{stage} {shown(before!.value, signal.unit)}</>}</span></Fragment>
         );
       })}</div>
     </div>

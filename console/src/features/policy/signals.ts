@@ -69,6 +69,21 @@ export function shown(value: number, unit: Unit): string {
   return value < 5400 ? `${trimmed(value / 60, 1)} min` : `${trimmed(value / 3600, 1)} h`;
 }
 
+/** Pixels of the narrowest rail, of a sign of its labels, and between two of them. */
+const RAIL = 180, SIGN = 6.7, APART = 6;
+const GRAVE: Stage[] = ["stop", "intervene", "explain", "warn"];
+
+/** The marks whose numbers fit under a rail without lying upon each other, the gravest first. The others are in the words beside it. */
+export function roomFor(marks: Mark[], most: number, unit: Unit): Mark[] {
+  const taken: { at: number; half: number }[] = [];
+  return [...marks].sort((one, other) => GRAVE.indexOf(one.stage) - GRAVE.indexOf(other.stage)).filter((mark) => {
+    const here = { at: RAIL * Math.min(1, mark.value / most), half: (SIGN * shown(mark.value, unit).length) / 2 };
+    const isFree = taken.every((one) => Math.abs(one.at - here.at) >= one.half + here.half + APART);
+    if (isFree) taken.push(here);
+    return isFree;
+  });
+}
+
 function trimmed(value: number, digits: number): string { return String(Number(value.toFixed(digits))); }
 
 export const STAGE_WORDS: Record<Stage, string> = { warn: "warn", explain: "explain", intervene: "in", stop: "stop" };

@@ -1,6 +1,6 @@
 /** Shares, times and money of a report as people read them: the same words as the server's own page. Pure. */
 
-import type { Range, Verdict } from "./types";
+import type { ByWhom, Range, Verdict } from "./types";
 
 export function percent(share: number | null): string {
   if (share === null) return "–";
@@ -37,6 +37,13 @@ export type Kind = "ok" | "no" | "few";
 export function kindOf(verdict: Verdict, aboveIsFine = false): Kind {
   if (verdict === "too few to say") return "few";
   return verdict === "below" || (verdict === "above" && !aboveIsFine) ? "no" : "ok";
+}
+
+const STOPPERS: Record<keyof ByWhom, [once: string, often: string]> = { person: ["a person", "people"], policy: ["a policy", "policies"], agent: ["the agent itself", "agents themselves"], kill_switch: ["the kill switch", "the kill switch"], parent: ["its parent", "their parents"], deadline: ["a deadline", "deadlines"] };
+
+/** 3 by people, 1 by the kill switch; empty if there was nobody. */
+export function byWhom(counts: ByWhom): string {
+  return (Object.keys(STOPPERS) as (keyof ByWhom)[]).filter((one) => counts[one]).map((one) => `${counts[one]!.toLocaleString("en")} by ${STOPPERS[one][counts[one]! > 1 ? 1 : 0]}`).join(", ");
 }
 
 export const PERIODS = { day: 86_400, week: 7 * 86_400, month: 30 * 86_400, quarter: 91 * 86_400 } as const;

@@ -21,7 +21,7 @@ export function LongText({ text, isLive = false, caret = false, mono = false }: 
       </div>
     );
   }
-  const more = <button class="plain" type="button" onClick={() => showWhole(true)}>show all {cut.lines.toLocaleString("en")} lines</button>;
+  const more = <button class="plain" type="button" onClick={() => showWhole(true)}>show {cut.lines === 1 ? "all of it" : `all ${cut.lines.toLocaleString("en")} lines`}</button>;
   return (
     <>
       {isLive && <p class="cutlines">{more}</p>}

@@ -350,17 +350,36 @@ def _classes(settings: Settings) -> Iterator[Contradiction]:
                 f"{under}.automatic is {shown(automatic)}, and {under}.strategy is 'protect', which nothing may "
                 "interrupt. Let automatic be 'never', or choose another strategy.",
             )
-        for needed, keys in _NEEDS.items():
-            if strategy == needed and not any(settings[f"{under}.{key}"] for key in keys):
-                yield Contradiction(
-                    (f"{under}.strategy", *(f"{under}.{key}" for key in keys)),
-                    f"{under}.strategy is '{needed}', and nothing says how often: {' and '.join(keys)} "
-                    f"{'is' if len(keys) == 1 else 'are'} missing or 0. Write one above 0, or choose another strategy.",
-                )
+        if strategy == "finish" and automatic != "never":
+            yield Contradiction(
+                (f"{under}.automatic", f"{under}.strategy"),
+                f"{under}.automatic is {shown(automatic)}, and {under}.strategy is 'finish', which nothing interrupts "
+                "before its end. Let automatic be 'never', or choose another strategy.",
+            )
+        yield from _how_often(under, settings)
     yield from _limits(settings)
 
 
+def _how_often(under: str, settings: Settings) -> Iterator[Contradiction]:
+    """What a strategy is carried out with: nobody can act on a number that is missing, or 0."""
+    strategy = settings[f"{under}.strategy"]
+    keys = _NEEDS.get(str(strategy), ())
+    if keys and not any(settings[f"{under}.{key}"] for key in keys):
+        yield Contradiction(
+            (f"{under}.strategy", *(f"{under}.{key}" for key in keys)),
+            f"{under}.strategy is '{strategy}', and nothing says how often: {' and '.join(keys)} "
+            f"{'is' if len(keys) == 1 else 'are'} missing or 0. Write one above 0, or choose another strategy.",
+        )
+        return
+    for key in _HOW_OFTEN:
+        if settings[f"{under}.{key}"] == 0:
+            yield Contradiction(
+                (f"{under}.{key}",), f"{under}.{key} is 0: that is never. Write 1 or more; null takes it away."
+            )
+
+
 _NEEDS: Final = {"checkpoint": ("checkpoint_calls", "checkpoint_tokens"), "incremental": ("segment_tokens",)}
+_HOW_OFTEN: Final = ("checkpoint_calls", "checkpoint_tokens", "segment_tokens")
 
 
 def _limits(settings: Settings) -> Iterator[Contradiction]:
@@ -412,6 +431,7 @@ LOWER_IS_EARLIER: Final = frozenset(
         "restraint.first_after",
         "restraint.requests_per_intervention",
         "restraint.patience",
+        "restraint.labels_for",
         "restraint.worth.per_kilobyte",
         "restraint.worth.recovery",
         "restraint.worth.quality",

@@ -179,6 +179,8 @@ class Restraint(Part):
     false_positives: Share = 0.30
     """A signal that was wrong more often than this, of at least ``labels`` labelled, only tells people."""
     labels: Count = 10
+    labels_for: Span = Span(30 * 86400)
+    """So long a label counts, while the signal has the thresholds it had then: mistrust of a signal ends."""
     quality: Share = 0.90
     """Below this quality no review tightens a threshold."""
     retries: Count = 3

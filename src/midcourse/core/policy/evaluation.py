@@ -354,13 +354,18 @@ def worth_of(policy: Policy, observed: Observed, level: Level) -> Worth | None:
     minutes = (attention + rule.quality * rule.quality_for) / 60
     avoided = wasted * price, wasted * (seconds or 0.0) / 60
     sentence = (
-        f"worth: {avoided[0]:.2g} $ and {avoided[1]:.2g} min expected waste "
-        f"({chance:.2g} × {left:.3g} requests{guessed}) against {spent:.2g} $ and {minutes:.2g} min"
+        f"worth: {_rough(avoided[0])} $ and {_rough(avoided[1])} min expected waste "
+        f"({chance:.2g} × {_rough(left)} requests{guessed}) against {_rough(spent)} $ and {_rough(minutes)} min"
     )
     return Worth(avoided[0], avoided[1], spent, minutes, rule.minute, sentence)
 
 
 # ---- words
+
+
+def _rough(value: float) -> str:
+    """With two digits, and all of them before the point: nobody reads 1.1e+03."""
+    return f"{value:.2g}" if value < 99.5 else f"{value:,.0f}"
 
 
 def _shown(signal: str, value: float) -> str:

@@ -4,12 +4,14 @@ What is held back here is not lost: people are told of it with the next batch.
 """
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
-from midcourse.core.policy.decisions import SEVERITY, Decision
+from midcourse.core.policy.decisions import INTERRUPTS, SEVERITY, Decision
 from midcourse.core.policy.document import Policy
+from midcourse.core.policy.evaluation import Rule, rules_of
 
 HOUR = 3600.0
 
@@ -18,7 +20,7 @@ class Ledger(msgspec.Struct, gc=False, frozen=True, kw_only=True):
     """What counts for a decision beside the run itself.
 
     ``last_hour``: how often this person was interrupted, by any policy. ``wrong``: for each signal, of how many
-    labelled interventions of this agent how many were wrong.
+    labelled interventions of this agent how many were wrong; of those that still count (``wrong_lately``).
     """
 
     last_hour: int = 0
@@ -39,8 +41,42 @@ def restrain(policy: Policy, decision: Decision, ledger: Ledger) -> Decision:
     mistrusted = [reason.signal for reason in decision.reasons if is_mistrusted(policy, reason.signal, ledger)]
     if mistrusted and len(mistrusted) == len(decision.reasons):
         counts = ", ".join("{} in {} of {}".format(one, *ledger.wrong[one]) for one in mistrusted)
-        held.append(f"wrong too often: {counts}")
+        held.append(f"wrong too often: {counts}, labelled within {policy.restraint.labels_for}")
     return replace(decision, level="notify", held=(*decision.held, *held)) if held else decision
+
+
+class Judged(NamedTuple):
+    """An intervention that somebody called right or wrong: when that was said, whose it was, and for which signals."""
+
+    at: float
+    by: str
+    signals: tuple[str, ...]
+    is_wrong: bool
+
+
+def wrong_lately(
+    policy: Policy, judged: Iterable[Judged], others: Mapping[str, Policy], now: float
+) -> dict[str, tuple[int, int]]:
+    """For each signal, of how many labelled interventions how many were wrong, as far as that says anything of now.
+
+    What was said too long ago does not, nor what was said of other thresholds: ``others`` are the policies that stepped
+    in, by who did. So mistrust ends, by itself or by a person who accepts or saves other thresholds.
+    """
+    own = _thresholds(policy)
+    known = {by: _thresholds(other) for by, other in others.items()}
+    counts: dict[str, tuple[int, int]] = {}
+    for one in judged:
+        if one.at <= now - policy.restraint.labels_for or one.by not in known:
+            continue
+        for signal in one.signals:
+            if known[one.by].get(signal) == own.get(signal):
+                wrong, labelled = counts.get(signal, (0, 0))
+                counts[signal] = (wrong + one.is_wrong, labelled + 1)
+    return counts
+
+
+def _thresholds(policy: Policy) -> dict[str, Rule]:
+    return {rule.signal: rule for rule in rules_of(policy)}
 
 
 def is_mistrusted(policy: Policy, signal: str, ledger: Ledger) -> bool:
@@ -62,6 +98,13 @@ class Alarm(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=T
     signals: tuple[str, ...] = ()
     sentence: str = ""
     ask: str = ""
+    held: bool = False
+    """Whether a policy wanted to step in, and was held back to telling people."""
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether the false-positive rate counts it: something stepped in, or wanted to."""
+        return self.level in INTERRUPTS or self.held
 
 
 class Batch(msgspec.Struct, gc=False, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ router = APIRouter(tags=["controls"])
 
 @router.post("/sessions/bulk", responses=answers("BulkOutcomes", 200, body=True))
 async def bulk(caller: Steerer, body: Annotated[Bulk, BODY]) -> Response:
-    """Pause, resume or cancel many sessions. One that refuses does not keep the others from it.
+    """Pause, resume, cancel or lift (an operator's) many sessions. One that refuses does not keep the others from it.
 
     Each gets the ordinary command of the caller; `outcomes` are in the order of the request. With an Idempotency-Key a
     retry is, for each session, the same command.

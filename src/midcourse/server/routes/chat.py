@@ -65,6 +65,7 @@ async def _read(request: Request, kind: type[T]) -> T:
         "not_allowed",
         "precondition_failed",
         "session_damaged",
+        "session_discarded",
         "session_erased",
         body=True,
     ),
@@ -87,7 +88,7 @@ async def chat(request: Request, caller: Steerer) -> Response:
             frames = await _first_message(caller, session_id, wish)
         else:
             frames = await _next_message(caller, session, wish)
-        return Stream(frames, caller, {"X-Session-Id": session_id}, place)
+        return Stream(frames, caller, {"X-Session-Id": session_id}, place, flushes=True)
 
 
 @contextmanager
@@ -106,7 +107,8 @@ async def _first_message(caller: Caller, session_id: SessionId, wish: schemas.Ch
     begun = Begun(caller, session_id)
     try:
         await begun.note()
-        await Midcourse(caller.control).start(wish.agent, wish.message, session_id=session_id, by=caller.principal.by)
+        midcourse = Midcourse(caller.control, caller.role)
+        await midcourse.start(wish.agent, wish.message, session_id=session_id, by=caller.principal.by)
     except StoreError as error:
         if error.code != "session_exists":
             raise
@@ -212,7 +214,7 @@ async def resume_chat(request: Request, caller: Steerer) -> Response:
     with _reserved(caller) as place:
         reply = await send()
         frames = _once_decided(session_id, reply, send, begin)
-        return Stream(frames, caller, {"X-Session-Id": session_id}, place)
+        return Stream(frames, caller, {"X-Session-Id": session_id}, place, flushes=True)
 
 
 async def _after_answer(caller: Caller, session: Session, ask: str, reply: Reply) -> Frames:
@@ -253,11 +255,12 @@ async def follow_chat(
     start = min(last_event_id(request, after), session.position)
     before = await caller.session_at(session.id, start) if start else None
     frames = _frames(caller, Chat(session.id, joins=before), after=start)
-    return Stream(frames, caller, {"X-Session-Id": session_id})
+    return Stream(frames, caller, {"X-Session-Id": session_id}, flushes=True)
 
 
 def _frames(caller: Caller, shown: Chat, *, after: int) -> Frames:
     worker = caller.control.worker
     delivered = Delivered(worker.store, worker.clock)
     name = caller.principal.full_name
-    return chat_frames(caller.control, shown, after=Position(after), delivered=delivered, caller=name)
+    ends = caller.leaving.ended.is_set
+    return chat_frames(caller.control, shown, after=Position(after), delivered=delivered, caller=name, ends=ends)

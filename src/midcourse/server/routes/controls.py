@@ -74,7 +74,7 @@ async def resume(
     return told(await caller.send(session_id, command, wait=wish.wait))
 
 
-@router.post("/sessions/{session_id}/redirect", responses=control_answers("not_allowed", "session_damaged"))
+@router.post("/sessions/{session_id}/redirect", responses=control_answers("not_allowed", "session_damaged", "session_discarded"))
 async def redirect(session_id: SessionPath, caller: Steerer, body: schemas.Redirect) -> Response:
     """Change the course. The instruction is durable at once and is what the agent's model sees next.
 
@@ -122,13 +122,18 @@ async def withdraw(session_id: SessionPath, message: MessagePath, caller: Steere
 async def cancel(
     session_id: SessionPath, caller: Steerer, body: Annotated[schemas.Cancel | None, BODY] = None
 ) -> Response:
-    """End the session. `undo`: what is in flight (the default), `all` that had been done, or `none`."""
+    """End the session. `undo`: what is in flight (the default), `all` that had been done, or `none`.
+
+    A session of the class `protected` finishes its turn first (`finishes_first` in the answer). An operator ends it
+    half-way with `force`: what it had reached is discarded, and `restarted_as` names the session that begins anew.
+    """
     wish = body or schemas.Cancel()
     command = caller.wish(
         cmd.Cancel,
         reason=wish.reason,
         grace=wish.grace,
         undo=wish.undo,
+        force=wish.force,
     )
     return told(await caller.send(session_id, command, until=wish.until, wait=wish.wait))
 
@@ -173,7 +178,9 @@ async def answer_ask(session_id: SessionPath, caller: Steerer, body: schemas.Ans
     return told(reply)
 
 
-@router.post("/sessions/{session_id}/message", responses=control_answers("busy", "not_allowed", "session_damaged"))
+@router.post("/sessions/{session_id}/message",
+    responses=control_answers("busy", "not_allowed", "session_damaged", "session_discarded"),
+)
 async def message(session_id: SessionPath, caller: Steerer, body: schemas.Message) -> Response:
     """Say something. It opens a new turn of an ended session; while one works, `behaviour` says what it does."""
     command = caller.wish(

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple, cast
 
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
-from midcourse.api import Midcourse
+from midcourse.api.alarms import waiting_beside_asks
+from midcourse.core.artifacts import Artifact
 from midcourse.core.ids import SessionId
 from midcourse.core.inbox import Inbox, check_hand_over, check_name
 from midcourse.core.policy.restraint import Batch
@@ -16,6 +17,7 @@ from midcourse.core.tenants import MARK, tenant_of
 from midcourse.errors import InvalidInput
 from midcourse.runtime.desk import Desk
 from midcourse.server import schemas
+from midcourse.server.auth import Access
 from midcourse.server.caller import Caller, Steerer, Watcher, refuse_for_session
 from midcourse.server.documents import BODY, answers, streams
 from midcourse.server.routes.places import SessionPath, TenantQuery
@@ -24,17 +26,23 @@ from midcourse.server.views import answer
 
 router = APIRouter(tags=["inbox"])
 AskPath = Annotated[str, Path(min_length=1, max_length=200, description="The ask's id, such as ask_1.")]
-MOST_ALARMS = 50
-"""Batches that the inbox shows."""
 EVERY = 0.5
 """Seconds between two looks at what is asked."""
 SELDOM = 10
-"""Looks between two at what nobody waits for: alarms, and how many sessions run."""
+"""Looks between two at what nobody waits for: alarms, artifacts, and how many sessions run."""
+
+
+class _Slow(NamedTuple):
+    """What nobody waits for."""
+
+    alarms: tuple[Batch, ...]
+    artifacts: tuple[Artifact, ...]
+    running: int
 
 
 @router.get("/inbox", responses=streams("Inbox", "damaged", frames="InboxChange"))
 async def get_inbox(request: Request, caller: Watcher, tenant: TenantQuery = None) -> Response:
-    """What waits for people: asks by deadline, with their owners, and alarms in batches.
+    """What waits for people: asks by deadline, with their owners, alarms in batches, and artifacts that are due.
 
     With `Accept: text/event-stream` the same as `event: inbox`, and then each time what changed: in `asks` those that
     are new or other than before, in `gone` the `session/ask` of those that are not there any more, the rest whole.
@@ -50,20 +58,29 @@ def _desk(caller: Caller) -> Desk:
     return Desk(worker.store, worker.clock, policy=worker.settings.policy)
 
 
-async def _slow(caller: Caller, desk: Desk, tenant: str | None) -> tuple[tuple[Batch, ...], int]:
-    async def read() -> tuple[tuple[Batch, ...], int]:
-        found = await Midcourse(caller.control).alarms(limit=MOST_ALARMS, tenant=tenant)
-        return tuple(found), await desk.running(tenant)
+async def _slow(caller: Caller, desk: Desk, tenant: str | None) -> _Slow:
+    worker = caller.control.worker
+
+    async def read() -> _Slow:
+        alarms, artifacts = await waiting_beside_asks(worker.store, worker.clock.now(), tenant=tenant)
+        return _Slow(alarms, artifacts, await desk.running(tenant))
 
     return await caller.read(read())
 
 
-async def _read(caller: Caller, desk: Desk, tenant: str | None, slow: tuple[tuple[Batch, ...], int]) -> Inbox:
+async def _read(caller: Caller, desk: Desk, tenant: str | None, slow: _Slow) -> Inbox:
     you = caller.principal.by
     row, quick = await desk.approvals(you)
     asks = tuple(await desk.asks(tenant))
-    alarms, running = slow
-    return Inbox(asks=asks, alarms=alarms, approvals_in_a_row=row, quick=quick, running=running, you=you)
+    return Inbox(
+        asks=asks,
+        alarms=slow.alarms,
+        artifacts=slow.artifacts,
+        approvals_in_a_row=row,
+        quick=quick,
+        running=slow.running,
+        you=you,
+    )
 
 
 async def inbox_frames(caller: Caller, desk: Desk, tenant: str | None) -> AsyncIterator[bytes]:
@@ -104,10 +121,16 @@ async def own_ask(
 
 
 @router.post("/inbox/hand-over", responses=answers("HandOver", 200, body=True))
-async def hand_over(body: schemas.HandOverTo, caller: Steerer) -> Response:
-    """Let somebody stand in: until then what is asked of the caller is asked of them, and then of the caller again."""
+async def hand_over(body: schemas.HandOverTo, request: Request, caller: Steerer) -> Response:
+    """Let somebody stand in: until then what is asked of the caller is asked of them, and then of the caller again.
+
+    A name that nobody has a token of, and that has done nothing here, is taken with a `warning`.
+    """
     to, seconds = check_hand_over(_person(caller, body.to, "to"), body.seconds, caller.principal.by)
-    return answer(spelled(await _desk(caller).hand_over(to, seconds, by=caller.principal.by, role=caller.role)))
+    tokens = await cast("Access", request.app.state.access).tokens.list(tenant=caller.tenant)
+    people = {one.principal.by for one in tokens}
+    made = await _desk(caller).hand_over(to, seconds, by=caller.principal.by, role=caller.role, people=people)
+    return answer(spelled(made))
 
 
 def _person(caller: Caller, name: str, field: str) -> str:

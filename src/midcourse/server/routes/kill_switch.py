@@ -36,7 +36,7 @@ async def _own(caller: Caller, switch: str) -> SwitchReport:
 def _visible(caller: Caller, report: SwitchReport) -> SwitchReport:
     """Of a switch over everybody's sessions a tenant sees those of its own."""
     seen = tuple(one for one in report.sessions if caller.sees(one.session))
-    return SwitchReport(report.switch, seen, report.durable)
+    return SwitchReport(report.switch, seen, report.durable, report.hint)
 
 
 def _check_own(caller: Caller, report: SwitchReport) -> None:
@@ -68,12 +68,8 @@ async def preview_kill_switch(body: schemas.PreviewSwitch, caller: Watcher) -> R
     scope = _scope(caller, body.scope)
 
     async def shown() -> Response:
-        counts = dict(await KillSwitch(caller.control).preview(scope))
-        number = sum(counts.values())
-        words = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
-        many = "1 session" if number == 1 else f"{number} sessions"
-        sentence = f"{many} now ({words})." if number else "No session now; what starts in this scope begins halted."
-        return answer({"count": number, "by_status": counts, "sentence": sentence})
+        found = await KillSwitch(caller.control).preview(scope)
+        return answer({"count": found.count, **spelled(found), "sentence": str(found)})
 
     return await caller.read(shown())
 

@@ -6,9 +6,10 @@ from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from midcourse.core.audit_export import Title
+from midcourse.core.requests import check_audit
 from midcourse.core.tenants import tenant_of
 from midcourse.errors import AccessDenied, InvalidInput
-from midcourse.runtime.auditing import audit_filter, audit_page
+from midcourse.runtime.auditing import audit_filter, audit_page, audit_page_before
 from midcourse.runtime.auditing import export_audit as exported
 from midcourse.server.auth import Access
 from midcourse.server.caller import Operator, Watcher, checks_reach
@@ -52,6 +53,10 @@ def _lines() -> Responses:
 async def audit(
     caller: Operator,
     after: Annotated[int, Query(ge=0, le=2**53, description="`seq` of the last entry seen; 0: all.")] = 0,
+    before: Annotated[
+        int | None,
+        Query(ge=0, le=2**53, description="In place of `after`: the last ones before this `seq`; 0: of all."),
+    ] = None,
     session: AuditSession = None,
     since: AuditSince = None,
     tenant: TenantQuery = None,
@@ -59,11 +64,16 @@ async def audit(
 ) -> Response:
     """Who wished or did what, over all sessions that the caller sees, oldest first.
 
-    A page may have fewer than `limit` entries though more follow: go on with `next` until that is null.
+    A page may have fewer than `limit` entries though more follow: go on with `next` until that is null. With `before`
+    pages go backwards, each of them oldest first, and `next` is the `before` of the page before it.
     """
+    check_audit(after, limit, before)
     named = None if session is None else caller.named(session)
     wanted = audit_filter(session=named, since=since, tenant=caller.narrowed(tenant))
-    entries, more = await caller.read(audit_page(caller.control.worker.store, after, limit, wanted))
+    store = caller.control.worker.store
+    entries, more = await caller.read(
+        audit_page(store, after, limit, wanted) if before is None else audit_page_before(store, before, limit, wanted)
+    )
     return answer({"entries": audit_view(entries), "next": more})
 
 

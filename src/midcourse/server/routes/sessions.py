@@ -17,6 +17,7 @@ from midcourse.core.spelling import spelled
 from midcourse.core.tenants import DEFAULT, in_tenant, tenant_of
 from midcourse.core.terms import TaskClass, Terms
 from midcourse.errors import InvalidInput, MidcourseError, Refused, SessionNotFound, StoreError
+from midcourse.runtime.attending import with_unattended
 from midcourse.runtime.erasing import children_of
 from midcourse.runtime.loading import content_of, names_blob, read_events
 from midcourse.server.caller import Caller, Operator, Steerer, Watcher, refuse_for_session
@@ -60,7 +61,7 @@ EventPosition = Annotated[int, Query(ge=0, le=2**53, description="The position o
 )
 async def create_session(body: NewSession, caller: Steerer) -> Response:
     """Give an agent a goal. With an Idempotency-Key a retry finds the session that the first try made."""
-    midcourse = Midcourse(caller.control)
+    midcourse = Midcourse(caller.control, caller.role)
     session_id = caller.derived_session_id() if body.session_id is None else caller.own_id(body.session_id)
     if body.tenant is not None:
         session_id = in_tenant(caller.narrowed(body.tenant) or DEFAULT, session_id)
@@ -131,7 +132,8 @@ async def list_sessions(
         )  # fmt: skip
         await caller.board.look()  # a store that cannot be read is a problem document, and no stream that breaks off
         return Stream(list_frames(caller.board, wanted), caller)
-    page = await caller.control.worker.store.heads(
+    worker = caller.control.worker
+    page = await worker.store.heads(
         statuses=[one.value for one in status or ()],
         agent=agent,
         search=search,
@@ -142,6 +144,7 @@ async def list_sessions(
         before=None if cursor is None else SessionId(cursor),
     )
     more = page[-1].id if len(page) == min(limit, PAGE) else None
+    page = await with_unattended(worker.store, page, worker.clock.now())
     return answer({"sessions": [head_view(head) for head in page], "next": more})
 
 
@@ -185,6 +188,7 @@ async def inspect_session(
         "session_not_found",
         "session_exists",
         "session_erased",
+        "session_discarded",
         "idempotency_key_reused",
         "damaged",
         headers=("ETag", "Location"),
@@ -198,7 +202,7 @@ async def fork_session(session_id: SessionPath, caller: Steerer, body: Annotated
     new = in_tenant(tenant_of(session_id), wish.session_id or caller.derived_session_id())
     try:
         handle = await _handle(caller, session_id)
-        await caller.read(handle.fork(wish.at, session_id=new, paused=wish.paused))
+        await caller.read(handle.fork(wish.at, session_id=new, paused=wish.paused, by=caller.principal.by))
     except StoreError as error:
         if error.code != "session_exists" or caller.key is None:
             raise
@@ -215,7 +219,7 @@ async def fork_session(session_id: SessionPath, caller: Steerer, body: Annotated
 
 
 async def _handle(caller: Caller, session_id: str) -> SessionHandle[object]:
-    return await Midcourse(caller.control).get(session_id)
+    return await Midcourse(caller.control, caller.role).get(session_id)
 
 
 @router.get(
@@ -240,8 +244,9 @@ async def get_events(
     owned = await caller.control.worker.must_exist(identity)
     start = last_event_id(request, after)
     if wants_stream(request):
-        batches = caller.control.batches(identity, after=start, deltas=deltas, follow=follow, limit=PIECE)
-        return Stream(event_frames(batches), caller)
+        ends = caller.leaving.ended.is_set
+        batches = caller.control.batches(identity, after=start, deltas=deltas, follow=follow, limit=PIECE, ends=ends)
+        return Stream(event_frames(batches), caller, flushes=True)
     events = await read_events(caller.control.worker.store, identity, start, limit, most_bytes=PAGE_BYTES)
     is_page_full = len(events) == limit or (events and events[-1].position < owned.head.position)
     more = events[-1].position if is_page_full else None

@@ -175,6 +175,13 @@ def shelves(connection: sqlite3.Connection, prefix: str) -> list[str]:
     return [name for (name,) in connection.execute(READ["shelves"], {"prefix": prefix}).fetchall()]
 
 
+def audit_end(connection: sqlite3.Connection) -> int:
+    """The number of the last row of the audit log."""
+    (ends,) = connection.execute(READ["audit_highest"]).fetchone()
+    (last,) = connection.execute(READ["audit_last"]).fetchone()
+    return max(ends or 0, last or 0)
+
+
 def audit(connection: sqlite3.Connection, after: int, limit: int) -> list[AuditRow]:
     """Rows of the audit log after a sequence number."""
     # First where it ends: it only grows, so that rows read afterwards reach at least that far.

@@ -66,6 +66,9 @@ SELECT name FROM names WHERE substr(name, 1, length(:prefix)) = :prefix;
 -- name: audit_highest
 SELECT CAST(max(seq) AS INTEGER) FROM sqlite_sequence WHERE name = 'audit';
 
+-- name: audit_last
+SELECT CAST(max(seq) AS INTEGER) FROM audit;
+
 -- name: audit
 SELECT seq, CAST(coalesce(entry, x'') AS BLOB), CAST(coalesce(digest, x'') AS BLOB)
 FROM audit WHERE seq > ? ORDER BY seq LIMIT ?;

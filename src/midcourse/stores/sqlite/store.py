@@ -118,14 +118,16 @@ class SqliteStore:
         *,
         worker: WorkerId | None,
         blobs: Sequence[Blob] = (),
+        audit: Sequence[AuditEntry] = (),
     ) -> Awaitable[Epoch]:
         """Store a new session with its first rows; see the port."""
         if worker is not None and not self._is_mine(worker):
             return self.writer.refuse(refusals.not_enlisted(worker))
         seal = owner_seal(head.id, writes.FIRST_EPOCH, worker)
         encoded = encode_head(head)
+        entries = tuple(map(encode_entry, audit))
         return self.writer.submit(
-            partial(writes.create, head=encoded, rows=tuple(rows), blobs=blobs, worker=worker, seal=seal)
+            partial(writes.create, head=encoded, rows=tuple(rows), blobs=blobs, worker=worker, seal=seal, audit=entries)
         )
 
     def append(
@@ -138,6 +140,7 @@ class SqliteStore:
         blobs: Sequence[Blob] = (),
         release: bool = False,
         audit: Sequence[AuditEntry] = (),
+        shelves: Mapping[str, Mapping[str, bytes | None]] | None = None,
     ) -> Awaitable[None]:
         """Append all of ``rows`` or none; see the port."""
         return self.writer.submit(
@@ -150,6 +153,7 @@ class SqliteStore:
                 deciding=deciding,
                 release=release,
                 audit=tuple(map(encode_entry, audit)),
+                shelves={shelf: dict(items) for shelf, items in (shelves or {}).items()},
                 store=self._name,
             )
         )
@@ -235,13 +239,22 @@ class SqliteStore:
         items: Mapping[str, bytes | None],
         *,
         owner: tuple[SessionId, Epoch] | None = None,
+        expecting: Mapping[str, bytes | None] | None = None,
         audit: Sequence[AuditEntry] = (),
     ) -> Awaitable[None]:
         """Put all of ``items`` on a shelf, or none; see the port."""
         fence = None if owner is None else (owner[0], *self._fence(*owner))
         entries = tuple(map(encode_entry, audit))
         return self.writer.submit(
-            partial(writes.shelve, shelf=shelf, items=dict(items), owner=fence, audit=entries, store=self._name)
+            partial(
+                writes.shelve,
+                shelf=shelf,
+                items=dict(items),
+                owner=fence,
+                expecting=dict(expecting or {}),
+                audit=entries,
+                store=self._name,
+            )
         )
 
     async def head(self, session_id: SessionId) -> Owned:
@@ -319,6 +332,10 @@ class SqliteStore:
     async def audit(self, after: int = 0, limit: int = 100) -> Sequence[AuditRow]:
         """Rows of the audit log; see the port."""
         return await self._reader.submit(partial(reads.audit, after=after, limit=limit))
+
+    async def audit_end(self) -> int:
+        """The number of the last row of the audit log; see the port."""
+        return await self._reader.submit(reads.audit_end)
 
     def trim_audit(self, before: float, telling: AuditEntry, *, limit: int = 10_000) -> Awaitable[int]:
         """Take the oldest rows of the audit log away; see the port."""

@@ -47,6 +47,7 @@ _DECIDE_COMMAND = WRITE["decide_command"]
 _ANY_UNDECIDED = WRITE["any_undecided"]
 _INSERT_SNAPSHOT = WRITE["insert_snapshot"]
 _DELETE_OLDER_SNAPSHOTS = WRITE["delete_older_snapshots"]
+_SHELF_ITEM = WRITE["shelf_item"]
 _SHELVE = WRITE["shelve"]
 _UNSHELVE = WRITE["unshelve"]
 _AUDIT_END = WRITE["audit_end"]
@@ -68,6 +69,7 @@ def create(
     *,
     worker: WorkerId | None,
     seal: bytes,
+    audit: Sequence[bytes] = (),
 ) -> Epoch:
     """A new session; ``seal`` is the owner's."""
     known = head.head
@@ -93,6 +95,8 @@ def create(
     key = cursor.lastrowid
     assert key is not None  # an INSERT has one
     _insert(connection, key, rows, blobs)
+    if audit:
+        _audit(connection, audit)
     return FIRST_EPOCH
 
 
@@ -106,6 +110,7 @@ def append(
     deciding: Deciding | None,
     release: bool,
     audit: Sequence[bytes],
+    shelves: Mapping[str, Mapping[str, bytes | None]],
     store: str,
 ) -> None:
     """All of ``rows``, the new head, and the decision. ``fence``: the epoch and owner's seal the writer believes in."""
@@ -119,6 +124,8 @@ def append(
     connection.execute(_UPDATE_HEAD, (known.status, known.wake_at, known.position, head.content, head.seal, key))
     if release:
         _let_go(connection, key, known.id, epoch)
+    for shelf, items in shelves.items():
+        _put_on(connection, shelf, items)
     if audit:
         _audit(connection, audit)
 
@@ -244,12 +251,17 @@ def shelve(
     items: Mapping[str, bytes | None],
     *,
     owner: tuple[SessionId, Epoch, bytes] | None,
+    expecting: Mapping[str, bytes | None],
     audit: Sequence[bytes],
     store: str,
 ) -> None:
     """All of ``items`` on a shelf. ``owner``: the session, the epoch and the owner's seal the writer believes in."""
     if owner is not None:
         _fenced(connection, *owner, store)
+    for key, value in expecting.items():
+        found = connection.execute(_SHELF_ITEM, (shelf, key)).fetchone()
+        if found != (None if value is None else (value, item_seal(shelf, key, value))):
+            raise refusals.shelf_changed(shelf, key)
     _put_on(connection, shelf, items)
     if audit:
         _audit(connection, audit)

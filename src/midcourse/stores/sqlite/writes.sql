@@ -86,6 +86,9 @@ DELETE FROM audit WHERE seq < ?;
 -- name: anchor_audit
 UPDATE audit SET entry = x'' WHERE seq = ?;
 
+-- name: shelf_item
+SELECT value, seal FROM shelves WHERE shelf = ? AND key = ?;
+
 -- name: shelve
 INSERT INTO shelves (shelf, key, value, seal) VALUES (?, ?, ?, ?)
 ON CONFLICT (shelf, key) DO UPDATE SET value = excluded.value, seal = excluded.seal;

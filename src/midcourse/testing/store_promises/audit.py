@@ -10,7 +10,17 @@ from midcourse.core.ids import CommandId, Epoch, SessionId
 from midcourse.errors import Damaged, InboxNotEmpty, MidcourseError, StaleEpoch, StoreError, StoreUnavailable
 from midcourse.ports.store import Deciding, Store
 from midcourse.runtime.auditing import read_audit
-from midcourse.testing.store_promises.given import ALICE, BOB, SESSION, Damage, StoreGiven, head, owned, rows, started
+from midcourse.testing.store_promises.given import (
+    ALICE,
+    BOB,
+    SESSION,
+    Damage,
+    StoreGiven,
+    head,
+    owned,
+    rows,
+    started,
+)
 
 ONE, TWO = CommandId("cmd_1"), CommandId("cmd_2")
 OTHER = SessionId("sess_2")
@@ -48,6 +58,27 @@ class AuditPromises(StoreGiven):
         for reader in (store, peer):
             assert [one.entry for one in await read_audit(reader)] == two
         assert list(await peer.undecided(SESSION)) == []
+
+    async def test_entries_come_with_the_session_they_tell_of(self, store: Store, peer: Store) -> None:
+        """Who made a session is in the log as soon as the session is there; a session that is refused leaves none."""
+        await store.create(head(), rows(1, 1), worker=None, audit=[entry("made")])
+        for refused in (
+            peer.create(head(), rows(1, 1), worker=None, audit=[entry("again")]),
+            store.create(head(OTHER), rows(2, 2), worker=None, audit=[entry("out of order")]),
+        ):
+            with pytest.raises(StoreError):
+                await refused
+        assert await audited(peer) == ["made"]
+        await peer.create(head(OTHER), rows(1, 1), worker=None, audit=[entry("one"), entry("two")])
+        assert await audited(store) == ["made", "one", "two"]
+
+    async def test_the_end_of_the_log_is_known(self, store: Store, peer: Store) -> None:
+        """Without reading it, whoever wrote last, and also where old entries were taken away."""
+        assert await store.audit_end() == 0
+        await store.create(head(), rows(1, 1), worker=None, audit=[entry("one"), entry("two", at=9.0)])
+        assert (await store.audit_end(), await peer.audit_end()) == (2, 2)
+        assert await store.trim_audit(8.0, entry("gone", at=9.0)) == 1
+        assert await peer.audit_end() == 3
 
     async def test_a_refused_append_leaves_no_entry(self, store: Store, peer: Store) -> None:
         """Whatever an append is refused for, its entries are not there, and no number is used up."""

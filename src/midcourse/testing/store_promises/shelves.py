@@ -1,11 +1,24 @@
 """What a store promises of its shelves: keys in order, a write as a whole, and only the owner where one is named."""
 
+import asyncio
+
 import pytest
 
-from midcourse.core.ids import Epoch, SessionId
-from midcourse.errors import Damaged, SessionNotFound, StaleEpoch
+from midcourse.core.ids import CommandId, Epoch, SessionId
+from midcourse.errors import Damaged, InboxNotEmpty, SessionNotFound, ShelfChanged, StaleEpoch, StoreError
 from midcourse.ports.store import Store
-from midcourse.testing.store_promises.given import ALICE, BOB, SESSION, Crash, Damage, StoreGiven, owned, started
+from midcourse.testing.store_promises.given import (
+    ALICE,
+    BOB,
+    SESSION,
+    Crash,
+    Damage,
+    StoreGiven,
+    head,
+    owned,
+    rows,
+    started,
+)
 
 SHELF = "shelf"
 
@@ -130,6 +143,72 @@ class ShelfPromises(StoreGiven):
         with pytest.raises(SessionNotFound):
             await store.shelve(SHELF, {"a": b"1"}, owner=(SessionId("sess_none"), Epoch(1)))
         assert list(await store.shelves()) == []
+
+    async def test_items_come_with_their_append(self, store: Store, peer: Store) -> None:
+        """What an append lists is there for everybody with its rows, on several shelves; None takes a key away."""
+        epoch = await owned(store)
+        await store.shelve(SHELF, {"old": b"1"})
+        shelves = {SHELF: {"a": b"1", "old": None}, "other": {"a": b"2"}}
+        await store.append(head(position=2), rows(2, 2), epoch=epoch, shelves=shelves)
+        assert list(await peer.shelved(SHELF)) == [("a", b"1")]
+        assert list(await peer.shelved("other")) == [("a", b"2")]
+
+    async def test_a_refused_append_leaves_no_item(self, store: Store, peer: Store) -> None:
+        """Whatever an append is refused for, what it would have listed is not there, nor taken away."""
+        epoch = await owned(store)
+        await store.shelve(SHELF, {"old": b"1"})
+        lost = {SHELF: {"a": b"1", "old": None}}
+        await peer.put(SESSION, CommandId("cmd_1"), b"pause", 5.0)
+        with pytest.raises(InboxNotEmpty):
+            await store.append(head(position=2), rows(2, 2), epoch=epoch, release=True, shelves=lost)
+        with pytest.raises(StoreError):
+            await store.append(head(position=9), rows(9, 9), epoch=epoch, shelves=lost)
+        with pytest.raises(StaleEpoch):
+            await store.append(head(position=2), rows(2, 2), epoch=Epoch(epoch + 1), shelves=lost)
+        assert list(await store.shelved(SHELF)) == [("old", b"1")]
+
+    async def test_of_two_who_read_the_same_one_writes(self, store: Store, peer: Store) -> None:
+        """With ``expecting``, whoever comes second is refused, by name, and nothing of its write is there."""
+        await store.shelve(SHELF, {"a": b"1", "b": b"1"})
+        await peer.shelve(SHELF, {"a": b"2"}, expecting={"a": b"1"})
+        with pytest.raises(ShelfChanged, match="'a' on the shelf 'shelf'") as caught:
+            await store.shelve(SHELF, {"a": b"3", "b": None, "c": b"3"}, expecting={"b": b"1", "a": b"1"})
+        assert (caught.value.fields["shelf"], caught.value.fields["key"]) == (SHELF, "a")
+        assert list(await store.shelved(SHELF)) == [("a", b"2"), ("b", b"1")]
+        await store.shelve(SHELF, {"a": None}, expecting={"a": b"2"})
+        assert list(await peer.shelf_keys(SHELF)) == ["b"]
+
+    async def test_of_two_who_found_nothing_one_writes(self, store: Store, peer: Store) -> None:
+        """None expects nothing under that key: not even something empty. A key that is expected need not be written."""
+        await store.shelve(SHELF, {"a": b""}, expecting={"a": None, "done": None})
+        with pytest.raises(ShelfChanged):
+            await peer.shelve(SHELF, {"a": b"2"}, expecting={"a": None})
+        with pytest.raises(ShelfChanged):
+            await peer.shelve(SHELF, {"b": b"2"}, expecting={"b": b""})
+        await peer.shelve(SHELF, {"done": b"1"}, expecting={"a": b""})
+        with pytest.raises(ShelfChanged):
+            await store.shelve("other", {"a": b"1"}, expecting={"a": b""})
+        assert list(await store.shelved(SHELF)) == [("a", b""), ("done", b"1")]
+
+    async def test_many_who_expect_the_same_at_once_are_one(self, store: Store, peer: Store) -> None:
+        """However many are enqueued at once through two store objects, one of them finds what it expects."""
+        writes = [
+            one.shelve(SHELF, {"a": b"%d" % number}, expecting={"a": None})
+            for number in range(10)
+            for one in (store, peer)
+        ]
+        done = await asyncio.gather(*writes, return_exceptions=True)
+        assert sum(one is None for one in done) == 1
+        assert all(one is None or isinstance(one, ShelfChanged) for one in done)
+
+    async def test_what_is_damaged_is_not_what_was_expected(self, store: Store, damage: Damage) -> None:
+        """Neither what it was before nor nothing; and it can still be put anew."""
+        await started(store)
+        await store.shelve(SHELF, {"a": b"whole"})
+        await damage("shelf", SESSION)
+        for expected in (b"whole", b"?", None):
+            with pytest.raises(ShelfChanged):
+                await store.shelve(SHELF, {"a": b"again"}, expecting={"a": expected})
 
     async def test_a_damaged_item_is_noticed(self, store: Store, damage: Damage) -> None:
         """A value that fails its checksum is an error that names it, wherever it would be read; others are not."""

@@ -6,6 +6,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
@@ -170,16 +171,18 @@ def _no_file_in_a_read_only_folder(path: Path) -> None:
         ("cannot be made", _no_file_in_a_read_only_folder),
     ],
 )
-async def test_a_place_without_permission_is_named(tmp_path: Path, what: str, spoil: Callable[[Path], None]) -> None:
-    folder = tmp_path / "theirs"
-    folder.mkdir()
-    path = folder / "midcourse.db"
-    await (await SqliteStore.open(path)).close()
-    spoil(path)
-    try:
-        answer = _opened_by_somebody(path) if os.getuid() == 0 else await _opened_by_us(path)
-    finally:
-        folder.chmod(0o700)
+async def test_a_place_without_permission_is_named(what: str, spoil: Callable[[Path], None]) -> None:
+    # Not in pytest's folder, which every other run that begins makes its user's alone.
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made) / "theirs"
+        folder.mkdir()
+        path = folder / "midcourse.db"
+        await (await SqliteStore.open(path)).close()
+        spoil(path)
+        try:
+            answer = _opened_by_somebody(path) if os.getuid() == 0 else await _opened_by_us(path)
+        finally:
+            folder.chmod(0o700)
     assert answer.startswith("no_permission ")
     assert what in answer
     assert "Change the permissions" in answer
@@ -203,7 +206,7 @@ def _opened_by_somebody(path: Path) -> str:
         "try: opening.open_store(Path(sys.argv[1]), 'power', pragmas={}, patience=1)\n"
         "except Exception as error: print(getattr(error, 'code', '?'), error)\n"
     )
-    for parent in path.parent.parents:  # pytest's own folders are root's alone
+    for parent in path.parent.parents:  # temporary folders are root's alone
         if parent.stat().st_uid == 0 and not parent.stat().st_mode & 0o001:
             parent.chmod(parent.stat().st_mode | 0o011)
     return subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True).stdout

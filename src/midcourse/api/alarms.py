@@ -1,0 +1,56 @@
+"""What interrupted people, over all sessions: each intervention with its label, and all as people are told of them."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from midcourse.core.artifacts import Artifact, by_due
+from midcourse.core.events import Verdict
+from midcourse.core.interventions import LabelFilter, LabelledAlarm, with_labels
+from midcourse.core.policy.profiles import STANDARD
+from midcourse.core.policy.restraint import Batch, batches
+from midcourse.core.tenants import tenant_of
+from midcourse.ports.store import Store
+from midcourse.runtime.artifacts import due, read_artifacts
+from midcourse.runtime.interventions import MOST, read_alarms, read_labels
+
+MOST_SHOWN: Final = 50
+"""Batches of alarms that an inbox shows, and artifacts."""
+
+
+async def interventions_in(
+    store: Store, *, since: float | None, agent: str | None, label: LabelFilter | None, limit: int, tenant: str | None
+) -> Sequence[LabelledAlarm]:
+    """Those since a time, of an agent, labelled so (``none``: not yet), newest first."""
+    most = limit if agent is None and label is None else MOST
+    alarms = await read_alarms(store, since=since or 0.0, limit=most, tenant=tenant)
+    labels: dict[tuple[str, str], Verdict] = {}
+    labels |= {(one.session, one.about): one.verdict for one in await read_labels(store)}
+    wanted = None if label == "none" else label
+    found = [
+        one
+        for one in with_labels(reversed(alarms), labels)
+        if agent in (None, one.agent) and (label is None or one.label == wanted)
+    ]
+    return found[:limit]
+
+
+async def alarms_in_batches(
+    store: Store, now: float, *, person: str | None, gather: float, tenant: str | None, artifacts: bool = True
+) -> Sequence[Batch]:
+    """Interventions and (``artifacts``) what is due for review by ``now``, gathered so long, newest batch first."""
+    alarms = await read_alarms(store, tenant=tenant)
+    if artifacts:
+        alarms += due(await read_artifacts(store, tenant=tenant), now)
+    seen = (one for one in alarms if person in (None, one.person) and tenant in (None, tenant_of(one.session)))
+    alarms = sorted(seen, key=lambda one: one.at)
+    return batches(alarms, gather)[::-1]
+
+
+async def waiting_beside_asks(
+    store: Store, now: float, *, tenant: str | None
+) -> tuple[tuple[Batch, ...], tuple[Artifact, ...]]:
+    """What an inbox shows below what is asked: the newest alarms, and the most urgent artifacts that are due."""
+    gather = float(STANDARD.restraint.batch)
+    alarms = await alarms_in_batches(store, now, person=None, gather=gather, tenant=tenant, artifacts=False)
+    made = by_due(await read_artifacts(store, tenant=tenant), now, due=True, limit=MOST_SHOWN)
+    return tuple(alarms[:MOST_SHOWN]), tuple(made)

@@ -1,0 +1,402 @@
+"""A session's handle: every verb that steers one session of an open store, and what it tells."""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Generic, Literal, TypeVar, get_args, overload
+
+from msgspec.structs import replace
+
+from midcourse.api.correcting import check_correction
+from midcourse.api.erasing import erase_sessions
+from midcourse.api.naming import fresh_session_id
+from midcourse.core import commands as cmd
+from midcourse.core.codec import JSON, decode
+from midcourse.core.commands import AnyCommand, Behaviour, Role
+from midcourse.core.effects import UndoChoice
+from midcourse.core.endings import asks_nothing, without_result
+from midcourse.core.events import AskOpened, Recorded, Verdict
+from midcourse.core.events import Level as RedirectLevel
+from midcourse.core.ids import AskId, CommandId, MessageId, PauseId, Position, SessionId
+from midcourse.core.inspection import Inspection
+from midcourse.core.interventions import Intervention, Interventions
+from midcourse.core.receipt import Ledger, Receipt
+from midcourse.core.replies import Level, Reply
+from midcourse.core.requests import answer_value, check_command_id
+from midcourse.core.session import ENDED, OpenAsk, Session, Status
+from midcourse.core.signals import Signals
+from midcourse.core.tenants import tenant_of
+from midcourse.errors import InvalidInput, Refused
+from midcourse.ports.bus import Delta
+from midcourse.runtime.control import Control
+from midcourse.runtime.erasing import children_of
+from midcourse.runtime.loading import content_of
+from midcourse.runtime.worker import Worker
+
+T_co = TypeVar("T_co", covariant=True)
+_FOREVER = 1e9
+
+
+class SessionHandle(Generic[T_co]):
+    """One session, from any process. Nothing here needs the session to be owned by this process.
+
+    Whoever has the store open in a program of their own is its operator.
+    """
+
+    def __init__(self, session_id: SessionId, worker: Worker, control: Control, role: Role = "operate") -> None:
+        self.id = session_id
+        self._worker = worker
+        self._control = control
+        self._role: Role = role
+
+    async def pause(
+        self,
+        reason: str = "",
+        *,
+        grace: float | None = None,
+        lapses: float | None = None,
+        until: Level = "stopping",
+        wait: float = 10.0,
+        by: str = "local",
+        command_id: str | None = None,
+    ) -> Reply:
+        """Stop, keeping the context. Tool calls in flight may finish, for ``grace`` seconds if given; streams are cut.
+
+        With ``lapses`` it lifts itself after so many seconds; send it again to have it last longer, or once more
+        without it to stay paused.
+
+        The answer comes when the gate is shut (``until="stopped"``: when nothing runs), at the latest after ``wait``
+        seconds, with what is known by then. ``command_id`` makes a retry the same command.
+        """
+        seconds = None if grace == math.inf else grace
+        command = cmd.Pause(id=self._command_id(command_id), by=by, reason=reason, grace=seconds, lapses=lapses)
+        return await self._send(command, until=until, wait=wait)
+
+    async def resume(
+        self,
+        pause: str | None = None,
+        *,
+        wait: float = 10.0,
+        by: str = "local",
+        command_id: str | None = None,
+    ) -> Reply:
+        """Go on after a pause, or try a failed session again.
+
+        ``pause`` names the pause to lift, so that a late resume lifts no later one.
+        """
+        named = PauseId(pause) if pause is not None else None
+        command = cmd.Resume(id=self._command_id(command_id), by=by, pause=named)
+        return await self._send(command, until="decided", wait=wait)
+
+    async def redirect(
+        self,
+        text: str,
+        *,
+        level: RedirectLevel = "step",
+        grace: float | None = None,
+        resume: bool = False,
+        wait: float = 10.0,
+        by: str = "local",
+        command_id: str | None = None,
+    ) -> Reply:
+        """Change the course. The instruction is durable at once and is what the agent's model sees next.
+
+        A paused session keeps it for later, unless ``resume``; an ended one begins a new turn with it. A policy may
+        want corrections (all but another goal) to be short.
+        """
+        await check_correction(self._control, self.id, text, level)
+        seconds = None if grace == math.inf else grace
+        command = cmd.Redirect(
+            id=self._command_id(command_id),
+            by=by,
+            text=text,
+            level=level,
+            grace=seconds,
+            resume=resume,
+        )
+        return await self._send(command, until="decided", wait=wait)
+
+    async def cancel(
+        self,
+        reason: str = "",
+        *,
+        grace: float = 2.0,
+        undo: UndoChoice | None = None,
+        force: bool = False,
+        until: Level = "stopping",
+        wait: float = 10.0,
+        by: str = "local",
+        command_id: str | None = None,
+    ) -> Reply:
+        """End the session. Calls in flight may go on for ``grace`` seconds; the receipt says what became of them.
+
+        ``undo``: roll back what is ``in-flight`` and let go of what is held (the default); ``all`` also what had
+        finished, newest first, children first; ``none`` only stops. A second cancel may only be firmer.
+        :meth:`preview` tells beforehand what each would do. A protected session finishes its turn first, unless it is
+        ended half-way with ``force``: what it had reached is discarded, and a new session begins the same anew.
+        """
+        command = cmd.Cancel(
+            id=self._command_id(command_id),
+            by=by,
+            reason=reason,
+            grace=_FOREVER if grace == math.inf else grace,
+            undo=undo,
+            force=force,
+        )
+        return await self._send(command, until=until, wait=wait)
+
+    async def undo(
+        self, reason: str = "", *, wait: float = 60.0, by: str = "local", command_id: str | None = None
+    ) -> Receipt:
+        """Roll back every effect of a session that has ended, newest first, as far as it can be.
+
+        The receipt is provisional if it takes longer than ``wait`` seconds; it goes on all the same.
+        """
+        command = cmd.Undo(id=self._command_id(command_id), by=by, reason=reason)
+        await self._send(command, until="decided", wait=wait)
+        await self._control.undone(self.id, wait)
+        return await self.receipt()
+
+    async def preview(self) -> Mapping[UndoChoice, Receipt]:
+        """What a cancel would make of each effect, by its ``undo``, if all goes well. Nothing is changed."""
+        ledger = await self._ledger()
+        return {choice: ledger.preview(choice) for choice in get_args(UndoChoice)}
+
+    async def answer(
+        self,
+        value: JSON,
+        *,
+        ask: str | None = None,
+        wait: float = 10.0,
+        by: str = "local",
+        command_id: str | None = None,
+    ) -> Reply:
+        """Answer an ask; without ``ask`` the only one that is open. A child's is named ``child/ask``."""
+        content = answer_value(value)
+        child, _, name = (ask or "").rpartition("/")
+        if child and not child.startswith(f"{self.id}."):
+            raise InvalidInput(f"'{child}' is not a child of session '{self.id}'.", field="ask")
+        named = AskId(name) if ask is not None else None
+        command = cmd.Answer(id=self._command_id(command_id), by=by, value=content, ask=named)
+        return await self._send(command, until="decided", wait=wait, to=SessionId(child) if child else None)
+
+    async def message(
+        self,
+        text: str,
+        *,
+        behaviour: Behaviour = "enqueue",
+        wait: float = 10.0,
+        by: str = "local",
+        command_id: str | None = None,
+    ) -> Reply:
+        """Say something. A session that has ended begins a new turn with it.
+
+        One that works does what ``behaviour`` says: ``enqueue`` keeps it until this turn has completed, ``redirect``
+        changes the course now, ``reject`` refuses it. The answer's ``message`` names it, to edit or withdraw it.
+        """
+        command = cmd.Message(id=self._command_id(command_id), by=by, text=text, behaviour=behaviour)
+        return await self._send(command, until="decided", wait=wait)
+
+    async def edit(
+        self, message: str, text: str, *, wait: float = 10.0, by: str = "local", command_id: str | None = None
+    ) -> Reply:
+        """Say a redirect or a queued message in other words, as long as the model has not seen it."""
+        command = cmd.Edit(id=self._command_id(command_id), by=by, message=MessageId(message), text=text)
+        return await self._send(command, until="decided", wait=wait)
+
+    async def withdraw(
+        self, message: str, *, wait: float = 10.0, by: str = "local", command_id: str | None = None
+    ) -> Reply:
+        """Take a redirect or a queued message back, as long as the model has not seen it."""
+        command = cmd.Withdraw(id=self._command_id(command_id), by=by, message=MessageId(message))
+        return await self._send(command, until="decided", wait=wait)
+
+    async def event(
+        self,
+        text: str,
+        *,
+        source: str = "",
+        wait: float = 10.0,
+        by: str = "local",
+        command_id: str | None = None,
+    ) -> Reply:
+        """Tell it of an event outside, so that what it assumes may no longer hold.
+
+        What its model is saying is cut, open asks are superseded, and the event is what the model sees next.
+        """
+        command = cmd.OutsideEvent(id=self._command_id(command_id), by=by, text=text, source=source)
+        return await self._send(command, until="decided", wait=wait)
+
+    async def raise_budget(
+        self,
+        budget: float,
+        *,
+        resume: bool = True,
+        wait: float = 10.0,
+        by: str = "local",
+        command_id: str | None = None,
+    ) -> Reply:
+        """Let it cost more, in dollars, and go on with it if it is paused."""
+        command = cmd.Budget(id=self._command_id(command_id), by=by, budget=budget, resume=resume)
+        return await self._send(command, until="decided", wait=wait)
+
+    async def label(
+        self,
+        about: str,
+        verdict: Verdict,
+        note: str = "",
+        *,
+        wait: float = 10.0,
+        by: str = "local",
+        command_id: str | None = None,
+    ) -> Reply:
+        """Say whether it was right to step in: ``right``, ``wrong`` or ``unsure``. The last word counts.
+
+        ``about`` names an intervention (``int_3``), or what a person did: a pause or a message. A signal that was wrong
+        too often does not interrupt this agent any more.
+        """
+        command = cmd.Label(id=self._command_id(command_id), by=by, about=about, verdict=verdict, note=note)
+        return await self._send(command, until="decided", wait=wait)
+
+    async def rate(
+        self, score: int, note: str = "", *, wait: float = 10.0, by: str = "local", command_id: str | None = None
+    ) -> Reply:
+        """Say how content you are with a session that has ended, from 1 to 5. The last word counts."""
+        command = cmd.Rate(id=self._command_id(command_id), by=by, score=score, note=note)
+        return await self._send(command, until="decided", wait=wait)
+
+    async def interventions(self) -> Sequence[Intervention]:
+        """What policies, and the agent itself, have stepped in with, oldest first: why, and the arithmetic of it."""
+        found = Interventions()
+        if (await self.state()).interventions:
+            async for record in self._until_now():
+                found.apply(record)
+        return found.all
+
+    async def signals(self) -> Signals:
+        """Each signal with its thresholds and its history, measured from the journal as the session's policy does."""
+        return await self._worker.signals.read((await self._worker.must_exist(self.id)).head)
+
+    async def _send(self, command: AnyCommand, *, until: Level, wait: float, to: SessionId | None = None) -> Reply:
+        return await self._control.send(to or self.id, replace(command, role=self._role), until=until, wait=wait)
+
+    def _command_id(self, given: str | None) -> CommandId:
+        return CommandId(f"cmd_{self._worker.clock.fresh_id()}" if given is None else check_command_id(given))
+
+    async def state(self) -> Session:
+        """The session as its journal tells it: status, messages, open calls and asks, plan, cost."""
+        return await self._control.session(self.id)
+
+    async def status(self) -> Status:
+        """Where it stands."""
+        return Status((await self._worker.must_exist(self.id)).head.status)
+
+    @overload
+    def watch(
+        self,
+        after: int = 0,
+        *,
+        deltas: Literal[False] = False,
+        follow: bool = False,
+    ) -> AsyncIterator[Recorded]: ...
+    @overload
+    def watch(self, after: int = 0, *, deltas: bool, follow: bool = False) -> AsyncIterator[Recorded | Delta]: ...
+    def watch(self, after: int = 0, *, deltas: bool = False, follow: bool = False) -> AsyncIterator[Any]:
+        """Every event after a position, once and in order, as it becomes durable, until the session ends.
+
+        Come back with the last ``position`` seen to miss nothing. ``deltas`` adds previews of streamed text, which
+        have no position; ``follow`` goes on into later turns.
+        """
+        return self._control.watch(self.id, after=Position(after), deltas=deltas, follow=follow)
+
+    async def next_ask(self, timeout: float | None = None) -> OpenAsk:  # noqa: ASYNC109 - the caller's patience, not a cancel scope
+        """The ask that has been open for longest, once there is one: its id, reason, prompt and options.
+
+        Raises:
+            SessionEnded: the session ended, and asks nothing any more.
+            TimeoutError: nothing is asked in time. It goes on.
+        """
+        async with asyncio.timeout(timeout):
+            while True:
+                session = await self.state()
+                if session.asks:
+                    return session.asks[0]
+                if session.status in ENDED:
+                    raise asks_nothing(session)
+                async for event in self.watch(session.position, follow=True):
+                    if isinstance(event.event, AskOpened) or (await self.status()) in ENDED:
+                        break
+
+    async def result(self, timeout: float | None = None) -> T_co:  # noqa: ASYNC109 - the caller's patience, not a cancel scope
+        """What the agent returned, once it has.
+
+        Raises:
+            SessionEnded: it was cancelled, or failed; the sentence says why.
+            TimeoutError: it has not ended in time. It goes on.
+        """
+        async with asyncio.timeout(timeout):
+            session, cause = await self._control.ended(self.id)
+        if session.erased_at is not None:
+            raise Refused(
+                f"What session '{self.id}' returned was erased (session_erased).",
+                code="session_erased",
+                session_id=self.id,
+                status=session.status.value,
+            )
+        if session.status is Status.COMPLETED and session.result is not None:
+            return decode(await content_of(self._worker.store, session.result))
+        raise without_result(session) from cause
+
+    async def inspect(self, at: int | None = None) -> Inspection:
+        """The session as it was at a journal position: messages, plan, steps, calls and asks that were open, state."""
+        return await self._control.inspect(self.id, at)
+
+    async def fork(
+        self, at: int | None = None, *, session_id: str | None = None, paused: bool = False, by: str = "local"
+    ) -> "SessionHandle[T_co]":
+        """A new session that goes on from a point of this one: its last checkpoint, or the journal position ``at``.
+
+        What had finished by then is not done again; what was in flight is. ``paused`` lets you redirect it first.
+        """
+        new = fresh_session_id(session_id, self._worker, tenant_of(self.id))
+        pause = cmd.Pause(id=self._command_id(None), by=by, role=self._role, reason="forked") if paused else None
+        await self._control.fork(self.id, new, at, pause=pause, by=by, role=self._role)
+        return SessionHandle(new, self._worker, self._control, self._role)
+
+    async def lift(self, *, wait: float = 10.0, by: str = "local", command_id: str | None = None) -> Reply:
+        """Lift what halted it (a restore, a kill switch that was lifted): it is back where it was. An operator's."""
+        command = cmd.Lift(id=self._command_id(command_id), by=by)
+        return await self._send(command, until="decided", wait=wait)
+
+    async def erase(self, reason: str = "", *, children: bool = False, by: str = "local") -> Session:
+        """Erase what anybody wrote in a session that has ended: goal, messages, arguments, results, answers, …
+
+        Its shape stays: when what happened, states, costs, the names of agents, tools and steps, who did what. With
+        ``children`` its children are erased, too. ``reason`` says why, and stays. It cannot be taken back, and nothing
+        can be done with the session any more. What lay on the disk is gone after ``midcourse compact``.
+
+        Raises:
+            Refused: it, or a child, has not ended; nothing is erased then.
+        """
+        below = await children_of(self._worker.store, self.id) if children else ()
+        erased = await erase_sessions(self._worker, (self.id, *below), by=by, role=self._role, reason=reason)
+        return erased[0]
+
+    async def receipt(self) -> Receipt:
+        """What became of each effect: undone, kept, cannot be undone, …, unknown. Print it for a table."""
+        return (await self._ledger()).receipt
+
+    async def _ledger(self) -> Ledger:
+        ledger = Ledger()
+        async for record in self._until_now():
+            ledger.apply(record)
+        return ledger
+
+    async def _until_now(self) -> AsyncIterator[Recorded]:
+        position = (await self.state()).position
+        if position == 0:
+            return
+        async for event in self.watch(follow=True):
+            yield event
+            if event.position >= position:
+                return

@@ -1,0 +1,70 @@
+"""What the rates and times mean that reports, ``/metrics`` and pages show: each in words, once; and whose a stop was.
+
+How they are counted from one session is in ``reports/facts.py``, over many in ``reports/shares.py``: nowhere else.
+"""
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from midcourse.core.commands import BY_AGENT, BY_PARENT, BY_POLICY
+from midcourse.core.decisions import DEADLINE
+
+Stopper = Literal["person", "policy", "agent", "kill_switch", "parent", "deadline"]
+"""Who steps in: somebody; a policy; the agent itself; the kill switch; the parent that was stopped; a deadline."""
+STOPPERS: Final[Mapping[Stopper, tuple[str, str]]] = {
+    "person": ("a person", "people"),
+    "policy": ("a policy", "policies"),
+    "agent": ("the agent itself", "agents themselves"),
+    "kill_switch": ("the kill switch", "the kill switch"),
+    "parent": ("its parent", "their parents"),
+    "deadline": ("a deadline", "deadlines"),
+}
+"""The same as a report's reader calls them, once and several times, in this order."""
+
+INTERRUPTED: Final = (
+    "Sessions that were stopped at least once, by anyone: paused, cancelled or halted; of all sessions. A session that "
+    "was stopped by several counts for each of them. A message, a question for the plan and a warning stop nothing."
+)
+COMPLETED: Final = "Sessions that completed, of those that have ended."
+STEPPED_IN: Final = (
+    "Occasions on which somebody or something stepped in: stopped it, changed its course, or had it explain its plan. "
+    "What people were only told of is counted apart."
+)
+FALSE_POSITIVES: Final = (
+    "Automatic interventions that people called wrong, of those they called right or wrong. What a person or the kill "
+    "switch did is not in it; what people were only told of is, where a policy wanted to step in and was held back."
+)
+RESPONSE: Final = (
+    "From the wish for a stop (put into the session's inbox by anyone; for a policy, its decision) until it was "
+    "decided: nothing new begins."
+)
+STOPPED: Final = "From the wish for a stop until nothing of the session ran; stops that let a call finish are apart."
+MEANINGS: Final[Mapping[str, str]] = {
+    "interrupted": INTERRUPTED,
+    "completed": COMPLETED,
+    "stepped_in": STEPPED_IN,
+    "false_positives": FALSE_POSITIVES,
+    "response": RESPONSE,
+    "stop": STOPPED,
+}
+"""All of them by the name of the figure."""
+
+
+def stopper_of(by: str, *, halts: bool = False) -> Stopper:
+    """Whose it was, by the name that the journal has for them; ``halts``: it was a halt, whoever threw the switch."""
+    if halts:
+        return "kill_switch"
+    if by.startswith(BY_POLICY):
+        return "policy"
+    if by.startswith(BY_AGENT):
+        return "agent"
+    if by.startswith(BY_PARENT):
+        return "parent"
+    return "deadline" if by == DEADLINE else "person"
+
+
+def by_whom(counts: Mapping[Stopper, int]) -> str:
+    """Such as ``3 by people, 1 by the kill switch``; empty if there was nobody."""
+    return ", ".join(
+        f"{counts[one]:,} by {words[counts[one] > 1]}" for one, words in STOPPERS.items() if counts.get(one)
+    )

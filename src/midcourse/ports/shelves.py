@@ -1,0 +1,37 @@
+"""Whose a shelf is, and how one is read of which something may be damaged: the rest is there all the same."""
+
+from collections.abc import Sequence
+
+from midcourse.core.ids import SessionId
+from midcourse.errors import Damaged
+from midcourse.ports.store import Store
+
+
+def is_shelf_of(session_id: SessionId, shelf: str) -> bool:
+    """Whether a shelf is its alone: ``langgraph:<id>``, ``chat:<id>:shown``. By place: an id may be any word."""
+    return goes_with(session_id, shelf) or (shelf.startswith("chat:") and shelf.split(":")[1:-1] == [session_id])
+
+
+def goes_with(session_id: SessionId, shelf: str) -> bool:
+    """Whether a fork of a session has such a shelf, too: what a framework keeps, and not what people were shown."""
+    return shelf.partition(":")[2] == session_id
+
+
+async def readable(
+    store: Store, shelf: str, *, first: str = "", last: str = ""
+) -> tuple[list[tuple[str, bytes]], Sequence[str]]:
+    """What lies on a shelf from ``first`` to ``last`` and is whole, in order; and the keys of what is not."""
+    whole: list[tuple[str, bytes]] = []
+    damaged: list[str] = []
+    while True:
+        try:
+            whole += await store.shelved(shelf, first=first, last=last)
+        except Damaged as error:
+            key = str(error.fields["key"])
+        else:
+            return whole, damaged
+        before = [one for one in await store.shelf_keys(shelf, first=first, last=last) if one < key]
+        if before:  # counted, too: an empty last key would be the end of the shelf
+            whole += await store.shelved(shelf, first=first, last=before[-1], limit=len(before))
+        damaged.append(key)
+        first = f"{key}\0"

@@ -1,0 +1,201 @@
+"""The thread that hears commands: wake-ups from other processes, a look at the inbox now and then, and the sweeps.
+
+It has a loop of its own: a command from another process is decided, and the gate shut, even while an agent blocks the
+loop it runs on.
+"""
+
+import asyncio
+import logging
+import threading
+from typing import Protocol
+
+from midcourse.core.ids import SessionId, WorkerId
+from midcourse.ports.bus import Delta, Grown, Note, Wake, Watch
+from midcourse.ports.clock import Clock
+from midcourse.ports.store import Store
+from midcourse.runtime.driver import Driver
+from midcourse.runtime.fanout import Fanout
+from midcourse.runtime.settings import Settings
+from midcourse.runtime.standing import Standing
+from midcourse.runtime.sweeping import Sweeper, carefully, enforce
+from midcourse.runtime.unwritten import Unwritten
+from midcourse.runtime.watchdog import Watchdog
+
+log = logging.getLogger("midcourse")
+
+
+class Owner(Protocol):
+    """The worker that is listened for."""
+
+    id: WorkerId
+    store: Store
+    clock: Clock
+    settings: Settings
+    fanout: Fanout
+    standing: Standing
+    sweeper: Sweeper
+    unwritten: Unwritten
+    drives: bool
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether it takes and begins nothing more."""
+        ...
+
+    def driver(self, session_id: SessionId) -> Driver | None:
+        """The driver of a session it owns."""
+        ...
+
+    def drivers(self) -> list[Driver]:
+        """All of them."""
+        ...
+
+    async def attend(self, session_id: SessionId) -> None:
+        """Take a session nobody alive owns, or go on with one whose journal could not be written."""
+        ...
+
+
+class Listener:
+    """Hears for one worker. Made on the loop the agents run on, which it watches."""
+
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
+        self._store = owner.store
+        self._clock = owner.clock
+        self._settings = owner.settings
+        self._watchdog = Watchdog(owner.clock, owner.settings.blocked_after)
+        self._looked_at = owner.clock.monotonic()
+        self._woken: set[SessionId] = set()
+        self._closing = False
+        self._control = asyncio.new_event_loop()
+        self._noted = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name="midcourse-control", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look at the inbox, and to sweep."""
+        self._thread.start()
+
+    async def close(self) -> None:
+        """Stop. What it is just doing, it finishes."""
+        self._closing = True
+        self._nudge()
+        if self._thread.ident is None:  # it was never started
+            self._control.close()
+            return
+        # Looked at, not waited for in a thread: agents may have taken all threads that the loop lends.
+        while self._thread.is_alive():  # noqa: ASYNC110
+            await asyncio.sleep(0.002)
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether its thread lives, and has looked at the inbox lately."""
+        return self._thread.is_alive() and self.is_fresh()
+
+    @property
+    def age(self) -> float | None:
+        """Seconds since its thread looked at the inbox; None: it does not live."""
+        return self._clock.monotonic() - self._looked_at if self._thread.is_alive() else None
+
+    def is_fresh(self) -> bool:
+        """Whether the inbox has been looked at since this process last stood still.
+
+        Shorter than the time after which others call it unreachable: who was told so finds its command carried out
+        first.
+        """
+        return self._clock.monotonic() - self._looked_at < 0.8 * self._settings.unreachable_after
+
+    def hear(self, note: Note) -> None:
+        """Take a note from the bus. On its thread."""
+        fanout = self._owner.fanout
+        match note:
+            case Wake(session=session, reply_to=reply_to):
+                if reply_to:
+                    fanout.tell(session, reply_to, deltas=False)
+                self._woken.add(session)
+                self._nudge()
+            case Watch(session=session, reply_to=reply_to, deltas=deltas):
+                fanout.tell(session, reply_to, deltas=deltas)
+            case Grown(session=session):
+                fanout.grown(session)
+            case Delta():
+                fanout.preview(note)
+
+    def _nudge(self) -> None:
+        try:
+            self._control.call_soon_threadsafe(self._noted.set)
+        except RuntimeError:  # closed while a note was on its way
+            return
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._control)
+        try:
+            self._control.run_until_complete(self._listen())
+        finally:
+            self._control.close()
+
+    async def _listen(self) -> None:
+        owner, poll = self._owner, self._settings.poll
+        polled = self._clock.monotonic()
+        swept = polled - 2 * poll  # at once: what a dead process left behind goes on now
+        self._noted.set()
+        while not self._closing:
+            try:
+                async with asyncio.timeout(max(0.0, polled + poll - self._clock.monotonic())):
+                    await self._noted.wait()
+            except TimeoutError:
+                pass
+            self._noted.clear()
+            woken, self._woken = self._woken, set()
+            await asyncio.gather(*(carefully(self._settle(session_id)) for session_id in woken))
+            now = self._clock.monotonic()
+            if now - polled >= poll:
+                polled = now
+                await carefully(self._poll(now))
+            if owner.drives and not owner.is_draining and now - swept >= 2 * poll:
+                swept = now
+                await carefully(owner.sweeper.sweep())
+                await carefully(enforce(owner.standing, owner.drivers))
+
+    async def _settle(self, session_id: SessionId) -> None:
+        driver = self._owner.driver(session_id)
+        if driver is not None:
+            await driver.settle()
+
+    async def _poll(self, now: float) -> None:
+        """What a lost wake-up would have told, and who has been silent."""
+        owner = self._owner
+        mail: list[Driver] = []
+        if owner.drivers() and await self._store.changed():
+            pending = await self._store.pending(owner.id)
+            mail = [driver for driver in map(owner.driver, pending) if driver is not None]
+        for driver in mail:
+            driver.shut()
+        # From here it is known who has mail, and they wait for it to be read; everybody else may begin calls again.
+        was_fresh, self._looked_at = self.is_fresh(), now
+        if not was_fresh:
+            for driver in owner.drivers():
+                driver.wake()
+        await asyncio.gather(*(carefully(_read_mail(driver)) for driver in mail))
+        for driver in owner.drivers():
+            driver.name_if_silent()
+        self._name_who_blocks()
+        for session_id in owner.unwritten.due(now):
+            if owner.driver(session_id) is None:
+                await carefully(owner.attend(session_id))
+
+    def _name_who_blocks(self) -> None:
+        blocked = self._watchdog.look()
+        if blocked is None:
+            return
+        driver = self._owner.driver(blocked.session) if blocked.session else None
+        if driver is not None:  # first of all: it may let go, and end, at any moment
+            driver.name_as_blocking(blocked)
+        whose = f"session {blocked.session}" if driver else "code outside any session"
+        log.warning("%s has held its event loop for %.1f s: %s", whose, blocked.seconds, blocked.where)
+
+
+async def _read_mail(driver: Driver) -> None:
+    try:
+        await driver.settle()
+    finally:
+        driver.unshut()

@@ -1,0 +1,131 @@
+"""What a worker looks for now and then: sessions that nobody alive owns, and kill switches that nobody enforced."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from itertools import groupby
+from typing import Any, Final
+
+from midcourse.core.ids import Position, SessionId, depth_of
+from midcourse.core.session import NEEDS_DRIVING, Session, Status
+from midcourse.errors import MidcourseError
+from midcourse.ports.clock import Clock
+from midcourse.ports.store import Head, Owned, Store
+from midcourse.runtime.children import STOPS_CHILDREN, passed_on
+from midcourse.runtime.driver import Driver
+from midcourse.runtime.loading import load
+from midcourse.runtime.standing import Standing, halt_of, must_halt
+
+log = logging.getLogger("midcourse")
+
+_SWEEP: Final = 1000
+_GOES_ON: Final = frozenset({Status.QUEUED, Status.RUNNING, Status.WAITING, Status.PAUSED})
+"""Where a session stands that may begin calls once it is taken; elsewhere it only finishes a stop or an undo."""
+_AT_ONCE: Final = 32
+"""Sessions taken at the same time by a sweep: enough to share commits, few enough to hear commands in between."""
+
+
+class Sweeper:
+    """Has a worker attend to what is left behind. On the control loop."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        *,
+        has_agent: Callable[[Head], bool],
+        attend: Callable[[SessionId], Awaitable[None]],
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._has_agent = has_agent
+        self._attend = attend
+        self._missed: set[str] = set()
+        self._left_to_others: dict[SessionId, Position] = {}
+
+    def left(self, session: Session) -> None:
+        """This process let a session go, and takes it no more if what is left needs the agent's tools."""
+        if session.status is Status.CANCELLING or (session.undo is not None and not session.undo.done):
+            self._left_to_others[session.id] = session.position
+        else:
+            self._left_to_others.pop(session.id, None)
+
+    async def sweep(self) -> None:
+        """Take every session that nobody alive owns and that needs somebody."""
+        statuses = [status.value for status in NEEDS_DRIVING]
+        found = await self._store.unattended(statuses, self._clock.now(), limit=_SWEEP)
+        needy = [owned for owned in found if self._can_help(owned)]
+        for owned in found:
+            self._name_missing_agent(owned.head)
+        # Parents first: what lies in their inbox may stop their children.
+        needy.sort(key=_depth)
+        for _, generation in groupby(needy, key=_depth):
+            alike = list(generation)
+            for start in range(0, len(alike), _AT_ONCE):
+                batch = alike[start : start + _AT_ONCE]
+                await asyncio.gather(*(carefully(self._adopt(owned)) for owned in batch))
+
+    async def _adopt(self, owned: Owned) -> None:
+        """Take a session that nobody owns; but not a child that a stop of its parent's is still to reach."""
+        if not owned.pending and owned.head.status in _GOES_ON and await self._waits_for_a_stop(owned.head):
+            return
+        await self._attend(owned.head.id)
+
+    async def _waits_for_a_stop(self, child: Head) -> bool:
+        if child.parent is None:
+            return False
+        above = await self._store.head(child.parent)
+        if await self._store.undecided(child.parent):
+            return True
+        if above.head.status not in STOPS_CHILDREN:
+            return False
+        stop = passed_on((await load(self._store, above.head)).state.session, child.id)
+        # A stop that has reached it is behind it: whoever lifted that since wants it to go on.
+        return stop is not None and await self._store.row(child.id, stop.id) is None
+
+    def _name_missing_agent(self, head: Head) -> None:
+        """Say once which agent is missing here, and nobody else drives it: a forgotten import would hang in silence."""
+        if self._has_agent(head) or head.agent in self._missed or head.parent:
+            return
+        if head.status in (Status.RUNNING, Status.QUEUED, Status.CANCELLING):
+            self._missed.add(head.agent)
+            log.warning(
+                "session %s is %s and nobody drives it: agent '%s' is not registered in this process. "
+                "Import the module that defines it (for an agent file: load_agents), or start a program that does.",
+                head.id,
+                head.status,
+                head.agent,
+            )
+
+    def _can_help(self, owned: Owned) -> bool:
+        """A session that only needs its agent is left to a process that has it."""
+        head = owned.head
+        if owned.pending:
+            return True
+        if head.status not in (Status.RUNNING, Status.QUEUED):
+            return self._has_agent(head) or self._left_to_others.get(head.id) != head.position
+        waits_for_its_parent = head.parent is not None and head.status == Status.QUEUED
+        return self._has_agent(head) and not waits_for_its_parent
+
+
+async def enforce(standing: Standing, drivers: Callable[[], list[Driver]]) -> None:
+    """Halt what a kill switch stands over and still runs here: whoever threw it may have died before telling."""
+    await standing.write_what_is_held()
+    for switch in await standing.glance():
+        for driver in drivers():
+            if must_halt(switch, driver.session):
+                await carefully(driver.obey(halt_of(switch, driver.session)))
+
+
+async def carefully(act: Coroutine[Any, Any, None]) -> None:
+    """The control loop outlives whatever goes wrong with one session or one read."""
+    try:
+        await act
+    except MidcourseError as error:
+        log.warning("control: %s", error)
+    except Exception:
+        log.exception("control: unexpected")
+
+
+def _depth(owned: Owned) -> int:
+    return depth_of(owned.head.id)

@@ -1,0 +1,72 @@
+"""Sessions of this process whose journal could not be written: what is owed to them, and when they are tried again."""
+
+import threading
+from typing import Final
+
+from midcourse.core.commands import AnyCommand, encode_command
+from midcourse.core.ids import CommandId, Epoch, SessionId
+from midcourse.ports.clock import Clock
+from midcourse.ports.store import Store
+
+_MOST_PATIENT: Final = 60.0
+"""The longest wait, in seconds, before a session whose journal could not be written is tried again."""
+
+
+class Unwritten:
+    """They are still this process's: each goes on from what is durable, once it can be written again."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._epochs: dict[SessionId, Epoch] = {}
+        self._owed: dict[SessionId, dict[CommandId, AnyCommand]] = {}
+        self._patience: dict[SessionId, float] = {}
+        self._try_again_at: dict[SessionId, float] = {}
+
+    def __contains__(self, session_id: SessionId) -> bool:
+        return session_id in self._epochs
+
+    def epoch(self, session_id: SessionId) -> Epoch | None:
+        """Under which epoch a write failed; None: none has."""
+        return self._epochs.get(session_id)
+
+    def add(self, session_id: SessionId, epoch: Epoch) -> None:
+        """A write failed. It is tried again, after longer each time.
+
+        What cannot be written may be a step's result, and to try again runs the step again.
+        """
+        wait = self._patience[session_id] = min(_MOST_PATIENT, 2 * self._patience.get(session_id, 0.25))
+        self._try_again_at[session_id] = self._clock.monotonic() + wait
+        self._epochs[session_id] = epoch
+
+    def due(self, now: float) -> list[SessionId]:
+        """Those to try again by now."""
+        return [session_id for session_id in list(self._epochs) if self._try_again_at[session_id] <= now]
+
+    def taken(self, session_id: SessionId) -> None:
+        """It is driven again."""
+        self._epochs.pop(session_id, None)
+
+    def left_whole(self, session_id: SessionId) -> None:
+        """It was let go with all of its journal written: should a write fail again, it is tried again soon."""
+        self._patience.pop(session_id, None)
+
+    def owe(self, session_id: SessionId, stop: AnyCommand) -> None:
+        """A stop was answered and could not be written: it goes into the inbox before anything of the session begins.
+
+        Kept in memory: if this process ends before it can write again, the stop is lost, as its answer had said.
+        """
+        with self._lock:
+            self._owed.setdefault(session_id, {})[stop.id] = stop
+
+    async def pay(self, session_id: SessionId) -> None:
+        """Put what is owed into the inbox.
+
+        Raises:
+            StoreError: that still cannot be written.
+        """
+        for stop in list(self._owed.get(session_id, {}).values()):
+            await self._store.put(session_id, stop.id, encode_command(stop), self._clock.now())
+        with self._lock:
+            self._owed.pop(session_id, None)

@@ -1,0 +1,55 @@
+"""What agents made themselves: which of it somebody should look at, and that somebody has."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from midcourse.api import Midcourse
+from midcourse.core.artifacts import check_reviewed
+from midcourse.core.ids import SessionId
+from midcourse.core.spelling import spelled
+from midcourse.runtime.artifacts import reviewed
+from midcourse.server import schemas
+from midcourse.server.caller import Steerer, Watcher, refuse_for_session
+from midcourse.server.documents import answers
+from midcourse.server.routes.places import SessionPath, TenantQuery
+from midcourse.server.views import answer
+
+router = APIRouter(tags=["inbox"])
+
+
+@router.get("/artifacts", responses=answers("ArtifactList", 200, "damaged"))
+async def list_artifacts(
+    caller: Watcher,
+    session: Annotated[str | None, Query(min_length=1, max_length=300, description="Those of one session.")] = None,
+    due: Annotated[bool, Query(description="Those alone that somebody should look at by now.")] = False,
+    limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 100,
+    tenant: TenantQuery = None,
+) -> Response:
+    """What agents told they made, the most urgent first.
+
+    What nobody documented is due at once, everything else every seven days, or as often as its policy says.
+    """
+    whose, named = caller.narrowed(tenant), session and caller.named(session)
+
+    async def shown() -> Response:
+        found = await Midcourse(caller.control).artifacts(session=named, due=due, limit=limit, tenant=whose)
+        return answer({"artifacts": spelled(found)})
+
+    return await caller.read(shown())
+
+
+@router.post(
+    "/sessions/{session_id}/artifacts/reviewed",
+    responses=answers("Artifact", 200, "session_not_found", "artifact_not_found", "damaged", body=True),
+)
+async def review_artifact(session_id: SessionPath, caller: Steerer, body: schemas.ReviewedArtifact) -> Response:
+    """Say that you have looked at an artifact, and what it is: it comes up again later. A session's token may not."""
+    refuse_for_session(caller.principal, "review what it made")
+    worker, by = caller.control.worker, caller.principal.by
+    await worker.store.head(SessionId(session_id))
+    name, documentation = check_reviewed(body.name, body.documentation)
+    now, role = worker.clock.now(), caller.role
+    done = await reviewed(worker.store, session_id, name, by=by, now=now, documentation=documentation, role=role)
+    return answer(spelled(done))

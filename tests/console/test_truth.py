@@ -1,0 +1,161 @@
+"""What a page says is so: what nobody knows is no number, what nobody drives does not run, one clock on all pages."""
+
+import asyncio
+import re
+import threading
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from midcourse.core import events as ev
+from midcourse.core.ids import StepId
+from midcourse.runtime.clock import SystemClock
+from midcourse.wiring import open_store
+from tests.console.agents import AGENTS, GATES, goal
+from tests.console.conftest import LIMITS, SETTINGS, Opening
+from tests.console.pages import PHONE, Api, Window, until
+from tests.reports.journals import Journal
+from tests.reports.stores import keep
+from tests.server.serving import Running, serving
+
+pytestmark = pytest.mark.timeout(180)
+LEFT: Final = "sess_left_alone"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server over a store in which a session was at work when its process died; nobody here has its agent."""
+    where = f"sqlite:///{tmp_path_factory.mktemp('truth')}/runs.db"
+
+    async def prepare() -> None:
+        store = await open_store(where)
+        left = Journal(LEFT, agent="elsewhere", began=SystemClock().now() - 600).started()
+        left.happens(
+            ev.StepBegun(step=StepId("1/fetch#0"), name="fetch", kind="tool", attempt=1, digest="d", arguments="{}"),
+            at=70.0,
+        )
+        await keep(store, left)
+        await store.close()
+
+    # In a thread of its own: in this one Playwright's loop may run.
+    preparing = threading.Thread(target=lambda: asyncio.run(prepare()))
+    preparing.start()
+    preparing.join()
+    with serving(where, *AGENTS, settings=SETTINGS, limits=LIMITS, durability="process") as running:
+        GATES.begin()
+        yield running
+        GATES.end()
+
+
+def row(page: Page, session: str) -> Locator:
+    """Its row in the fleet."""
+    return page.locator(f"tr[data-id='{session}']")
+
+
+def test_a_price_that_nobody_knows_is_said_in_the_fleet_on_the_run_and_by_the_api(window: Window, api: Api) -> None:
+    free = api.start("quick", goal("Asks no model"))
+    unknown = api.start("cleaner", goal("Asks a model"), budget=10)
+    partly = api.start("memo", goal("costly"))
+    until(window.page, lambda: api.get(f"/sessions/{unknown}")["asks"] != [])
+    until(window.page, lambda: api.get(f"/sessions/{partly}")["cost"] == 2.5)
+    api.post(f"/sessions/{partly}/redirect", text="go on", level="step")  # which cuts what it says
+    until(window.page, lambda: api.get(f"/sessions/{partly}")["unpriced"] == 1)
+    page = window.open()
+    expect(row(page, free).locator("td.co")).to_have_text("$0.00")
+    expect(row(page, unknown).locator("td.co")).to_have_text("price unknown")
+    expect(row(page, unknown).locator("td.co")).to_have_attribute("title", "of $10; 1 model call has no known price")
+    expect(row(page, partly).locator("td.co")).to_have_text("≥ $2.50")
+    heads = {head["id"]: head for head in api.get("/sessions")["sessions"]}
+    assert [heads[one]["unpriced"] for one in (free, unknown, partly)] == [0, 1, 1]
+
+    dials = window.watch(unknown).handle.locator(".dials")
+    expect(dials).to_contain_text("price unknown / $10")
+    expect(dials.get_by_role("meter")).to_have_count(0)  # an empty bar would say that nothing was spent
+    dials = window.watch(partly).handle.locator(".dials")
+    expect(dials).to_contain_text("≥ $2.50 no cap")
+
+
+def test_worked_is_the_same_number_in_the_fleet_and_on_the_run(window: Window, api: Api) -> None:
+    session = api.start("chooser", goal("Waits for a person"))
+    until(window.page, lambda: api.status(session) == "waiting")
+    told = api.get(f"/sessions/{session}")
+    assert told["working_since"] is None
+    page = window.page
+    page.clock.install()
+    window.open()
+    expect(page.get_by_role("columnheader", name="Worked")).to_be_visible()
+    expect(row(page, session).locator("td.el")).to_have_text("00:00")
+    page.clock.fast_forward(120_000)
+    expect(row(page, session).locator("td.el")).to_have_text("00:00")
+    run = window.watch(session)
+    worked = run.handle.locator(".dials > div", has_text="worked").locator("dd")
+    expect(worked).to_have_text("00:00")
+    page.clock.fast_forward(120_000)
+    expect(worked).to_have_text("00:00")
+
+
+def test_a_session_that_nobody_drives_does_not_look_like_a_running_one(opening: Opening, server: Running) -> None:
+    window = opening(server.url)
+    window.page.clock.install()
+    page = window.open()
+    expect(row(page, LEFT)).to_contain_text("nobody drives it: its process is gone")
+    # It began at 1, and its last word came at 70: what came after that was no work.
+    expect(row(page, LEFT).locator("td.el")).to_have_text("01:09")
+    expect(page.get_by_role("main")).to_contain_text("1 driven by nobody")
+    run = window.watch(LEFT)
+    page.clock.run_for(10_000)
+    run.is_at("Last seen running")
+    expect(run.sentence).to_contain_text("Nobody drives it: its process is gone")
+    expect(run.sentence).to_contain_text("when a process with agent elsewhere takes it")
+    expect(run.polite).to_contain_text("Nobody drives it")
+    expect(run.handle.locator(".dials dd").first).to_have_text("01:09")
+    window.is_calm()
+
+
+def test_at_every_width_the_top_bar_is_whole_and_the_goal_can_be_read(opening: Opening, api: Api) -> None:
+    session = api.start("cleaner", goal("Delete what nobody has written to"))
+    window = opening()
+    until(window.page, lambda: api.status(session) == "waiting")
+    page = window.open()
+    for width in (1376, 900, 768, 390, 360):
+        page.set_viewport_size({"width": width, "height": 900})
+        window.has_its_top()
+        window.is_narrow()
+        goal_box = row(page, session).locator("td.what").bounding_box()
+        assert goal_box is not None
+        assert goal_box["width"] >= 180
+    expect(row(page, session)).to_contain_text("Allow delete_records?")
+    page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
+    expect(page.get_by_role("link", name="Settings")).to_be_visible()
+    page.get_by_role("link", name="New run").click()
+    expect(page.get_by_role("heading", name="New run")).to_be_visible()
+
+
+def test_who_may_only_watch_is_told_before_they_press_start(opening: Opening, server: Running, api: Api) -> None:
+    token = api.post("/tokens", name="watcher", role="watch")["token"]
+    window = opening(server.url)
+    window.page.goto(f"{server.url}/login?token={token}")
+    page = window.open("?new")
+    start = page.get_by_role("button", name=re.compile("^Start"))
+    expect(start).to_have_attribute("aria-disabled", "true")
+    expect(page.get_by_role("status")).to_contain_text("Your token may only watch")
+    window.is_calm()
+
+
+def test_an_answer_that_could_not_be_sent_is_not_called_sent(opening: Opening, server: Running, api: Api) -> None:
+    wish = goal("Choose without a connection")
+    session = api.start("chooser", wish)
+    window = opening(server.url)
+    until(window.page, lambda: api.status(session) == "waiting")
+    page = window.open("?inbox")
+    page.get_by_role("button", name=wish).click()
+    detail = page.get_by_role("article", name="Ask")
+    page.route(f"**/sessions/{session}/answer", lambda route: route.abort())
+    detail.get_by_role("button", name="login bug").click()
+    expect(detail).to_contain_text("Not sent yet: there is no connection. Your answer is kept")
+    assert api.events(session, "ask.answered") == []
+    page.unroute(f"**/sessions/{session}/answer")
+    until(page, lambda: api.events(session, "ask.answered") != [])
+    expect(page.get_by_role("main")).to_contain_text("You answered “login bug”")
