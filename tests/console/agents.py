@@ -134,6 +134,13 @@ async def quick(run: midcourse.Run) -> str:
     return f"done: {run.goal}"
 
 
+@midcourse.agent(name="maker", version="1")
+async def maker(run: midcourse.Run) -> str:
+    """Makes something, and says nothing of what it is."""
+    run.report(artifact="<b>notes</b>.md")
+    return "made"
+
+
 @midcourse.agent(name="cleaner", version="1")
 async def cleaner(run: midcourse.Run) -> str:
     """Asks before it deletes in prod."""
@@ -239,4 +246,4 @@ async def stumbler(run: midcourse.Run) -> str:
     return "read nothing"
 
 
-AGENTS = (memo, quick, cleaner, chooser, breaks, parent, hostile, searcher, stumbler)
+AGENTS = (memo, quick, cleaner, chooser, breaks, parent, hostile, searcher, stumbler, maker)

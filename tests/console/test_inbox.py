@@ -303,3 +303,27 @@ def test_the_inbox_fits_a_phone_and_axe_finds_nothing_grave(opening: Opening, ap
         if (width, height) == PHONE:
             hit_by_a_finger(window, "main")
     assert found == []
+
+
+def test_what_an_agent_made_stands_in_the_inbox_until_somebody_has_looked_and_said_what_it_is(
+    opening: Opening, api: Api
+) -> None:
+    window = opening(bypass_csp=True)
+    session = api.start("maker", goal("Take notes"))
+    until(window.page, lambda: bool(api.get("/artifacts?due=true")["artifacts"]))
+    inbox = InboxPage(window)
+    expect(inbox.open).to_contain_text("1 thing to look at")
+    expect(inbox.open).to_contain_text("<b>notes</b>.md")
+    made = inbox.page.get_by_role("article", name="Made by agents")
+    expect(made).to_contain_text("Nothing says what it is.")
+    inbox.page.evaluate(AXE.read_text(encoding="utf-8"))
+    assert grave(window) == []
+    made.get_by_role("textbox", name="What it is").fill("what was tried")
+    inbox.page.keyboard.press("Enter")
+    expect(inbox.page.get_by_role("main")).to_contain_text("Nothing needs you.")
+    [kept] = api.get(f"/artifacts?session={session}")["artifacts"]
+    assert (kept["documentation"], kept["reviewed_by"], kept["due_at"] > kept["reviewed_at"]) == (
+        "what was tried",
+        "local",
+        True,
+    )

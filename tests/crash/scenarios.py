@@ -377,7 +377,7 @@ async def play_cancelled(client: Client) -> None:
 
 
 @agent(terms=Terms(task_class="protected"))
-async def protected(run: Run) -> str:
+async def protected(run: Run) -> object:
     """Finishes first, unless it is forced to end half-way; begun anew, it has nothing to do."""
     if run.session_id != SESSION:
         return "anew"

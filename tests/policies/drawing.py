@@ -1,12 +1,13 @@
 """Policies that somebody could have meant, for hypothesis."""
 
-from typing import Any, get_args
+import types
+from typing import Any, Union, get_args, get_origin
 
 from hypothesis import assume
 from hypothesis import strategies as st
 from msgspec import inspect
 
-from midcourse.core.policy.checking import IDENTITY, Parameter, contradictions, is_removable, parameters
+from midcourse.core.policy.checking import IDENTITY, Parameter, contradictions, parameters
 from midcourse.core.policy.document import Policy
 from midcourse.core.policy.profiles import BUILT_IN
 from midcourse.core.policy.spans import Span
@@ -19,9 +20,14 @@ SPANS = st.one_of(
 ).map(Span)
 
 
+def _is_removable(kind: object) -> bool:
+    return type(None) in get_args(kind) if get_origin(kind) in (types.UnionType, Union) else False
+
+
 def value_of(parameter: Parameter) -> st.SearchStrategy[Any]:
     """What a parameter may be set to."""
-    kinds = [one for one in get_args(parameter.kind) if one is not type(None)] if is_removable(parameter.kind) else []
+    removable = _is_removable(parameter.kind)
+    kinds = [one for one in get_args(parameter.kind) if one is not type(None)] if removable else []
     info = inspect.type_info(kinds[0] if len(kinds) == 1 else parameter.kind)
     while isinstance(info, inspect.Metadata):
         info = info.type
@@ -45,7 +51,7 @@ def value_of(parameter: Parameter) -> st.SearchStrategy[Any]:
             found = st.lists(st.floats(0.01, 60), max_size=3, unique=True).map(lambda some: tuple(sorted(some)))
         case _:
             found = TEXTS
-    return found | st.none() if is_removable(parameter.kind) else found
+    return found | st.none() if removable else found
 
 
 @st.composite

@@ -1,7 +1,7 @@
 """Policies in a store: each save is a version with who and why; nothing is lost, whoever else saves at that time."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -215,22 +215,16 @@ async def test_many_savers_at_once_each_get_a_version_of_their_own(tmp_path: Pat
     url = f"sqlite:///{tmp_path}/runs.db"
     stores = [await open_store(url, "process"), await open_store(url, "process")]
 
-    async def one(number: int) -> float | str | None:
-        try:
-            return (await keep(stores[number % 2], mine(number))).policy.signals.cost.warn
-        except StoreUnavailable as error:
-            assert error.code == "policy_busy"
-            return error.code
+    async def one(number: int) -> float | None:
+        return (await keep(stores[number % 2], mine(number))).policy.signals.cost.warn
 
-    told = await asyncio.gather(*(one(number) for number in range(1, 9)))
+    saved = await asyncio.gather(*(one(number) for number in range(1, 9)))
     found = await history(stores[0], "mine")
     for store in stores:
         await store.close()
 
-    saved = [one for one in told if one != "policy_busy"]
-    assert saved
-    assert sorted(one.policy.version for one in found) == list(range(1, len(saved) + 1))
-    assert sorted(one.policy.signals.cost.warn or 0 for one in found) == sorted(saved)  # pyright: ignore[reportArgumentType]
+    assert sorted(one.policy.version for one in found) == list(range(1, 9))
+    assert sorted(one.policy.signals.cost.warn or 0 for one in found) == sorted(saved) == list(range(1, 9))  # pyright: ignore[reportArgumentType]
 
 
 class Between:
@@ -254,7 +248,7 @@ class Between:
 async def test_a_second_save_in_between_any_two_calls_of_the_first_loses_nothing() -> None:
     counting = Between(MemoryStore(), {})
     await keep(counting, mine(5))  # pyright: ignore[reportArgumentType]
-    assert counting.calls >= 4
+    assert counting.calls >= 2
     for place in range(1, counting.calls + 1):
         store = MemoryStore()
         outcome: list[object] = []
@@ -270,34 +264,6 @@ async def test_a_second_save_in_between_any_two_calls_of_the_first_loses_nothing
         found = [one.policy.signals.cost.warn for one in reversed(await history(store, "mine"))]
         assert sorted(found) == sorted({5.0, *outcome} - {"policy_busy"}), (place, found, outcome)  # pyright: ignore[reportArgumentType]
         assert found[first.policy.version - 1] == 5
-
-
-async def claims(store: Store) -> Sequence[str]:
-    return [key for key in await store.shelf_keys("policies") if "/" in key]
-
-
-async def test_a_claim_of_a_saver_that_is_gone_is_taken_away_in_time(store: Store) -> None:
-    await store.shelve("policies", {"mine@000001/gone": repr(NOW - kept.CLAIMED_FOR - 1).encode()})
-
-    assert await names(store) == tuple(BUILT_IN)
-    assert await history(store, "mine") == ()
-    assert (await keep(store, mine())).policy.version == 1
-    assert await claims(store) == []
-
-
-async def test_a_claim_of_a_saver_that_may_be_there_is_respected(store: Store) -> None:
-    await store.shelve("policies", {"mine@000001/there": repr(NOW - 1).encode()})
-
-    assert await code_of(keep(store, mine())) == "policy_busy"
-    assert await history(store, "mine") == ()
-    assert await claims(store) == ["mine@000001/there"]
-
-
-async def test_the_newest_version_is_found_behind_many_claims(store: Store) -> None:
-    await keep(store, mine())
-    await store.shelve("policies", {f"mine@000002/{number}": repr(NOW).encode() for number in range(20)})
-
-    assert (await load(store, "mine")).version == 1
 
 
 async def test_a_save_is_in_the_audit_log_and_one_that_was_refused_is_not(store: Store) -> None:

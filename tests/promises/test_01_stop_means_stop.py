@@ -2,7 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -14,16 +15,20 @@ from tests.promises.faults import Faulty
 from tests.promises.harness import NEVER, QUICK, Place, Tool, history, resumable, turns, types, until, until_status
 
 
+@asynccontextmanager
+async def _fetching(place: Place) -> AsyncGenerator[tuple[midcourse.SessionHandle[object], Tool]]:
+    """A session in its only call, which does not end before the test lets it."""
+    tool = Tool(holds=True)
+    agent = resumable(lambda run: run.step("fetch", tool.run, "page"))
+    async with place.open(agent) as mc:
+        session = await mc.start(agent)
+        await tool.entered.wait()
+        yield session, tool
+
+
 async def test_a_pause_is_answered_stopping_while_a_call_runs_and_stopped_once_nothing_does(place: Place) -> None:
     """`stopping`: the gate is shut, and the answer lists what had begun. `stopped`: nothing runs."""
-    tool = Tool(holds=True)
-
-    async def agent(run: midcourse.Run) -> object:
-        return await run.step("fetch", tool.run, "page")
-
-    async with place.open(resumable(agent)) as mc:
-        session = await mc.start(resumable(agent))
-        await tool.entered.wait()
+    async with _fetching(place) as (session, tool):
         stopping = await session.pause("let me look")
         assert (stopping.level, stopping.status) == ("stopping", "pausing")
         assert [(call.name, call.attempt) for call in stopping.running] == [("fetch", 1)]
@@ -39,14 +44,7 @@ async def test_a_pause_is_answered_stopping_while_a_call_runs_and_stopped_once_n
 
 async def test_an_answer_never_says_stopped_before_it_is(place: Place) -> None:
     """Waiting for `stopped` in vain is answered with what is known by then: `stopping`."""
-    tool = Tool(holds=True)
-
-    async def agent(run: midcourse.Run) -> object:
-        return await run.step("fetch", tool.run, "page")
-
-    async with place.open(resumable(agent)) as mc:
-        session = await mc.start(resumable(agent))
-        await tool.entered.wait()
+    async with _fetching(place) as (session, tool):
         reply = await session.pause(until="stopped", wait=0.05)
         assert (reply.level, reply.status) == ("stopping", "pausing")
         assert [call.name for call in reply.running] == ["fetch"]
@@ -276,14 +274,7 @@ async def test_calls_in_flight_may_go_on_for_the_seconds_of_the_grace_and_no_lon
 
 async def test_without_a_grace_a_call_in_flight_may_take_as_long_as_it_takes(place: Place) -> None:
     """Pausing is shown as pausing until it has ended by itself, and its result is kept."""
-    tool = Tool(holds=True)
-
-    async def agent(run: midcourse.Run) -> object:
-        return await run.step("fetch", tool.run, "page")
-
-    async with place.open(resumable(agent)) as mc:
-        session = await mc.start(resumable(agent))
-        await tool.entered.wait()
+    async with _fetching(place) as (session, tool):
         assert (await session.pause(grace=float("inf"))).level == "stopping"
         for _ in range(5):
             assert (await session.pause(until="stopped", wait=0.01)).level == "stopping"
@@ -296,14 +287,7 @@ async def test_without_a_grace_a_call_in_flight_may_take_as_long_as_it_takes(pla
 
 async def test_the_shorter_grace_of_two_pauses_wins(place: Place) -> None:
     """Who paused patiently may lose patience; a later, more patient pause changes nothing."""
-    tool = Tool(holds=True)
-
-    async def agent(run: midcourse.Run) -> object:
-        return await run.step("fetch", tool.run, "page")
-
-    async with place.open(resumable(agent)) as mc:
-        session = await mc.start(resumable(agent))
-        await tool.entered.wait()
+    async with _fetching(place) as (session, tool):
         first = await session.pause()
         second = await session.pause(grace=NEVER)
         third = await session.pause(grace=0)

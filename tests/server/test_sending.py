@@ -279,7 +279,7 @@ async def test_two_processes_that_send_at_once_send_each_thing_once(tmp_path: Pa
         hooks = [receiver.hook(f"wh_{number}") for number in range(5)]
         for hook in hooks:
             await Outbox(store).add(hook)
-        rows = [row(hook, str(number)) for hook in hooks for number in range(12)]
+        rows = [row(hook, str(number)) for hook in hooks for number in range(6)]
         await Outbox(store).put(rows)
         async with rivals(url, lease=60.0) as both:
             for one in both:

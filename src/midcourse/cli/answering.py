@@ -8,16 +8,7 @@ import msgspec
 import typer
 
 from midcourse.cli.asked import details, title
-from midcourse.cli.opening import (
-    JsonOption,
-    SessionArgument,
-    StoreOption,
-    Target,
-    TokenOption,
-    UrlOption,
-    find,
-    opened,
-)
+from midcourse.cli.opening import HERE, JsonOption, SessionArgument, Target, find, opened, with_target
 from midcourse.cli.people import me
 from midcourse.cli.printing import carry_out, plain, print_json, say
 from midcourse.cli.words import reply_words
@@ -37,6 +28,7 @@ def add_to(app: typer.Typer) -> None:
     app.command("answer", short_help="Answer what a session asks.")(answer)
 
 
+@with_target
 def answer(
     session: SessionArgument,
     value: Annotated[str | None, typer.Argument(metavar="TEXT", help="The answer.", show_default=False)] = None,
@@ -51,9 +43,7 @@ def answer(
     wait: Annotated[
         float, typer.Option("--wait", metavar="SECONDS", min=0.0, help="The most to wait for the decision.")
     ] = 10.0,
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Answer what a session asks. It goes on with that, once: an ask takes one answer, and it cannot be taken back.
@@ -80,7 +70,6 @@ def answer(
             raise typer.BadParameter(
                 f"--json-value is no JSON ({error}). A text needs quotes inside: '\"yes\"'."
             ) from None
-    target = Target(store, url, token)
 
     async def work() -> None:
         async with opened(target) as sessions:

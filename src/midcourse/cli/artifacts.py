@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from midcourse.cli.opening import JsonOption, StoreOption, Target, TokenOption, UrlOption, opened
+from midcourse.cli.opening import HERE, JsonOption, Target, opened, with_target
 from midcourse.cli.people import me
 from midcourse.cli.printing import carry_out, print_json, say, show_table
 from midcourse.cli.words import ago, span
@@ -17,6 +17,7 @@ def add_to(root: typer.Typer) -> None:
     root.command("artifacts", short_help="List what agents made, and what is due for review.")(artifacts)
 
 
+@with_target
 def artifacts(
     look: Annotated[
         tuple[str, str] | None,
@@ -30,9 +31,7 @@ def artifacts(
     due: Annotated[bool, typer.Option("--due", help="Only those that somebody should look at.")] = False,
     session: Annotated[str | None, typer.Option("--session", metavar="ID", help="Only those of one session.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="How many at most.")] = 100,
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """List what agents told they made, the most urgent first: who made it, in which session, what it is, and whether
@@ -50,7 +49,7 @@ def artifacts(
         if documentation and look is None:
             raise InvalidInput("--says goes with --reviewed SESSION NAME.", field="says")
         now = SystemClock().now()
-        async with opened(Target(store, url, token)) as sessions:
+        async with opened(target) as sessions:
             if look is not None:
                 known = await sessions.reviewed(*look, documentation, by=me())
                 if as_json:

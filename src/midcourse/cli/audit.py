@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from midcourse.api import Midcourse
-from midcourse.cli.opening import JsonOption, StoreOption, Target, TokenOption, UrlOption, opened
+from midcourse.cli.opening import HERE, JsonOption, StoreOption, Target, opened, with_target
 from midcourse.cli.people import me
 from midcourse.cli.printing import carry_out, print_json, say, show_table
 from midcourse.cli.words import clock_time
@@ -33,6 +33,7 @@ def add_to(root: typer.Typer) -> None:
 
 
 @app.callback()
+@with_target
 def show(
     context: typer.Context,
     since: Annotated[str | None, typer.Option(metavar="SPAN", help="What is not older: 12h, 7d, 90d.")] = None,
@@ -47,9 +48,7 @@ def show(
     limit: Annotated[
         int, typer.Option("--limit", "-n", metavar="COUNT", min=1, help="How many at most: the newest.")
     ] = 1000,
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """List who did what, the newest last; or write it to a file, or check one.
@@ -70,7 +69,7 @@ def show(
     if verify is not None:
         carry_out(_verify(verify, as_json=as_json), as_json=as_json)
         return
-    target, began = Target(store, url, token), None if since is None else SystemClock().now() - _span(since, "--since")
+    began = None if since is None else SystemClock().now() - _span(since, "--since")
     if export is not None:
         work = _export(target, export, session, began, as_json=as_json)
     elif check:

@@ -5,16 +5,7 @@ from typing import Annotated, Any, Final, Literal
 
 import typer
 
-from midcourse.cli.opening import (
-    JsonOption,
-    SessionArgument,
-    StoreOption,
-    Target,
-    TokenOption,
-    UrlOption,
-    find,
-    opened,
-)
+from midcourse.cli.opening import HERE, JsonOption, SessionArgument, Target, find, opened, with_target
 from midcourse.cli.people import me
 from midcourse.cli.printing import carry_out, print_json, say
 from midcourse.cli.receipts import show_receipt
@@ -49,6 +40,7 @@ def add_to(app: typer.Typer) -> None:
     app.command("message", short_help="Say something, for now or for its next turn.")(message)
 
 
+@with_target
 def pause(
     session: Annotated[
         str | None,
@@ -71,9 +63,7 @@ def pause(
     ] = None,
     until: UntilOption = "stopping",
     wait: WaitOption = 10.0,
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Stop a session and keep its context, so that resume goes on where it was.
@@ -93,7 +83,7 @@ def pause(
     if everything or agent or status:
         if session is not None:
             raise typer.BadParameter("Name a session, or give --all, --agent or --status: not both.")
-        pause_many(Target(store, url, token), agent, status or (), reason, grace, as_json=as_json)
+        pause_many(target, agent, status or (), reason, grace, as_json=as_json)
         return
     if session is None:
         raise typer.BadParameter("Name a session; or --all, --agent or --status for many.")
@@ -104,7 +94,7 @@ def pause(
     def then(handle: Handle[Any], reply: Reply) -> None:
         say(f"Go on with: midcourse resume {handle.id}")
 
-    control(Target(store, url, token), session, work, as_json=as_json, then=then)
+    control(target, session, work, as_json=as_json, then=then)
 
 
 def pause_many(
@@ -138,15 +128,14 @@ def pause_many(
     carry_out(work(), as_json=as_json)
 
 
+@with_target
 def resume(
     session: SessionArgument,
     pause: Annotated[
         str | None, typer.Option("--pause", metavar="ID", help="Only if this pause still stands, such as pause_2.")
     ] = None,
     wait: WaitOption = 10.0,
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Go on with a paused session, or try a failed one again.
@@ -163,9 +152,10 @@ def resume(
     async def work(handle: Handle[Any]) -> Reply:
         return await handle.resume(pause, wait=wait, by=me())
 
-    control(Target(store, url, token), session, work, as_json=as_json)
+    control(target, session, work, as_json=as_json)
 
 
+@with_target
 def redirect(
     session: SessionArgument,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What should change, in words.", show_default=False)],
@@ -185,9 +175,7 @@ def redirect(
         ),
     ] = None,
     wait: WaitOption = 10.0,
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Change the course of a session. It keeps running, and this is what its model sees next.
@@ -209,9 +197,10 @@ def redirect(
         if reply.status in (Status.PAUSED, Status.PAUSING):
             say(f"It is kept until it goes on: midcourse resume {handle.id}")
 
-    control(Target(store, url, token), session, work, as_json=as_json, then=then)
+    control(target, session, work, as_json=as_json, then=then)
 
 
+@with_target
 def cancel(
     session: SessionArgument,
     reason: ReasonOption = "",
@@ -239,9 +228,7 @@ def cancel(
     ] = 2.0,
     until: UntilOption = "stopped",
     wait: WaitOption = 10.0,
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """End a session, and say what became of each of its effects.
@@ -256,7 +243,6 @@ def cancel(
       midcourse cancel sess_0198f2 --undo all
       midcourse cancel sess_0198f2 --force
     """
-    target = Target(store, url, token)
     if preview:
         carry_out(_preview(target, session, as_json=as_json), as_json=as_json)
         return
@@ -285,13 +271,12 @@ def cancel(
     carry_out(work(), as_json=as_json)
 
 
+@with_target
 def undo(
     session: SessionArgument,
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, for the journal.")] = "",
     wait: Annotated[float, typer.Option("--wait", metavar="SECONDS", min=0.0, help="How long to wait for it.")] = 60.0,
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Roll back every effect of a session that has ended, newest first, as far as it can be.
@@ -305,7 +290,7 @@ def undo(
     """
 
     async def work() -> None:
-        async with opened(Target(store, url, token)) as sessions:
+        async with opened(target) as sessions:
             handle = await find(sessions, session)
             receipt = await handle.undo(reason, wait=wait, by=me())
             if as_json:
@@ -316,6 +301,7 @@ def undo(
     carry_out(work(), as_json=as_json)
 
 
+@with_target
 def message(
     session: SessionArgument,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What to say.", show_default=False)],
@@ -324,9 +310,7 @@ def message(
         typer.Option("--if-busy", help="While it works: wait for its turn, change the course now, or be refused."),
     ] = "enqueue",
     wait: WaitOption = 10.0,
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Say something. It opens a new turn of a session that has ended; one that works does first what it is at.
@@ -340,7 +324,7 @@ def message(
     async def work(handle: Handle[Any]) -> Reply:
         return await handle.message(text, behaviour=behaviour, wait=wait, by=me())
 
-    control(Target(store, url, token), session, work, as_json=as_json)
+    control(target, session, work, as_json=as_json)
 
 
 async def _preview(target: Target, session: str, *, as_json: bool) -> None:

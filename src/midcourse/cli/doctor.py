@@ -15,14 +15,13 @@ import midcourse
 from midcourse.cli.opening import (
     DEFAULT_STORE,
     FOLDER,
+    HERE,
     JsonOption,
-    StoreOption,
     Target,
-    TokenOption,
-    UrlOption,
     store_path,
     token_file,
     token_for,
+    with_target,
 )
 from midcourse.cli.printing import carry_out, print_json, say
 from midcourse.cli.store_checks import Check, store_checks
@@ -60,10 +59,9 @@ def add_to(app: typer.Typer) -> None:
     app.command("doctor", short_help="Look whether all is well on this machine.")(doctor)
 
 
+@with_target
 def doctor(
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     deep: Annotated[bool, typer.Option("--deep", help="Check every page of the store and every journal, too.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -77,7 +75,6 @@ def doctor(
       midcourse doctor --deep --store sqlite:///runs.db
       midcourse doctor --url http://127.0.0.1:8420
     """
-    target = Target(store, url, token)
 
     async def work() -> None:
         checks = [

@@ -6,16 +6,7 @@ from typing import Annotated, Any, cast
 import msgspec
 import typer
 
-from midcourse.cli.opening import (
-    JsonOption,
-    SessionArgument,
-    StoreOption,
-    Target,
-    TokenOption,
-    UrlOption,
-    find,
-    opened,
-)
+from midcourse.cli.opening import HERE, JsonOption, SessionArgument, Target, find, opened, with_target
 from midcourse.cli.printing import INTERRUPTED, carry_out, plain, print_json, say
 from midcourse.cli.words import clock_time, intervention_words
 from midcourse.core.events import InterventionMade, Recorded
@@ -34,6 +25,7 @@ def add_to(app: typer.Typer) -> None:
     app.command("events", short_help="Print what happened, and what happens.")(events)
 
 
+@with_target
 def events(
     session: SessionArgument,
     after: Annotated[int, typer.Option("--after", metavar="POSITION", min=0, help="Begin behind this position.")] = 0,
@@ -43,9 +35,7 @@ def events(
     deltas: Annotated[
         bool, typer.Option("--deltas", help="With --follow: also previews of streamed text, as it comes.")
     ] = False,
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Print a session's events, oldest first: position, time, type and what it says.
@@ -60,7 +50,6 @@ def events(
     """
     if deltas and not follow:
         raise typer.BadParameter("Previews are only there while they come: --deltas needs --follow.")
-    target = Target(store, url, token)
 
     async def work() -> None:
         async with opened(target, patience=_FOLLOWING if follow else 10.0) as sessions:

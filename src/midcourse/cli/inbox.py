@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from rich.text import Text
 
 from midcourse.cli.asked import summary
-from midcourse.cli.opening import JsonOption, StoreOption, Target, TokenOption, UrlOption, find, opened
+from midcourse.cli.opening import HERE, JsonOption, Target, find, opened, with_target
 from midcourse.cli.people import me
 from midcourse.cli.printing import carry_out, console, plain, print_json, say, shortened, show_table
 from midcourse.cli.words import ago, clock_time, span
@@ -35,13 +35,12 @@ def add_to(root: typer.Typer) -> None:
 
 
 @app.callback()
+@with_target
 def show(
     context: typer.Context,
     mine: Annotated[bool, typer.Option("--mine", help="Only what is asked of you.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Show it again whenever it changes, until Ctrl-C.")] = False,
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """List what people are asked over all sessions, the most urgent first, and below it the alarms.
@@ -57,10 +56,9 @@ def show(
       midcourse inbox hand-over bob --for 1h
     """
     if context.invoked_subcommand is not None:
-        if mine or watch or as_json or (store, url, token) != (None, None, None):
+        if mine or watch or as_json or target != HERE:
             raise typer.BadParameter(f"Options of '{context.invoked_subcommand}' stand behind it.")
         return
-    target = Target(store, url, token)
 
     async def work() -> None:
         shown: Inbox | None = None
@@ -127,13 +125,12 @@ def _row(ask: InboxAsk, now: float) -> tuple[Text | str, ...]:
 
 
 @app.command("take", short_help="Take an ask, or give it to somebody.")
+@with_target
 def take(
     session: Annotated[str, typer.Argument(metavar="SESSION", help="A session's id, or enough of its beginning.")],
     ask: Annotated[str | None, typer.Argument(metavar="ASK", help="Which ask, if several are open.")] = None,
     owner: Annotated[str | None, typer.Option("--for", metavar="NAME", help="Give it to somebody else.")] = None,
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Take an ask, so that others see whose it is; or give it to somebody. The last word counts.
@@ -143,7 +140,6 @@ def take(
       midcourse inbox take sess_0198f2
       midcourse inbox take sess_0198f2 ask_2 --for bob
     """
-    target = Target(store, url, token)
 
     async def work() -> None:
         async with opened(target) as sessions:
@@ -166,12 +162,11 @@ def _only(state: Session) -> str:
 
 
 @app.command("hand-over", short_help="Let somebody stand in for you.")
+@with_target
 def hand_over(
     to: Annotated[str, typer.Argument(metavar="NAME", help="Who stands in for you.")],
     lasts: Annotated[str, typer.Option("--for", metavar="SPAN", help="For how long: 1h, 30m, 2d; 0 ends it.")] = "1h",
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Let somebody stand in: what you are asked they are asked, until then; afterwards it is you again.
@@ -186,7 +181,6 @@ def hand_over(
         seconds = 0.0 if lasts.strip() == "0" else float(span_of(lasts))
     except ValueError as error:
         raise typer.BadParameter(f"--for: {error}.") from error
-    target = Target(store, url, token)
 
     async def work() -> None:
         async with opened(target) as sessions:

@@ -6,16 +6,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from midcourse.cli.controls import control
-from midcourse.cli.opening import (
-    JsonOption,
-    SessionArgument,
-    StoreOption,
-    Target,
-    TokenOption,
-    UrlOption,
-    find,
-    opened,
-)
+from midcourse.cli.opening import HERE, JsonOption, SessionArgument, Target, find, opened, with_target
 from midcourse.cli.people import me
 from midcourse.cli.printing import carry_out, plain, print_json, say, show_table
 from midcourse.cli.words import ago, clock_time, intervention_words, span
@@ -44,6 +35,7 @@ def add_to(app: typer.Typer) -> None:
     app.command("rate", short_help="Say how content you are, from 1 to 5.")(rate)
 
 
+@with_target
 def interventions(
     session: Annotated[
         str | None,
@@ -58,9 +50,7 @@ def interventions(
         float | None, typer.Option("--hours", metavar="NUMBER", min=0.0, help="Only those of the last hours.")
     ] = None,
     limit: LimitOption = 50,
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """List where policies stepped in, or told people of something: over all sessions, newest first, or of one.
@@ -75,7 +65,6 @@ def interventions(
     """
     if session is not None and (agent is not None or verdict is not None or hours is not None):
         raise typer.BadParameter("--agent, --label and --hours choose among all sessions; leave SESSION out.")
-    target = Target(store, url, token)
     since = None if hours is None else max(0.0, SystemClock().now() - hours * 3600)
 
     async def work() -> None:
@@ -122,6 +111,7 @@ def _show(handle: Handle[Any], found: Sequence[Intervention], *, as_json: bool) 
         say(f"{one.id}  {clock_time(one.at, now)}  {intervention_words(one)}")
 
 
+@with_target
 def alarms(
     person: Annotated[
         str | None, typer.Option("--person", metavar="NAME", help="Only those of this person's sessions.")
@@ -136,9 +126,7 @@ def alarms(
         ),
     ] = None,
     limit: LimitOption = 20,
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """List interventions as people are told of them, newest first: what interrupts at once, the rest in batches.
@@ -152,7 +140,7 @@ def alarms(
     """
 
     async def work() -> None:
-        async with opened(Target(store, url, token)) as sessions:
+        async with opened(target) as sessions:
             found = await sessions.alarms(person, gather=gather, limit=limit)
         if as_json:
             print_json({"batches": spelled(found)})
@@ -175,6 +163,7 @@ def _list_batches(found: Sequence[Batch]) -> None:
             say(f"  {clock_time(one.at, now)}  {one.session} {one.intervention}  {one.level}: {why}")
 
 
+@with_target
 def label(
     session: SessionArgument,
     about: Annotated[
@@ -189,9 +178,7 @@ def label(
     ],
     note: NoteOption = "",
     wait: WaitOption = 10.0,
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Say whether it was right to step in; said again, the last word counts.
@@ -208,9 +195,10 @@ def label(
     async def work(handle: Handle[Any]) -> Reply:
         return await handle.label(about, verdict, note, wait=wait, by=me())
 
-    control(Target(store, url, token), session, work, as_json=as_json)
+    control(target, session, work, as_json=as_json)
 
 
+@with_target
 def rate(
     session: SessionArgument,
     score: Annotated[
@@ -218,9 +206,7 @@ def rate(
     ],
     note: NoteOption = "",
     wait: WaitOption = 10.0,
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Say how content you are with a session that has ended; said again, the last word counts.
@@ -234,4 +220,4 @@ def rate(
     async def work(handle: Handle[Any]) -> Reply:
         return await handle.rate(score, note, wait=wait, by=me())
 
-    control(Target(store, url, token), session, work, as_json=as_json)
+    control(target, session, work, as_json=as_json)

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from midcourse.cli.opening import JsonOption, StoreOption, Target, TokenOption, UrlOption, opened
+from midcourse.cli.opening import HERE, JsonOption, Target, opened, with_target
 from midcourse.cli.people import me
 from midcourse.cli.printing import carry_out, plain, print_json, say, show_table
 from midcourse.cli.words import ago, clock_time, span
@@ -30,6 +30,7 @@ def add_to(root: typer.Typer) -> None:
 
 
 @app.command("throw")
+@with_target
 def throw(
     reason: Annotated[str, typer.Option("--reason", "-m", metavar="TEXT", help="Why. Everybody concerned reads it.")],
     everything: Annotated[bool, typer.Option("--all", help="Over all sessions.")] = False,
@@ -38,9 +39,7 @@ def throw(
     tenant: Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="Over those of a tenant.")] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask first.")] = False,
     wait: WaitOption = 5.0,
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Halt every session in the scope, and tell what is known of each: stopped, still running, not reachable.
@@ -56,7 +55,7 @@ def throw(
     scope = _scope(everything, agent, label, tenant)
 
     async def work() -> None:
-        async with opened(Target(store, url, token)) as sessions:
+        async with opened(target) as sessions:
             switches = sessions.kill_switch
             if not yes:
                 _ask(scope, await switches.preview(scope), as_json=as_json)
@@ -66,13 +65,12 @@ def throw(
 
 
 @app.command("list")
-def show_all(
-    store: StoreOption = None, url: UrlOption = None, token: TokenOption = None, as_json: JsonOption = False
-) -> None:
+@with_target
+def show_all(target: Target = HERE, as_json: JsonOption = False) -> None:
     """List the kill switches: those that stand, then those that were lifted."""
 
     async def work() -> None:
-        async with opened(Target(store, url, token)) as sessions:
+        async with opened(target) as sessions:
             found = await sessions.kill_switch.reports(limit=_SHOWN)
         if as_json:
             print_json({"switches": [_view(one) for one in found]})
@@ -98,29 +96,27 @@ def show_all(
 
 
 @app.command("show")
+@with_target
 def show(
     switch: SwitchArgument,
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Show what is known now of every session that a kill switch holds. Changes nothing."""
 
     async def work() -> None:
-        async with opened(Target(store, url, token)) as sessions:
+        async with opened(target) as sessions:
             _show(await sessions.kill_switch.report(switch), as_json=as_json)
 
     carry_out(work(), as_json=as_json)
 
 
 @app.command("lift")
+@with_target
 def lift(
     switch: SwitchArgument,
     why: Annotated[str, typer.Option("--why", "-m", metavar="TEXT", help="Why, for the audit log.")],
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """End a kill switch: what is started from here on runs. The sessions that it halted stay halted.
@@ -132,7 +128,7 @@ def lift(
     """
 
     async def work() -> None:
-        async with opened(Target(store, url, token)) as sessions:
+        async with opened(target) as sessions:
             switches = sessions.kill_switch
             report = await switches.lift(switch, why, by=me())
         _show(report, as_json=as_json)
@@ -145,15 +141,14 @@ def lift(
 
 
 @app.command("release")
+@with_target
 def release(
     switch: SwitchArgument,
     sessions: Annotated[
         list[str] | None, typer.Argument(metavar="SESSION…", help="Only these; left out, all that it halted.")
     ] = None,
     wait: WaitOption = 5.0,
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Let the sessions that a lifted kill switch had halted go back to where they were.
@@ -162,7 +157,7 @@ def release(
     """
 
     async def work() -> None:
-        async with opened(Target(store, url, token)) as store_or_server:
+        async with opened(target) as store_or_server:
             switches = store_or_server.kill_switch
             done = await switches.release(switch, sessions or None, by=me(), wait=wait)
         if as_json:

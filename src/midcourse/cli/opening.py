@@ -2,9 +2,11 @@
 
 import os
 import stat
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import wraps
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -58,6 +60,29 @@ class Target:
         if self.url is not None or self.store is not None:
             return self.url
         return os.environ.get(URL_VARIABLE) or None
+
+
+HERE: Final = Target()
+"""What a command has by default; :func:`with_target` gives it the one that was named."""
+_WHERE: Final = {"store": StoreOption, "url": UrlOption, "token": TokenOption}
+
+
+def with_target(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command ``--store``, ``--url`` and ``--token`` in the place of its parameter ``target``."""
+    named = [Parameter(one, Parameter.KEYWORD_ONLY, default=None, annotation=kind) for one, kind in _WHERE.items()]
+    own = signature(command)
+    parameters = [
+        new
+        for one in own.parameters.values()
+        for new in (named if one.name == "target" else [one.replace(kind=Parameter.KEYWORD_ONLY)])
+    ]
+
+    @wraps(command)
+    def run(*, store: str | None, url: str | None, token: str | None, **given: object) -> None:
+        command(target=Target(store, url, token), **given)
+
+    run.__signature__ = own.replace(parameters=parameters)  # pyright: ignore[reportAttributeAccessIssue] - the options are read from it
+    return run
 
 
 def store_path(url: str) -> Path | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 import typer
 
-from midcourse.cli.opening import DEFAULT_STORE, JsonOption, StoreOption, Target, TokenOption, UrlOption, store_path
+from midcourse.cli.opening import DEFAULT_STORE, HERE, JsonOption, Target, store_path, with_target
 from midcourse.cli.opening import token_for as token_of_target
 from midcourse.cli.people import me
 from midcourse.cli.printing import carry_out, print_json, say, show_table
@@ -46,9 +46,8 @@ def add_to(root: typer.Typer) -> None:
 
 
 @app.command("list", short_help="List the policies.")
-def list_all(
-    store: StoreOption = None, url: UrlOption = None, token: TokenOption = None, as_json: JsonOption = False
-) -> None:
+@with_target
+def list_all(target: Target = HERE, as_json: JsonOption = False) -> None:
     """List the policies in their newest version. Changes nothing.
 
     \b
@@ -56,7 +55,6 @@ def list_all(
       midcourse policy list
       midcourse policy list --json | jq -r '.policies[].name'
     """
-    target = Target(store, url, token)
 
     async def work() -> None:
         async with _policies(target) as policies:
@@ -81,15 +79,14 @@ def list_all(
 
 
 @app.command("show", short_help="Show a policy, as YAML or JSON.")
+@with_target
 def show(
     policy: PolicyArgument,
     output: Annotated[
         Literal["yaml", "json"],
         typer.Option("--format", help="What differs from its base, as a file; or all of it, as JSON."),
     ] = "yaml",
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Show a policy: as the file that it could be, with what each line means, or as JSON with all it inherits.
@@ -103,7 +100,6 @@ def show(
       midcourse policy show mine.yaml --format json
       midcourse policy show careful > careful.yaml
     """
-    target = Target(store, url, token)
 
     async def work() -> None:
         from midcourse.policies.writing import to_document
@@ -119,11 +115,10 @@ def show(
 
 
 @app.command("check", short_help="Check a file.")
+@with_target
 def check(
     file: FileArgument,
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Check a file: every mistake with its line; else what it changes. Exits with 1 if it is no policy.
@@ -135,7 +130,6 @@ def check(
       midcourse policy check mine.yaml
       midcourse policy check mine.yaml --json | jq '.changes[] | select(.tightens)'
     """
-    target = Target(store, url, token)
 
     async def work() -> None:
         from midcourse.policies.loading import bare
@@ -155,12 +149,11 @@ def check(
 
 
 @app.command("diff", short_help="Show how two policies differ.")
+@with_target
 def diff(
     first: PolicyArgument,
     second: PolicyArgument,
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Show how the second policy differs from the first, and which of it steps in earlier. Changes nothing.
@@ -171,7 +164,6 @@ def diff(
       midcourse policy diff careful@1 careful
       midcourse policy diff careful mine.yaml
     """
-    target = Target(store, url, token)
 
     async def work() -> None:
         async with _policies(target) as policies:
@@ -188,11 +180,10 @@ def diff(
 
 
 @app.command("history", short_help="Show the versions of a policy.")
+@with_target
 def history(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A policy's name.", show_default=False)],
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Show every version of a policy, the newest first: who saved it, when and why. Changes nothing.
@@ -201,7 +192,6 @@ def history(
     Examples:
       midcourse policy history careful
     """
-    target = Target(store, url, token)
 
     async def work() -> None:
         async with _policies(target) as policies:
@@ -243,12 +233,11 @@ def schema() -> None:
 
 
 @app.command("save", short_help="Keep a file as the next version.")
+@with_target
 def save(
     file: FileArgument,
     why: Annotated[str, typer.Option("--why", metavar="TEXT", help="Why it is changed, for whoever looks later.")],
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Keep a file as the next version of its policy, with who saved it and why. What was saved before stays.
@@ -259,7 +248,6 @@ def save(
     Examples:
       midcourse policy save mine.yaml --why "three false alarms a day is too many"
     """
-    target = Target(store, url, token)
 
     async def work() -> None:
         async with _policies(target, make=True) as policies:

@@ -9,16 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 import msgspec
 import typer
 
-from midcourse.cli.opening import (
-    DEFAULT_STORE,
-    JsonOption,
-    StoreOption,
-    Target,
-    TokenOption,
-    UrlOption,
-    store_path,
-    token_for,
-)
+from midcourse.cli.opening import DEFAULT_STORE, HERE, JsonOption, Target, store_path, token_for, with_target
 from midcourse.cli.people import me
 from midcourse.cli.printing import carry_out, print_json, say, show_table
 from midcourse.cli.words import ago
@@ -60,6 +51,7 @@ def add_to(app: typer.Typer) -> None:
 # ---- report
 
 
+@with_target
 def report(
     since: SinceOption = "7d",
     output: Annotated[
@@ -70,9 +62,7 @@ def report(
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there, and nothing on the screen.")
     ] = None,
     policy: PolicyOption = "standard",
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Show what interruptions came to: rates per task class against their targets, how fast a stop is a stop, whether
@@ -87,7 +77,7 @@ def report(
     kind = "json" if as_json else output
     if file is not None and kind == "table":
         kind = "html" if file.suffix in (".html", ".htm") else "json"
-    target, began = Target(store, url, token), _began(since)
+    began = _began(since)
 
     async def work() -> None:
         async with _reports(target) as reports:
@@ -232,6 +222,7 @@ def _show(found: "Report") -> None:
 # ---- checklist
 
 
+@with_target
 def checklist(
     since: SinceOption = "30d",
     policy: Annotated[
@@ -241,9 +232,7 @@ def checklist(
         Path | None,
         typer.Option("--backtest", metavar="FILE", help="What `midcourse backtest --format json` printed."),
     ] = None,
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Check what must hold before a policy goes live, from what is recorded: each holds, does not, or is unknown yet.
@@ -255,7 +244,7 @@ def checklist(
       midcourse checklist
       midcourse checklist --policy careful --backtest result.json
     """
-    target, began = Target(store, url, token), _began(since)
+    began = _began(since)
     held = True
 
     async def work() -> None:
@@ -279,13 +268,12 @@ def checklist(
 
 
 @reviews.callback(invoke_without_command=True)
+@with_target
 def review(
     context: typer.Context,
     since: SinceOption = "30d",
     everything: Annotated[bool, typer.Option("--all", "-a", help="Also proposals that were settled.")] = False,
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Look at what people labelled, and list what that proposes for thresholds, per agent and per person.
@@ -301,7 +289,7 @@ def review(
     """
     if context.invoked_subcommand is not None:
         return
-    target, began = Target(store, url, token), _began(since)
+    began = _began(since)
 
     async def work() -> None:
         async with _reports(target) as reports:
@@ -331,12 +319,11 @@ def _describe(one: "Proposal") -> None:
 
 
 @reviews.command("accept", short_help="Save the policy that a proposal describes.")
+@with_target
 def accept(
     proposal: ProposalArgument,
     why: WhyOption,
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Save the policy that a proposal describes. Agents that name it use it from their next session on.
@@ -345,16 +332,15 @@ def accept(
     Example:
       midcourse review accept prop_1f20c4a9b3d1 --why "14 of 44 were wrong"
     """
-    _settle("accept", proposal, why, Target(store, url, token), as_json=as_json)
+    _settle("accept", proposal, why, target, as_json=as_json)
 
 
 @reviews.command("refuse", short_help="Say that a proposal is not wanted.")
+@with_target
 def refuse(
     proposal: ProposalArgument,
     why: WhyOption,
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Say that a proposal is not wanted, and why. The same is not proposed again.
@@ -363,7 +349,7 @@ def refuse(
     Example:
       midcourse review refuse prop_1f20c4a9b3d1 --why "the labels were made on a bad day"
     """
-    _settle("refuse", proposal, why, Target(store, url, token), as_json=as_json)
+    _settle("refuse", proposal, why, target, as_json=as_json)
 
 
 def _settle(verb: Literal["accept", "refuse"], name: str, why: str, target: Target, *, as_json: bool) -> None:

@@ -7,16 +7,7 @@ import msgspec
 import typer
 
 from midcourse.cli.asked import details, last_words, title
-from midcourse.cli.opening import (
-    JsonOption,
-    SessionArgument,
-    StoreOption,
-    Target,
-    TokenOption,
-    UrlOption,
-    find,
-    opened,
-)
+from midcourse.cli.opening import HERE, JsonOption, SessionArgument, Target, find, opened, with_target
 from midcourse.cli.printing import carry_out, console, plain, print_json, say, show_table
 from midcourse.cli.receipts import show_receipt
 from midcourse.cli.words import LEFT_ALONE, ago, clock_time, intervention_words, situation, span, spent, status_text
@@ -39,6 +30,7 @@ def add_to(app: typer.Typer) -> None:
     app.command("show", short_help="Show all that is known of a session.")(show)
 
 
+@with_target
 def ps(
     status: Annotated[
         list[str] | None,
@@ -52,9 +44,7 @@ def ps(
     limit: Annotated[
         int, typer.Option("--limit", metavar="NUMBER", min=1, max=_MOST, help="The most that are listed.")
     ] = 50,
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """List sessions, newest first: those that have not ended, unless --all or --status says otherwise.
@@ -72,7 +62,6 @@ def ps(
     if unknown:
         raise typer.BadParameter(f"There is no status {unknown[0]!r}. There are: {', '.join(Status)}.")
     wanted = list(status or ([] if everything else sorted(LIVE)))
-    target = Target(store, url, token)
 
     async def work() -> None:
         async with opened(target) as sessions:
@@ -134,14 +123,13 @@ def _short(text: str, most: int = 80) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
+@with_target
 def show(
     session: SessionArgument,
     at: Annotated[
         int | None, typer.Option("--at", metavar="POSITION", help="As it was at this position of its journal.")
     ] = None,
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Show all that is known of a session: what runs, what it asks, its plan, its messages, its receipt, its result.
@@ -154,7 +142,6 @@ def show(
       midcourse show sess_0198f2 --at 12
       midcourse show sess_0198f2 --json | jq .status
     """
-    target = Target(store, url, token)
 
     async def work() -> None:
         async with opened(target) as sessions:

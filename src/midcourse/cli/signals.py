@@ -2,7 +2,7 @@
 
 import typer
 
-from midcourse.cli.opening import JsonOption, SessionArgument, StoreOption, Target, TokenOption, UrlOption, find, opened
+from midcourse.cli.opening import HERE, JsonOption, SessionArgument, Target, find, opened, with_target
 from midcourse.cli.printing import carry_out, print_json, say, show_table
 from midcourse.cli.words import clock_time
 from midcourse.core.signals import Signal, Signals
@@ -15,11 +15,10 @@ def add_to(app: typer.Typer) -> None:
     app.command("signals", short_help="Show a session's signals beside their thresholds.")(signals)
 
 
+@with_target
 def signals(
     session: SessionArgument,
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Show each signal of a session: its value, where its policy warns, steps in and stops, and what was not measured.
@@ -33,7 +32,7 @@ def signals(
     """
 
     async def work() -> None:
-        async with opened(Target(store, url, token)) as sessions:
+        async with opened(target) as sessions:
             found = await (await find(sessions, session)).signals()
         if as_json:
             print_json(spelled(found))

@@ -11,14 +11,14 @@ import typer
 from midcourse.api import Midcourse
 from midcourse.cli.opening import (
     DEFAULT_STORE,
+    HERE,
     JsonOption,
     StoreOption,
     Target,
-    TokenOption,
-    UrlOption,
     find,
     opened,
     store_path,
+    with_target,
 )
 from midcourse.cli.people import me
 from midcourse.cli.printing import carry_out, print_json, say
@@ -44,6 +44,7 @@ def add_to(app: typer.Typer) -> None:
     app.command("restore", short_help="Make a store of a backup; what had not ended is halted.")(restore_command)
 
 
+@with_target
 def erase_command(
     session: Annotated[
         str | None, typer.Argument(metavar="[SESSION]", help="A session's id, or enough of its beginning.")
@@ -54,9 +55,7 @@ def erase_command(
     children: Annotated[bool, typer.Option("--children", help="Its children, too.")] = False,
     reason: Annotated[str, typer.Option(metavar="WORDS", help="Why. It stays, in the journal and the audit log.")] = "",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Erase every text of a session that has ended: goal, messages, arguments, results, answers, reports, reasons.
@@ -74,7 +73,6 @@ def erase_command(
     if (session is None) == (older_than is None):
         raise typer.BadParameter("Name a session, or give --older-than.")
     days = None if older_than is None else _days(older_than)
-    target = Target(store, url, token)
 
     async def work() -> None:
         async with opened(target) as sessions:
@@ -102,6 +100,7 @@ def erase_command(
     carry_out(work(), as_json=as_json)
 
 
+@with_target
 def lift_command(
     names: Annotated[
         list[str] | None,
@@ -112,9 +111,7 @@ def lift_command(
     restored: Annotated[bool, typer.Option("--restored", help="Every session that a restore halted.")] = False,
     agent: Annotated[str | None, typer.Option("--agent", metavar="NAME", help="Of those, an agent's.")] = None,
     label: Annotated[str | None, typer.Option("--label", metavar="LABEL", help="Of those, with this label.")] = None,
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Let sessions go on that a restore had halted: each is back where it was. An operator's.
@@ -131,7 +128,6 @@ def lift_command(
     selects = restored or agent is not None or label is not None
     if selects == bool(names):
         raise typer.BadParameter("Name sessions; or give --restored, --agent or --label: not both.")
-    target = Target(store, url, token)
 
     async def work() -> None:
         async with opened(target) as sessions:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 import typer
 
 import midcourse
-from midcourse.cli.opening import DEFAULT_STORE, JsonOption, StoreOption, Target, TokenOption, UrlOption, token_for
+from midcourse.cli.opening import DEFAULT_STORE, HERE, JsonOption, Target, token_for, with_target
 from midcourse.cli.people import me
 from midcourse.cli.printing import carry_out, print_json, say, show_table
 from midcourse.cli.words import ago, span
@@ -32,6 +32,7 @@ def add_to(root: typer.Typer) -> None:
 
 
 @app.command("add", short_help="Tell a program of what happens.")
+@with_target
 def add(
     address: Annotated[str, typer.Argument(metavar="ADDRESS", help="Where it is sent: http:// or https://….")],
     kinds: Annotated[
@@ -39,9 +40,7 @@ def add(
         typer.Option("--kind", metavar="KIND", help=f"May be repeated: {', '.join(KINDS)}. Without it: all of them."),
     ] = None,
     about: Annotated[str, typer.Option("--about", metavar="TEXT", help="What it is for.")] = "",
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Tell a program of what happens from now on. Prints the secret that signs it, this once.
@@ -53,7 +52,7 @@ def add(
     """
 
     async def work() -> None:
-        async with _webhooks(Target(store, url, token)) as webhooks:
+        async with _webhooks(target) as webhooks:
             made, secret = await webhooks.add(address, kinds or [ALL], about=about)
         if as_json:
             print_json({"webhook": made, "secret": secret})
@@ -64,13 +63,12 @@ def add(
 
 
 @app.command("list", short_help="List them, and whether it arrives.")
-def show(
-    store: StoreOption = None, url: UrlOption = None, token: TokenOption = None, as_json: JsonOption = False
-) -> None:
+@with_target
+def show(target: Target = HERE, as_json: JsonOption = False) -> None:
     """List the webhooks, and whether what they are told arrives. Never their secrets."""
 
     async def work() -> None:
-        async with _webhooks(Target(store, url, token)) as webhooks:
+        async with _webhooks(target) as webhooks:
             found = await webhooks.list()
         if as_json:
             print_json({"webhooks": found})
@@ -93,17 +91,16 @@ def _standing(one: WebhookView, now: float) -> str:
 
 
 @app.command("remove", short_help="Forget one.")
+@with_target
 def remove(
     webhook: WebhookArgument,
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Forget a webhook, and what it was still to be told."""
 
     async def work() -> None:
-        async with _webhooks(Target(store, url, token)) as webhooks:
+        async with _webhooks(target) as webhooks:
             await webhooks.remove(webhook)
         if as_json:
             print_json({"removed": webhook})
@@ -114,17 +111,16 @@ def remove(
 
 
 @app.command("test", short_help="Send one something, once.")
+@with_target
 def try_it(
     webhook: WebhookArgument,
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Send a webhook something, once, and say what came of it. Exits with 1 if it did not arrive."""
 
     async def work() -> None:
-        async with _webhooks(Target(store, url, token)) as webhooks:
+        async with _webhooks(target) as webhooks:
             made = await webhooks.test(webhook)
         if as_json:
             print_json(made)
@@ -137,18 +133,17 @@ def try_it(
 
 
 @app.command("deliveries", short_help="List what one is and was told.")
+@with_target
 def deliveries(
     webhook: WebhookArgument,
     limit: Annotated[int, typer.Option("--limit", metavar="NUMBER", min=1, max=1000, help="The most.")] = 20,
-    store: StoreOption = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
+    target: Target = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """List what a webhook is and was told in the last seven days, the newest first, and what it answered."""
 
     async def work() -> None:
-        async with _webhooks(Target(store, url, token)) as webhooks:
+        async with _webhooks(target) as webhooks:
             found = await webhooks.deliveries(webhook, limit)
         if as_json:
             print_json({"deliveries": found})

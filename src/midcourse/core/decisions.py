@@ -430,8 +430,7 @@ def _cancel(session: Session, command: cmd.AnyCommand) -> Events:
     undo: UndoChoice = command.undo or "in-flight"
     standing = session.deferred
     if standing is not None and standing.stop == "cancel":
-        undo = max(undo, standing.undo, key=FIRMNESS.index)
-        if undo == standing.undo:
+        if FIRMNESS.index(undo) <= FIRMNESS.index(standing.undo):
             return ()
     return (ev.StopDeferred(stop="cancel", by=command.by, reason=command.reason, undo=undo),)
 

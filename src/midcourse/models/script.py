@@ -10,12 +10,10 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Final, Literal, Protocol, TypeAlias, cast
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 
-_NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
 _WORD: Final = re.compile(r"\s*\S+\s*|\s+")
 _FRAGMENT: Final = 8
 

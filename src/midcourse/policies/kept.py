@@ -3,10 +3,8 @@
 They lie on the store's shelf ``policies``, one item for each version. Built-in policies are version 1 and lie nowhere;
 who saves one under such a name makes version 2 of it.
 
-What a save promises: two savers at once never get the same version, nor does one overwrite the other. The store has no
-"put if absent" for shelves, so a saver first lays a claim beside the version it wants, and goes on only if it then sees
-no other. What it does not promise: a saver that is held up for ``CLAIMED_FOR`` seconds between its claim and its write,
-or whose clock is wrong by more than that, may be overwritten.
+What a save promises: two savers at once never get the same version, nor does one overwrite the other. Whoever comes
+second finds the version taken that it wanted, and looks again.
 
 ``by``, ``why`` and ``at`` of each version lie with it, sealed by the store's checksums. The store's audit log says the
 same in its own order, written in the same transaction.
@@ -16,8 +14,6 @@ and without a version means the tenant's own, if it has one, else the host's: so
 own sessions. With a version it is always the host's: what journals and bases say never comes to mean another one.
 """
 
-import asyncio
-import hashlib
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -30,7 +26,7 @@ from midcourse.core.policy.checking import check_policy, difference
 from midcourse.core.policy.document import Policy
 from midcourse.core.policy.profiles import BUILT_IN
 from midcourse.core.tenants import MARK, tenant_of
-from midcourse.errors import Damaged, InvalidInput, Refused, StoreUnavailable
+from midcourse.errors import Damaged, InvalidInput, Refused, ShelfChanged, StoreUnavailable
 from midcourse.policies.loading import Draft, bare, is_path, not_found, read_text, split
 from midcourse.policies.writing import from_document, to_document, to_yaml
 from midcourse.ports.store import Store
@@ -38,11 +34,7 @@ from midcourse.ports.store import Store
 SHELF: Final = "policies"
 WHY_LIMIT: Final = 2_000
 """Characters of the longest reason."""
-CLAIMED_FOR: Final = 30.0
-"""Seconds after which a claim is one of a saver that is gone."""
-_TRIES: Final = 8
-_CLAIMS: Final = 4
-"""Rows that are read to find the newest version: claims to the next one may lie before it."""
+_TRIES: Final = 20
 _LAST: Final = "\U0010ffff"
 
 
@@ -108,7 +100,7 @@ async def names(store: Store, *, tenant: str | None = None) -> tuple[str, ...]:
 
     None: the host, who sees all.
     """
-    kept = {key.partition("@")[0] for key in await store.shelf_keys(SHELF) if not _is_claim(key)}
+    kept = {key.partition("@")[0] for key in await store.shelf_keys(SHELF)}
     seen = {name for name in kept if tenant is None or MARK not in name or tenant_of(name) == tenant}
     return (*BUILT_IN, *sorted(seen - BUILT_IN.keys()))
 
@@ -139,7 +131,7 @@ async def history(store: Store, name: str) -> tuple[KeptPolicy, ...]:
         Damaged: one of them does not match its checksum, or cannot be read.
     """
     rows = await store.shelved(SHELF, first=f"{name}@", last=f"{name}@{_LAST}") if "@" not in name else ()
-    found = [_kept(key, content) for key, content in rows if not _is_claim(key)]
+    found = [_kept(key, content) for key, content in rows]
     found.sort(key=lambda one: -one.policy.version)
     if name in BUILT_IN and all(one.policy.version != BUILT_IN[name].version for one in found):
         found.append(KeptPolicy(policy=BUILT_IN[name]))
@@ -175,8 +167,8 @@ async def _one(store: Store, name: str, version: int | None) -> KeptPolicy | Non
     if "@" in name:
         return None
     first, last = (f"{name}@", f"{name}@{_LAST}") if version is None else (_key(name, version),) * 2
-    rows = await store.shelved(SHELF, first=first, last=last, newest=True, limit=_CLAIMS)
-    return next((_kept(key, content) for key, content in rows if not _is_claim(key)), None)
+    rows = await store.shelved(SHELF, first=first, last=last, newest=True, limit=1)
+    return _kept(*rows[0]) if rows else None
 
 
 async def load(store: Store, reference: str, *, tenant: str | None = None) -> Policy:
@@ -246,10 +238,7 @@ async def save(
     by = _checked_words(by, "by", 200, "Say who changes it")
     extends = await _pinned(store, policy.extends, tenant_of(policy.name) or None)
     wanted = replace(check_policy(policy), extends=extends)
-    for number in range(_TRIES):
-        if number:
-            # Whoever waits here waits for a time of its own, or the same two would meet again.
-            await asyncio.sleep(0.01 * number * (1 + _spread(by, why, number, wanted)))
+    for _ in range(_TRIES):
         found = await history(store, policy.name)
         if command:
             for one in found:
@@ -266,19 +255,15 @@ async def save(
 
 
 async def _put(store: Store, kept: KeptPolicy, now: float) -> bool:
-    """Write a version that nobody else has written, or is about to write. False: somebody has, or is."""
+    """Write a version, unless somebody else has."""
     key = _key(kept.policy.name, kept.policy.version)
     record = _Record(document=to_document(kept.policy), by=kept.by, why=kept.why, at=now, command=kept.command)
     content = msgspec.json.encode(record)
-    claim = f"{key}/{hashlib.blake2b(content, digest_size=16).hexdigest()}"
-    await store.shelve(SHELF, {claim: f"{now!r}".encode()})
-    there = dict(await store.shelved(SHELF, first=key, last=f"{key}{_LAST}"))
-    gone = [one for one, at in there.items() if _is_claim(one) and one != claim and abs(now - float(at)) > CLAIMED_FOR]
-    is_free = there.keys() - gone <= {claim}
-    # The claim and what it was for in one transaction: whoever looks sees the one or the other.
-    items = {claim: None, **dict.fromkeys(gone), **({key: content} if is_free else {})}
-    await store.shelve(SHELF, items, audit=[_audited(kept, now)] if is_free else ())
-    return is_free
+    try:
+        await store.shelve(SHELF, {key: content}, expecting={key: None}, audit=[_audited(kept, now)])
+    except ShelfChanged:
+        return False
+    return True
 
 
 def _audited(kept: KeptPolicy, now: float) -> AuditEntry:
@@ -337,17 +322,8 @@ def _checked_words(words: str, field: str, most: int, hint: str) -> str:
     return kept
 
 
-def _spread(*words: object) -> float:
-    """From 0 to 1, the same for the same words, and another for others."""
-    return hashlib.blake2b(repr(words).encode(), digest_size=1).digest()[0] / 255
-
-
 def _key(name: str, version: int) -> str:
     return f"{name}@{version:06d}"
-
-
-def _is_claim(key: str) -> bool:
-    return "/" in key
 
 
 def _kept(key: str, content: bytes) -> KeptPolicy:

@@ -20,13 +20,19 @@ def goes_with(session_id: SessionId, shelf: str) -> bool:
 async def readable(
     store: Store, shelf: str, *, first: str = "", last: str = ""
 ) -> tuple[list[tuple[str, bytes]], Sequence[str]]:
-    """What lies on a shelf from ``first`` to ``last`` and is whole, in order; and the keys of what is not."""
+    """What lies on a shelf from ``first`` to ``last`` and is whole, in order; and the keys of what is not.
+
+    Raises:
+        StoreError, Damaged: the store cannot be read.
+    """
     whole: list[tuple[str, bytes]] = []
     damaged: list[str] = []
     while True:
         try:
             whole += await store.shelved(shelf, first=first, last=last)
         except Damaged as error:
+            if "key" not in error.fields:  # it is the store that cannot be read
+                raise
             key = str(error.fields["key"])
         else:
             return whole, damaged

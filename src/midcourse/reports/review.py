@@ -1,7 +1,7 @@
 """The review: reads what people labelled, proposes thresholds, and keeps each proposal until a person decides.
 
-Proposals lie on the store's shelf ``proposals``. A shelf has no "put if unchanged": of two people who settle the same
-proposal in the same moment the last one's name stands on it. The policy is saved once all the same.
+Proposals lie on the store's shelf ``proposals``. Of two people who settle the same proposal in the same moment the last
+one's name stands on it. The policy is saved once all the same.
 """
 
 from typing import Final

@@ -141,11 +141,6 @@ class Desk:
         heads = await self._store.heads(tenant=tenant_of(name) or None, limit=_PAGE)
         return bool(entries) or any(head.by == name for head in heads)
 
-    async def hand_over_of(self, name: str) -> HandOver | None:
-        """Who stands in for somebody now."""
-        found = (await self._records(SHELF, _over(name), HandOver)).get("")
-        return found if found is not None and found.until > self._clock.now() else None
-
     async def note_answer(self, ask: AskHead, *, session_id: str, by: str, approved: bool) -> None:
         """Keep for a while that somebody answered an ask that wants a yes or a no."""
         prefix = f"{_ANSWER}{_quoted(by)}/"

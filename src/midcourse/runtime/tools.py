@@ -487,17 +487,15 @@ def _say_that_it_is_undeclared(origin: str) -> None:
     )
 
 
-_makers: Final[set[str]] = {
-    "midcourse.tools.database:database",
-    "midcourse.tools.files:files_in",
-    "midcourse.tools.shell:shell_in",
-    "midcourse.tools.web:web",
-}
-
-
-def register_maker(maker: Callable[..., object]) -> None:
-    """Let tools be found again that ``maker(**keywords)`` makes: their origin is ``module:maker({…}).name``."""
-    _makers.add(origin_of(maker))
+_MAKERS: Final = frozenset(
+    {
+        "midcourse.tools.database:database",
+        "midcourse.tools.files:files_in",
+        "midcourse.tools.shell:shell_in",
+        "midcourse.tools.web:web",
+    }
+)
+"""What they make is found again: its origin is ``module:maker({…}).name``."""
 
 
 def is_of_the_standard_library(origin: str) -> bool:
@@ -540,7 +538,7 @@ def _imported(origin: str) -> Any:
     made = _MADE.fullmatch(qualified)
     if made is not None:
         maker, keywords, qualified = made.groups()
-        if f"{module}:{maker}" not in _makers:  # a journal must not be able to call whatever it likes
+        if f"{module}:{maker}" not in _MAKERS:  # a journal must not be able to call whatever it likes
             raise LookupError(f"'{module}:{maker}' makes no tools")
         found = getattr(found, maker)(**msgspec.json.decode(keywords, type=dict[str, Any]))
     for name in qualified.partition("@")[0].split("."):  # what follows tells declarations of one function apart

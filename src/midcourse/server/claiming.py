@@ -5,8 +5,8 @@ fails if another one was quicker. A server has the turn until it lets it go, die
 seconds. Nothing is written while there is nothing to tell.
 
 What this does not promise: a server that stands still for longer than ``SILENT`` in the middle of its turn, or sees
-another clock than the others, may tell beside another one. Each thing is still claimed by one of them alone, before it
-is sent (see ``runtime/outbox.py``).
+another clock than the others, may tell beside another one. Each thing is still claimed before it is sent (see
+``runtime/outbox.py``), and as long as their clocks agree by one of them alone.
 """
 
 import contextlib

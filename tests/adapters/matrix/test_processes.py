@@ -5,7 +5,7 @@ import pytest
 from midcourse.models.script import Call, Fail, Said, Text
 from tests.adapters.matrix import courses
 from tests.adapters.matrix.conftest import Stage, above_all
-from tests.adapters.matrix.test_stops import PATIENCE, TALKING, TOOLS, WORKING, noted_once, until_all_run
+from tests.adapters.matrix.test_stops import PATIENCE, TALKING, TOOLS, WORKING, all_is_done, noted_once, until_all_run
 from tests.promises.harness import until, until_status, until_true
 
 
@@ -54,14 +54,7 @@ async def test_a_paused_and_parked_session_is_resumed_in_another_process(stage: 
         assert await session.status() == "paused"
         assert len(stage.requests) == 2
         await session.resume()
-        assert await session.result(PATIENCE) == "All is done."
-        assert stage.last_results() == {"look": "Rome is nice", "book": "room 1 is booked", "send": "sent to Ann"}
-        assert len(stage.requests) == 3
-        done = courses.counted()
-        assert [done[f"{tool} begun"] for tool in TOOLS] == [2, 2, 1]
-        assert [done[f"{tool} done"] for tool in TOOLS] == [1, 1, 1]
-        assert done["room 1 unbooked"] == 1
-        assert noted_once()
+        await all_is_done(stage, session)
 
 
 async def test_a_redirect_of_a_parked_session_is_heard_with_the_truth_about_each_call(stage: Stage) -> None:

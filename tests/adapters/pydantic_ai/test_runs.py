@@ -1,7 +1,7 @@
 """Runs of a Pydantic AI agent: dependencies, outputs, limits, processors, handlers, failures, and the turns between."""
 
 import asyncio
-from collections.abc import AsyncIterable
+from collections.abc import AsyncIterable, Awaitable, Callable
 from typing import Any
 
 import httpx2 as httpx
@@ -33,6 +33,25 @@ def _look(desk: Desk) -> None:
         """Look at something."""
         desk.done.append(at)
         return f"{at} is fine"
+
+
+def _failing(kept: asyncio.Event) -> Callable[[], Awaitable[str]]:
+    @midcourse.tool(effect="read")
+    async def fail() -> str:
+        """Fail, when the other is done."""
+        await kept.wait()
+        raise OSError("no light")
+
+    return fail
+
+
+async def _failed(session: midcourse.SessionHandle[str], kept: asyncio.Event) -> midcourse.SessionHandle[str]:
+    """The session, once its turn has failed with the result of the other call kept."""
+    await until(session, "step.finished", times=2)  # the model's wishes, and the other call
+    kept.set()
+    with pytest.raises(midcourse.SessionEnded, match="no light"):
+        await session.result(PATIENCE)
+    return session
 
 
 async def _until_asked(desk: Desk, times: int) -> None:
@@ -295,20 +314,10 @@ async def test_a_failed_turn_leaves_its_results_to_the_next(place: Place) -> Non
     _look(desk)
     kept = asyncio.Event()
 
-    @desk.agent.tool_plain
-    @midcourse.tool(effect="read")
-    async def fail() -> str:
-        """Fail, when the other is done."""
-        await kept.wait()
-        raise OSError("no light")
-
+    desk.agent.tool_plain(_failing(kept))
     agent = desk.held()
     async with place.open(agent) as mc:
-        session = await mc.start(agent, "look and fail")
-        await until(session, "step.finished", times=2)  # the model's wishes, and the look
-        kept.set()
-        with pytest.raises(midcourse.SessionEnded, match="no light"):
-            await session.result(PATIENCE)
+        session = await _failed(await mc.start(agent, "look and fail"), kept)
         await session.redirect("what do you know?")
         assert (await session.result(PATIENCE)).startswith("Known: a is fine")
     assert "no light" in desk.results[1]
@@ -323,22 +332,12 @@ async def test_a_renamed_tools_finished_call_is_not_told_as_not_begun(place: Pla
         """Order tea."""
         return "tea is on its way"
 
-    @midcourse.tool(effect="read")
-    async def fail() -> str:
-        """Fail, when the other is done."""
-        await kept.wait()
-        raise OSError("no light")
-
-    shop = FunctionToolset[Any]([order, fail]).prefixed("shop")
+    shop = FunctionToolset[Any]([order, _failing(kept)]).prefixed("shop")
     both = [Call("shop_order"), Call("shop_fail")]
     desk = Desk(lambda heard: [Text("I see.")] if "what" in heard.user else both, toolsets=[shop])
     agent = desk.held()
     async with place.open(agent) as mc:
-        session = await mc.start(agent, "order and fail")
-        await until(session, "step.finished", times=2)  # the model's wishes, and the order
-        kept.set()
-        with pytest.raises(midcourse.SessionEnded, match="no light"):
-            await session.result(PATIENCE)
+        session = await _failed(await mc.start(agent, "order and fail"), kept)
         await session.redirect("what now?")
         assert await session.result(PATIENCE) == "I see."
     assert desk.results[0] == "tea is on its way"
@@ -354,20 +353,10 @@ async def test_a_rich_result_of_a_failed_turn_is_told_as_it_was(place: Place) ->
         """Describe it."""
         return ToolReturn(return_value="a tree", metadata={"secret": "not for the model"})
 
-    @desk.agent.tool_plain
-    @midcourse.tool(effect="read")
-    async def fail() -> str:
-        """Fail, when the other is done."""
-        await kept.wait()
-        raise OSError("no light")
-
+    desk.agent.tool_plain(_failing(kept))
     agent = desk.held()
     async with place.open(agent) as mc:
-        session = await mc.start(agent, "describe and fail")
-        await until(session, "step.finished", times=2)  # the model's wishes, and the description
-        kept.set()
-        with pytest.raises(midcourse.SessionEnded, match="no light"):
-            await session.result(PATIENCE)
+        session = await _failed(await mc.start(agent, "describe and fail"), kept)
         await session.redirect("what now?")
         assert await session.result(PATIENCE) == "I see."
     described_as, failed_as = desk.results

@@ -44,6 +44,14 @@ async def _pause_in_model(session: midcourse.SessionHandle[Any], request: int) -
     await session.pause(until="stopped")
 
 
+def _asks_before_it_deletes(desk: Desk) -> None:
+    @desk.agent.tool_plain(requires_approval=True)
+    def delete(path: str) -> str:
+        """Delete a file."""
+        desk.done.append(path)
+        return "deleted"
+
+
 # ---- retries and timeouts
 
 
@@ -155,12 +163,7 @@ async def test_an_error_of_a_tool_fails_the_session_and_a_resume_tries_it_again(
 async def test_a_tool_that_requires_approval_asks(place: Place) -> None:
     desk = Desk(replies(Call("delete", {"path": "a"}), Text("Gone.")))
 
-    def delete(path: str) -> str:
-        """Delete a file."""
-        desk.done.append(path)
-        return "deleted"
-
-    desk.agent.tool_plain(requires_approval=True)(delete)
+    _asks_before_it_deletes(desk)
     agent = desk.held()
     async with place.open(agent) as mc:
         session = await mc.start(agent, "delete a")
@@ -177,12 +180,7 @@ async def test_a_tool_that_requires_approval_asks(place: Place) -> None:
 async def test_a_call_that_a_person_refuses_is_not_made_and_the_model_is_told(place: Place) -> None:
     desk = Desk(replies(Call("delete", {"path": "a"}), Text("Kept.")))
 
-    @desk.agent.tool_plain(requires_approval=True)
-    def delete(path: str) -> str:
-        """Delete a file."""
-        desk.done.append(path)
-        return "deleted"
-
+    _asks_before_it_deletes(desk)
     agent = desk.held()
     async with place.open(agent) as mc:
         session = await mc.start(agent, "delete a")
@@ -241,12 +239,7 @@ async def test_who_approves_reads_what_the_tool_says_of_the_call(place: Place) -
 async def test_an_approval_survives_a_cold_resume(place: Place) -> None:
     desk = Desk(replies(Call("delete", {"path": "a"}), Text("Gone.")))
 
-    @desk.agent.tool_plain(requires_approval=True)
-    def delete(path: str) -> str:
-        """Delete a file."""
-        desk.done.append(path)
-        return "deleted"
-
+    _asks_before_it_deletes(desk)
     agent = desk.held()
     async with place.open(agent) as mc:
         session = await mc.start(agent, "delete a")

@@ -4,11 +4,10 @@ What cannot be meant: a value of the wrong kind, thresholds in the wrong order, 
 reached, targets that the rest of the document rules out.
 """
 
-import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import isfinite
-from typing import Final, NamedTuple, TypeAlias, Union, cast, get_args, get_origin
+from typing import Final, NamedTuple, TypeAlias, cast
 
 import msgspec
 from msgspec import inspect
@@ -118,11 +117,6 @@ def _hook(kind: type, value: object) -> object:
 
 def _is_sound(value: object) -> bool:
     return not isinstance(value, float) or (isfinite(value) and value >= 0)
-
-
-def is_removable(kind: object) -> bool:
-    """Whether a parameter of that kind may be null."""
-    return types.NoneType in get_args(kind) if get_origin(kind) in (types.UnionType, Union) else False
 
 
 def wanted(kind: object) -> str:

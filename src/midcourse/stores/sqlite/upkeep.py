@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 
 from midcourse.errors import Damaged, InvalidInput, StoreUnavailable
 from midcourse.stores.sqlite import locks
-from midcourse.stores.sqlite.durability import forgetful_filesystem
 from midcourse.stores.sqlite.failures import FAILURES, explained
 from midcourse.stores.sqlite.opening import APPLICATION_ID, SCHEMA_VERSION, workers_folder
 from midcourse.stores.sqlite.rows import owner_seal, read_ownership
@@ -43,7 +42,6 @@ class File(NamedTuple):
     bytes: int
     log_bytes: int
     problems: tuple[str, ...]
-    forgetful: str | None
     workers: tuple[tuple[str, int, bool], ...]
     """Each worker's id and process, and whether it lives."""
     damaged: tuple[str, ...]
@@ -209,7 +207,7 @@ def examine(path: Path, *, deep: bool) -> File:
             raise explained(error, path) from error
     folder = workers_folder(path)
     workers = tuple((worker, int(pid), locks.is_alive(folder, worker)) for worker, pid in known)
-    return File(schema, path.stat().st_size, _log(path), problems, forgetful_filesystem(path), workers, damaged)
+    return File(schema, path.stat().st_size, _log(path), problems, workers, damaged)
 
 
 def _damaged(connection: sqlite3.Connection) -> Generator[str]:

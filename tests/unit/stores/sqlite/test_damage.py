@@ -1,13 +1,11 @@
 """Bytes of the file are flipped at random: what is read is what was written, or an error, or missing."""
 
 import asyncio
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from midcourse.core.codec import GENESIS, Blob, chain, check_blob, digest_of
 from midcourse.core.ids import CommandId, Position, SessionId, WorkerId
@@ -15,6 +13,7 @@ from midcourse.errors import Damaged, MidcourseError
 from midcourse.ports.store import Deciding, Store
 from midcourse.stores.sqlite import SqliteStore
 from midcourse.testing.store_promises.given import ALICE, head, rows, started
+from tests.unit.stores.sqlite.spoiling import CHANGES, spoiled
 
 SESSIONS = [SessionId(f"sess_{number}") for number in range(4)]
 BLOB = Blob(digest_of(b"blob" * 3_000), b"blob" * 3_000)
@@ -46,14 +45,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 2**20), st.integers(0, 255)), min_size=1, max_size=4))
+@given(CHANGES)
 def test_damage_is_never_followed(whole: Path, changes: list[tuple[int, int]]) -> None:
-    spoiled = bytearray(whole.read_bytes())
-    for where, value in changes:
-        spoiled[where % len(spoiled)] = value
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "midcourse.db"
-        path.write_bytes(spoiled)
+    with spoiled(whole, changes) as path:
         asyncio.run(_check(path))
 
 

@@ -1,15 +1,14 @@
 """Bytes of a shelf are flipped at random: what is read is what was put, or an error, or missing."""
 
 import asyncio
-import tempfile
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from midcourse.errors import MidcourseError
 from midcourse.stores.sqlite import SqliteStore
+from tests.unit.stores.sqlite.spoiling import CHANGES, spoiled
 
 ITEMS = {f"key/{number:04}": b"%04d" % number * (number + 1) for number in range(300)}
 SHELVES = ("one", "two")
@@ -30,14 +29,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 2**20), st.integers(0, 255)), min_size=1, max_size=4))
+@given(CHANGES)
 def test_damage_on_a_shelf_is_never_followed(whole: Path, changes: list[tuple[int, int]]) -> None:
-    spoiled = bytearray(whole.read_bytes())
-    for where, value in changes:
-        spoiled[where % len(spoiled)] = value
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "midcourse.db"
-        path.write_bytes(spoiled)
+    with spoiled(whole, changes) as path:
         asyncio.run(_check(path))
 
 
