@@ -21,21 +21,13 @@ from typing import Final
 from midcourse.backtest import Score, Verdict, backtest, scored
 from midcourse.backtest.calibrating import calibrate, course_of
 from midcourse.backtest.importers import read_recordings
+from midcourse.backtest.learning import AFTER, SETS, Linear, Run, deal, fit, learn, observe, out_of_fold
 from midcourse.backtest.recordings import Recording
 from midcourse.backtest.training import (
-    AFTER,
-    SETS,
     TARGET,
     Judged,
-    Linear,
-    Run,
-    deal,
-    fit,
     judge,
-    learn,
     learn_general,
-    observe,
-    out_of_fold,
     spread_out,
     summary,
     thresholds,

@@ -9,19 +9,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from midcourse.backtest import read_recordings, training
+from midcourse.backtest import learning, read_recordings, training
+from midcourse.backtest.learning import Run, deal, effects, fit, observe
 from midcourse.backtest.recordings import Outcome, Recorder, Recording
-from midcourse.backtest.training import (
-    MARKS,
-    Run,
-    deal,
-    effects,
-    fit,
-    observe,
-    summary,
-    thresholds,
-    train,
-)
+from midcourse.backtest.training import MARKS, summary, thresholds, train
 from midcourse.core.policy.acts import Called
 from midcourse.errors import InvalidInput
 from midcourse.monitors.risk import FEATURES, GENERAL, Risk, load, save
@@ -32,7 +23,9 @@ NARROW = {"synthetic": ("effort",), "second": ("effort",)}
 @pytest.fixture(autouse=True)
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer folds and draws: what is tested here is not how sure the numbers are."""
-    for name, value in {"REPEATS": 1, "FOLDS": 4, "INNER_FOLDS": 3, "INNER_REPEATS": 1, "BOOTSTRAPS": 40}.items():
+    for name, value in {"INNER_FOLDS": 3, "INNER_REPEATS": 1}.items():
+        monkeypatch.setattr(learning, name, value)
+    for name, value in {"REPEATS": 1, "FOLDS": 4, "BOOTSTRAPS": 40}.items():
         monkeypatch.setattr(training, name, value)
 
 

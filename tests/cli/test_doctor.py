@@ -21,7 +21,7 @@ def test_all_is_well_and_it_says_so(midcourse: Command) -> None:
     assert all(line[:4].strip() in ("ok", "warn", "") for line in done.out.splitlines())
     found = checks(midcourse)
     here = {"Python", "SQLite", "disk", "folder", "server", "extras", "drift", "risk", "console", "terminal"}
-    assert here | {"store", "file", "workers", "audit", "driven", "clock"} == set(found)
+    assert here | {"store", "file", "workers", "audit", "driven", "clock", "shelves"} == set(found)
     assert "survives a power failure" in found["store"]["detail"]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import midcourse as package
-from midcourse.cli.words import SHAPES, ago, span
+from midcourse.cli.words import SHAPES, ago, span, spent
 from midcourse.core.session import Status
 from tests.cli.conftest import Command, in_a_process
 from tests.cli.stories import UMLAUT
@@ -44,8 +44,17 @@ def test_a_head_has_what_the_api_shows_of_it(midcourse: Command) -> None:
         *("id", "agent", "goal", "status", "turn", "position", "created_at", "updated_at", "asks", "cost"),
         *("finished_steps", "parent", "by", "task_class", "policy", "budget", "labels", "risk", "interventions"),
         *("busy", "busy_since", "switch", "was", "open_asks", "erased_at", "finishes_first", "unpriced", "worked"),
-        *("working_since", "unattended"),
+        *("working_since", "unattended", "discarded"),
     }
+
+
+def test_a_price_that_nobody_knows_is_no_number() -> None:
+    assert [spent(3.184, 0), spent(3.184, 2), spent(0.0, 2), spent(0.0, 0)] == [
+        "$3.18",
+        "at least $3.18",
+        "unknown",
+        "",
+    ]
 
 
 def test_ps_says_each_status_in_a_word_and_a_shape(midcourse: Command) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from midcourse.backtest import training
+from midcourse.backtest import learning, training
 from midcourse.cli.main import build
 
 
@@ -59,7 +59,9 @@ def test_the_model_that_comes_along_says_what_to_expect_of_it() -> None:
 def test_a_model_of_ones_own_is_made_in_one_command_and_used_by_a_backtest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, quick in (("PENALTIES", (4.0,)), ("REPEATS", 1), ("INNER_REPEATS", 1), ("INNER_FOLDS", 2), ("FOLDS", 3)):
+    for name, quick in (("PENALTIES", (4.0,)), ("INNER_REPEATS", 1), ("INNER_FOLDS", 2)):
+        monkeypatch.setattr(learning, name, quick)
+    for name, quick in (("REPEATS", 1), ("FOLDS", 3)):
         monkeypatch.setattr(training, name, quick)
     recorded = runs(tmp_path / "runs.jsonl", 20, 20)
     model = tmp_path / "risk.json"

@@ -15,7 +15,7 @@ from midcourse.runtime.clock import SystemClock
 from midcourse.wiring import open_store
 from tests.console.agents import AGENTS, GATES, goal
 from tests.console.conftest import LIMITS, SETTINGS, Opening
-from tests.console.pages import PHONE, Api, Window, until
+from tests.console.pages import GUARD, PHONE, Api, Window, until
 from tests.reports.journals import Journal
 from tests.reports.stores import keep
 from tests.server.serving import Running, serving
@@ -152,6 +152,8 @@ def test_an_answer_that_could_not_be_sent_is_not_called_sent(opening: Opening, s
     page = window.open("?inbox")
     page.get_by_role("button", name=wish).click()
     detail = page.get_by_role("article", name="Ask")
+    expect(detail.locator("code").first).to_have_text(session)
+    page.wait_for_timeout(GUARD)  # what has just come to be open takes no press
     page.route(f"**/sessions/{session}/answer", lambda route: route.abort())
     detail.get_by_role("button", name="login bug").click()
     expect(detail).to_contain_text("Not sent yet: there is no connection. Your answer is kept")

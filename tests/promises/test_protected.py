@@ -9,7 +9,10 @@ import pytest
 import midcourse
 from midcourse.api import Midcourse, SessionHandle
 from midcourse.core import commands as cmd
-from midcourse.core.ids import CommandId
+from midcourse.core.decisions import allowed
+from midcourse.core.ids import CommandId, SessionId
+from midcourse.runtime.control import Control
+from tests.promises.faults import Faulty
 from tests.promises.harness import Place, Tool, history, resumable, types, until, until_status
 
 PROTECTED = midcourse.Terms(task_class="protected")
@@ -183,7 +186,7 @@ async def test_what_is_forced_is_discarded_and_begun_anew(place: Place) -> None:
         assert (state.discarded, state.restarted_as) == (True, "desk-again")
         again = await mc.get("desk-again")
         anew = await again.state()
-        assert (anew.agent, anew.goal, anew.terms, anew.forked_from) == ("trader", "buy less", state.terms, "desk@1")
+        assert (anew.agent, anew.goal, anew.terms, anew.restarts) == ("trader", "buy less", state.terms, "desk")
         tool.may_end.set()
         assert await again.result() == ["buy less"]
         for wish in (session.redirect("go on"), session.message("go on")):
@@ -203,7 +206,7 @@ async def test_forced_twice_the_second_is_begun_anew_under_the_next_name(place: 
         session = await _begun(mc, agent, tool)
         reply = await session.cancel(force=True, grace=0, until="stopped")
         assert reply.restarted_as == "desk-again-3"
-        assert (await (await mc.get("desk-again-2")).state()).forked_from == "desk-again@1"
+        assert (await (await mc.get("desk-again-2")).state()).restarts == "desk-again"
         await (await mc.get("desk-again-3")).cancel(force=True, grace=0, until="stopped")
         assert (await (await mc.get("desk-again-4")).state()).goal == "buy"
         tool.may_end.set()
@@ -272,16 +275,7 @@ async def test_the_kill_switch_stops_a_protected_session_too(place: Place) -> No
 async def test_a_parent_waits_for_a_protected_child(place: Place) -> None:
     """The stop has reached the child, which finishes first; until then the parent counts as pausing."""
     tool = Tool(holds=True)
-    kid = midcourse.Agent(
-        name="kid",
-        function=_trader(tool).function,
-        version="1",
-        mode="replay",
-        origin="tests:kid",
-        resumable=True,
-        terms=PROTECTED,
-    )
-    parent = resumable(lambda run: run.spawn(kid, "buy"), name="parent")
+    parent, kid = _family(tool)
     async with place.open(parent, kid) as mc:
         session = await mc.start(parent)
         await tool.entered.wait()
@@ -294,3 +288,197 @@ async def test_a_parent_waits_for_a_protected_child(place: Place) -> None:
         assert await (await mc.get(child)).result() == ["buy"]
         await session.resume()
         assert await session.result() == ["buy"]
+
+
+# ---- beside other stops
+
+
+def _family(*tools: Tool, terms: midcourse.Terms = PROTECTED) -> tuple[midcourse.Agent[Any], midcourse.Agent[Any]]:
+    kid = midcourse.Agent(
+        name="kid",
+        function=_trader(*tools).function,
+        version="1",
+        mode="replay",
+        origin="tests:kid",
+        resumable=True,
+        terms=terms,
+    )
+    return resumable(lambda run: run.spawn(kid, "buy"), name="parent"), kid
+
+
+async def _child(mc: Midcourse, parent: SessionHandle[Any]) -> SessionHandle[Any]:
+    [child] = (await parent.state()).children.values()
+    return await mc.get(child)
+
+
+@pytest.mark.parametrize("stop", ["force", "halt"])
+async def test_what_does_not_wait_stops_it_also_when_nothing_can_be_written(place: Place, stop: str) -> None:
+    """As for every session (promise 2): the gate is shut before the disk is asked, and stays so."""
+    first, second = Tool(holds=True), Tool()
+    store = Faulty(await place.store())
+    async with place.open(agent := _trader(first, second), store=store) as mc:
+        session = await _begun(mc, agent, first)
+        store.fails = lambda name: name in ("put", "shelve")
+        if stop == "force":
+            assert not (await session.cancel(force=True, grace=0)).durable
+        else:
+            assert not (await mc.kill_switch.throw(midcourse.Scope("all"), "fire")).durable
+        first.may_end.set()
+        await asyncio.sleep(0)
+        assert second.begun == []
+        store.work_again()
+
+
+async def test_a_halt_cuts_its_stream_and_hides_the_stop_that_waited(place: Place) -> None:
+    """Halted it does not finish: no token comes after the answer, and the answer is the halt's."""
+    streaming, may_end = asyncio.Event(), asyncio.Event()
+
+    async def words() -> AsyncIterator[str]:
+        yield "one "
+        streaming.set()
+        await may_end.wait()
+        yield "late"
+
+    async with place.open(agent := resumable(lambda run: run.stream("think", words), name="trader")) as mc:
+        session = await mc.start(agent, "buy", terms=PROTECTED)
+        await streaming.wait()
+        await session.pause()
+        await mc.kill_switch.throw(midcourse.Scope("all"), "fire")
+        may_end.set()
+        await until_status(session, "halted")
+        assert (await mc.list())[0].finishes_first == ""
+        events = [one.event for one in await history(session)]
+        assert "late" not in "".join(one.text for one in events if isinstance(one, midcourse.events.SegmentWritten))
+
+
+async def test_a_fork_that_is_to_be_paused_is_paused_before_it_begins(place: Place) -> None:
+    """A stop that waited was its source's."""
+    first, second = Tool(), Tool(holds=True)
+    async with place.open(agent := _trader(first, second)) as mc:
+        session = await _begun(mc, agent, second)
+        await session.cancel()
+        fork = await session.fork(session_id="fork", paused=True)
+        assert await fork.status() == "paused"
+        assert (await fork.state()).deferred is None
+        assert len(second.begun) == 1
+        second.may_end.set()
+
+
+async def test_a_child_that_waits_for_its_end_is_not_taken_out_of_its_parents_cancel(place: Place) -> None:
+    tool = Tool(holds=True)
+    parent, kid = _family(tool)
+    async with place.open(parent, kid) as mc:
+        session = await mc.start(parent)
+        await tool.entered.wait()
+        child = await _child(mc, session)
+        await session.cancel()
+        await until(child, "stop.deferred")
+        assert "resume" not in allowed(await child.state())
+        with pytest.raises(midcourse.Refused, match="its parent is being cancelled"):
+            await child.resume()
+        tool.may_end.set()
+        await until_status(session, "cancelled")
+        assert await child.status() == "completed"
+
+
+async def test_an_operators_force_of_a_parent_reaches_its_protected_children(place: Place) -> None:
+    """The parent is not protected, and not begun anew."""
+    tool = Tool(holds=True)
+    parent, kid = _family(tool)
+    async with place.open(parent, kid) as mc:
+        session = await mc.start(parent)
+        await tool.entered.wait()
+        child = await _child(mc, session)
+        reply = await session.cancel(force=True, grace=0, until="stopped")
+        assert (reply.status, reply.restarted_as) == ("cancelled", None)
+        state = await child.state()
+        assert (state.status, state.discarded, state.restarted_as) == ("cancelled", True, None)
+        assert len(await mc.list()) == 2
+
+
+@pytest.mark.parametrize("terms", [PROTECTED, midcourse.Terms()])
+async def test_a_parent_that_is_resumed_while_it_pauses_takes_its_child_along(
+    place: Place, terms: midcourse.Terms
+) -> None:
+    """Its pause had reached the child and stands no more: the child goes on, too."""
+    first, second = Tool(holds=True), Tool()
+    parent, kid = _family(first, second, terms=terms)
+    async with place.open(parent, kid) as mc:
+        session = await mc.start(parent)
+        await first.entered.wait()
+        child = await _child(mc, session)
+        await child.message("sell")
+        await session.pause()
+        await until(child, "stop.deferred" if terms is PROTECTED else "session.pause_requested")
+        await session.resume()
+        first.may_end.set()
+        assert await session.result() in (["buy", "buy"], ["sell", "sell"])
+
+
+async def test_what_a_kill_switch_holds_is_not_ended_by_way_of_its_parent(place: Place) -> None:
+    """Whoever may only steer cancels the parent, and the child stays halted, and is listed."""
+    tool = Tool(holds=True)
+    parent, kid = _family(tool, terms=midcourse.Terms())
+    async with place.open(parent, kid) as mc:
+        session = await mc.start(parent)
+        await tool.entered.wait()
+        child = await _child(mc, session)
+        await mc.kill_switch.throw(midcourse.Scope("agent", "kid"), "evidence")
+        await until_status(child, "halted")
+        control = mc._control  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - the role is the server's to give
+        wish = cmd.Cancel(id=CommandId("x"), role="steer", grace=0, undo="all")
+        assert (await control.send(session.id, wish, until="stopped", wait=30)).status == "cancelled"
+        assert await child.status() == "halted"
+        assert (await session.state()).unreached == (child.id,)
+        tool.may_end.set()
+
+
+async def test_forced_before_it_begins_there_is_nothing_to_begin_anew(place: Place) -> None:
+    async with place.open(agent := _trader(Tool()), drive=False) as mc:
+        session = await mc.start(agent, "buy", terms=PROTECTED)
+        assert (await session.cancel(force=True, until="stopped")).restarted_as is None
+        assert not (await session.state()).discarded
+
+
+async def test_a_firmer_cancel_that_comes_while_it_is_begun_anew_is_carried_out(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    undone: list[str] = []
+
+    async def take_back(args: Any, result: object, key: str) -> None:
+        undone.append(key)
+
+    first, second = Tool(effect="write", undo=take_back), Tool(holds=True)
+    restarting, may_restart = asyncio.Event(), asyncio.Event()
+    restart = Control.restart
+
+    async def held(control: Control, session: midcourse.Session) -> SessionId:
+        restarting.set()
+        await may_restart.wait()
+        return await restart(control, session)
+
+    monkeypatch.setattr(Control, "restart", held)
+    async with place.open(agent := _trader(first, second)) as mc:
+        session = await _begun(mc, agent, second)
+        await session.cancel(force=True, grace=0)
+        await restarting.wait()
+        assert (await session.cancel(undo="all")).level == "stopping"
+        may_restart.set()
+        await until_status(session, "cancelled")
+        assert len(undone) == 1
+        second.may_end.set()
+
+
+async def test_a_deadline_that_cancels_waits_for_the_end_too(place: Place) -> None:
+    """The agent is told that nobody answered, and finishes."""
+
+    async def ask(run: midcourse.Run) -> str:
+        with pytest.raises(midcourse.AskExpired):
+            await run.ask("Buy?")
+        return "sold nothing"
+
+    terms = midcourse.Terms(task_class="protected", ttl_seconds=0.05, on_expiry="cancel")
+    async with place.open(agent := resumable(ask, name="trader")) as mc:
+        session = await mc.start(agent, "buy", terms=terms)
+        assert await session.result() == "sold nothing"
+        assert "stop.deferred" in types(await history(session))

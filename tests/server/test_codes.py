@@ -636,7 +636,7 @@ class Failing:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._store, name)
-        if not inspect.iscoroutinefunction(found):
+        if name != "shelve" and not inspect.iscoroutinefunction(found):
             return found
 
         async def asked(*arguments: Any, **more: Any) -> Any:

@@ -249,6 +249,18 @@ async def test_a_receiver_that_does_not_answer_in_time_is_tried_again(monkeypatc
         assert "key=theirs" not in outcome.problem
 
 
+async def test_what_fails_in_a_way_nobody_foresaw_is_tried_again_like_anything_else(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with sending_to() as world:
+        await world.outbox.add(replace(world.receiver.hook(), secret="whsec_a"))  # not even base64
+        await world.put("a")
+        [failed] = await world.send()
+        assert (failed.state, failed.tries, "log" in failed.problem) == ("waiting", 1, True)
+        assert failed.next_at > world.clock.now()
+        assert "could not be sent: unexpected" in caplog.text
+
+
 @asynccontextmanager
 async def rivals(store: str, lease: float) -> AsyncGenerator[list[asyncio.subprocess.Process]]:
     """Two processes that send, and begin when they are told."""

@@ -18,7 +18,7 @@ from midcourse.core.fold import Row
 from midcourse.core.ids import CommandId, Position, SessionId, WorkerId
 from midcourse.core.terms import DefaultAnswer, Terms
 from midcourse.core.webhooks import Webhook, delivery
-from midcourse.errors import Damaged, Refused, SessionEnded, SessionNotFound
+from midcourse.errors import Damaged, Refused, SessionEnded, SessionNotFound, StoreError
 from midcourse.ports.store import Owned, Store
 from midcourse.runtime import erasing, loading
 from midcourse.runtime.interventions import read_alarms
@@ -422,6 +422,18 @@ async def test_a_fork_of_a_session_called_like_that_takes_nothing_of_others_eith
         wanted = sorted([*others, f"langgraph:{name}", f"langgraph:{fork.id}"])
         assert [shelf for shelf in await store.shelves() if ":" in shelf] == wanted
         assert await store.shelved(f"langgraph:{fork.id}") == [("c/1", f"langgraph:{name}".encode())]
+        await store.close()
+
+
+async def test_a_fork_that_is_refused_changes_nothing_of_the_session_that_has_its_name(url: str) -> None:
+    async with midcourse.open(url) as mc:
+        store = await open_store(url)
+        for name in ("one", "two"):
+            await (await mc.start(child, SECRET, session_id=name)).result(timeout=10)
+            await store.shelve(f"langgraph:{name}", {"c/1": name.encode()})
+        with pytest.raises(StoreError, match="exists already"):
+            await (await mc.get("one")).fork(session_id="two")
+        assert await store.shelved("langgraph:two") == [("c/1", b"two")]
         await store.close()
 
 

@@ -23,7 +23,7 @@ from midcourse.runtime.clock import SystemClock
 LOOK_EVERY: Final = 2.0
 """Seconds between two looks with --watch."""
 MOST_ALARMS: Final = 10
-_WANTS: Final = 40
+_WANTS: Final = 60
 """Columns that are left for what is wanted, or an ask takes two lines."""
 
 app = typer.Typer(invoke_without_command=True)

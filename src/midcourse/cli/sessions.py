@@ -198,7 +198,7 @@ async def _show(handle: Handle[Any], state: Session, result: object, *, unattend
 
 def _describe(state: Session, steps: Sequence[StepView], *, unattended: bool = False) -> None:
     now = SystemClock().now()
-    deferred = state.deferred.stop if state.deferred is not None else ""
+    deferred = state.finishing.stop if state.finishing is not None else ""
     title = status_text(state.status, deferred, unattended=unattended).plain
     first = LEFT_ALONE if unattended else situation(state, now)
     say(f"{title}  {state.id}", state.goal or "(no goal)", first, "")
@@ -220,6 +220,7 @@ def _describe(state: Session, steps: Sequence[StepView], *, unattended: bool = F
         ("rated", f"{state.score} of 5" if state.score is not None else ""),
         ("parent", state.parent or ""),
         ("forked from", state.forked_from),
+        ("begins anew", state.restarts or ""),
     ]
     if state.pause is not None:
         why = f": {state.pause.reason}" if state.pause.reason else ""

@@ -21,7 +21,7 @@ from midcourse.core.ids import (
     queued_id,
     root_of,
 )
-from midcourse.core.session import ENDED, LIVE, OpenAsk, Session, StandingCancel, Status
+from midcourse.core.session import ENDED, LIVE, DeferredStop, OpenAsk, Session, StandingCancel, Status
 from midcourse.errors import Refused
 
 DEADLINE: Final = "deadline"
@@ -65,12 +65,12 @@ def expire(session: Session, now: float) -> Events:
             # Halted, nothing is undone before an operator says so: the agent is told instead, once it goes on.
             cancels = ask.on_expiry == "cancel" and session.status is not Status.HALTED
             unanswered += [ask] if cancels else []
-            then = "cancel" if cancels else "fail"
+            then = "cancel" if cancels and not finishes_first(session) else "fail"
             events.append(ev.AskClosed(ask=ask.id, step=ask.step, end="expired", then=then))
     if unanswered:
         names = ", ".join(f"'{ask.id}'" for ask in unanswered)
         command = cmd.Cancel(id=CommandId(DEADLINE), by=DEADLINE, reason=f"nobody answered {names} in time")
-        return (*events, *_cancel_now(replace(session, asks=tuple(still_open)), command))
+        return (*events, *_cancel(replace(session, asks=tuple(still_open)), command))
     pause = session.pause
     has_lapsed = pause is not None and pause.lapses_at is not None and pause.lapses_at <= now
     if pause is not None and has_lapsed and session.status in (Status.PAUSING, Status.PAUSED):
@@ -87,7 +87,8 @@ def allowed(session: Session, role: cmd.Role = "steer") -> tuple[str, ...]:
         rule = row[session.status]
         if kind in NO_BUTTONS:
             continue
-        takes_back = rule is _resume_running and session.deferred is not None
+        stop = session.deferred
+        takes_back = rule is _resume_running and stop is not None and not _is_parents_cancel(stop)
         if (rule in REFUSALS and not takes_back) or (rule in FOR_OPERATORS and role != "operate"):
             continue
         if kind is cmd.Answer and not any(_may_answer(ask, role) for ask in session.asks):
@@ -150,12 +151,16 @@ def _pause(session: Session, command: cmd.AnyCommand) -> Events:
         return _pause_now(session, command)
     if session.deferred is not None:  # a cancel that waits is firmer
         return ()
-    return (ev.StopDeferred(stop="pause", by=command.by, reason=command.reason),)
+    return (ev.StopDeferred(stop="pause", by=command.by, reason=command.reason, lapses=command.lapses),)
 
 
 def finishes_first(session: Session) -> bool:
     """Whether a stop waits for the end of the turn: protected, and begun."""
     return session.is_protected and session.status in (Status.RUNNING, Status.WAITING)
+
+
+def _is_parents_cancel(stop: DeferredStop) -> bool:
+    return stop.stop == "cancel" and stop.by.startswith(cmd.BY_PARENT)
 
 
 def _pause_now(session: Session, command: cmd.Pause) -> Events:
@@ -225,6 +230,9 @@ def _resume_running(session: Session, command: cmd.AnyCommand) -> Events:
     if command.pause is not None:
         _check_pause_was(session, command)
     elif session.deferred is not None:
+        if _is_parents_cancel(session.deferred) and not command.by.startswith(cmd.BY_PARENT):
+            why = "its parent is being cancelled, and waits for the end of this turn"
+            raise refused(session, command, "not_allowed", why)
         return (ev.StopTakenBack(by=command.by),)
     return _already_resumed(session, command)
 
@@ -429,18 +437,20 @@ def _cancel(session: Session, command: cmd.AnyCommand) -> Events:
         return _cancel_now(session, command)
     undo: UndoChoice = command.undo or "in-flight"
     standing = session.deferred
-    if standing is not None and standing.stop == "cancel":
-        if FIRMNESS.index(undo) <= FIRMNESS.index(standing.undo):
-            return ()
+    if standing is not None and standing.stop == "cancel" and FIRMNESS.index(undo) <= FIRMNESS.index(standing.undo):
+        return ()
     return (ev.StopDeferred(stop="cancel", by=command.by, reason=command.reason, undo=undo),)
 
 
 def _is_forced(session: Session, command: cmd.Cancel) -> bool:
-    """Whether what a protected session has reached is to be discarded. To others ``force`` means nothing."""
+    """Whether what finishes first is ended half-way: the session itself, or its children. Before it begins nothing is.
+
+    To a session that is not protected ``force`` means nothing but that, and needs no role.
+    """
     if command.force and session.is_protected and command.role != "operate":
         why = "it is protected, and finishes first; to force it to end half-way is an operator's (role 'operate')"
         raise refused(session, command, "operator_only", why)
-    return command.force and session.is_protected
+    return command.force and command.role == "operate" and session.status is not Status.QUEUED
 
 
 def _cancel_now(session: Session, command: cmd.Cancel) -> Events:
@@ -450,6 +460,7 @@ def _cancel_now(session: Session, command: cmd.Cancel) -> Events:
         reason=command.reason,
         undo=command.undo or "in-flight",
         force=_is_forced(session, command),
+        operates=command.role == "operate",
     )
     if session.status is Status.QUEUED:
         return (requested, *_withdrawn(session, command.by), ev.SessionCancelled())
@@ -473,9 +484,14 @@ def _firmer(standing: StandingCancel, command: cmd.Cancel, *, force: bool, alway
     wanted = command.undo or standing.undo
     undo = wanted if FIRMNESS.index(wanted) > FIRMNESS.index(standing.undo) else standing.undo
     force = force or standing.force
+    operates = command.role == "operate" or standing.operates
     if not always and (grace, undo, force) == (standing.grace, standing.undo, standing.force):
         return ()
-    return (ev.CancelRequested(by=command.by, grace=grace, reason=command.reason, undo=undo, force=force),)
+    return (
+        ev.CancelRequested(
+            by=command.by, grace=grace, reason=command.reason, undo=undo, force=force, operates=operates
+        ),
+    )
 
 
 def _undo(session: Session, command: cmd.AnyCommand) -> Events:

@@ -25,7 +25,7 @@ from midcourse.core.terms import Terms
 from midcourse.errors import Damaged
 
 KEPT: Final[Mapping[type, frozenset[str]]] = {
-    ev.SessionCreated: frozenset({"agent", "agent_version", "origin", "forked_from", "by"}),
+    ev.SessionCreated: frozenset({"agent", "agent_version", "origin", "forked_from", "restarts", "by"}),
     ev.SessionTaken: frozenset({"worker"}),
     ev.SessionForked: frozenset({"source"}),
     ev.SessionHalted: frozenset({"switch"}),

@@ -56,6 +56,8 @@ class SessionCreated(Event, tag="session.created@1"):
     goal: str
     parent: SessionId | None = None
     forked_from: str = ""
+    restarts: SessionId | None = None
+    """The session that was forced to end, which this one begins anew."""
     terms: Terms = NO_TERMS
     by: str = "local"
 
@@ -180,7 +182,7 @@ class BudgetRaised(Event, tag="budget.raised@1"):
 class CancelRequested(Event, tag="session.cancel_requested@1"):
     """Somebody wants the session to end. ``grace``: how long calls in flight may go on; ``undo``: what to roll back.
 
-    ``force``: it would have finished first. What it was at is discarded, and a new session begins.
+    ``force``: what finishes first does not. What a protected session was at is discarded, and a new one begins.
     """
 
     by: str
@@ -188,6 +190,8 @@ class CancelRequested(Event, tag="session.cancel_requested@1"):
     reason: str = ""
     undo: UndoChoice = "in-flight"
     force: bool = False
+    operates: bool = False
+    """Whether an operator wished it: the kill switch's halts of children are theirs alone to end."""
     wished_at: float | None = None
     """When it was put into the inbox. None: nobody put it there, it is a deadline's."""
 
@@ -199,6 +203,7 @@ class StopDeferred(Event, tag="stop.deferred@1"):
     by: str
     reason: str = ""
     undo: UndoChoice = "in-flight"
+    lapses: float | None = None
 
 
 class StopTakenBack(Event, tag="stop.taken_back@1"):

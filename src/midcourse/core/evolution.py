@@ -62,6 +62,7 @@ def created(session_id: SessionId, record: ev.Recorded) -> Session:
         resumable=event.resumable,
         parent=event.parent,
         forked_from=event.forked_from,
+        restarts=event.restarts,
         terms=event.terms,
         created_at=record.at,
         at=record.at,
@@ -275,6 +276,9 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
         case ev.SessionForked():
             changes |= {"calls": {}, "children": {}, "child_asks": (), "unreached": (), "holds": {}, "loose_keys": {}}
             changes["asks"] = tuple(ask for ask in session.asks if ask.reason != DID_IT_HAPPEN)
+            changes["deferred"] = None  # meant for its source, as a force is
+            if session.cancel is not None:
+                changes["cancel"] = replace(session.cancel, force=False)
         case ev.SessionTaken(lost=lost, silent=silent):
             changes["calls"] = {
                 step: open_calls.lost(call, at, silent=silent) if step in lost else call
@@ -343,7 +347,7 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
             changes |= _loosened(session, session.calls.values())
             changes["calls"] = {step: call for step, call in session.calls.items() if not call.end}
         case ev.StopDeferred():
-            changes["deferred"] = DeferredStop(event.stop, event.by, at, event.reason, event.undo)
+            changes["deferred"] = DeferredStop(event.stop, event.by, at, event.reason, event.undo, event.lapses)
         case ev.StopTakenBack():
             changes["deferred"] = None
         case ev.CancelRequested():
@@ -358,7 +362,7 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
                 "calls": {},
                 "children": {},
                 "child_asks": (),
-                "discarded": session.cancel is not None and session.cancel.force,
+                "discarded": session.is_protected and session.cancel is not None and session.cancel.force,
                 "restarted_as": event.restarted_as,
             }
         case ev.SessionHalted():
@@ -533,7 +537,7 @@ def _cancelled_by(session: Session, event: ev.CancelRequested, at: float) -> Sta
         return _firmer(session.cancel, event, at)
     lines = {line_key(call.step, call.key): line_of(call) for call in session.calls.values() if call.effect != "read"}
     lines |= {f"hold {hold.name}": held_line(hold) for hold in session.holds.values()}
-    return StandingCancel(event.by, at, event.grace, event.reason, event.undo, lines, event.force)
+    return StandingCancel(event.by, at, event.grace, event.reason, event.undo, lines, event.force, event.operates)
 
 
 def _firmer(standing: StandingCancel, event: ev.CancelRequested, at: float) -> StandingCancel:
@@ -541,8 +545,16 @@ def _firmer(standing: StandingCancel, event: ev.CancelRequested, at: float) -> S
     since, grace = standing.since, standing.grace
     if event.grace != standing.grace:
         since, grace = at, min(event.grace, max(0.0, standing.since + standing.grace - at))
-    force = standing.force or event.force
-    return replace(standing, by=event.by, since=since, grace=grace, reason=event.reason, undo=event.undo, force=force)
+    return replace(
+        standing,
+        by=event.by,
+        since=since,
+        grace=grace,
+        reason=event.reason,
+        undo=event.undo,
+        force=standing.force or event.force,
+        operates=standing.operates or event.operates,
+    )
 
 
 def _paused_by(session: Session, event: ev.PauseRequested, at: float) -> StandingPause:

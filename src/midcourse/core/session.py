@@ -263,6 +263,7 @@ class StandingCancel(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     undo: UndoChoice = "in-flight"
     receipt: Mapping[str, ev.ReceiptLine] = {}
     force: bool = False
+    operates: bool = False
 
 
 class DeferredStop(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
@@ -273,6 +274,7 @@ class DeferredStop(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     since: float
     reason: str = ""
     undo: UndoChoice = "in-flight"
+    lapses: float | None = None
 
 
 class StandingUndo(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
@@ -319,6 +321,7 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
     created_at: float
     parent: SessionId | None = None
     forked_from: str = ""
+    restarts: SessionId | None = None
     terms: Terms = NO_TERMS
     status: Status = Status.QUEUED
     position: Position = Position(0)
@@ -376,6 +379,11 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
     def is_protected(self) -> bool:
         """Whether a person's stop waits for the end of the turn."""
         return self.terms.task_class == "protected"
+
+    @property
+    def finishing(self) -> DeferredStop | None:
+        """The stop that the end of this turn is the end of, as long as the session works. Halted, it does not."""
+        return self.deferred if self.status in (Status.RUNNING, Status.WAITING) else None
 
     @property
     def goal(self) -> str:

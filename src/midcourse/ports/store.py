@@ -159,13 +159,15 @@ class Store(Protocol):
         worker: WorkerId | None,
         blobs: Sequence[Blob] = (),
         audit: Sequence[AuditEntry] = (),
+        shelves: Mapping[str, Mapping[str, bytes | None]] | None = None,
     ) -> Awaitable[Epoch]:
         """Store a new session with its first rows, owned by ``worker`` (or nobody), and return epoch 1.
 
-        ``audit`` goes to the end of the audit log in the same transaction, as with an append.
+        ``audit`` goes to the end of the audit log, items go on ``shelves``: in the same transaction, as with an append.
 
         Raises:
             StoreError: code ``session_exists`` if the id is taken; ``not_enlisted`` if ``worker`` is not this object's.
+                Nothing is written.
         """
         ...
 

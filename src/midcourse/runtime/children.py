@@ -65,8 +65,12 @@ class Children:
                 stopping = reply.level == "stopping" or reply.finishes_first
                 if reply.unreachable_since is not None:
                     self.unreached.add(child)
-        except (Refused, SessionNotFound):
-            pass  # it has ended, is being stopped by somebody else, or was never born
+        except Refused as refused:
+            # It has ended, or is being stopped by somebody else; but what a kill switch holds is an operator's to end.
+            if refused.code == "operator_only":
+                self.unreached.add(child)
+        except SessionNotFound:
+            pass  # it was never born
         except MidcourseError:
             self.unreached.add(child)
         finally:
@@ -90,7 +94,8 @@ def passed_on(session: Session, child: SessionId) -> cmd.AnyCommand | None:
             child, f"cancel_{session.turn}/{grace}/{undo}/{session.halts}{'/force' if force else ''}"
         )
         reason = session.cancel.reason
-        return cmd.Cancel(id=identity, by=by, role="operate", reason=reason, grace=grace, undo=undo, force=force)
+        role: cmd.Role = "operate" if session.cancel.operates else "steer"
+        return cmd.Cancel(id=identity, by=by, role=role, reason=reason, grace=grace, undo=undo, force=force)
     if session.status is Status.HALTED:
         return cmd.Halt(id=passed_on_id(child, f"halt_{session.halts}"), by=by, role="operate")
     return None

@@ -24,7 +24,7 @@ from midcourse.core.ids import AskId, Position, SessionId, again_id
 from midcourse.core.inspection import Inspection
 from midcourse.core.replies import Level, Reply
 from midcourse.core.session import ENDED, Session, Status
-from midcourse.errors import InvalidInput, Refused, SessionNotFound, StoreError
+from midcourse.errors import Damaged, InvalidInput, Refused, SessionNotFound, StoreError
 from midcourse.ports.bus import Delta, Wake, Watch
 from midcourse.ports.shelves import goes_with
 from midcourse.ports.store import InboxRow
@@ -75,7 +75,8 @@ class Control:
             await self._check_standing(session_id, command)
         stops = isinstance(command, cmd.Pause | cmd.Cancel | cmd.Halt)
         driver = worker.driver(session_id) if stops else None
-        if driver is not None and finishes_first(driver.session):
+        waits = isinstance(command, cmd.Pause) or (isinstance(command, cmd.Cancel) and not command.force)
+        if driver is not None and waits and finishes_first(driver.session):
             driver = None  # it goes on until its end: nothing is held back on the way there
         if driver is not None:
             driver.shut()  # the stop does not wait for the disk
@@ -200,7 +201,7 @@ class Control:
             await watcher.wait(min(left, 0.1))
             session = await self.session(session_id)
             status, position, unknown = session.status, session.position, session.lost
-            deferred = session.deferred is not None
+            deferred = session.finishing is not None
             driver = worker.driver(session_id)
             # An agent that outlives its deadline may have been in a step when the stop was decided: look again.
             running = driver.running() if driver else tuple(call for call in running if call.step in session.running)
@@ -257,7 +258,9 @@ class Control:
             with contextlib.suppress(Refused):  # somebody else was faster
                 await self.send(child, lift, until="decided", wait=self.worker.settings.unreachable_after)
             session = await self.session(child)
-        if session.pause is not None and session.pause.by == by:
+        if session.finishing is not None and session.finishing.by == by and session.finishing.stop == "pause":
+            command = cmd.Resume(id=passed_on_id(child, f"back/{session.position}"), by=by)
+        elif session.pause is not None and session.pause.by == by:
             command = cmd.Resume(id=passed_on_id(child, f"resume/{session.pause.id}"), by=by, pause=session.pause.id)
         elif session.status is Status.HALTED and session.halted_by == by:
             command = cmd.Lift(id=passed_on_id(child, f"lift/{session.halts}"), by=by, role="operate")
@@ -272,7 +275,7 @@ class Control:
 
     async def restart(self, session: Session) -> SessionId:
         """Begin anew what was forced to end: the same agent, goal and terms."""
-        worker, beginning = self.worker, f"{session.id}@1"
+        worker = self.worker
         assert session.cancel is not None
         created = SessionCreated(
             agent=session.agent,
@@ -281,7 +284,7 @@ class Control:
             origin=session.origin,
             resumable=session.resumable,
             goal=session.goal,
-            forked_from=beginning,
+            restarts=session.id,
             terms=session.terms,
             by=session.cancel.by,
         )
@@ -294,11 +297,14 @@ class Control:
             except SessionNotFound:
                 state = first(new, at, created, content)
                 worker.adopt(new, session.id)
-                await worker.store.create(
-                    head_of(state.session, state.digest), [(Position(1), content, state.digest)], worker=None
-                )
+                rows = [(Position(1), content, state.digest)]
+                by = session.cancel.by
+                entry = made(new, by, "operate", "session.start", f"{session.agent}: {session.id} anew", at)
+                await worker.store.create(head_of(state.session, state.digest), rows, worker=None, audit=(entry,))
+            except Damaged:  # somebody else's, or nobody's any more
+                continue
             else:
-                if there.forked_from != beginning:  # else: begun by whoever died before it could say so
+                if there.restarts != session.id:  # else: begun by whoever died before it could say so
                     continue
             if worker.drives:
                 await worker.attend(new)
@@ -380,17 +386,19 @@ class Control:
         new: SessionId,
         at: int | None,
         *,
-        pause: AnyCommand | None,
+        pause: cmd.Pause | None,
         by: str = "local",
         role: Role = "operate",
     ) -> None:
         """A new session that goes on from a point of this one; with ``pause`` it is paused before it begins."""
         worker = self.worker
         owned = await worker.must_exist(session_id)
-        head, rows = await forked(worker.store, owned.head, new, at)
-        await self._fork_shelves(session_id, new, at)
-        entry = made(new, by, role, "session.fork", f"of {session_id}, at {head.position - 1}", worker.clock.now())
-        await worker.store.create(head, rows, worker=None, audit=(entry,))
+        head, rows = await forked(worker.store, owned.head, new, at, pause, worker.clock.now())
+        # With the session, and not before: if there is one of that name, it keeps what it has.
+        shelves = await self._forked_shelves(session_id, new, at)
+        where = f"of {session_id}" if at is None else f"of {session_id}, at {at}"
+        entry = made(new, by, role, "session.fork", where, worker.clock.now())
+        await worker.store.create(head, rows, worker=None, audit=(entry,), shelves=shelves)
         worker.adopt(new, session_id)
         if pause is not None:
             # Put before anybody takes it, and sent again to wait for it: the same id is the same command.
@@ -400,9 +408,12 @@ class Control:
         elif worker.drives:
             await worker.attend(new)
 
-    async def _fork_shelves(self, session_id: SessionId, new: SessionId, at: int | None) -> None:
+    async def _forked_shelves(
+        self, session_id: SessionId, new: SessionId, at: int | None
+    ) -> dict[str, dict[str, bytes | None]]:
         """What an adapter keeps for a session beside its journal, on shelves that are named after it."""
         store = self.worker.store
+        found: dict[str, dict[str, bytes | None]] = {}
         for shelf in await store.shelves():
             items = await store.shelved(shelf) if goes_with(session_id, shelf) else ()
             if items and at is not None:
@@ -412,7 +423,8 @@ class Control:
                     field="at",
                 )
             if items:
-                await store.shelve(f"{shelf.partition(':')[0]}:{new}", dict(items))
+                found[f"{shelf.partition(':')[0]}:{new}"] = dict(items)
+        return found
 
     async def watch(
         self,

@@ -383,12 +383,13 @@ class Driver:
         unreached = tuple(sorted(self._children.unreached))
         receipt = tuple(cancel.receipt.values())
         ended = ev.SessionCancelled(receipt=receipt, unreached=unreached)
-        if cancel.force and self.session.parent is None:  # a child is begun anew by its parent, if at all
-            self._leaving = self._around.loop.create_task(self._restart(ended))
+        is_discarded = cancel.force and self.session.is_protected
+        if is_discarded and self.session.parent is None:  # a child is begun anew by its parent, if at all
+            self._leaving = self._around.loop.create_task(self._restart(ended, self.session.position))
         else:
             self._let_go(ended)
 
-    async def _restart(self, ended: ev.SessionCancelled) -> None:
+    async def _restart(self, ended: ev.SessionCancelled, seen: Position) -> None:
         """Nothing of it is left: what was forced to end begins anew, and then it has ended. Again after a crash."""
         try:
             new = await self._around.tree.restart(self.session)
@@ -397,7 +398,7 @@ class Driver:
             self.journal.give_up(error)  # it is taken again, and tries again
             self.react()
         else:
-            self._let_go(replace(ended, restarted_as=new))
+            self._let_go(replace(ended, restarted_as=new), seen=seen)  # unless something was decided meanwhile
 
     def _finish_undo(self) -> None:
         """A session that had ended is rolled back."""
@@ -633,14 +634,16 @@ class Driver:
         waits: tuple[ev.AnyEvent, ...] = ()
         if session.deferred is not None:  # a pause that has waited for this end: the next turn waits for its resume
             deferred = session.deferred
-            pause = ev.PauseRequested(pause=pause_id(session.pauses + 1), by=deferred.by, reason=deferred.reason)
+            ordinal = pause_id(session.pauses + 1)
+            pause = ev.PauseRequested(pause=ordinal, by=deferred.by, reason=deferred.reason, lapses=deferred.lapses)
             waits = (pause, ev.SessionPaused())
         self.journal.append(*ended, opened, *waits, blobs=blobs)
         self._heard = self._task.ending = None
         self._soon(self.react)
 
-    def _let_go(self, *events: ev.AnyEvent, blobs: tuple[Blob, ...] = ()) -> None:
-        seen = self.journal.session.position
+    def _let_go(self, *events: ev.AnyEvent, blobs: tuple[Blob, ...] = (), seen: Position | None = None) -> None:
+        """``seen``: what was known when the events were made; something more, and they are made anew."""
+        seen = self.journal.session.position if seen is None else seen
         self._leaving = self._around.loop.create_task(self._leave(events, blobs, seen))
 
     async def _leave(self, events: tuple[ev.AnyEvent, ...], blobs: tuple[Blob, ...], seen: Position) -> None:

@@ -3,10 +3,21 @@
 import msgspec
 
 from midcourse.core.codec import GENESIS, chain, decode
-from midcourse.core.events import CheckpointTaken, Record, Recorded, SessionCreated, SessionForked, encode_record
+from midcourse.core.commands import Pause
+from midcourse.core.events import (
+    CheckpointTaken,
+    PauseRequested,
+    Record,
+    Recorded,
+    SessionCreated,
+    SessionForked,
+    SessionPaused,
+    encode_record,
+)
 from midcourse.core.fold import Fold, Row, fold
-from midcourse.core.ids import Position, SessionId
+from midcourse.core.ids import Position, SessionId, pause_id
 from midcourse.core.inspection import Inspection, StepView
+from midcourse.core.session import Status
 from midcourse.core.snapshot import decode_snapshot
 from midcourse.errors import Damaged, InvalidInput, Refused
 from midcourse.ports.store import Head, Store
@@ -66,8 +77,12 @@ async def _fold_to(store: Store, session_id: SessionId, position: Position) -> F
     return fold(session_id, start, rows)
 
 
-async def forked(store: Store, head: Head, new: SessionId, at: int | None) -> tuple[Head, list[Row]]:
+async def forked(
+    store: Store, head: Head, new: SessionId, at: int | None, pause: Pause | None, now: float
+) -> tuple[Head, list[Row]]:
     """The journal of a new session that begins as ``head``'s was at ``at``: its last checkpoint, if nothing is said.
+
+    What has begun and not ended is paused by ``pause`` before anybody takes it, also what would finish first.
 
     Raises:
         InvalidInput: there is no such position.
@@ -100,10 +115,19 @@ async def forked(store: Store, head: Head, new: SessionId, at: int | None) -> tu
     for position, recorded in enumerate((*events, forked), 1):
         event = recorded.event
         if isinstance(event, SessionCreated):
-            event = msgspec.structs.replace(event, parent=None, forked_from=source)
+            event = msgspec.structs.replace(event, parent=None, forked_from=source, restarts=None)
         content = encode_record(Record(recorded.at, event))
         digest = chain(digest, position, content)
         rows.append((Position(position), content, digest))
+    session = fold(new, None, rows).session
+    if pause is None or session.status not in (Status.RUNNING, Status.WAITING):
+        return head_of(session, digest), rows
+    requested = PauseRequested(pause=pause_id(session.pauses + 1), by=pause.by, reason=pause.reason)
+    for event in (requested, SessionPaused()):
+        position = Position(len(rows) + 1)
+        content = encode_record(Record(now, event))
+        digest = chain(digest, position, content)
+        rows.append((position, content, digest))
     return head_of(fold(new, None, rows).session, digest), rows
 
 

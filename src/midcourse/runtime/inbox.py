@@ -102,8 +102,9 @@ class Inbox:
             outcome = refusal(error, session.status.value, session.position)
         else:
             # What is protected is told at its next step, and not interrupted for it.
-            gentle = finishes_first(session) and not any(isinstance(event, ev.CancelRequested) for event in events)
-            if not gentle and any(isinstance(event, CUTS_STREAMS) for event in events):
+            cutting = [event for event in events if isinstance(event, CUTS_STREAMS)]
+            gentle = finishes_first(session) and all(isinstance(event, ev.SessionRedirected) for event in cutting)
+            if cutting and not gentle:
                 events = (*self._cut_streams(), *events)
             ahead = self._journal.after(*expired, *events)
             outcome = Outcome(
@@ -113,7 +114,7 @@ class Inbox:
                 about=_message_of(events, ahead),
                 running=self._running(),
                 unknown=ahead.lost,
-                deferred=ahead.deferred is not None and isinstance(command, cmd.Pause | cmd.Cancel),
+                deferred=ahead.finishing is not None and isinstance(command, cmd.Pause | cmd.Cancel),
                 counted=_counted(session, events),
             )
             verb: StopVerb | None = next((_STOPS[type(event)] for event in events if type(event) in _STOPS), None)

@@ -72,16 +72,20 @@ class Sweeper:
         await self._attend(owned.head.id)
 
     async def _waits_for_a_stop(self, child: Head) -> bool:
-        if child.parent is None:
-            return False
-        above = await self._store.head(child.parent)
-        if await self._store.undecided(child.parent):
-            return True
-        if above.head.status not in STOPS_CHILDREN:
-            return False
-        stop = passed_on((await load(self._store, above.head)).state.session, child.id)
-        # A stop that has reached it is behind it: whoever lifted that since wants it to go on.
-        return stop is not None and await self._store.row(child.id, stop.id) is None
+        """Whether a stop of its parent, or of anybody above that, is still to come down to it."""
+        while child.parent is not None:
+            above = await self._store.head(child.parent)
+            if await self._store.undecided(child.parent):
+                return True
+            if above.head.status in STOPS_CHILDREN:
+                stop = passed_on((await load(self._store, above.head)).state.session, child.id)
+                # A stop that has reached it is behind it: whoever lifted that since wants it to go on.
+                if stop is not None and await self._store.row(child.id, stop.id) is None:
+                    if above.head.status == Status.HALTED and not above.alive:
+                        await self._attend(child.parent)  # its owner died before it could pass the halt on
+                    return True
+            child = above.head
+        return False
 
     def _name_missing_agent(self, head: Head) -> None:
         """Say once which agent is missing here, and nobody else drives it: a forgotten import would hang in silence."""

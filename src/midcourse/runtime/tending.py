@@ -8,6 +8,8 @@ from midcourse.core.ids import child_id
 from midcourse.core.session import ENDED, Session, Status
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.calls import Call, Ended
+from midcourse.runtime.children import parent_name
+from midcourse.runtime.gate import LETS_RUN
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.loading import content_of
 from midcourse.runtime.surroundings import Surroundings
@@ -37,7 +39,9 @@ class Tending:
                 await tree.set_going(child, parent, again=again)
             while True:
                 session = await tree.glance(child)
-                if session.status is Status.QUEUED:  # whoever had it was just letting it go
+                # Queued: whoever had it was just letting it go. Stopped by this parent, which goes on: that was lifted
+                # before it had reached the child.
+                if session.status is Status.QUEUED or self._holds(session):
                     with self._setting_going(call):
                         await tree.set_going(child, parent, again=again)
                 self._pass_on_asks(session)
@@ -50,6 +54,13 @@ class Tending:
             why = session.failure.message if session.failure else "it was cancelled"
             raise ChildError(f"child '{child}' ended as {session.status}: {why}")
         ended.content = await content_of(self._around.store, session.result)
+
+    def _holds(self, child: Session) -> bool:
+        """Whether a pause of this session's still holds the child, although it stands no more."""
+        mine = self._journal.session
+        held = child.pause or child.finishing
+        is_pause = child.pause is not None or (child.finishing is not None and child.finishing.stop == "pause")
+        return held is not None and is_pause and held.by == parent_name(mine.id) and mine.status in LETS_RUN
 
     @contextmanager
     def _setting_going(self, call: Call) -> Generator[None]:

@@ -123,7 +123,11 @@ class Sender:
             return Outcome(is_over=True, problem="the webhook was removed")
         if webhook.gone_at is not None:
             return Outcome(is_over=True, problem="the receiver said before that it is gone (410)")
-        outcome = await attempt(webhook, row, self._clock)
+        try:
+            outcome = await attempt(webhook, row, self._clock)
+        except Exception:
+            log.exception("delivery %s to webhook %s could not be sent: unexpected", row.id, webhook.id)
+            outcome = Outcome(problem="It could not be sent; the server's log says more.")
         (self._failing.discard if outcome.is_good else self._failing.add)(webhook.id)
         now = self._clock.now()
         if outcome.wait:

@@ -162,6 +162,7 @@ class MemoryStore:
         worker: WorkerId | None,
         blobs: Sequence[Blob] = (),
         audit: Sequence[AuditEntry] = (),
+        shelves: Mapping[str, Mapping[str, bytes | None]] | None = None,
     ) -> Awaitable[Epoch]:
         """Store a new session with its first rows; see the port."""
         entries = [encode_entry(entry) for entry in audit]
@@ -176,6 +177,8 @@ class MemoryStore:
             self.memory.sessions[head.id] = session
             self._keep(session, head, blobs)
             self._use_blobs(head.id, rows)
+            for shelf, items in (shelves or {}).items():
+                self._put_on(shelf, items)
             self._audit(entries)
             return session.epoch
 

@@ -45,9 +45,13 @@ class WrappedStore:
         worker: WorkerId | None,
         blobs: Sequence[Blob] = (),
         audit: Sequence[AuditEntry] = (),
+        shelves: Mapping[str, Mapping[str, bytes | None]] | None = None,
     ) -> Awaitable[Epoch]:
         """See the port."""
-        return self._write("create", lambda: self.inner.create(head, rows, worker=worker, blobs=blobs, audit=audit))
+        return self._write(
+            "create",
+            lambda: self.inner.create(head, rows, worker=worker, blobs=blobs, audit=audit, shelves=shelves),
+        )
 
     def append(
         self,

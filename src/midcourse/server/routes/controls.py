@@ -74,7 +74,9 @@ async def resume(
     return told(await caller.send(session_id, command, wait=wish.wait))
 
 
-@router.post("/sessions/{session_id}/redirect", responses=control_answers("not_allowed", "session_damaged", "session_discarded"))
+@router.post(
+    "/sessions/{session_id}/redirect", responses=control_answers("not_allowed", "session_damaged", "session_discarded")
+)
 async def redirect(session_id: SessionPath, caller: Steerer, body: schemas.Redirect) -> Response:
     """Change the course. The instruction is durable at once and is what the agent's model sees next.
 
@@ -178,7 +180,8 @@ async def answer_ask(session_id: SessionPath, caller: Steerer, body: schemas.Ans
     return told(reply)
 
 
-@router.post("/sessions/{session_id}/message",
+@router.post(
+    "/sessions/{session_id}/message",
     responses=control_answers("busy", "not_allowed", "session_damaged", "session_discarded"),
 )
 async def message(session_id: SessionPath, caller: Steerer, body: schemas.Message) -> Response:

@@ -119,6 +119,7 @@ class SqliteStore:
         worker: WorkerId | None,
         blobs: Sequence[Blob] = (),
         audit: Sequence[AuditEntry] = (),
+        shelves: Mapping[str, Mapping[str, bytes | None]] | None = None,
     ) -> Awaitable[Epoch]:
         """Store a new session with its first rows; see the port."""
         if worker is not None and not self._is_mine(worker):
@@ -127,7 +128,16 @@ class SqliteStore:
         encoded = encode_head(head)
         entries = tuple(map(encode_entry, audit))
         return self.writer.submit(
-            partial(writes.create, head=encoded, rows=tuple(rows), blobs=blobs, worker=worker, seal=seal, audit=entries)
+            partial(
+                writes.create,
+                head=encoded,
+                rows=tuple(rows),
+                blobs=blobs,
+                worker=worker,
+                seal=seal,
+                audit=entries,
+                shelves={shelf: dict(items) for shelf, items in (shelves or {}).items()},
+            )
         )
 
     def append(

@@ -70,6 +70,7 @@ def create(
     worker: WorkerId | None,
     seal: bytes,
     audit: Sequence[bytes] = (),
+    shelves: Mapping[str, Mapping[str, bytes | None]] | None = None,
 ) -> Epoch:
     """A new session; ``seal`` is the owner's."""
     known = head.head
@@ -95,6 +96,8 @@ def create(
     key = cursor.lastrowid
     assert key is not None  # an INSERT has one
     _insert(connection, key, rows, blobs)
+    for shelf, items in (shelves or {}).items():
+        _put_on(connection, shelf, items)
     if audit:
         _audit(connection, audit)
     return FIRST_EPOCH

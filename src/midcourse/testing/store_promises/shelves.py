@@ -104,6 +104,14 @@ class ShelfPromises(StoreGiven):
         for write in writes[:-1]:
             await write
 
+    async def test_what_is_shelved_with_a_new_session_is_there_with_it_or_not_at_all(self, store: Store) -> None:
+        """One transaction: what is refused because the id is taken changes nothing on any shelf."""
+        await store.create(head(), rows(1, 1), worker=None, shelves={SHELF: {"a": b"1"}, "other": {"b": b"1"}})
+        with pytest.raises(StoreError, match="exists already"):
+            await store.create(head(), rows(1, 1), worker=None, shelves={SHELF: {"a": b"2", "c": b"2"}})
+        assert list(await store.shelved(SHELF)) == [("a", b"1")]
+        assert list(await store.shelf_keys("other")) == ["b"]
+
     async def test_the_owner_may_write_to_a_shelf(self, store: Store) -> None:
         """Under the epoch that the store issued."""
         epoch = await owned(store)

@@ -48,6 +48,7 @@ def _statements(connection: sqlite3.Connection, *audit: bytes) -> list[str]:
         deciding=None,
         release=False,
         audit=audit,
+        shelves={},
         store="",
     )
     connection.set_trace_callback(None)
