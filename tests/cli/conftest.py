@@ -6,7 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from typer.testing import CliRunner
 from midcourse.cli.main import build
 from midcourse.runtime.settings import Settings
 from tests.cli.stories import tell
+from tests.client.serving import serving
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,29 @@ def folder(told: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copy(told, tmp_path / ".midcourse" / "midcourse.db")
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def server(folder: Path) -> Iterator[str]:
+    """A server over the same sessions; the file in the default place is gone."""
+    shutil.copy(folder / ".midcourse" / "midcourse.db", folder / "served.db")
+    over, ready = threading.Event(), threading.Event()
+    found: list[str] = []
+
+    async def serve() -> None:
+        async with serving(folder / "served.db") as url:
+            found.append(url)
+            ready.set()
+            while not over.is_set():
+                await asyncio.sleep(0.02)
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    assert ready.wait(30)
+    (folder / ".midcourse" / "midcourse.db").unlink()
+    yield found[0]
+    over.set()
+    thread.join(30)
 
 
 @pytest.fixture(autouse=True)

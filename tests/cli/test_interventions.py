@@ -4,9 +4,6 @@ import asyncio
 import contextlib
 import json
 import re
-import shutil
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +12,7 @@ import midcourse as package
 from midcourse.core.policy.restraint import Alarm
 from midcourse.runtime.interventions import INTERVENTIONS, alarm_items
 from tests.cli.conftest import Command
-from tests.client.serving import TOKEN, serving
+from tests.client.serving import TOKEN
 
 GOAL = "Read the twelve reports in the folder and write one page about churn in Q3"
 
@@ -164,29 +161,6 @@ def test_a_redirect_says_what_it_is(midcourse: Command) -> None:
     assert long.code == 1
     assert "at most 200" in long.err
     assert midcourse("redirect", "sess_stopped", "--level", "goal", "x" * 201).code == 0
-
-
-@pytest.fixture
-def server(folder: Path) -> Iterator[str]:
-    """A server over the same sessions."""
-    shutil.copy(folder / ".midcourse" / "midcourse.db", folder / "served.db")
-    over, ready = threading.Event(), threading.Event()
-    found: list[str] = []
-
-    async def serve() -> None:
-        async with serving(folder / "served.db") as url:
-            found.append(url)
-            ready.set()
-            while not over.is_set():
-                await asyncio.sleep(0.02)
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()))
-    thread.start()
-    assert ready.wait(30)
-    (folder / ".midcourse" / "midcourse.db").unlink()
-    yield found[0]
-    over.set()
-    thread.join(30)
 
 
 def test_every_command_works_over_a_server(midcourse: Command, server: str) -> None:

@@ -1,38 +1,9 @@
 """The same commands over a server, and the token that is found without being asked for."""
 
-import asyncio
-import shutil
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from tests.cli.conftest import Command
-from tests.client.serving import TOKEN, serving
-
-
-@pytest.fixture
-def server(folder: Path) -> Iterator[str]:
-    shutil.copy(folder / ".midcourse" / "midcourse.db", folder / "served.db")
-    over = threading.Event()
-    ready = threading.Event()
-    found: list[str] = []
-
-    async def serve() -> None:
-        async with serving(folder / "served.db") as url:
-            found.append(url)
-            ready.set()
-            while not over.is_set():
-                await asyncio.sleep(0.02)
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()))
-    thread.start()
-    assert ready.wait(30)
-    (folder / ".midcourse" / "midcourse.db").unlink()
-    yield found[0]
-    over.set()
-    thread.join(30)
+from tests.client.serving import TOKEN
 
 
 def keep_token(folder: Path) -> None:
