@@ -9,7 +9,7 @@ import { STATUSES } from "../src/model/status";
 
 const CALM: View = {
   status: "running", asking: "", isLost: false, tray: "", isInstead: false, allowed: new Set(["pause", "resume", "redirect", "cancel", "undo", "message"]),
-  still: [], step: 14, isBetween: true, hasChange: false, isProtected: false, undoable: 1, confirm: "undo 2, keep the rest", mayLift: false, isSwitchOn: false, canRetry: true,
+  still: [], step: 14, isBetween: true, hasChange: false, isProtected: false, deferred: "", mayForce: false, undoable: 1, confirm: "undo 2, keep the rest", mayLift: false, isSwitchOn: false, canRetry: true,
   isOwnHold: true, isUndoing: false,
 };
 const call = (effect: OpenCall["effect"]): OpenCall => ({
@@ -32,6 +32,12 @@ const ROWS: [string, Partial<View>, string[]][] = [
   ["halted, an operator looks, the kill switch is on", { status: "halted", allowed: new Set(["resume", "cancel"]), mayLift: true, isSwitchOn: true }, ["(Lift halt) lift the kill switch first", "(Redirect) refused while halted", "Cancel shows first what that means; undoes what you choose"]],
   ["halted, an operator previews a cancel", { status: "halted", allowed: new Set(["resume", "cancel"]), mayLift: true, tray: "preview", isOwnHold: false }, ["Keep it stays halted, as it was", "(Redirect) refused while halted", "Cancel run undo 2, keep the rest"]],
   ["halted", { status: "halted", allowed: new Set() }, ["(Resume) only an operator lifts this", "(Redirect) refused while halted", "(Cancel) only an operator, while halted"]],
+  ["protected", { isProtected: true }, ["Pause after this turn: it finishes first", "Redirect at the next step", "Cancel after this turn: it finishes first"]],
+  ["protected, a cancel's preview", { isProtected: true, tray: "preview", isOwnHold: false }, ["Keep going nothing has been stopped", "Redirect instead of cancelling", "Cancel run when this turn has ended"]],
+  ["protected, a pause waits", { isProtected: true, deferred: "pause" }, ["Take it back the pause that waits for the end", "Redirect at the next step", "Cancel after this turn: it finishes first"]],
+  ["protected, a cancel waits", { isProtected: true, deferred: "cancel" }, ["Take it back the cancel that waits for the end", "Redirect at the next step", "(Cancelling) at the end of this turn"]],
+  ["protected, a cancel waits, an operator looks", { isProtected: true, deferred: "cancel", mayForce: true }, ["Take it back the cancel that waits for the end", "Redirect at the next step", "Force ends it half-way: discarded, begun anew"]],
+  ["forced", { status: "cancelled", isProtected: true, isDiscarded: true }, ["(Pause) it has ended", "(New turn) what it had reached was discarded", "Undo… 1 kept effect can still be undone"]],
   ["completed", { status: "completed", undoable: 3 }, ["(Pause) it has ended", "New turn goes on from here with a new instruction", "Undo… 3 effects can be undone"]],
   ["erased", { status: "completed", isErased: true, undoable: 1, allowed: new Set(["cancel"]) }, ["(Pause) it has ended", "(New turn) what was said was erased", "(Undo…) what it would need was erased"]],
   ["failed", { status: "failed", undoable: 2 }, ["Try again tries the failed step again", "New turn goes on from step 14 with a new instruction", "Undo… 2 effects can be undone"]],

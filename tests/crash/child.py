@@ -17,7 +17,7 @@ from midcourse.wiring import open_store
 from tests.crash.effects import site
 from tests.crash.scenarios import GOAL, SCENARIOS, SESSION, Client, ledger_of, world
 
-LIMIT: Final = 25.0
+LIMIT: Final = 45.0
 """Seconds after which a life counts as hanging, and shows where."""
 
 

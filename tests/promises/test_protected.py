@@ -105,6 +105,12 @@ async def test_a_cancel_that_rolls_everything_back_does_so_at_the_end(place: Pla
     tool = Tool(holds=True, effect="write", undo=take_back)
     async with place.open(agent := _trader(tool)) as mc:
         session = await _begun(mc, agent, tool)
+        preview = await session.preview()
+        assert {choice: preview[choice].lines[0].outcome for choice in ("none", "in-flight", "all")} == {
+            "none": "kept",
+            "in-flight": "kept",
+            "all": "undone",
+        }
         await session.cancel(undo="all")
         assert undone == []
         tool.may_end.set()

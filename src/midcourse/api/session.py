@@ -13,6 +13,7 @@ from midcourse.api.naming import fresh_session_id
 from midcourse.core import commands as cmd
 from midcourse.core.codec import JSON, decode
 from midcourse.core.commands import AnyCommand, Behaviour, Role
+from midcourse.core.decisions import finishes_first
 from midcourse.core.effects import UndoChoice
 from midcourse.core.endings import asks_nothing, without_result
 from midcourse.core.events import AskOpened, Recorded, Verdict
@@ -159,8 +160,8 @@ class SessionHandle(Generic[T_co]):
 
     async def preview(self) -> Mapping[UndoChoice, Receipt]:
         """What a cancel would make of each effect, by its ``undo``, if all goes well. Nothing is changed."""
-        ledger = await self._ledger()
-        return {choice: ledger.preview(choice) for choice in get_args(UndoChoice)}
+        ledger, waits = await self._ledger(), finishes_first(await self.state())
+        return {choice: ledger.preview(choice, finishes_first=waits) for choice in get_args(UndoChoice)}
 
     async def answer(
         self,

@@ -371,9 +371,12 @@ class Ledger:
         """What ``undo="all"`` rolls back, newest first."""
         return [entry for entry in reversed(self.entries.values()) if entry.may_be_undone]
 
-    def preview(self, choice: UndoChoice) -> Receipt:
-        """What a cancel with ``choice`` would make of each effect, if all goes well."""
-        lines = (_expected(entry, choice) for entry in self.entries.values())
+    def preview(self, choice: UndoChoice, *, finishes_first: bool = False) -> Receipt:
+        """What a cancel with ``choice`` would make of each effect, if all goes well; at once, or when it has finished.
+
+        What it will still do until then, nobody knows.
+        """
+        lines = (_expected(entry, choice, finishes_first=finishes_first) for entry in self.entries.values())
         holds = (
             line if line.outcome == "undone" or choice == "none" else replace(line, outcome="undone")
             for line in self.holds.values()
@@ -381,15 +384,20 @@ class Ledger:
         return Receipt((*lines, *holds), final=False, is_preview=True)
 
 
-def _expected(entry: Entry, choice: UndoChoice) -> ev.ReceiptLine:
-    return replace(_expected_line(entry, choice), arguments=entry.arguments)
+def _expected(entry: Entry, choice: UndoChoice, *, finishes_first: bool) -> ev.ReceiptLine:
+    line = _expected_line(entry, choice, finishes_first=finishes_first)
+    return replace(line, arguments=entry.arguments)
 
 
-def _expected_line(entry: Entry, choice: UndoChoice) -> ev.ReceiptLine:
+def _expected_line(entry: Entry, choice: UndoChoice, *, finishes_first: bool) -> ev.ReceiptLine:
     call = entry.call
     if call.undo == "done":
         return entry.line
     in_flight = not entry.ended
+    if in_flight and finishes_first and not call.end:
+        if choice == "all" and call.can_undo:
+            return _line(call, "undone")
+        return _line(call, "kept" if call.can_undo else "cannot be undone", "it finishes first")
     if in_flight and call.effect == "irreversible":
         alive = not call.end
         return (

@@ -47,7 +47,8 @@ export function viewOf(live: Live, actions: Actions, role: string): View | null 
     ...place(live.run),
     hasChange: changesOf(live).length > 0,
     isProtected: session.terms.task_class === "protected",
-    deferred: session.deferred?.stop ?? "",
+    // Halted or stopped meanwhile, it does not finish.
+    deferred: (["running", "waiting"].includes(session.status) && session.deferred?.stop) || "",
     mayForce: role === "operate",
     undoable: receipt && receipt.lines.filter((line) => line.effect !== "hold" && (line.outcome === "kept" || line.outcome === "undo failed")).length,
     confirm: confirmWords(actions.preview.value, actions.choice.value),

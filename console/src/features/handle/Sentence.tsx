@@ -85,7 +85,7 @@ function Doing(props: Props): JSX.Element {
       const said = view.isProtected && (asks
         ? <>{session.agent} is protected, so it finishes this turn first. Asked by {who(asks.by, me)} <Ticking since={asks.since} ahead={ahead} /> ago.</>
         : <>{session.agent} is protected: a stop waits for the end of this turn.</>);
-      return <>{item && <strong>{item}</strong>}{item && doing && " · "}{doing}{!item && !doing && !said && "Between steps."}{said && <> {said}</>}{asked > 0 && <span class="left"> · asks you something</span>}</>;
+      return <>{item && <strong>{item}</strong>}{item && doing && " · "}{doing}{!item && !doing && !said && "Between steps."}{said && <>{(item || doing) && " · "}{said}</>}{asked > 0 && <span class="left"> · asks you something</span>}</>;
     }
     case "pausing": {
       if (!view.still.length) return <>Nothing new starts.{held}</>;

@@ -106,6 +106,7 @@ function middle(view: View): Slot {
 
 function right(view: View): Slot {
   const cancel = (long: string, short: string): Slot => slot("cancel", "Cancel", long, short, "cancelled", "c");
+  if (view.tray === "preview" && finishesFirst(view)) return slot("confirm", "Cancel run", "when this turn has ended", "at its end", "cancelled", "Enter", "main");
   if (view.tray === "preview") return slot("confirm", "Cancel run", view.confirm, view.confirm, "cancelled", "Enter", "main");
   if (view.isInstead) return cancel("back to the preview", "back");
   if (view.asking === "cancel") return idle("Cancelling", view.isLost ? "kept; sent when connected" : "asking the server", "asking", "cancelling");
