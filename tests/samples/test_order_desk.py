@@ -162,6 +162,9 @@ async def test_a_model_that_comes_to_no_end_is_given_up(mc: midcourse.Midcourse,
 
 # ---- people
 
+MAY_BE_INTERRUPTED = midcourse.Terms(task_class="medium")
+"""As it is declared, it would finish first, and hear of a redirect when the model is done."""
+
 
 async def test_a_redirect_while_the_model_thinks_is_the_order_that_is_placed(
     mc: midcourse.Midcourse, work: Path, says: Says
@@ -174,7 +177,7 @@ async def test_a_redirect_while_the_model_thinks_is_the_order_that_is_placed(
         return [*([Wait(30)] if len(people) == 1 else []), *script(conversation)]
 
     says(slowly)
-    session = await mc.start(agent, "Order 3 bolts for acme")
+    session = await mc.start(agent, "Order 3 bolts for acme", terms=MAY_BE_INTERRUPTED)
     await thinks.wait()
     await session.redirect("No, order 5 gears for acme")
 
@@ -230,8 +233,7 @@ async def test_what_a_cancelled_turn_had_placed_is_known_to_the_next(
         return [Wait(30), Text("Done.")]
 
     says(slow_to_confirm)
-    # As it is declared, it would finish first.
-    session = await mc.start(agent, "Order 3 bolts for acme", terms=midcourse.Terms(task_class="medium"))
+    session = await mc.start(agent, "Order 3 bolts for acme", terms=MAY_BE_INTERRUPTED)
     await placed.wait()
     await session.cancel()
     with pytest.raises(midcourse.SessionEnded):
