@@ -124,7 +124,7 @@ def test_the_page_comes_back_after_kill_9_of_the_server(chat: ChatPage, origin: 
         expect(chat.log.get_by_text("I look for records that can go.")).to_have_count(1)
 
 
-@pytest.mark.parametrize("after", [1100, 2000])
+@pytest.mark.parametrize("after", [1100, pytest.param(2000, marks=pytest.mark.browser_full)])
 def test_what_comes_again_after_lost_connections_is_shown_once(
     chat: ChatPage, origin: str, tmp_path: Path, after: int
 ) -> None:

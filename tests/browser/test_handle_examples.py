@@ -94,7 +94,9 @@ def test_a_server_that_does_not_allow_the_page_is_explained(page: Page, tmp_path
         expect(page.get_by_role("log")).to_contain_text(f"--allow-origin {origin}", timeout=SECONDS)
 
 
-@pytest.mark.parametrize("is_before", [True, False], ids=["before", "after"])
+@pytest.mark.parametrize(
+    "is_before", [pytest.param(True, id="before", marks=pytest.mark.browser_full), pytest.param(False, id="after")]
+)
 def test_the_token_may_be_set_before_and_after_the_element_is_defined(
     page: Page, tmp_path: Path, is_before: bool
 ) -> None:

@@ -213,7 +213,7 @@ async def lender(run: midcourse.Run) -> None:
 """
 
 
-@pytest.mark.parametrize("agent", ["holder", "lender"])
+@pytest.mark.parametrize("agent", [pytest.param("holder", marks=pytest.mark.thorough), "lender"])
 def test_an_agent_that_does_not_let_go_keeps_no_server(tmp_path: Path, agent: str) -> None:
     """It holds the agents' loop, or a thread that Python would wait for: the server ends all the same, once told twice
     at once, and its session goes on later."""

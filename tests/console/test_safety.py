@@ -63,7 +63,7 @@ def nothing_was_injected(window: Window) -> None:
     assert window.strangers == []
 
 
-@pytest.mark.parametrize("width", [1376, PHONE[0]])
+@pytest.mark.parametrize("width", [1376, pytest.param(PHONE[0], marks=pytest.mark.browser_full)])
 def test_a_hostile_agent_writes_text_and_nothing_else(opening: Opening, api: Api, width: int) -> None:
     window = opening(viewport={"width": width, "height": 844})
     window.page.add_init_script("window.steal = () => { document.title = 'stolen'; alert('stolen'); }")

@@ -141,7 +141,7 @@ def watched(store: Path, port: int, opening: Opening) -> Iterator[Watched]:
         yield Watched(server, opening(server.url), session)
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.browser_full)])
 def test_a_server_that_ends_and_comes_back_is_watched_on_without_loss_or_repetition(
     watched: Watched, store: Path, port: int, how: signal.Signals
 ) -> None:

@@ -124,7 +124,7 @@ def keyboard() -> Iterator[tuple[int, int]]:
     os.close(read)
 
 
-@pytest.mark.parametrize("key", ["Ctrl-C", "Ctrl-D"])
+@pytest.mark.parametrize("key", ["Ctrl-C", pytest.param("Ctrl-D", marks=pytest.mark.thorough)])
 def test_whoever_leaves_is_told_the_command_that_goes_on(work: Path, key: str, keyboard: tuple[int, int]) -> None:
     keys, read = keyboard
     process = terminal(work, "researcher", "in 2 sections", "--store", "my runs.db", keyboard=read, pace="0.05")

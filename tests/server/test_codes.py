@@ -47,6 +47,7 @@ ELSEWHERE = {
     "session_busy": "upkeep/test_erasing.py",
     "session_damaged": "below",
     "session_discarded": "test_protected.py",
+    "unclear_answer": "test_interventions.py",
     "internal_error": "below",
     "store_unavailable": "below",
     "store_full": "below",

@@ -140,6 +140,8 @@ async def test_a_review_is_answered_in_words_and_the_session_goes_on_with_them(m
     """Whoever steers may answer; the answer is what the agent reads next."""
     async with stopped(memory) as (_, client, session):
         stop = await stop_of(client, session)
+        slip = {"value": "cancle", "ask": stop["ask"]}
+        assert await refusal(client, f"/sessions/{session}/answer", slip) == (409, "unclear_answer")
         await told(client, f"/sessions/{session}/answer", {"value": "skip the broken pages", "ask": stop["ask"]})
         result = (await client.get(f"/sessions/{session}/result", params={"wait": 30})).json()
         assert result["result"][-1] == "skip the broken pages"

@@ -11,8 +11,9 @@ from midcourse.cli.printing import carry_out, print_json, say
 from midcourse.cli.receipts import show_receipt
 from midcourse.cli.words import reply_words
 from midcourse.core.bulk import MOST_SESSIONS, BulkOutcome
+from midcourse.core.decisions import finishes_first
 from midcourse.core.receipt import Receipt
-from midcourse.core.replies import Reply
+from midcourse.core.replies import Level, Reply
 from midcourse.core.session import ENDED, Status
 from midcourse.core.spelling import spelled
 from midcourse.ports.handle import Handle
@@ -89,10 +90,12 @@ def pause(
         raise typer.BadParameter("Name a session; or --all, --agent or --status for many.")
 
     async def work(handle: Handle[Any]) -> Reply:
-        return await handle.pause(reason, grace=grace, until=until, wait=wait, by=me())
+        level: Level = "decided" if finishes_first(await handle.state()) else until
+        return await handle.pause(reason, grace=grace, until=level, wait=wait, by=me())
 
     def then(handle: Handle[Any], reply: Reply) -> None:
-        say(f"Go on with: midcourse resume {handle.id}")
+        word = "Take it back" if reply.finishes_first else "Go on"
+        say(f"{word} with: midcourse resume {handle.id}")
 
     control(target, session, work, as_json=as_json, then=then)
 
@@ -250,20 +253,25 @@ def cancel(
     async def work() -> None:
         async with opened(target) as sessions:
             handle = await find(sessions, session)
-            had_ended = await handle.status() in ENDED
-            reply = await handle.cancel(reason, grace=grace, undo=undo, force=force, until=until, wait=wait, by=me())
+            before = await handle.state()
+            # What finishes first is not waited for: that may take long, and it says so at once.
+            level: Level = "decided" if finishes_first(before) and not force else until
+            reply = await handle.cancel(reason, grace=grace, undo=undo, force=force, until=level, wait=wait, by=me())
             receipt = await handle.receipt()
             if as_json:
                 print_json({**_reply(reply), "receipt": _receipt(receipt)})
                 return
             say(f"{handle.id}: {reply_words(reply, SystemClock().now())}")
             if reply.finishes_first:
-                say(f"Take it back with: midcourse resume {handle.id}")
+                say(
+                    f"Take it back with: midcourse resume {handle.id}",
+                    f"End it half-way, as an operator: midcourse cancel {handle.id} --force",
+                )
                 return
             show_receipt(receipt)
             if not receipt.final:
                 say(f"The final receipt: midcourse show {handle.id}")
-            elif had_ended:
+            elif before.status in ENDED:
                 say(
                     f"It had ended before, and nothing was undone. To roll back what it did: midcourse undo {handle.id}"
                 )

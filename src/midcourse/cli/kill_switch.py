@@ -190,7 +190,13 @@ def _ask(scope: Scope, found: SwitchPreview, *, as_json: bool) -> None:
     many = "1 session" if found.count == 1 else f"{found.count} sessions"
     if found.hint:
         print(plain(found.hint), file=sys.stderr)
-    typer.confirm(f"Halt {many} now: {scope}. What starts there begins halted. Go on?", abort=True, err=True)
+    try:
+        is_sure = typer.confirm(f"Halt {many} now: {scope}. What starts there begins halted. Go on?", err=True)
+    except typer.Abort as nobody:
+        said = "Nothing was halted: nobody answered. Say --yes to do it without being asked."
+        raise InvalidInput(said, field="yes") from nobody
+    if not is_sure:
+        raise typer.Abort
 
 
 def _view(report: SwitchReport) -> dict[str, Any]:

@@ -264,7 +264,7 @@ def restore_command(
                 steps = restored.unknown.get(session_id, ())
                 say(f"  {session_id}  halted{'; in flight, and unknown: ' + ', '.join(steps) if steps else ''}")
             if restored.halted:
-                say("Make sure that the original does not run. Then: midcourse lift --restored --store …")
+                say(f"Make sure that the original does not run. Then: midcourse lift --restored --store {to}")
             for session_id, why in restored.failed.items():
                 say(f"  {session_id}  could not be halted: {why}")
         if restored.failed:

@@ -169,6 +169,8 @@ def situation(session: Session, now: float) -> str:
             return "Nothing runs: it waits for an answer."
         case Status.HALTED:
             return f"Halted by {session.halted_by}. {_lifting(session)}"
+        case _ if session.erased_at is not None:
+            return f"What was said and done in it was erased, {ago(session.erased_at, now)}. Nothing goes on in it."
         case Status.FAILED:
             return str(without_result(session))
         case Status.CANCELLED if session.discarded:

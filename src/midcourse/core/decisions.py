@@ -1,6 +1,7 @@
 """What each command does in each status: the command table, and ``decide``, which reads it. Pure."""
 
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from typing import Final
 
 from msgspec.structs import replace
@@ -533,10 +534,16 @@ def _review(session: Session, ask: OpenAsk, command: cmd.Answer) -> Events:
         return _cancel(rest, cmd.Cancel(id=command.id, by=command.by, role=command.role, reason=ask.prompt))
     if is_yes(command.value) or words.lower() in (GO_ON, "resume", "continue"):
         return _lifted(rest, command)
+    meant = get_close_matches(words.lower(), _MEANT, n=1, cutoff=0.8) if ask.reason == REVIEW else ()
+    if meant:  # a slip must not lift the stop with a word that nobody meant as an instruction
+        why = f"'{words}' is none of its answers. Did you mean '{meant[0]}'? Say that, or what to do in a sentence"
+        raise refused(session, command, "unclear_answer", why)
     level = _LEVELS.get(ask.reason, "clarify")
     return _redirect(rest, cmd.Redirect(id=command.id, by=command.by, text=words, level=level, resume=True))
 
 
+_MEANT: Final = (GO_ON, CANCEL, "resume", "continue", "stop", "wait", "yes")
+"""Answers to a review that a slip may have been meant for."""
 _STAYS: Final = frozenset({"", "no", "stop", "wait", "not yet", "false"})
 """Answers to a review that leave it paused: who wants it to go on says so."""
 _LEVELS: Final[Mapping[str, ev.Level]] = {REVIEW: "step", AMBIGUOUS: "goal"}

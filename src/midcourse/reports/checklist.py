@@ -258,7 +258,10 @@ def _backtested(grounds: Grounds) -> ChecklistItem:
         what=f"Policy {policy.id} was tried on recorded runs",
         answer=answer,
         number=number,
-        todo="" if runs else f"midcourse backtest --policy {policy.name} --format json … > FILE, then --backtest FILE.",
+        todo=""
+        if runs
+        else f"midcourse policy show {policy.name} > {policy.name}.yaml; "
+        f"midcourse backtest --policy {policy.name}.yaml --format json RUNS > FILE; then --backtest FILE.",
     )
 
 

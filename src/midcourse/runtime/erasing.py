@@ -232,7 +232,8 @@ async def _details(
                 entry = decode_entry(row.content)
             except Damaged:
                 continue  # whoever reads the log is told of it
-            if entry.session in sessions and entry.detail:
+            # Why it was erased stays, also if it is erased again.
+            if entry.session in sessions and entry.detail and entry.action != ERASE:
                 found.setdefault(entry.session, []).append(AuditRow(row.seq, without_detail(row.content), row.digest))
     return found, after
 

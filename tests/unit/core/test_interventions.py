@@ -232,6 +232,15 @@ def test_an_instruction_is_a_redirect_and_lifts_the_pause() -> None:
     assert (story.session.status, story.session.messages[-1].text) == (S.RUNNING, "skip the broken ones")
 
 
+@pytest.mark.parametrize(("slip", "meant"), [("cancle", "cancel"), ("stopp", "stop"), ("Go onn", "go on")])
+def test_a_slip_does_not_lift_the_stop_with_a_word_that_nobody_meant(slip: str, meant: str) -> None:
+    refused = refusal(reviewed(), answers(slip))
+
+    assert refused.code == "unclear_answer"
+    assert f"Did you mean '{meant}'?" in str(refused)
+    assert reviewed().want(answers("shop elsewhere")).session.status is S.RUNNING
+
+
 def test_an_answer_to_the_agents_own_question_explains() -> None:
     story = in_status(S.RUNNING).want(steps_in("ask", question="missing_credentials", words="Which key?"))
 

@@ -5,6 +5,7 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import type { Live } from "../../api/live";
 import type { Preview } from "../../api/types";
 import type { ReceiptLine, UndoChoice } from "../../model/events";
+import { ENDED } from "../../model/status";
 import { argumentsOf, count } from "../../ui/format";
 import { EffectChip, outcomeKey, outcomeShape, Ticking } from "../../ui/Parts";
 import { Shape } from "../../ui/Shape";
@@ -37,6 +38,14 @@ function words(line: ReceiptLine, live: Live): string {
 
 interface Props { live: Live; preview: Preview | null; choice: UndoChoice; choose: (choice: UndoChoice) => void }
 
+/** What holds while somebody chooses: what is protected is not held for it. */
+function lead(live: Live): string {
+  const session = live.run.session;
+  if (session && ENDED.has(session.status)) return "It has ended meanwhile.";
+  const goesOn = session?.terms.task_class === "protected" && (session.status === "running" || session.status === "waiting");
+  return goesOn ? "It is protected and goes on: it finishes this turn first." : "The gate is shut. Nothing new starts.";
+}
+
 export function PreviewTable({ live, preview, choice, choose }: Props): JSX.Element {
   const radio = useRef<HTMLInputElement>(null);
   useLayoutEffect(() => radio.current?.focus(), []);
@@ -48,7 +57,7 @@ export function PreviewTable({ live, preview, choice, choose }: Props): JSX.Elem
   const names = [...new Set(reads.map((one) => (one.kind === "step" ? one.name : "")))];
   return (
     <>
-      <p class="lead">The gate is shut. Nothing new starts. Choose what happens to what was done.</p>
+      <p class="lead">{lead(live)} Choose what happens to what was done.</p>
       <table class="choices">
         <thead>
           <tr>

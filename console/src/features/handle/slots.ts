@@ -34,6 +34,7 @@ function left(view: View): Slot {
   if (view.tray === "preview" || view.isInstead) {
     if (view.status === "halted") return slot("keep", "Keep it", "stays halted, as it was", "stays halted", "halted", "Escape");
     if (finishesFirst(view)) return slot("keep", "Keep going", "nothing has been stopped", "goes on", "running", "Escape", "go");
+    if (view.isProtected && ["completed", "failed", "cancelled"].includes(view.status)) return slot("keep", "Close", "it has ended meanwhile", "has ended", "completed", "Escape");
     if (!view.isOwnHold) return slot("keep", "Keep it", "stays paused, as it was", "stays paused", "paused", "Escape");
     return slot("keep", "Keep going", "resumes where it stopped", "resumes", "running", "Escape", "go");
   }
@@ -129,7 +130,7 @@ function right(view: View): Slot {
   if (finishesFirst(view)) {
     if (view.deferred !== "cancel") return cancel("after this turn: it finishes first", "finishes first");
     if (!view.mayForce) return idle("Cancelling", "at the end of this turn", "finishes first", "cancelling");
-    return slot("discard", "Force", "ends it half-way: discarded, begun anew", "discards it", "cancelled", "c");
+    return slot("discard", "Force", "ends it half-way: discarded, begun anew", "discards it", "cancelled", "");
   }
   switch (view.status) {
     case "queued": return cancel("nothing has run; nothing to undo", "nothing to undo");

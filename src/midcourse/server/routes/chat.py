@@ -180,6 +180,7 @@ async def _once_decided(
         "command_id_taken",
         "damaged",
         "own_ask",
+        "unclear_answer",
         "precondition_failed",
         "unencodable",
         body=True,

@@ -163,6 +163,7 @@ async def undo(session_id: SessionPath, caller: Steerer, body: Annotated[schemas
         "ask_not_found",
         "not_allowed",
         "own_ask",
+        "unclear_answer",
         "session_ended",
         "unencodable",
     ),
