@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import json
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -56,9 +57,14 @@ ELSEWHERE = {
 """Codes of every address, which are not tried at each."""
 
 
+entered = threading.Event()
+"""A call of ``stubborn`` lives: that its start is journaled does not yet say so."""
+
+
 @midcourse.tool(effect="write")
 async def stubborn(text: str) -> str:
     """Cannot be stopped, and does not end by itself."""
+    entered.set()
     await asyncio.Event().wait()
     return text
 
@@ -104,9 +110,9 @@ class World:
 
     def cancelling(self) -> str:
         """A session that is being cancelled and does not end."""
+        entered.clear()
         made = self.client.post("/sessions", json={"agent": "stubborn", "goal": "x"}).json()["id"]
-        while not self.people.look(made)["calls"]:
-            pass
+        entered.wait()
         self.people.post(made, "cancel", grace=60)
         return made
 
