@@ -71,7 +71,7 @@ def pause(
 
     From the answer on, no model or tool call of it begins. What it streams is cut and kept; tool calls in flight
     finish, or are aborted after --grace seconds and done again on resume (one that cannot be undone always finishes).
-    The answer names what still runs.
+    The answer names what still runs. A protected session finishes its turn first, and the answer says so.
 
     \b
     Examples:
