@@ -17,7 +17,7 @@ from midcourse.runtime.loading import read_events
 from midcourse.runtime.settings import Settings
 from midcourse.telemetry.metrics import Metrics
 from midcourse.wiring import open_control
-from tests.promises.harness import Place, resumable, until_status, until_true
+from tests.promises.harness import Place, resumable, until, until_status, until_true
 
 
 def count(registry: CollectorRegistry, name: str, **labels: str) -> float:
@@ -81,6 +81,7 @@ async def test_a_stop_is_answered_at_once_and_over_when_the_last_call_has_ended(
             await control.send(SessionId("s"), again, until="decided", wait=30)
         may_end.set()
         await until_true(lambda: count(metrics.registry, "stop", verb=verb, by=by) == 1)
+        await until(session, "step.finished")  # a halted session's, too, which is called halted before
         await until_status(session, {"pause": "paused", "cancel": "cancelled", "halt": "halted"}[verb])
         assert count(metrics.registry, "stop_response", verb=verb, by=by) == 1
         events = await read_events(control.worker.store, SessionId("s"), Position(0), 1000)
