@@ -318,6 +318,43 @@ async def test_a_child_that_was_lifted_by_itself_goes_on_after_a_crash(place: Pl
             assert await (await other.get("p")).status() == "halted"
 
 
+async def test_a_halt_whose_owner_died_still_reaches_a_child_in_another_process(place: Place) -> None:
+    """It had not been passed on: whoever lives takes the parent, to tell its children."""
+    tool = Tool(holds=True)
+    parent, kid = _family(tool)
+    store = await place.store()
+    only_asked = midcourse.Settings(poll=600.0, park_after=0.0)  # it takes nothing that nobody owns
+    async with place.open(parent, kid, store=store, settings=only_asked) as mc:
+        session = await mc.start(parent, session_id="p")
+        await tool.entered.wait()
+        [child] = await _children(mc, session)
+        await child.pause(grace=0, until="stopped")
+        await until(child, "session.parked")
+        tool.entered.clear()
+        async with place.open(parent, kid) as other:
+            await (await other.get(child.id)).resume()
+            await tool.entered.wait()
+            assert _control(other).worker.driver(child.id) is not None
+            _cut_off_children(mc, session.id)
+            await _control(mc).send(session.id, cmd.Halt(id=CommandId("h"), role="operate"), until="decided", wait=10)
+            assert await child.status() == "running"
+            store.abandon()
+            await until_status(await other.get(child.id), "halted")
+            await until(await other.get("p"), "session.parked")
+            tool.may_end.set()
+
+
+def _cut_off_children(mc: Midcourse, parent: SessionId) -> None:
+    """No stop of the parent's reaches anybody from this process, as if it had died on the way."""
+    driver = _control(mc).worker.driver(parent)
+    assert driver is not None
+
+    async def never(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    driver._children._reach = never  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+
+
 def _control(mc: Midcourse) -> Control:
     return mc._control  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - the kill switch has no public verb yet
 

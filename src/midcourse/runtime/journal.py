@@ -35,7 +35,7 @@ from midcourse.core.evolution import evolve
 from midcourse.core.fold import Fold, Row
 from midcourse.core.ids import Epoch, Position, StepId, checkpoint_id
 from midcourse.core.pace import USUAL, Pace
-from midcourse.core.session import ENDED, OpenAsk, Session
+from midcourse.core.session import ENDED, OpenAsk, Session, Status
 from midcourse.core.snapshot import encode_snapshot, is_due
 from midcourse.core.steps import StepLog
 from midcourse.errors import ImpossibleEvent, InboxNotEmpty, MidcourseError
@@ -230,7 +230,7 @@ class Journal:
     def _write(self, deciding: Deciding | None, audit: tuple[AuditEntry, ...] = ()) -> Awaitable[None]:
         rows, blobs, shelves = self._rows, self._blobs, self._listed
         self._rows, self._blobs, self._listed = [], [], {}
-        head = head_of(self._fold.session, self._fold.digest, self.risk)
+        head = head_of(self._fold.session, self._fold.digest, self.risk, owned=True)
         began = self._clock.monotonic()
         written = asyncio.ensure_future(
             self._store.append(
@@ -345,11 +345,13 @@ class Journal:
                 self.note(event, *blobs)
 
 
-def head_of(session: Session, digest: bytes, risk: float | None = None) -> Head:
-    """What lists and sweeps see of a session."""
+def head_of(session: Session, digest: bytes, risk: float | None = None, *, owned: bool = False) -> Head:
+    """What lists and sweeps see of a session. ``owned``: its owner goes on with it, and has not let it go."""
     deadlines = [] if session.status in ENDED else list(session.deadlines)
     if session.undo is not None and not session.undo.done:
         deadlines.append(session.undo.since)  # ended, but somebody must go on undoing
+    if owned and session.status is Status.HALTED and session.children:
+        deadlines.append(session.at)  # should its owner die, somebody must pass the halt on
     busy = next((call for call in session.calls.values() if not call.end or call.undo == "running"), None)
     return Head(
         id=session.id,
