@@ -131,6 +131,8 @@ async def wire(amount: int) -> str:
 async def stumble() -> str:
     """Fail, in the way of a programmer's mistake."""
     leave_a_line("stumble begun")
+    while _held("stumble"):
+        await asyncio.sleep(0.005)
     raise ValueError("the ground is uneven")
 
 
