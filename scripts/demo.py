@@ -15,7 +15,8 @@ from typing import Final
 
 from midcourse.client.whereabouts import whereabouts
 from midcourse.errors import MidcourseError
-from midcourse.samples.models import PACE
+from midcourse.runtime.settings import Settings
+from midcourse.samples.models import PACE, PRICES
 from midcourse.samples.places import FOLDER as SAMPLES_FOLDER
 from midcourse.server import Server
 from midcourse.server.logs import configure_logs
@@ -73,7 +74,7 @@ def _serve(port: int | None) -> None:
     place = Place(folder=KEPT, port=port)
     listening = listen(place, print)
     is_first = not (KEPT / "midcourse.db").exists()
-    server = Server(store=f"sqlite:///{KEPT}/midcourse.db", token=token)
+    server = Server(store=f"sqlite:///{KEPT}/midcourse.db", token=token, settings=Settings(prices=PRICES))
 
     def ready(url: str) -> None:
         link = link_to(url, token)

@@ -1,7 +1,7 @@
 /** The console: which page the address means. */
 
 import { render, type JSX } from "preact";
-import { useEffect, useLayoutEffect, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ownClient, Refusal } from "./api/client";
 import type { Me } from "./api/types";
 import { self, watchAsks } from "./features/attention";
@@ -41,6 +41,7 @@ function Console(): JSX.Element {
   }, []);
   useLayoutEffect(() => globalKeys(), []);
   const query = address.value;
+  useLanding(PAGES.map((page) => query.get(page)).join("\n"));
   if (!me) return <main class="page">{problem ? <Refused {...problem} /> : isLate && <Rules words="Asking who you are…" rows={3} />}</main>;
   const run = query.get("run");
   if (run) return <RunPage key={run} client={client} me={me} id={run} />;
@@ -50,6 +51,27 @@ function Console(): JSX.Element {
   if (query.has("new")) return <NewRunPage client={client} me={me} />;
   if (query.has("settings")) return <SettingsPage />;
   return <FleetPage client={client} me={me} />;
+}
+
+/** What makes another page of an address; all else of it is a filter, a place in a page, or what is open in it. */
+const PAGES = ["run", "inbox", "policies", "policy", "newpolicy", "reports", "new", "settings"];
+
+/** Who goes to another page begins at its heading: the link that was pressed went with the page before. */
+function useLanding(page: string): void {
+  const isFirst = useRef(true);
+  useLayoutEffect(() => {
+    if (isFirst.current) { isFirst.current = false; return; }
+    const land = (): boolean => {
+      const heading = document.querySelector<HTMLElement>("main h1");
+      if (heading && document.activeElement === document.body) { heading.tabIndex = -1; heading.focus({ preventScroll: true }); }
+      return heading !== null || document.activeElement !== document.body;
+    };
+    if (land()) return;
+    // A page whose contents are still being read has no heading yet.
+    const watching = new MutationObserver(() => { if (land()) watching.disconnect(); });
+    watching.observe(document.body, { childList: true, subtree: true });
+    return () => watching.disconnect();
+  }, [page]);
 }
 
 function globalKeys(): () => void {

@@ -41,7 +41,7 @@ const signal = (name: string, title: string, unit: Gauge["unit"], values: number
 const GAUGES = [
   signal("cost", "Cost", "dollars", [0, 0.4, 0.9, 1.6, 2.2, 2.8, 3.18], { warn: 10, stop: 50 }),
   signal("scope_drift", "Distance from goal", "of 1", [0.1, 0.14, 0.2, 0.4, 0.6, 0.72, 0.81], { warn: 0.5, intervene: 0.7, past: "intervene", since: 200 }),
-  signal("error_streak", "Failures in a row", "count", [0, 0, 1, 2, 3, 4, 5], { stop: 5, past: "stop", since: 240 }),
+  signal("errors.streak", "Failures in a row", "count", [0, 0, 1, 2, 3, 4, 5], { stop: 5, past: "stop", since: 240 }),
   signal("token_rate", "Tokens against its average", "share", [], { intervene: 0.3, below: true, unseen: "fewer than 6 model calls had tokens and a duration" }),
 ];
 

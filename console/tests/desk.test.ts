@@ -39,7 +39,7 @@ test("runs beyond the end of a rail are drawn at its end", () => {
 
 test("numbers are read as people write them", () => {
   assert.deepEqual([shown(1500, "time"), shown(0.62, "share"), shown(10, "dollars"), shown(0.0533, "dollars"), shown(50, "count")], ["25 min", "0.62", "$10", "$0.0533", "50"]);
-  assert.equal(nameOf("signals.loops.intervene"), "Same call again: steps in");
+  assert.equal(nameOf("signals.loops.intervene"), "Repeats without progress: steps in");
   assert.equal(nameOf("restraint.first_after"), "restraint · first after");
 });
 

@@ -6,6 +6,7 @@ from midcourse.core import events
 from midcourse.core.audit import Audited, AuditEntry
 from midcourse.core.events import ReceiptLine, Recorded
 from midcourse.core.inspection import Inspection
+from midcourse.core.prices import Price
 from midcourse.core.receipt import Receipt
 from midcourse.core.replies import Reply, RunningCall
 from midcourse.core.session import Message, Session, Status
@@ -58,6 +59,7 @@ __all__ = [
     "Midcourse",
     "MidcourseError",
     "MisusedRun",
+    "Price",
     "Receipt",
     "ReceiptLine",
     "Recorded",

@@ -11,20 +11,22 @@ from midcourse.core.policy.checking import check_policy
 from midcourse.core.policy.profiles import STANDARD
 from midcourse.errors import InvalidInput
 
+STREAK = "errors.streak"
+
 
 def course(*, failed: bool, **heights: float) -> Course:
     return Course(failed, {name: ((3, height),) for name, height in heights.items()})
 
 
-FINE = [course(failed=False, resources=float(count), error_streak=1.0) for count in range(1, 21)]
-FAILING = [course(failed=True, resources=5.0, error_streak=4.0) for _ in range(12)]
+FINE = [course(failed=False, resources=float(count), **{STREAK: 1.0}) for count in range(1, 21)]
+FAILING = [course(failed=True, resources=5.0, **{STREAK: 4.0}) for _ in range(12)]
 
 
 def test_what_its_stops_would_end_anyway_is_counted_first() -> None:
-    stopped = [course(failed=False, error_streak=5.0) for _ in range(2)]
+    stopped = [course(failed=False, **{STREAK: 5.0}) for _ in range(2)]
     found = calibrate([*FINE, *stopped, *FAILING], STANDARD, 0.10)
     assert (found.stopped_wrongly, found.successes) == (2, 22)
-    assert found.marks == {"error_streak": 4.0}
+    assert found.marks == {STREAK: 4.0}
     assert (
         calibrate([*FINE, *stopped, *(course(failed=True, loops=9.0) for _ in range(12))], STANDARD, 0.05).marks == {}
     )
@@ -32,7 +34,7 @@ def test_what_its_stops_would_end_anyway_is_counted_first() -> None:
 
 def test_a_threshold_is_as_early_as_the_false_stops_allow() -> None:
     found = calibrate([*FINE, *FAILING], STANDARD, 0.10)
-    assert found.marks == {"error_streak": 4.0}
+    assert found.marks == {STREAK: 4.0}
     assert (found.stopped, found.stopped_wrongly) == (12, 0)
     assert found.policy.signals.errors.streak == 4
 
@@ -100,8 +102,8 @@ def test_a_course_holds_each_new_height_with_its_step() -> None:
     recording = Recording(source="x", run_id="x/1", acts=tuple(acts), steps=(0, 0, 1, 2, 3), count=4, outcome="failure")
     found = course_of(recording, STANDARD)
     assert found.failed
-    assert found.heights["error_streak"] == ((2, 2.0), (3, 3.0)), "nothing counts before the third call"
+    assert found.heights[STREAK] == ((2, 2.0), (3, 3.0)), "nothing counts before the third call"
     assert found.heights["duration"][-1] == (3, 500.0)
-    assert found.reaches("error_streak", 3.0)
-    assert not found.reaches("error_streak", 3.1)
+    assert found.reaches(STREAK, 3.0)
+    assert not found.reaches(STREAK, 3.1)
     assert not found.reaches("cost", 0.0)

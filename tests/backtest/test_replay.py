@@ -153,7 +153,7 @@ def test_the_standard_policy_stops_a_run_of_errors_and_leaves_a_good_one_alone()
     bad = verdicts["fixer/b/0"]
     assert bad.is_stopped
     assert bad.decision is not None
-    assert {reason.signal for reason in bad.decision.reasons} & {"errors", "error_streak"}
+    assert {reason.signal for reason in bad.decision.reasons} & {"errors", "errors.streak"}
     assert {one.signal for one in bad.decision.unseen} >= {"scope_drift"}
 
 

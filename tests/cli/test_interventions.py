@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import midcourse as package
+from midcourse.cli.people import me
 from midcourse.core.policy.restraint import Alarm
 from midcourse.runtime.interventions import INTERVENTIONS, alarm_items
 from tests.cli.conftest import Command
@@ -81,7 +82,7 @@ def test_a_list_over_all_sessions_says_who_did_what_and_why(midcourse: Command) 
 def test_a_sessions_list_has_the_arithmetic(midcourse: Command) -> None:
     done = midcourse("interventions", "stopped")
     assert "policy:standard@1 stopped it (pause_1, ask_1): 5 calls in a row failed." in done.out
-    assert "error_streak 5 ≥ 5" in done.out
+    assert "errors.streak 5 ≥ 5" in done.out
     assert "not seen: calls_left" in done.out
     [made] = midcourse("interventions", "sess_stopped", "--json").json()["interventions"]
     assert (made["id"], made["level"], made["label"]) == ("int_1", "stop", None)
@@ -95,14 +96,17 @@ def test_show_and_events_tell_of_it_readably(midcourse: Command) -> None:
     assert "midcourse answer sess_stopped --ask ask_1" in shown
     events = midcourse("events", "sess_stopped").out
     assert "intervention.made         int_1 policy:standard@1 stopped it (pause_1, ask_1): 5 calls" in events
-    assert "error_streak 5 ≥ 5" in events
+    assert "errors.streak 5 ≥ 5" in events
     assert "\x1b" not in shown + events
 
 
 def test_a_label_is_kept_and_the_last_word_counts(midcourse: Command) -> None:
     assert midcourse("label", "sess_stopped", "int_1", "wrong").code == 0
     done = midcourse("label", "sess_stopped", "int_1", "right", "--note", "the pages were down")
-    assert done.out == "sess_stopped: decided; the session is paused.\n"
+    assert done.out == (
+        "sess_stopped: decided; the session is paused.\n"
+        f"int_1 of sess_stopped is labelled right by {me()}: the pages were down\n"
+    )
     assert "labelled right: the pages were down" in midcourse("interventions", "sess_stopped").out
     assert "labelled right" in midcourse("show", "sess_stopped").out
     listed = midcourse("interventions", "--label", "right", "--json").json()["interventions"]
@@ -110,7 +114,9 @@ def test_a_label_is_kept_and_the_last_word_counts(midcourse: Command) -> None:
     unknown = midcourse("label", "sess_stopped", "int_9", "right", "--json")
     assert unknown.code == 1
     assert json.loads(unknown.err)["code"] == "intervention_not_found"
-    assert midcourse("label", "sess_stopped", "int_1", "maybe").code == 2
+    slip = midcourse("label", "sess_stopped", "int_1", "rigt")
+    assert slip.code == 2
+    assert "'rigt' is not one of 'right', 'wrong', 'unsure'. Did you mean 'right'?" in slip.err
 
 
 def test_a_session_is_rated_once_it_has_ended(midcourse: Command) -> None:
@@ -118,9 +124,12 @@ def test_a_session_is_rated_once_it_has_ended(midcourse: Command) -> None:
     assert (early.code, early.out) == (1, "")
     assert "rate it once it has ended" in early.err
     assert midcourse("cancel", "sess_stopped").code == 0
-    assert midcourse("rate", "sess_stopped", "4", "--note", "fair").code == 0
+    assert f"sess_stopped is rated 3 of 5 by {me()}.\n" in midcourse("rate", "sess_stopped", "3").out
+    assert midcourse("rate", "sess_stopped", "4", "--note", "fair", "--json").json()["level"] == "decided"
     assert re.search(r"^rated +4 of 5$", midcourse("show", "sess_stopped").out, re.MULTILINE)
-    assert midcourse("rate", "sess_stopped", "6").code == 2
+    for wrong, said in (("6", "it must be at most 5, not '6'."), ("good", "it must be a whole number, not 'good'.")):
+        refused = midcourse("rate", "sess_stopped", wrong)
+        assert (refused.code, said in refused.err) == (2, True)
 
 
 def test_alarms_come_in_batches(midcourse: Command) -> None:
@@ -166,14 +175,15 @@ def test_a_redirect_says_what_it_is(midcourse: Command) -> None:
 def test_every_command_works_over_a_server(midcourse: Command, server: str) -> None:
     there = ("--url", server, "--token", TOKEN)
     assert "5 calls in a row failed." in midcourse("interventions", *there).out
-    assert "error_streak 5 ≥ 5" in midcourse("interventions", "sess_stopped", *there).out
+    assert "errors.streak 5 ≥ 5" in midcourse("interventions", "sess_stopped", *there).out
     assert "bob: 3 alarms" in midcourse("alarms", *there).out
     assert midcourse("label", "sess_stopped", "int_1", "right", *there).code == 0
     assert "labelled right" in midcourse("show", "sess_stopped", *there).out
     assert "stopped it" in midcourse("events", "sess_stopped", *there).out
     assert "at most 200" in midcourse("redirect", "sess_stopped", "--level", "step", "x" * 201, *there).err
     assert midcourse("cancel", "sess_stopped", *there).code == 0
-    assert midcourse("rate", "sess_stopped", "5", *there).code == 0
+    rated = midcourse("rate", "sess_stopped", "5", *there).out
+    assert "sess_stopped is rated 5 of 5 by your token's owner.\n" in rated
 
 
 def test_signals_stand_beside_their_thresholds_and_what_was_not_measured_says_why(midcourse: Command) -> None:
@@ -183,5 +193,5 @@ def test_signals_stand_beside_their_thresholds_and_what_was_not_measured_says_wh
     assert re.search(r"Failures in a row +\d +past its stop since .+ +stops at 5", done.out)
     assert "not measured: Cost: nothing in it has a price" in done.out
     found = {one["name"]: one for one in midcourse("signals", "stopped", "--json").json()["signals"]}
-    assert found["error_streak"]["past"] == "stop"
+    assert found["errors.streak"]["past"] == "stop"
     assert midcourse("signals", "sess_nobody").code == 1

@@ -230,7 +230,7 @@ def test_the_newest_entries_of_the_audit_log_are_shown_in_the_order_of_time(midc
 @pytest.mark.parametrize(
     ("scope", "said"),
     [
-        (("--agent", "operated-purgr"), "No agent of that name is known here; did you mean 'operated-purger'? Known: "),
+        (("--agent", "operated-purgr"), "No agent of that name is known here. Did you mean 'operated-purger'? Known: "),
         (("--label", "asia"), "No label of that name is known here. Known: "),
         (("--tenant", "acme"), "No tenant of that name is known here."),
     ],

@@ -125,7 +125,7 @@ def test_a_refusal_needs_a_reason_and_an_id(midcourse: Command, store: str) -> N
     assert done.out == f"{found['id']} is refused.\n"
 
 
-def test_of_a_server_it_is_the_same(midcourse: Command, store: str) -> None:
+def test_of_a_server_it_is_the_same(midcourse: Command, store: str, tmp_path: Path) -> None:
     async def reviewed() -> None:
         opened = await open_store(store)
         await review(opened, since=0.0, now=5000.0)
@@ -140,6 +140,13 @@ def test_of_a_server_it_is_the_same(midcourse: Command, store: str) -> None:
         items = midcourse("checklist", *there, *LONG, "--json").json()["items"]
         assert {one["id"]: one["answer"] for one in items}["false-positives"] == "does not"
         assert midcourse("checklist", *there, "--backtest", "x.json").code == 1
+        tried = tmp_path / "tried.json"
+        tried.write_text(json.dumps({"policies": {"standard@1": {"all": {"runs": 7}}}}), encoding="utf-8")
+        for policy, answer in (("standard", "holds"), ("standard@1", "holds"), ("trading", "does not")):
+            wanted = ("checklist", *LONG, "--policy", policy, "--backtest", str(tried), "--json")
+            items = midcourse(*wanted, *there).json()["items"]
+            assert {one["id"]: one["answer"] for one in items}["backtested"] == answer
+            assert items == midcourse(*wanted, "--store", store).json()["items"]
         [found] = midcourse("review", *there, "--json").json()["proposals"]
         done = midcourse("review", "accept", found["id"], "--why", "yes", *there, "--json").json()
         assert (done["state"], done["kept_as"]) == ("accepted", "standard--worker@1")

@@ -229,7 +229,7 @@ async def test_interventions_labels_and_ratings_are_the_same_on_both_sides(tmp_p
         [made] = await session.interventions()
         assert [made] == await local.interventions()
         assert (made.level, made.ask, made.label) == ("stop", ask.id, None)
-        assert "error_streak 5 ≥ 5" in made.arithmetic
+        assert "errors.streak 5 ≥ 5" in made.arithmetic
         assert (await session.label(made.id, "right", "the pages were down")).level == "decided"
         assert (await session.interventions())[0].label == "right"
         assert list(await session.interventions()) == list(await local.interventions())

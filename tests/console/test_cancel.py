@@ -199,3 +199,61 @@ def test_a_double_press_on_cancel_confirms_nothing(window: Window, api: Api) -> 
         run.slot("Pause").dblclick()
         run.is_at("paused")
     assert len(api.events(session, "session.resumed")) == 1
+
+
+def test_force_shows_first_what_it_comes_to_and_only_the_second_press_ends_it_half_way(
+    window: Window, api: Api
+) -> None:
+    session, run = started(window, api, "Settle the order with a draft", task_class="protected")
+    expect(run.call("write_draft")).to_contain_text("running")
+    previewed(run)
+    run.preview.get_by_role("radio", name="Undo all that can be").check()
+    run.press("Cancel run")
+    run.is_at("cancelling, finishes first")
+    expect(run.slot("Force")).to_have_accessible_name(re.compile("shows first what that means"))
+
+    # By key: what it comes to is read, and left.
+    run.key("c")
+    heading = run.tray.get_by_text("Force ends this turn half-way. That cannot be taken back.")
+    expect(heading).to_be_focused()
+    expect(heading).to_have_accessible_description(re.compile("Still running: write_draft.*discarded.*begins the same"))
+    expect(run.tray).to_contain_text("What it has done: undo all that can be, as was chosen with the cancel.")
+    expect(run.slot("Force it")).to_have_accessible_name(re.compile("cannot be taken back"))
+    window.page.keyboard.press("Escape")
+    expect(run.slot("Force")).to_be_focused()
+    expect(run.tray).to_have_count(0)
+    # By hand: a second press in the same place confirms nothing before the guard is over.
+    with standstill(window.page):
+        run.slot("Force").dblclick()
+        expect(heading).to_be_visible()
+        run.slot("Force it").click()
+    run.press("Let it finish")
+    expect(run.tray).to_have_count(0)
+    assert api.events(session, "session.cancel_requested") == []
+
+    run.press("Force")
+    expect(heading).to_be_focused()
+    run.key("Enter")
+    run.is_at("cancelled")
+    (forced,) = api.events(session, "session.cancel_requested")
+    assert (forced["data"]["force"], forced["data"]["undo"]) == (True, "all"), "as was chosen with the cancel"
+    anew = run.receipt.get_by_role("link")
+    expect(anew).to_have_text(f"{session}-again")
+    expect(run.slot("Undo")).to_be_focused()
+    GATES.open(f"{session}-again", "draft")
+    GATES.open(f"{session}-again", "words")
+
+
+def test_what_ends_while_somebody_reads_what_a_force_comes_to_is_not_forced(window: Window, api: Api) -> None:
+    session, run = started(window, api, "Settle the order with a draft", task_class="protected")
+    expect(run.call("write_draft")).to_contain_text("running")
+    previewed(run)
+    run.press("Cancel run")
+    run.press("Force")
+    expect(run.tray).to_contain_text("Force ends this turn half-way.")
+    GATES.open(session, "words")
+    GATES.open(session, "draft")
+    run.is_at("completed")
+    expect(run.tray).to_contain_text("Nothing was forced: it is completed now.")
+    expect(run.slot("Pause")).to_be_focused()  # what had the focus went with the tray
+    assert api.events(session, "session.cancel_requested") == []

@@ -78,6 +78,7 @@ def test_ten_asks_are_answered_by_keyboard_alone_and_after_twenty_the_page_says_
         inbox.shows(session)
         page.keyboard.press("a")
     inbox.shows(sessions[10])
+    expect(inbox.open).to_be_focused()  # what had the focus went with the answer
     assert [answers(api, one)[0]["value"]["raw"] for one in sessions[:10]] == ["approve"] * 10
     expect(inbox.queue.locator(".item")).to_have_count(11)
     expect(inbox.status).to_have_text("You answered “approve” to cleaner.")
@@ -193,6 +194,10 @@ def test_an_ask_is_taken_given_and_handed_over(window: Window, api: Api) -> None
 
         inbox.detail.get_by_role("button", name="give to…").click()
         name = inbox.detail.get_by_role("textbox", name="Give it to")
+        expect(name).to_be_focused()
+        inbox.page.keyboard.press("Escape")
+        expect(inbox.detail.get_by_role("button", name="give to…")).to_be_focused()
+        inbox.page.keyboard.press("Enter")
         expect(name).to_be_focused()
         inbox.page.keyboard.type("cleo")
         inbox.page.keyboard.press("Enter")

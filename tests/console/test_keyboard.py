@@ -215,6 +215,7 @@ def test_the_list_is_walked_and_paused_with_keys(window: Window, api: Api) -> No
     row.focus()
     page.keyboard.press("Enter")
     RunPage(page).is_at("paused")
+    expect(page.get_by_role("heading", level=1)).to_be_focused()  # the row went with the list
     page.keyboard.press("?")
     expect(page.get_by_role("heading", name="Keys and settings")).to_be_visible()
     page.keyboard.press("g")

@@ -184,6 +184,7 @@ def test_the_cover_closes_by_itself_and_with_escape(opening: Opening, freezing: 
     page.get_by_role("button", name="Kill switch…").click()
     page.keyboard.press("Escape")
     expect(cover(page)).to_have_count(0)
+    expect(page.get_by_role("button", name="Kill switch…")).to_be_focused()
     assert not any(one["stands"] for one in there.get("/kill-switches")["switches"])
 
 
@@ -220,6 +221,9 @@ def test_axe_finds_nothing_grave_under_the_cover_and_in_the_report(
     page.get_by_role("button", name="Kill switch…").click()
     expect(cover(page)).to_be_visible()
     page.get_by_label("Select all").check()
+    # Once the page is live again: before that a cancel cannot be previewed.
+    slot = page.get_by_role("group", name="Controls").get_by_role("button", name=re.compile("^Cancel 1"))
+    expect(slot).not_to_have_attribute("aria-disabled", "true")
     page.keyboard.press("c")
     expect(page.locator(".tray")).to_contain_text("Cancel 1 session?")
     assert looked_at(window) == []

@@ -126,6 +126,30 @@ def test_the_other_pages_fit_and_can_be_hit(phone: Window, api: Api, query: str)
     hit_by_a_finger(phone, "body")
 
 
+def sheets_fit(phone: Window) -> None:
+    """No table is cut: a row is what its heads name, below one another."""
+    cut: list[str] = phone.page.evaluate(
+        """[...document.querySelectorAll(".scroller")].filter((one) => one.scrollWidth > one.clientWidth)
+            .map((one) => one.querySelector("table").getAttribute("aria-label"))"""
+    )
+    assert cut == []
+
+
+def test_the_policies_are_read_without_scrolling_sideways(phone: Window) -> None:
+    phone.open("?policies")
+    row = phone.page.get_by_role("row", name="customer-support")
+    expect(row.get_by_role("rowheader")).to_be_visible()
+    made = row.get_by_role("cell", name="standard")
+    expect(made).to_be_visible()
+    assert made.evaluate("cell => getComputedStyle(cell, '::before').content") == '"Made from"'
+    sheets_fit(phone)
+    phone.is_narrow()
+    hit_by_a_finger(phone, "body")
+    phone.page.set_viewport_size({"width": 1376, "height": 900})
+    expect(phone.page.get_by_role("columnheader", name="Made from")).to_be_visible()
+    assert made.evaluate("cell => getComputedStyle(cell, '::before').content") == "none"
+
+
 def test_the_page_fits_at_every_width(opening: Opening, api: Api) -> None:
     window = opening()
     run = window.watch(api.start("cleaner", goal(LONG)))

@@ -16,7 +16,7 @@ from midcourse.wiring import open_store
 from tests.console.agents import quick
 from tests.console.conftest import LIMITS, SETTINGS, Opening
 from tests.console.pages import PHONE, Api, Window
-from tests.console.test_phone import hit_by_a_finger
+from tests.console.test_phone import hit_by_a_finger, sheets_fit
 from tests.reports.recordings import FAILED, SUCCEEDED, fill
 from tests.server.serving import Running, serving
 
@@ -117,11 +117,12 @@ def test_a_policy_is_calibrated_from_what_ran_here_tried_and_put_to_use(window: 
     page.get_by_role("button", name="Calibrate from recorded runs").click()
     proposal = page.get_by_role("region", name="Calibrated thresholds")
     expect(proposal).to_contain_text("so expect less of others")
-    expect(proposal.get_by_role("listitem").filter(has_text="Same call again")).to_contain_text("steps in earlier")
+    repeats = proposal.get_by_role("listitem").filter(has_text="Repeats without progress")
+    expect(repeats).to_contain_text("steps in earlier")
     proposal.get_by_role("button", name="Look at it as a text").click()
     expect(page.locator(".rail .th.new").first).to_be_attached()
     page.get_by_role("button", name="Backtest this text").click()
-    table = page.get_by_role("region", name=re.compile("^By class and agent, scrolls"))
+    table = page.get_by_role("table", name="By class and agent")
     expect(table.get_by_role("row").filter(has_text="this text").first).to_be_visible()
     said = api.post("/policies/backtest", document=text_of(page).input_value(), against=["standard@1"], limit=200)
     row = table.get_by_role("row", name="searcher agent this text")
@@ -170,7 +171,7 @@ def test_the_report_says_what_the_api_says_and_its_period_is_in_the_address(wind
     report = api.get("/reports", since=int(SystemClock().now() - 91 * 86_400))
     for alert in report["alerts"]:
         expect(page.get_by_role("region", name="Missed targets")).to_contain_text(alert["sentence"])
-    classes = page.get_by_role("region", name=re.compile("^Classes against their targets, scrolls"))
+    classes = page.get_by_role("table", name="Classes against their targets")
     for row in report["classes"]:
         shown = classes.get_by_role("row").filter(has_text=row["task_class"])
         expect(shown).to_contain_text(row["interrupted"]["verdict"])
@@ -232,6 +233,7 @@ def test_on_a_phone_everything_fits_and_can_be_hit(opening: Opening) -> None:
         window.open(query)
         expect(page.locator(seen).first).to_be_visible()
         window.is_narrow()
+        sheets_fit(window)
         hit_by_a_finger(window, "body")
     page = window.open("?newpolicy")
     text_of(page).fill("policy: mine\nsignals: {lops: {warn: 3}}\n")

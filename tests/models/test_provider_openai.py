@@ -4,7 +4,6 @@ import asyncio
 import json
 import re
 import socket
-import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack
 from typing import Any
@@ -356,8 +355,7 @@ async def test_the_server_goes_on_while_the_loop_of_the_test_is_blocked(desk: De
 
 
 async def test_leaving_the_provider_ends_the_streams_it_is_sending() -> None:
-    started = time.monotonic()
-    async with Provider(replies([Text("a"), Wait(50)])) as provider:
+    async with Provider(replies([Text("a"), Wait(600)])) as provider:
         port = int(provider.anthropic_url.rpartition(":")[2])
         client = AsyncOpenAI(base_url=provider.base_url, api_key="any", max_retries=0)
         stream = await chat(client, USER, stream=True)
@@ -365,7 +363,6 @@ async def test_leaving_the_provider_ends_the_streams_it_is_sending() -> None:
         async for _ in stream:
             pass
     await client.close()
-    assert time.monotonic() - started < 40
     assert provider.requests[0].closed_by_client_after is None, "it was not the client"
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), timeout=5)

@@ -1,9 +1,12 @@
 """The combined risk: what is counted, how it is weighed, and what a reading says."""
 
 import pickle
+import sys
+from collections.abc import Callable
 from math import exp, log, log1p
 from pathlib import Path
-from time import perf_counter
+from types import FrameType
+from typing import Any
 
 import msgspec
 import pytest
@@ -250,18 +253,31 @@ class TestShipped:
         assert last(bad=True)
         assert not last(bad=False)
 
-    def test_a_reading_takes_microseconds(self):
-        risk = Risk(domain="tau_bench")
-        risk.feed(Begun(goal="Book the cheapest flight. " * 20))
-        for _ in range(20):
-            risk.feed(said_by_model("Unfortunately I cannot do 3 of these 4 things. " * 10))
-            risk.feed(tool("search_flights", text='{"price": 120}' * 30))
-        best = min(_seconds(risk) for _ in range(200))
-        # 10 µs on the machine it was written on; five times that is a machine with other things to do.
-        assert best < 50e-6
+    def test_a_reading_takes_no_more_work_the_longer_a_run_is(self):
+        def work(actions: int) -> int:
+            risk = Risk(domain="tau_bench")
+            risk.feed(Begun(goal="Book the cheapest flight. " * 20))
+            for _ in range(actions):
+                risk.feed(said_by_model("Unfortunately I cannot do 3 of these 4 things. " * 10))
+                risk.feed(tool("search_flights", text='{"price": 120}' * 30))
+            return _lines(risk.read)
+
+        assert work(400) <= work(20)
 
 
-def _seconds(risk: Risk) -> float:
-    begun = perf_counter()
-    risk.read()
-    return perf_counter() - begun
+def _lines(act: Callable[[], object]) -> int:
+    """Lines of Python that it takes: how long each takes is the machine's business, and a benchmark's."""
+    count = 0
+
+    def trace(_frame: FrameType, event: str, _arg: object) -> Any:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        act()
+    finally:
+        sys.settrace(before)
+    return count

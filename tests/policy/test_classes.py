@@ -43,7 +43,7 @@ def test_no_run_of_a_class_that_is_never_interrupted_is_whatever_happens(profile
     for number in range(300):
         run.wait(MINUTE).call(digest="same", error="PermissionError", cost=3.0, resources=(f"d{number}/a",))
     assert set(run.levels) == {"notify"}
-    assert {"budget", "cost", "duration", "error_streak", "resources"} <= {
+    assert {"budget", "cost", "duration", "errors.streak", "resources"} <= {
         reason.signal for one in run.decisions for reason in one.reasons if reason.stage == "stop"
     }
 
@@ -152,9 +152,9 @@ def test_customer_support_finishes_what_takes_up_to_five_minutes() -> None:
     assert policy.classes.long.interruption_rate == (0.10, 0.15)
     assert policy.classes.long.completion_rate == (0.95, 0.98)
     assert (policy.targets.completion, policy.targets.satisfaction) == (0.95, 0.80)
-    seen = observed({"error_streak": 5.0}, task_class="medium")
+    seen = observed({"errors.streak": 5.0}, task_class="medium")
     assert evaluate(policy, seen, None).level == "notify"
-    assert evaluate(policy, observed({"error_streak": 5.0}), None).level == "stop"
+    assert evaluate(policy, observed({"errors.streak": 5.0}), None).level == "stop"
 
 
 @pytest.mark.parametrize("task_class", CLASSES)
@@ -162,7 +162,7 @@ def test_trading_is_never_interrupted_in_any_class(task_class: TaskClass) -> Non
     policy = PRESETS["trading"]
     rule: ClassRule = policy.classes.of(task_class)
     assert (rule.automatic, rule.strategy, rule.interruption_rate) == ("never", "protect", (0.0, 0.0))
-    for values in ({"error_streak": 50.0}, {"budget": 3.0}, {"duration": 86_400.0}, {"loops": 50.0}):
+    for values in ({"errors.streak": 50.0}, {"budget": 3.0}, {"duration": 86_400.0}, {"loops": 50.0}):
         assert evaluate(policy, observed(values, task_class=task_class), None).level == "notify"
 
 

@@ -31,8 +31,8 @@ from tests.policy.watching import a_while, interventions, no_drift, opened, unde
 from tests.promises.harness import Place, history, stop_watching
 
 NOT_APPLICABLE: Final = frozenset(
-    {"budget", "resources", "new_domain", "own_artifacts", "cost_per_action", "cost_acceleration"}
-    | {"loops", "api_calls", "error_streak"}
+    {"budget", "resources", "scope.new_domain", "own_artifacts", "cost.per_action", "cost.acceleration"}
+    | {"loops", "api_calls", "errors.streak"}
 )
 """Signals of which nothing is to be seen where there is no budget, resource, artifact, price or call."""
 
@@ -255,6 +255,63 @@ def test_a_slower_model_never_leads_to_a_weaker_decision(
         for value in (low, low + more)
     )
     assert SEVERITY[slow.wanted] >= SEVERITY[quick.wanted]
+
+
+# ---- no more than once
+
+
+@given(
+    policy=st.sampled_from(tuple(PROFILES.values())),
+    start=st.sampled_from(["warn", "intervene"]),
+    course=st.lists(st.tuples(st.floats(-1, 1), st.integers(0, 11)), min_size=1, max_size=30),
+)
+def test_a_value_that_wavers_about_its_threshold_is_told_of_once_however_far_it_falls_for_a_moment(
+    policy: Policy, start: str, course: list[tuple[float, int]]
+) -> None:
+    drift = policy.signals.scope_drift
+    mark = drift.warn if start == "warn" else drift.intervene
+    assert mark is not None
+    gauge = Dial()
+    oversight = Oversight(policy, drift=gauge, asks=False, task_class="medium")
+    told: list[Reason] = []
+
+    def act(value: float) -> None:
+        gauge.at = value
+        decision = oversight.see(Called(kind="tool", name="read", digest=f"d{gauge.acts}"))
+        if decision is not None:
+            told.extend(decision.reasons)
+            oversight.see(SteppedIn(level=decision.level, reasons=decision.reasons))
+
+    oversight.see(Begun(goal=GOAL))
+    act(mark)
+    for one, falls in course:
+        for _ in range(falls):
+            act(0.0)
+        # As far down as the margin lets it, and never up to the next threshold.
+        act(mark * (1 + (policy.restraint.again if one < 0 else 0.1) * one))
+    assert [(reason.signal, reason.stage) for reason in told] == [("scope_drift", start)]
+
+
+class Dial:
+    """Drift, as a test sets it."""
+
+    at = 0.0
+    acts = 0
+
+    def goal(self, text: str) -> None:
+        """Whatever it is."""
+
+    def act(self, text: str) -> None:
+        """One more."""
+        self.acts += 1
+
+    def value(self) -> float:
+        """As it was set."""
+        return self.at
+
+    def alignment(self, hypothesis: str) -> float | None:
+        """Nobody asks."""
+        return None
 
 
 # ---- nothing crashes it

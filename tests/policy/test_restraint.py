@@ -24,7 +24,7 @@ from midcourse.core.policy.spans import Span
 from tests.policy.runs import MINUTE, Run, called, level, observed
 
 LOOPS: Final = {"loops": 5.0}
-STOPPING: Final = {"loops": 5.0, "error_streak": 5.0}
+STOPPING: Final = {"loops": 5.0, "errors.streak": 5.0}
 HOUR: Final = 3600.0
 
 

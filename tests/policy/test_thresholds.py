@@ -5,7 +5,7 @@ The numbers are the design's, written down once more: nothing here is read from 
 
 import math
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from msgspec.structs import replace
@@ -44,15 +44,15 @@ def table(profile: str) -> dict[str, Marks]:
         # The permissive profile pauses where it stops: it stops.
         "duration": [one for one in turn if profile != "permissive" or one != (45 * MINUTE, "ask_plan")],
         "cost": COSTS[profile],
-        "cost_per_action": [(1, "ask_plan")],
+        "cost.per_action": [(1, "ask_plan")],
         "budget": [(0.8, "notify"), (1, "stop")],
         "errors": [(0.2, "notify"), (0.4, "ask_plan")],
-        "error_streak": [(STREAKS[profile], "stop")],
+        "errors.streak": [(STREAKS[profile], "stop")],
         "scope_drift": [(DRIFTS[profile], "ask_plan")],
         "resources": resources,
         "hypothesis": [(10 * MINUTE, "notify"), (15 * MINUTE, "ask_plan")],
-        "scope_expansion": [(2, "ask_plan")],
-        "new_domain": [(5, "ask_plan")],
+        "scope.expansion": [(2, "ask_plan")],
+        "scope.new_domain": [(5, "ask_plan")],
         "loops": [(3, "notify"), (5, "ask_plan")],
     }
 
@@ -84,7 +84,8 @@ def test_a_signal_leads_to_its_level_from_its_threshold_on(
 
 @pytest.mark.parametrize("profile", TURNS)
 @pytest.mark.parametrize(
-    "signal", ["duration", "cost_per_action", "errors", "scope_drift", "resources", "hypothesis", "loops", "new_domain"]
+    "signal",
+    ["duration", "cost.per_action", "errors", "scope_drift", "resources", "hypothesis", "loops", "scope.new_domain"],
 )
 def test_what_asks_for_the_plan_first_pauses_once_that_was_asked(profile: str, signal: str) -> None:
     marks = [mark for mark, level in table(profile)[signal] if level == "ask_plan"]
@@ -147,19 +148,19 @@ def test_every_signal_with_a_threshold_is_in_this_table() -> None:
         "api_calls",
         "compute_seconds",
         "bytes",
-        "cost_acceleration",
+        "cost.acceleration",
         "own_artifacts",
     }
-    off_by_default = {"risk", "alignment"}
+    off_by_default = {"risk", "scope_drift.alignment"}
     assert set(table("standard")) | elsewhere | off_by_default == set(SIGNALS)
 
 
 def test_signals_together_are_all_told_the_gravest_first() -> None:
-    decision = evaluate(STANDARD, observed({"loops": 3, "error_streak": 5, "resources": 50, "cost": 3}), None)
+    decision = evaluate(STANDARD, observed({"loops": 3, "errors.streak": 5, "resources": 50, "cost": 3}), None)
     assert decision.level == "stop"
-    assert [reason.signal for reason in decision.reasons] == ["error_streak", "resources", "loops"]
+    assert [reason.signal for reason in decision.reasons] == ["errors.streak", "resources", "loops"]
     assert [reason.stage for reason in decision.reasons] == ["stop", "intervene", "warn"]
-    assert "error_streak 5 ≥ 5" in decision.arithmetic
+    assert "errors.streak 5 ≥ 5" in decision.arithmetic
 
 
 # ---- time, by a clock that the test moves
@@ -251,7 +252,7 @@ def test_one_dear_action_is_a_reason_and_the_cheap_ones_after_it_are_not() -> No
     assert run.call(cost=0.99) is None
     decision = run.call(cost=1.0)
     assert decision is not None
-    assert [reason.signal for reason in decision.reasons] == ["cost_per_action"]
+    assert [reason.signal for reason in decision.reasons] == ["cost.per_action"]
     assert decision.level == "ask_plan"
     assert run.calls(5, cost=0.01) is None
 
@@ -261,14 +262,14 @@ def test_requests_that_become_dearer_warn_and_steady_ones_never_do() -> None:
     assert run.calls(40, kind="model", cost=0.001) is None
     run.calls(20, kind="model", cost=0.01)
     assert run.levels == ["notify"]
-    assert run.decisions[0].reasons[0].signal == "cost_acceleration"
+    assert run.decisions[0].reasons[0].signal == "cost.acceleration"
 
 
 def test_the_cost_of_three_requests_has_not_become_dearer() -> None:
     run = Run().settle()
     for cost in (0.001, 0.01, 0.1):
         assert run.call("model", cost=cost) is None
-    assert run.value("cost_acceleration") is None
+    assert run.value("cost.acceleration") is None
 
 
 # ---- budget
@@ -339,7 +340,7 @@ def test_a_model_that_answers_says_nothing_of_whether_tools_work() -> None:
     for _ in range(4):
         run.call(error="ValueError")
         run.call("model")
-    assert (run.value("error_streak"), run.value("errors")) == (4, None)
+    assert (run.value("errors.streak"), run.value("errors")) == (4, None)
 
 
 def test_an_error_rate_counts_again_after_it_has_been_below() -> None:
@@ -501,20 +502,20 @@ def begun_in(*folders: str) -> Run:
 
 def test_twice_the_domains_it_began_in_is_a_reason() -> None:
     run = begun_in("src", "tests", "src")
-    assert run.value("scope_expansion") == 1.0
+    assert run.value("scope.expansion") == 1.0
     assert run.call(resources=("docs/a.md",), effect="reversible") is None
-    assert run.value("scope_expansion") == 1.5
+    assert run.value("scope.expansion") == 1.5
     assert level(run.call(resources=("infra/a.tf",), effect="reversible")) == "ask_plan"
-    assert run.value("scope_expansion") == 2.0
-    assert run.decisions[0].reasons[0].signal == "scope_expansion"
+    assert run.value("scope.expansion") == 2.0
+    assert run.decisions[0].reasons[0].signal == "scope.expansion"
 
 
 def test_to_look_around_is_no_expansion() -> None:
     run = begun_in("src", "tests", "src")
     for number in range(15):
         assert run.call(resources=(f"d{number}/a.md",), effect="read") is None
-    assert run.value("scope_expansion") == 1.0
-    assert run.value("new_domain") == 0
+    assert run.value("scope.expansion") == 1.0
+    assert run.value("scope.new_domain") == 0
 
 
 def test_five_actions_in_a_new_domain_are_a_reason_and_a_person_who_resumes_confirms_it() -> None:
@@ -523,24 +524,24 @@ def test_five_actions_in_a_new_domain_are_a_reason_and_a_person_who_resumes_conf
         assert run.call(resources=(f"new/{number}.md",), effect="reversible") is None
     decision = run.call(resources=("new/4.md",), effect="reversible")
     assert decision is not None
-    assert (decision.level, decision.reasons[0].signal) == ("ask_plan", "new_domain")
+    assert (decision.level, decision.reasons[0].signal) == ("ask_plan", "scope.new_domain")
     assert "The latest is new." in decision.sentence
     run.calls(3, resources=("new/5.md",), effect="reversible")
     assert run.levels == ["ask_plan", "pause"]
     run.reviewed()
-    assert run.value("new_domain") == 0
+    assert run.value("scope.new_domain") == 0
     assert run.calls(20, resources=("new/6.md",), effect="reversible") is None
     # Confirmed is what it works on now, and nothing else.
     run.calls(4, resources=("other/6.md",), effect="reversible")
-    assert run.value("new_domain") == 4
+    assert run.value("scope.new_domain") == 4
 
 
 def test_a_person_who_says_something_confirms_where_it_works() -> None:
     run = begun_in("src", "src", "src")
     run.calls(3, resources=("docs/a.md",), effect="reversible")
-    assert run.value("new_domain") == 3
+    assert run.value("scope.new_domain") == 3
     run.say("yes, the docs too")
-    assert run.value("new_domain") == 0
+    assert run.value("scope.new_domain") == 0
 
 
 @pytest.mark.parametrize("profile", TURNS)
@@ -634,6 +635,45 @@ def test_what_was_told_is_not_told_again_and_what_was_done_not_done_again() -> N
     run.reviewed()
     run.calls(50, resources=("src/0.py",))
     assert run.levels == ["notify", "ask_plan", "pause"]
+
+
+def test_a_signal_that_only_wavers_is_told_of_once_and_again_after_it_was_clearly_back_for_a_while() -> None:
+    run = Run().settle()
+
+    def costs(*dollars: float) -> None:
+        for cost in dollars:
+            run.call(kind="model", cost=cost)
+
+    costs(1.2, 0.9, 1.2, 0.9)  # within the margin
+    costs(0.0, 1.2, 0.0, 1.2)  # far back, for no more than an action
+    told = [one for one in run.decisions if any(reason.signal == "cost.per_action" for reason in one.reasons)]
+    assert [one.level for one in told] == ["ask_plan", "pause"], "asked for its plan, and paused: nothing else"
+    costs(*[0.0] * STANDARD.restraint.again_after, 1.2)
+    last = run.decisions[-1].reasons[0]
+    assert last.signal == "cost.per_action"
+    assert last.sentence.endswith("Told of before; since then it was below $0.80 for 12 actions.")
+
+
+def test_how_far_and_for_how_long_it_must_have_gone_back_is_the_policys() -> None:
+    def told(**restraint: Any) -> int:
+        policy = replace(STANDARD, restraint=replace(STANDARD.restraint, requests_per_intervention=0, **restraint))
+        run = Run(policy, task_class="medium").settle()
+        for cost in (1.2, 0.7, 1.2, 0.7, 1.2):
+            run.call(kind="model", cost=cost)
+        return sum(any(reason.signal == "cost.per_action" for reason in one.reasons) for one in run.decisions)
+
+    assert told() == 1
+    assert told(again_after=1) == 3
+    assert told(again_after=1, again=0.4) == 1
+    assert told(again_after=1, again=1.0) == 1, "never"
+
+
+def test_who_was_told_of_worse_is_not_warned_on_the_way_back() -> None:
+    run = Run(task_class="medium").settle()
+    run.calls(5, digest="same")
+    run.calls(17)
+    assert run.value("loops") == 3
+    assert [one.reasons[0].stage for one in run.decisions] == ["warn", "intervene"]
 
 
 def test_twice_a_stop_stops_again() -> None:

@@ -349,7 +349,7 @@ def _cut_off_children(mc: Midcourse, parent: SessionId) -> None:
     driver = _control(mc).worker.driver(parent)
     assert driver is not None
 
-    async def never(*_: object) -> None:
+    async def never(child: SessionId, command: cmd.AnyCommand) -> None:
         await asyncio.Event().wait()
 
     driver._children._reach = never  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]

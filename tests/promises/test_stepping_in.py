@@ -138,8 +138,8 @@ async def test_a_hard_stop_is_journaled_with_its_reasons_pauses_and_opens_a_revi
         events = await history(session)
         (made,) = of_type(events, ev.InterventionMade)
         assert (made.decision.level, made.by) == ("stop", "policy:standard@1")
-        assert made.decision.reasons[0].signal == "error_streak"
-        assert "error_streak 5 ≥ 5" in made.decision.arithmetic
+        assert made.decision.reasons[0].signal == "errors.streak"
+        assert "errors.streak 5 ≥ 5" in made.decision.arithmetic
         state = await session.state()
         (ask,) = state.asks
         assert (ask.id, ask.reason, ask.prompt) == (made.ask, "review", made.decision.sentence)
@@ -246,7 +246,7 @@ async def test_what_was_decided_is_listed_over_all_sessions(place: Place) -> Non
             await a_while()
         (alarm,) = stops
         assert (alarm.session, alarm.person, alarm.agent) == (session.id, "ada", "agent")
-        assert "error_streak" in alarm.signals
+        assert "errors.streak" in alarm.signals
         await session.cancel(grace=0)
 
 
@@ -333,7 +333,7 @@ async def test_a_decision_that_was_written_when_its_process_died_is_carried_out_
     async with opened(place, script.agent, clock=script.clock, grace=0.1) as mc:
         session = await script.started(mc)
         await script.do(*("fail",) * 4)
-    reason = Reason("error_streak", "stop", 5.0, 5.0, "5 calls in a row failed.")
+    reason = Reason("errors.streak", "stop", 5.0, 5.0, "5 calls in a row failed.")
     decision = Decision(level="stop", wanted="stop", policy="standard@1", reasons=(reason,))
     command = cmd.Intervene(id=CommandId("policy_9_stop"), by="policy:standard@1", decision=decision)
     store = await place.store()
@@ -879,7 +879,7 @@ async def test_a_signal_that_people_called_wrong_only_tells_and_interrupts_again
             agent="agent",
             by="policy:eager@1",
             level="pause",
-            signals=("cost", "cost_per_action"),
+            signals=("cost", "cost.per_action"),
         )
         label = Labelled(at=now, session=alarm.session, about="int_1", verdict="wrong", by="ada", agent="agent")
         await store.shelve(INTERVENTIONS, alarm_items([alarm]))
@@ -894,5 +894,5 @@ async def test_a_signal_that_people_called_wrong_only_tells_and_interrupts_again
             assert (made.decision.level, made.decision.wanted) == (level, "pause")
             held = [one for one in made.decision.held if "wrong too often" in one]
             assert len(held) == (level == "notify")
-            assert all("cost_per_action in 10 of 10, labelled within 30d" in one for one in held)
+            assert all("cost.per_action in 10 of 10, labelled within 30d" in one for one in held)
             await session.cancel(grace=0)

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.decisions import FIRMNESS, allowed, decide
+from midcourse.core.effects import UndoChoice
 from midcourse.core.evolution import created, evolve
 from midcourse.core.ids import Position
 from midcourse.core.session import Session, Status
@@ -72,14 +73,18 @@ def test_nobody_stops_it_half_way(status: Status, wishes: list[cmd.AnyCommand]) 
 
 @given(WISHES, _GRACE, _UNDO)
 def test_an_operators_force_goes_through_whatever_was_wished_before(
-    wishes: list[cmd.AnyCommand], grace: float, undo: None
+    wishes: list[cmd.AnyCommand], grace: float, undo: UndoChoice | None
 ) -> None:
+    """And rolls back what it says, or else what the cancel that waited had chosen."""
     session = _working(Status.RUNNING)
+    chosen: UndoChoice | None = None
     for wish in [*wishes, cmd.Cancel(id=ID, force=True, role="operate", grace=grace, undo=undo)]:
+        chosen = session.deferred.undo if session.deferred and session.deferred.stop == "cancel" else None
         with suppress(Refused):
             for event in decide(session, wish):
                 session = evolve(session, ev.Recorded(Position(session.position + 1), session.at, event))
     assert session.status is Status.CANCELLING
     assert session.cancel is not None
     assert session.cancel.force
+    assert session.cancel.undo == (undo or chosen or "in-flight")
     assert session.deferred is None

@@ -114,8 +114,8 @@ def test_it_goes_no_further_than_the_graver_threshold() -> None:
 
 
 def test_counts_stay_whole_and_spans_stay_spans() -> None:
-    seen = [made(5.0, "wrong", signal="new_domain", threshold=5.0) for _ in range(9)]
-    seen += [made(8.0, "right", signal="new_domain", threshold=5.0) for _ in range(9)]
+    seen = [made(5.0, "wrong", signal="scope.new_domain", threshold=5.0) for _ in range(9)]
+    seen += [made(8.0, "right", signal="scope.new_domain", threshold=5.0) for _ in range(9)]
     assert changes(only(reviewed(session(*seen)))) == [("signals.scope.new_domain", "5", "8", False)]
     seen = [made(1500.0, "wrong", signal="duration", threshold=1500.0) for _ in range(9)]
     seen += [made(1801.0, "right", signal="duration", threshold=1500.0) for _ in range(9)]

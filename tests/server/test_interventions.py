@@ -94,10 +94,10 @@ async def test_signals_stand_beside_the_thresholds_that_the_policy_stopped_it_by
         assert [value for _, value in streak["history"]][:5] == [1, 2, 3, 4, 5]
         # Who asks again reads only what is new, and finds the same.
         again = (await client.get(f"/sessions/{session}/signals")).json()
-        assert [one["history"] for one in again["signals"] if one["name"] == "error_streak"] == [streak["history"]]
+        assert [one["history"] for one in again["signals"] if one["name"] == "errors.streak"] == [streak["history"]]
         async with midcourse.connect(server.url, token=server.token) as remote:
             handle = await remote.get(session)
-            assert {one.name: one.past for one in (await handle.signals()).signals}["error_streak"] == "stop"
+            assert {one.name: one.past for one in (await handle.signals()).signals}["errors.streak"] == "stop"
         assert (await client.get("/sessions/sess_none/signals")).status_code == 404
 
 
@@ -113,8 +113,8 @@ async def test_a_stop_says_who_why_and_shows_its_arithmetic(place: Place) -> Non
         stop = await stop_of(client, session)
         assert (stop["by"], stop["wanted"], stop["policy"]) == ("policy:standard@1", "stop", "standard@1")
         assert "5 calls in a row failed" in stop["sentence"]
-        assert "error_streak 5 ≥ 5" in stop["arithmetic"]
-        [streak] = [one for one in stop["reasons"] if one["signal"] == "error_streak"]
+        assert "errors.streak 5 ≥ 5" in stop["arithmetic"]
+        [streak] = [one for one in stop["reasons"] if one["signal"] == "errors.streak"]
         assert (streak["value"], streak["threshold"], streak["stage"]) == (5, 5, "stop")
         assert {one["signal"] for one in stop["unseen"]} >= {"calls_left"}
         assert all(one["why"] for one in stop["unseen"])
@@ -128,7 +128,7 @@ async def test_a_stop_says_who_why_and_shows_its_arithmetic(place: Place) -> Non
 
         [alarm] = await eventually(listed, lambda items: len(items) == shown["interventions"])
         assert (alarm["session"], alarm["intervention"], alarm["person"]) == (session, stop["id"], "local")
-        assert alarm["signals"][0] == "error_streak"
+        assert alarm["signals"][0] == "errors.streak"
         [batch] = await found(client, "/alarms", person="local")
         assert batch["since"] == batch["ready_at"] == batch["alarms"][0]["at"]
         assert await found(client, "/alarms", person="nobody") == []

@@ -38,7 +38,7 @@ async def test_a_label_and_a_rating_reach_reports_metrics_and_proposals(memory: 
             assert (row["interrupted"]["part"], row["interrupted_by"]) == (4, {"policy": 3, "person": 1})
             assert report["labelled"]["of"] == 3  # the person's pause was labelled, too, and is nobody's false positive
             assert (report["by"], report["notices"]) == ({"policy": 3, "person": 1}, 0)
-            streaks = {one["agent"]: one for one in report["signals"] if one["signal"] == "error_streak"}
+            streaks = {one["agent"]: one for one in report["signals"] if one["signal"] == "errors.streak"}
             assert (streaks["agent"]["interventions"], streaks["agent"]["wrong"], streaks["agent"]["right"]) == (
                 3,
                 3,
@@ -59,7 +59,7 @@ async def test_a_label_and_a_rating_reach_reports_metrics_and_proposals(memory: 
             worker = server.server.control.worker
             await review(worker.store, since=0.0, now=worker.clock.now())
             [proposal] = [one for one in await proposals(client) if one["agent"] == "agent"]
-            assert any("error_streak (agent) 0 were right and 3 wrong" in one for one in proposal["evidence"])
+            assert any("errors.streak (agent) 0 were right and 3 wrong" in one for one in proposal["evidence"])
             accepted = await told(client, f"/proposals/{proposal['id']}/accept", {"why": "the pages are slow"})
             kept = (await client.get(f"/policies/{accepted['name']}")).json()
             assert (f"{kept['name']}@{kept['version']}", kept["by"]) == (accepted["kept_as"], "local")

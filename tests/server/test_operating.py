@@ -110,7 +110,7 @@ async def test_a_name_that_nothing_has_is_said_with_those_there_are_and_never_an
         async with server.client() as local:
             scope = {"kind": "agent", "value": "agnt"}
             counted = (await local.post("/kill-switches/preview", json={"scope": scope})).json()
-            assert counted["hint"] == "No agent of that name is known here; did you mean 'agent'? Known: agent."
+            assert counted["hint"] == "No agent of that name is known here. Did you mean 'agent'? Known: agent."
             assert counted["sentence"].endswith(counted["hint"])
             thrown = (await local.post("/kill-switches", json={"scope": scope, "reason": "x"})).json()
             assert (thrown["stands"], thrown["hint"]) == (True, counted["hint"])
@@ -121,7 +121,7 @@ async def test_a_name_that_nothing_has_is_said_with_those_there_are_and_never_an
                 theirs = (await eve.post("/kill-switches/preview", json=wish)).json()
                 ours = (await local.post("/kill-switches/preview", json=wish)).json()
                 assert theirs["hint"] == "No label of that name is known here."
-                assert "did you mean 'secret-plan'?" in ours["hint"]
+                assert "Did you mean 'secret-plan'?" in ours["hint"]
 
 
 async def test_whoever_has_a_token_is_known_before_doing_anything(memory: Place) -> None:

@@ -1,15 +1,22 @@
 """Policies over HTTP: looked at by everybody, saved by operators, once, and never over somebody else's change."""
 
+import logging
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
+import midcourse
 from midcourse.core.policy.profiles import BUILT_IN
+from midcourse.core.terms import Terms
 from midcourse.policies import load_policy
+from midcourse.server import Server
 from tests.promises.harness import Place
 from tests.server.reading import served
 from tests.server.serving import TOKEN, serving
+from tests.server.test_interventions import failing
 
 MINE = "policy: mine\nextends: conservative\nsignals:\n  cost: {warn: 2}\n"
 Data = dict[str, Any]
@@ -181,3 +188,25 @@ async def test_a_saver_is_known_by_its_token(memory: Place) -> None:
                 refused = await approver.put("/policies/mine", json={"document": MINE, "why": "x"})
                 assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
                 assert (await approver.get("/policies/mine")).status_code == 200
+
+
+async def test_a_policy_that_is_missing_is_told_when_the_server_starts(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def named(name: str, policy: str) -> midcourse.Agent[Any]:
+        return replace(failing(), name=name, terms=Terms(policy=policy))
+
+    agents = {one.name: one for one in (named("slip", "standrd"), named("fine", "standard@1"), named("alone", "none"))}
+    server = Server(store=f"sqlite:///{tmp_path}/runs.db", token=TOKEN, agents=agents)
+    with caplog.at_level(logging.WARNING, "midcourse.server"):
+        async with server.lifespan():
+            told = [one for one in caplog.messages if "cannot be started" in one]
+    assert told == ["Agent 'slip' cannot be started: There is no policy 'standrd'. Did you mean 'standard'?"]
+
+
+async def test_a_server_whose_own_policy_is_missing_does_not_start(tmp_path: Path) -> None:
+    settings = midcourse.Settings(policy="standrd")
+    server = Server(store=f"sqlite:///{tmp_path}/runs.db", token=TOKEN, agents={}, settings=settings)
+    with pytest.raises(midcourse.InvalidInput, match="There is no policy 'standrd'. Did you mean 'standard'?"):
+        async with server.lifespan():
+            raise AssertionError("it has started")

@@ -151,7 +151,7 @@ export class Live {
   redirect(text: string, level: Level, resume = false): Promise<Reply> { return this.control("redirect", { text, level, resume }); }
   cancel(undo: UndoChoice, grace?: number): Promise<Reply> { return this.control("cancel", grace === undefined ? { undo } : { undo, grace }); }
   force(): Promise<Reply> { return this.control("cancel", { grace: 0 }); }
-  discard(): Promise<Reply> { return this.control("cancel", { grace: 0, force: true }); }
+  discard(undo: UndoChoice): Promise<Reply> { return this.control("cancel", { undo, grace: 0, force: true }); }
   undo(): Promise<Reply> { return this.control("undo", { wait: 0 }); }
   answer(value: unknown, ask: string): Promise<Reply> { return this.control("answer", { value, ask }); }
   message(text: string): Promise<Reply> { return this.control("message", { text }); }

@@ -29,7 +29,7 @@ export interface Decision {
 export interface Change { resource: string; before: string | null; now: string | null; policy: string; why: string }
 
 interface Attempted { step: string; attempt: number }
-interface Spent { cost: number; tokens: number }
+interface Spent { cost: number; tokens: number; free: boolean }
 
 export interface EventData {
   "session.created": {

@@ -254,9 +254,9 @@ function forget(session: Session): void {
   session.unreached = [];
 }
 
-function end(session: Session, spent: { step: string; cost: number; tokens: number }, isFailed = false): void {
+function end(session: Session, spent: { step: string; cost: number; tokens: number; free: boolean }, isFailed = false): void {
   // Nothing is no answer to what a model cost, here or in a child. What failed may be free.
-  if (!spent.cost && (spent.tokens > 0 || (session.calls.get(spent.step)?.kind === "model" && !isFailed))) session.unpriced += 1;
+  if (!spent.cost && !spent.free && (spent.tokens > 0 || (session.calls.get(spent.step)?.kind === "model" && !isFailed))) session.unpriced += 1;
   session.calls.delete(spent.step);
   session.cost += spent.cost;
   session.tokens += spent.tokens;

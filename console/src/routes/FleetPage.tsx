@@ -18,6 +18,7 @@ import { Report } from "../features/killswitch/Report";
 import { switches } from "../features/killswitch/switches";
 import { Refused, Rules, useLate } from "../features/States";
 import { Top } from "../features/Top";
+import { useGivingBack } from "../ui/focus";
 import { count } from "../ui/format";
 import { address, go, href } from "../ui/router";
 
@@ -32,6 +33,7 @@ export function FleetPage({ client, me }: { client: Client; me: Me }): JSX.Eleme
   useEffect(() => { title.value = "Fleet"; }, []);
   const selection = useMemo(() => new Selection(() => fleet.rows.peek() ?? []), [fleet]);
   const [isOpen, lift] = useState(false);
+  const cover = useGivingBack<HTMLButtonElement>(isOpen);
   const [said, say] = useState("");
   const steps = useRef<Steps | null>(null);
   useLayoutEffect(() => rowKeys(steps, selection, client, say), [selection]);
@@ -49,7 +51,7 @@ export function FleetPage({ client, me }: { client: Client; me: Me }): JSX.Eleme
             {/* On a phone the top bar has no room for these two. */}
             <a class="btn small only-s" href={href({ new: "" })}>New run</a>
             <a class="btn small only-s" href={href({ settings: "" })}>Settings</a>
-            {me.role === "operate" && me.session === null && <button class="btn danger small" type="button" aria-expanded={isOpen} onClick={() => lift(!isOpen)}>Kill switch…</button>}
+            {me.role === "operate" && me.session === null && <button class="btn danger small" type="button" ref={cover} aria-expanded={isOpen} onClick={() => lift(!isOpen)}>Kill switch…</button>}
           </div>
         </div>
         {isOpen && <Cover client={client} me={me} agents={named(all, (head) => [head.agent])} labels={named(all, (head) => head.labels)} close={() => lift(false)} />}

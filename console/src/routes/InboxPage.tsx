@@ -50,11 +50,17 @@ export function InboxPage({ client, me }: { client: Client; me: Me }): JSX.Eleme
     choose(to);
     page.current?.querySelector<HTMLElement>(`[data-item="${CSS.escape(to)}"]`)?.focus();
   };
+  const hasAnswered = useRef(false);
+  useLayoutEffect(() => {
+    // What had the focus went with the answer: it goes to what is open next, so that Tab and a reader go on from there.
+    if (hasAnswered.current && document.activeElement === document.body) page.current?.querySelector<HTMLElement>(open ? `[data-item="${CSS.escape(open)}"]` : ".empty")?.focus();
+    hasAnswered.current = false;
+  }, [open]);
   const answered = (key: string, words: string): void => {
     const here = keys.indexOf(key);
     done.current.add(key);
     said.value = words;
-    if (chosen.value === key) chosen.value = keys[here + 1] ?? keys[here - 1] ?? "";
+    if (chosen.value === key) { chosen.value = keys[here + 1] ?? keys[here - 1] ?? ""; hasAnswered.current = true; }
     void inboxed.look();
   };
   useKeys(page, open, step, ask);
@@ -71,7 +77,7 @@ export function InboxPage({ client, me }: { client: Client; me: Me }): JSX.Eleme
         <p class="sub answered" role="status" aria-live="polite">{said.value}</p>
         {connection.state === "refused" && !inbox ? <Refused code={connection.problem?.code ?? ""} detail={connection.problem?.detail ?? ""} />
           : !inbox ? <Reading isLost={connection.state === "lost"} />
-          : !ask && !group && open !== MADE ? <div class="empty"><b>Nothing needs you.</b>{count(inbox.running, "session runs inside its limits", "sessions run inside their limits")}. Alarms that can wait arrive here in one batch an hour.</div>
+          : !ask && !group && open !== MADE ? <div class="empty" tabIndex={-1}><b>{connection.state === "lost" ? "Nothing needed you when the server was last heard." : "Nothing needs you."}</b>{count(inbox.running, "session runs inside its limits", "sessions run inside their limits")}. Alarms that can wait arrive here in one batch an hour.</div>
           : (
             <div class="inbox">
               <Queue asks={asks} groups={groups} made={made} open={open} choose={choose} me={myName(me)} ahead={client.ahead} />

@@ -6,7 +6,7 @@ import { type Client, freshKey, Refusal } from "../api/client";
 import type { Agent, Me, SessionView } from "../api/types";
 import { title } from "../features/attention";
 import { stands, switches } from "../features/killswitch/switches";
-import { Rules, useLate } from "../features/States";
+import { Refused, Rules, useLate } from "../features/States";
 import { Top } from "../features/Top";
 import { cap } from "../ui/format";
 import { address, go, href } from "../ui/router";
@@ -16,6 +16,7 @@ const CLASSES = [["short", "under 30 s"], ["medium", "30 to 300 s"], ["long", "o
 export function NewRunPage({ client, me }: { client: Client; me: Me }): JSX.Element {
   const [agents, set] = useState<Agent[] | null>(null);
   const [words, say] = useState("");
+  const [problem, complain] = useState<{ code: string; detail: string } | null>(null);
   const [chosen, choose] = useState(address.value.get("agent") ?? "");
   const [goal, write] = useState(address.value.get("goal") ?? "");
   const [taskClass, setClass] = useState("");
@@ -24,7 +25,8 @@ export function NewRunPage({ client, me }: { client: Client; me: Me }): JSX.Elem
   const isLate = useLate();
   useEffect(() => {
     title.value = "New run";
-    client.get<{ agents: Agent[] }>("/agents").then(({ agents: known }) => { set(known); choose((before) => before || known[0]?.name || ""); }, (error: Error) => say(error.message));
+    client.get<{ agents: Agent[] }>("/agents").then(({ agents: known }) => { set(known); choose((before) => before || known[0]?.name || ""); },
+      (error: Error) => complain(error instanceof Refusal ? { code: error.code, detail: error.message } : { code: "no_connection", detail: "" }));
   }, []);
   const agent = agents?.find((one) => one.name === chosen);
   const mayNot = me.role === "watch" || me.session !== null;
@@ -50,8 +52,8 @@ export function NewRunPage({ client, me }: { client: Client; me: Me }): JSX.Elem
       <Top page="new" connection={null} />
       <main class="page">
         <div class="pagehead"><h1>New run</h1></div>
-        {agents === null ? (isLate && !words ? <Rules words="Reading the agents…" rows={5} /> : <p role="alert">{words}</p>) : agents.length === 0 ? (
-          <div class="empty"><b>No agent is registered here.</b>Start the server with one: <code>midcourse serve my_agents.py</code>.</div>
+        {problem ? <Refused {...problem} /> : agents === null ? isLate && <Rules words="Reading the agents…" rows={5} /> : agents.length === 0 ? (
+          <div class="empty"><b>No agent is registered here.</b>Start the server with one: <code>midcourse serve --agents my_agents.py</code>.</div>
         ) : (
           <form class="begin" onSubmit={(event) => void submit(event)}>
             <fieldset>

@@ -13,6 +13,7 @@ import { Top } from "../features/Top";
 import { version } from "../ui/format";
 import { At } from "../ui/Parts";
 import { address, go, href } from "../ui/router";
+import { Sheet } from "../ui/Sheet";
 import "../ui/desk.css";
 
 export function PoliciesPage({ client, me }: { client: Client; me: Me }): JSX.Element {
@@ -42,20 +43,18 @@ function List({ client, me }: { client: Client; me: Me }): JSX.Element {
         {problem ? <Refused {...problem} /> : !found ? isLate && <Rules words="Reading the policies…" /> : (
           <>
             <Proposals client={client} proposals={found.proposals} mayDecide={me.role === "operate"} settled={(told) => { say(told); load(); }} look={(one) => go(href({ policy: one.policy.split("@")[0], proposal: one.id }))} />
-            <div class="scroller" tabIndex={0} role="region" aria-label="Policies, scrolls sideways">
-              <table class="grid policies">
-                <thead><tr><th scope="col">Policy</th><th scope="col">What for</th><th scope="col" class="hide-m">Made from</th><th scope="col">Saved</th><th scope="col" class="hide-s">Why</th></tr></thead>
-                <tbody>{found.policies.map((one) => (
-                  <tr key={one.name}>
-                    <th scope="row"><a class="rowlink" href={href({ policy: one.name })}>{one.name}</a> <span class="num dim">v{one.version}</span></th>
-                    <td>{one.about}</td>
-                    <td class="hide-m">{version(one.extends) || "–"}</td>
-                    <td>{one.at === null ? "built in" : <><At at={one.at} /> by {one.by}</>}</td>
-                    <td class="hide-s">{one.why || "–"}</td>
-                  </tr>
-                ))}</tbody>
-              </table>
-            </div>
+            <Sheet name="Policies" kind="policies">
+              <thead><tr><th scope="col">Policy</th><th scope="col">What for</th><th scope="col" class="hide-m">Made from</th><th scope="col">Saved</th><th scope="col" class="hide-s">Why</th></tr></thead>
+              <tbody>{found.policies.map((one) => (
+                <tr key={one.name}>
+                  <th scope="row"><a class="rowlink" href={href({ policy: one.name })}>{one.name}</a> <span class="num dim">v{one.version}</span></th>
+                  <td>{one.about}</td>
+                  <td class="hide-m">{version(one.extends) || "–"}</td>
+                  <td>{one.at === null ? "built in" : <><At at={one.at} /> by {one.by}</>}</td>
+                  <td class="hide-s">{one.why || "–"}</td>
+                </tr>
+              ))}</tbody>
+            </Sheet>
           </>
         )}
       </main>

@@ -12,6 +12,7 @@ import { Top } from "../features/Top";
 import { count, version } from "../ui/format";
 import { address, go, href } from "../ui/router";
 import { Shape } from "../ui/Shape";
+import { Sheet } from "../ui/Sheet";
 import "../ui/desk.css";
 
 interface Found { period: Period; report: Report; items: Item[] }
@@ -57,6 +58,7 @@ function Whole({ report, items }: { report: Report; items: Item[] }): JSX.Elemen
     <>
       {report.alerts.length > 0
         ? <section class="missed first" aria-label="Missed targets"><b>{count(report.alerts.length, "target was missed", "targets were missed")}.</b><ul>{report.alerts.map((one) => <li key={one.sentence}>{one.sentence}</li>)}</ul></section>
+        : report.sessions === 0 ? <p class="few">No session ran in this time: there is nothing to count. Choose a longer time above, or <a href={href({ new: "" })}>start a run</a>.</p>
         : <p class="sub">No target was missed, as far as can be said.</p>}
       {report.notes.map((one) => <p key={one} class="sub remark">{one}</p>)}
       <dl class="figures">
@@ -91,7 +93,7 @@ function Say({ kind, children }: { kind: Kind; children: ComponentChildren }): J
 function Table({ id, name, heads, words, children }: { id: string; name: string; heads: string[]; words?: string; children: ComponentChildren }): JSX.Element {
   return (
     <section aria-labelledby={id}><h2 id={id}>{name}</h2>{words && <p class="sub">{words}</p>}
-      <div class="scroller" tabIndex={0} role="region" aria-label={`${name}, scrolls sideways`}><table class="grid"><thead><tr>{heads.map((head) => <th key={head} scope="col" class={head.startsWith(">") ? "r" : undefined}>{head.replace(">", "").replace(/ \d$/, "")}</th>)}</tr></thead><tbody>{children}</tbody></table></div>
+      <Sheet name={name}><thead><tr>{heads.map((head) => <th key={head} scope="col" class={head.startsWith(">") ? "r" : undefined}>{head.replace(">", "").replace(/ \d$/, "")}</th>)}</tr></thead><tbody>{children}</tbody></Sheet>
     </section>
   );
 }
@@ -154,7 +156,7 @@ function Signals({ rows, words }: { rows: SignalRow[]; words: string }): JSX.Ele
         const isWrong = row.rate.share !== null && row.rate.share > (row.rate.target?.[1] ?? 1);
         const kind: Kind = isFew ? "few" : isWrong ? "no" : "ok";
         return (
-          <tr key={`${row.signal} ${row.agent}`}><th scope="row">{row.signal.replaceAll("_", " ")} <span class="dim">{row.agent || "all agents"}</span></th>
+          <tr key={`${row.signal} ${row.agent}`}><th scope="row">{row.signal} <span class="dim">{row.agent || "all agents"}</span></th>
             <td class="r">{row.interventions.toLocaleString("en")}</td><td class="r">{row.notices.toLocaleString("en")}</td><td class="r">{row.right}</td><td class="r">{row.wrong}</td><td class="r">{row.unsure}</td><td class="r">{percent(row.rate.share)}</td>
             <td><RangeBar rate={row.rate} most={most} kind={kind} /><small class="dim">{row.rate.target ? target(row.rate.target) : "–"}</small></td>
             <td><Say kind={kind}>{!row.interventions && !row.rate.of ? "only warned" : isFew ? `too few to say: ${row.rate.of} labelled, needs ${row.needed}` : isWrong ? "too often wrong" : "kept"}</Say></td></tr>

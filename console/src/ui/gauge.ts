@@ -78,10 +78,10 @@ export function ceiling(gauge: Gauge): number {
 }
 
 const CAUSES: Record<string, string> = {
-  duration: "Turns take long", cost: "Cost passed a limit", cost_per_action: "An action was dear", cost_acceleration: "Calls get dearer", budget: "Budgets run out",
-  errors: "Error rate is high", error_streak: "Failures in a row", scope_drift: "Away from the goal", alignment: "Away from its hypothesis", resources: "Many resources touched",
-  token_rate: "Tokens come slowly", calls_left: "More calls left than budget", hypothesis: "Hypothesis is old", scope_expansion: "Work has spread",
-  new_domain: "Changes in a new domain", loops: "Goes round without progress", api_calls: "Many requests", compute_seconds: "Much time in calls", bytes: "Much data moved",
+  duration: "Turns take long", cost: "Cost passed a limit", "cost.per_action": "An action was dear", "cost.acceleration": "Calls get dearer", budget: "Budgets run out",
+  errors: "Error rate is high", "errors.streak": "Failures in a row", scope_drift: "Away from the goal", "scope_drift.alignment": "Away from its hypothesis", resources: "Many resources touched",
+  token_rate: "Tokens come slowly", calls_left: "More calls left than budget", hypothesis: "Hypothesis is old", "scope.expansion": "Work has spread",
+  "scope.new_domain": "Changes in a new domain", loops: "Goes round without progress", api_calls: "Many requests", compute_seconds: "Much time in calls", bytes: "Much data moved",
   own_artifacts: "Uses what it made itself", artifact: "Made something that wants a look", risk: "Combined risk is high",
 };
 

@@ -3,13 +3,13 @@
 import asyncio
 import signal
 from collections.abc import AsyncIterator, Sequence
-from difflib import get_close_matches
 from typing import Any, TypeVar, overload
 
 from midcourse.api.alarms import alarms_in_batches, interventions_in, waiting_beside_asks
 from midcourse.api.erasing import erase_sessions
 from midcourse.api.naming import fresh_session_id
 from midcourse.api.session import SessionHandle
+from midcourse.core.allowed import did_you_mean
 from midcourse.core.artifacts import Artifact, by_due, check_reviewed
 from midcourse.core.audit import Audited
 from midcourse.core.audit_export import Title
@@ -118,9 +118,8 @@ class Midcourse:
         known = self._worker.agents
         if agent not in known:
             names = ", ".join(sorted(known)) or "none"
-            near = get_close_matches(agent, known, n=1)
-            hint = f"Did you mean '{near[0]}'?" if near else "A module that defines it must be imported first."
-            raise AgentUnavailable(f"No agent '{agent}' is registered here. {hint} Registered: {names}.", agent=agent)
+            hint = did_you_mean(agent, known) or " A module that defines it must be imported first."
+            raise AgentUnavailable(f"No agent '{agent}' is registered here.{hint} Registered: {names}.", agent=agent)
         return known[agent]
 
     async def get(self, session_id: str) -> SessionHandle[Any]:

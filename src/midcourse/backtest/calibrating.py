@@ -28,9 +28,9 @@ _BELIEVED: Final = 2
 _FIELDS: Final[Mapping[str, tuple[str, str]]] = {
     "duration": ("duration", "intervene"),
     "cost": ("cost", "stop"),
-    "cost_per_action": ("cost", "per_action"),
+    "cost.per_action": ("cost", "per_action"),
     "errors": ("errors", "intervene"),
-    "error_streak": ("errors", "streak"),
+    "errors.streak": ("errors", "streak"),
     "scope_drift": ("scope_drift", "intervene"),
     "resources": ("resources", "intervene"),
     "loops": ("loops", "intervene"),
@@ -54,7 +54,7 @@ _STEPS_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "bytes": ("intervene",),
 }
 """The thresholds that step in before a stop does: those that the allowance is for."""
-_WHOLE: Final = frozenset({"error_streak"})
+_WHOLE: Final = frozenset({"errors.streak"})
 
 
 class Course(msgspec.Struct, frozen=True):
@@ -167,7 +167,7 @@ def _is_stopped(course: Course, policy: Policy) -> bool:
     stops: tuple[tuple[str, float | None], ...] = (
         ("duration", signals.duration.stop),
         ("cost", min(costs) if costs else None),
-        ("error_streak", signals.errors.streak),
+        ("errors.streak", signals.errors.streak),
         ("resources", signals.resources.stop),
         ("api_calls", signals.api_calls.stop),
         ("compute_seconds", signals.compute_seconds.stop),

@@ -1,9 +1,9 @@
 """The figures of a backtest as tables for a terminal."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from rich.table import Table
 from rich.text import Text
 
 from midcourse.backtest.scores import Score
@@ -23,7 +23,17 @@ _RATES: Final[Mapping[str, str]] = {
 NOTHING: Final = "(doing nothing)"
 
 
-def tables(backtest: "Backtest") -> list[Table]:
+@dataclass(frozen=True)
+class Figures:
+    """A table: its rows, and which of its columns are numbers."""
+
+    title: str
+    header: tuple[str, ...]
+    numbers: tuple[str, ...]
+    rows: list[tuple[str | Text, ...]] = field(default_factory=list[tuple[str | Text, ...]])
+
+
+def tables(backtest: "Backtest") -> list[Figures]:
     """By source, by class (if there is more than one), and what made the policies step in."""
     found = [_rates("by source", "source", backtest, "sources")]
     if len(backtest.scores.classes) > 1:
@@ -56,14 +66,11 @@ def remarks(backtest: "Backtest") -> list[str]:
     return found
 
 
-def _table(title: str, *columns: str, left: int = 2) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="bold")
-    for number, name in enumerate(columns):
-        table.add_column(name, justify="left" if number < left else "right", no_wrap=number < left)
-    return table
+def _table(title: str, *columns: str, left: int = 2) -> Figures:
+    return Figures(title, columns, columns[left:])
 
 
-def _rates(title: str, group: str, backtest: "Backtest", groups: str) -> Table:
+def _rates(title: str, group: str, backtest: "Backtest", groups: str) -> Figures:
     table = _table(title, group, "policy", "runs", "failed", "stopped", *_RATES.values())
     named: Iterable[tuple[str, Mapping[str, Score], Score]] = (
         *((name, getattr(tried.scores, groups), tried.scores.all) for name, tried in backtest.policies.items()),
@@ -76,13 +83,15 @@ def _rates(title: str, group: str, backtest: "Backtest", groups: str) -> Table:
                 continue  # it is the same everywhere
             score = everything if name == "all" else scores[name]
             is_first = policy == rows[0][0]
-            table.add_row(
-                Text(name if is_first else "", style="bold" if name == "all" else ""),
-                Text(policy, style="dim" if policy == NOTHING else ""),
-                str(score.runs) if is_first else "",
-                str(score.failures) if is_first else "",
-                str(score.interventions),
-                *(_rate(score, rate) for rate in _RATES),
+            table.rows.append(
+                (
+                    Text(name, style="bold" if name == "all" else ""),
+                    Text(policy, style="dim" if policy == NOTHING else ""),
+                    str(score.runs) if is_first else "",
+                    str(score.failures) if is_first else "",
+                    str(score.interventions),
+                    *(_rate(score, rate) for rate in _RATES),
+                )
             )
     return table
 
@@ -95,23 +104,22 @@ def _rate(score: Score, name: str) -> str:
     return f"{value:.2f}" if interval is None else f"{value:.2f} [{interval[0]:.2f}, {interval[1]:.2f}]"
 
 
-def _levels(backtest: "Backtest") -> Table:
+def _levels(backtest: "Backtest") -> Figures:
     levels = sorted({level for tried in backtest.policies.values() for level in tried.scores.all.levels})
     table = _table("what it did first", "policy", *levels, "warnings a run", "at or before the decisive step", left=1)
     for name, tried in backtest.policies.items():
         score = tried.scores.all
         warnings = NOT_MEASURED if score.warnings is None else f"{score.warnings:.2f}"
-        table.add_row(
-            name, *(str(score.levels.get(level, 0)) for level in levels), warnings, _rate(score, "before_decisive")
-        )
+        counts = (str(score.levels.get(level, 0)) for level in levels)
+        table.rows.append((name, *counts, warnings, _rate(score, "before_decisive")))
     return table
 
 
-def _signals(backtest: "Backtest") -> Table:
+def _signals(backtest: "Backtest") -> Figures:
     table = _table("why", "policy", "signal", "stopped", "of failed runs", "of succeeding runs")
     for name, tried in backtest.policies.items():
         by_count = sorted(tried.scores.all.signals.items(), key=lambda one: -one[1]["interventions"])
-        for number, (signal, of) in enumerate(by_count):
+        for signal, of in by_count:
             counts = (of["interventions"], of["failures"], of["successes"])
-            table.add_row("" if number else name, signal, *map(str, counts))
+            table.rows.append((name, signal, *map(str, counts)))
     return table

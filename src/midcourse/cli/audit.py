@@ -10,7 +10,7 @@ import typer
 from midcourse.api import Midcourse
 from midcourse.cli.opening import HERE, JsonOption, StoreOption, Target, opened, with_target
 from midcourse.cli.people import me
-from midcourse.cli.printing import carry_out, print_json, say, show_table
+from midcourse.cli.printing import carry_out, plain, print_json, room_beside, say, say_wrapped, show_table
 from midcourse.cli.words import clock_time
 from midcourse.core.audit import Audited, Details
 from midcourse.core.audit_export import Title, Verified, verify
@@ -25,6 +25,8 @@ app = typer.Typer(
 )
 SHORTEST: Final = 1.0
 _PAGE: Final = 1000
+_DETAIL: Final = 30
+"""Columns that a table must have left for the details."""
 
 
 def add_to(root: typer.Typer) -> None:
@@ -125,7 +127,13 @@ async def _list(target: Target, session: str | None, since: float | None, limit:
             print_json({"seq": one.seq, **_fields(one)})
     elif found:
         rows = [_row(one, now) for one in found]
-        show_table(("entry", "when", "who", "role", "did", "outcome", "to", "more"), rows, whole=("to",))
+        header = ("entry", "when", "who", "role", "did", "outcome", "to", "more")
+        if room_beside(header[:-1], [row[:-1] for row in rows]) >= _DETAIL:
+            show_table(header, rows, whole=header[:-1])
+        else:
+            for entry, when, who, role, did, outcome, about, more in rows:
+                say_wrapped(f"{entry}  {when}  {who} ({role})  {did}: {outcome}  {about}".rstrip())
+                say_wrapped(plain(more, lines=False), indent=3)
         if len(found) == limit and found[0].seq > 1:
             say(f"The newest {limit:,}. More: -n, or all of them in a file with --export.")
     else:

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from midcourse.cli.opening import JsonOption, Target, opened
-from midcourse.cli.printing import carry_out, console, plain, print_json, say
+from midcourse.cli.printing import carry_out, plain, print_json, say, say_wrapped, show_table
 from midcourse.core.events import Recorded
 from midcourse.core.policy.decisions import INTERRUPTS
 from midcourse.core.spelling import spelled
@@ -224,8 +224,8 @@ def _spelled(verdict: "Verdict") -> dict[str, Any]:
 def _show(tried: "Backtest", drawn: Sequence[Path]) -> None:
     from midcourse.backtest.tables import remarks, tables
 
-    shown = console()
     for table in tables(tried):
-        shown.print(table)
-        shown.print()
-    say(*remarks(tried), *(f"Drawn: {path}" for path in drawn))
+        show_table(table.header, table.rows, numbers=table.numbers, title=table.title)
+        say("")
+    say_wrapped(*remarks(tried))
+    say(*(f"Drawn: {path}" for path in drawn))

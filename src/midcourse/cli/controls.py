@@ -10,6 +10,7 @@ from midcourse.cli.people import me
 from midcourse.cli.printing import carry_out, print_json, say
 from midcourse.cli.receipts import show_receipt
 from midcourse.cli.words import reply_words
+from midcourse.core.allowed import did_you_mean
 from midcourse.core.bulk import MOST_SESSIONS, BulkOutcome
 from midcourse.core.decisions import finishes_first
 from midcourse.core.receipt import Receipt
@@ -106,7 +107,10 @@ def pause_many(
     """Pause all that there are, and say what became of each."""
     unknown = [one for one in statuses if one not in PAUSABLE]
     if unknown:
-        raise typer.BadParameter(f"None can be paused while it is {unknown[0]!r}. There are: {', '.join(PAUSABLE)}.")
+        near = did_you_mean(unknown[0], PAUSABLE)
+        raise typer.BadParameter(
+            f"None can be paused while it is {unknown[0]!r}. There are: {', '.join(PAUSABLE)}.{near}"
+        )
 
     async def work() -> None:
         outcomes: list[BulkOutcome] = []

@@ -11,7 +11,7 @@ from rich.text import Text
 from midcourse.cli.asked import summary
 from midcourse.cli.opening import HERE, JsonOption, Target, find, opened, with_target
 from midcourse.cli.people import me
-from midcourse.cli.printing import carry_out, console, plain, print_json, say, shortened, show_table
+from midcourse.cli.printing import carry_out, console, plain, print_json, room_beside, say, shortened, show_table
 from midcourse.cli.words import ago, clock_time, span
 from midcourse.core.inbox import Inbox, InboxAsk
 from midcourse.core.policy.profiles import STANDARD
@@ -107,8 +107,7 @@ def _show(inbox: Inbox, *, is_mine: bool, as_json: bool, clears: bool) -> None:
 def _list(asks: Sequence[InboxAsk], now: float) -> None:
     header = ("left", "session", "ask", "agent", "owner")
     rows = [_row(ask, now) for ask in asks]
-    taken = sum(2 + max(len(cells[column]) for cells in (header, *rows)) for column in range(len(header)))
-    if (room := console().width - taken) >= _WANTS:
+    if (room := room_beside(header, rows)) >= _WANTS:
         wants = [shortened(plain(summary(ask), lines=False), room) for ask in asks]
         show_table((*header, "it wants"), [(*row, want) for row, want in zip(rows, wants, strict=True)], whole=header)
         return

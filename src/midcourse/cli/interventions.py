@@ -8,7 +8,7 @@ import typer
 from midcourse.cli.controls import control
 from midcourse.cli.opening import HERE, JsonOption, SessionArgument, Target, find, opened, with_target
 from midcourse.cli.people import me
-from midcourse.cli.printing import carry_out, plain, print_json, say, show_table
+from midcourse.cli.printing import carry_out, plain, print_json, room_beside, say, say_wrapped, show_table
 from midcourse.cli.words import ago, clock_time, intervention_words, span
 from midcourse.core.interventions import Intervention, LabelledAlarm
 from midcourse.core.policy.restraint import Batch
@@ -18,6 +18,8 @@ from midcourse.ports.handle import Handle
 from midcourse.runtime.clock import SystemClock
 
 _MOST = 1000
+_WHY = 40
+"""Columns that a table must have left for why."""
 LimitOption = Annotated[
     int, typer.Option("--limit", metavar="NUMBER", min=1, max=_MOST, help="The most that are listed.")
 ]
@@ -92,7 +94,12 @@ def _list(found: Sequence[LabelledAlarm], limit: int, *, is_filtered: bool, as_j
         for one in found
     ]
     header = ("when", "session", "id", "did", "by", "label", "why")
-    show_table(header, rows, whole=header[:-1])
+    if room_beside(header[:-1], [row[:-1] for row in rows]) >= _WHY:
+        show_table(header, rows, whole=header[:-1])
+    else:
+        for when, session, about, did, by, said, why in rows:
+            say_wrapped(f"{when}  {session}  {about}: {did} by {by}{f', labelled {said}' if said else ''}")
+            say_wrapped(plain(why, lines=False), indent=3)
     if len(found) == limit:
         say(f"The newest {limit}. More: --limit, up to {_MOST}; or narrow it with --agent, --label, --hours.")
     unsaid = next((one for one in found if one.label is None), None)
@@ -195,7 +202,10 @@ def label(
     async def work(handle: Handle[Any]) -> Reply:
         return await handle.label(about, verdict, note, wait=wait, by=me())
 
-    control(target, session, work, as_json=as_json)
+    def then(handle: Handle[Any], reply: Reply) -> None:
+        say(f"{about} of {handle.id} {_taken(reply)} labelled {verdict} {_by(target, note)}")
+
+    control(target, session, work, as_json=as_json, then=then)
 
 
 @with_target
@@ -220,4 +230,17 @@ def rate(
     async def work(handle: Handle[Any]) -> Reply:
         return await handle.rate(score, note, wait=wait, by=me())
 
-    control(target, session, work, as_json=as_json)
+    def then(handle: Handle[Any], reply: Reply) -> None:
+        say(f"{handle.id} {_taken(reply)} rated {score} of 5 {_by(target, note)}")
+
+    control(target, session, work, as_json=as_json, then=then)
+
+
+def _taken(reply: Reply) -> str:
+    return "is to be" if reply.level == "accepted" else "is"
+
+
+def _by(target: Target, note: str) -> str:
+    """Who said it, and why. Whose a token is, the server knows."""
+    who = me() if target.server is None else "your token's owner"
+    return f"by {who}: {note}" if note else f"by {who}."

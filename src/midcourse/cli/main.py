@@ -69,8 +69,10 @@ def build() -> "typer.Typer":
         upkeep,
         webhooks,
     )
+    from midcourse.cli.options import Commands
 
     app = typer.Typer(
+        cls=Commands,
         help=HELP,
         add_completion=False,
         context_settings={"help_option_names": ["-h", "--help"]},

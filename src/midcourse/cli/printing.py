@@ -4,11 +4,13 @@ import asyncio
 import io
 import os
 import sys
+import textwrap
 from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, Final, cast
 
 import msgspec
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -19,6 +21,10 @@ from midcourse.errors import MidcourseError
 _encoder = msgspec.json.Encoder(enc_hook=str)
 _PIPE_WIDTH = 200
 """Columns where there is no terminal: nothing needs to be cut for a file or a filter."""
+_GAP: Final = 2
+"""Columns between two of a table."""
+_LONGEST_WORD: Final = 30
+"""Signs of the longest word that is kept whole: what is longer is a path, or somebody's JSON."""
 INTERRUPTED: Final = 130
 """The exit status of a command that Ctrl-C ended, as shells have it."""
 
@@ -93,16 +99,91 @@ def say(*lines: str) -> None:
         _print(plain(line))
 
 
+def say_wrapped(*sentences: str, indent: int = 0) -> None:
+    """Sentences for people, broken between words where the terminal ends. A pipe gets whole lines."""
+    room = console().width - indent if sys.stdout.isatty() or "COLUMNS" in os.environ else 0
+    for words in filter(None, map(plain, sentences)):
+        lines = [words] if room < 1 else textwrap.wrap(words, room, break_long_words=False, break_on_hyphens=False)
+        for line in lines:
+            _print(f"{' ' * indent}{line}")
+
+
 def _print(text: str) -> None:
     encoding = sys.stdout.encoding or "utf-8"
     print(text.encode(encoding, "replace").decode(encoding), flush=True)
 
 
-def show_table(header: Sequence[str], rows: Iterable[Sequence[str | Text]], *, whole: Sequence[str] = ()) -> None:
-    """A table without lines. The columns in ``whole`` are never cut."""
+def show_table(
+    header: Sequence[str],
+    rows: Iterable[Sequence[str | Text]],
+    *,
+    whole: Sequence[str] = (),
+    numbers: Sequence[str] = (),
+    title: str = "",
+) -> None:
+    """A table without lines. The columns in ``whole`` stay on one line, those in ``numbers`` stand to the right.
+
+    No word is broken and nothing is cut: where there is no room for that, each row becomes a few lines of its own.
+    """
+    cells = [[cell if isinstance(cell, Text) else Text(plain(cell, lines=False)) for cell in row] for row in rows]
+    out = console()
+    if title:
+        out.print(Text(title, style="bold"))
+    widths = _widths(header, cells, whole, out.width)
+    if widths is None:
+        _show_stacked(out, header, cells)
+        return
     table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
-    for name in header:
-        table.add_column(name, no_wrap=name in whole, overflow="fold")
-    for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else Text(plain(cell, lines=False)) for cell in row))
-    console().print(table)
+    for name, width in zip(header, widths, strict=True):
+        justify = "right" if name and name in numbers else "left"
+        table.add_column(name, width=width, no_wrap=name in whole, overflow="fold", justify=justify)
+    for row in cells:
+        table.add_row(*row)
+    out.print(table)
+
+
+def room_beside(header: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> int:
+    """How wide a column may be that comes after these, each of which stays on one line."""
+    wide = [0] * len(header)
+    for row in (header, *rows):
+        wide = [max(before, cell_len(str(cell)) + _GAP) for before, cell in zip(wide, row, strict=True)]
+    return console().width - sum(wide)
+
+
+def _widths(header: Sequence[str], rows: Sequence[Sequence[Text]], whole: Sequence[str], room: int) -> list[int] | None:
+    """How wide each column is, so that all fit into ``room`` and no word is broken; None if that cannot be."""
+    columns = [[Text(name), *(row[place] for row in rows)] for place, name in enumerate(header)]
+    full = [max(cell.cell_len for cell in column) for column in columns]
+    least = [
+        wide if name in whole else max(_longest_word(cell) for cell in column)
+        for name, wide, column in zip(header, full, columns, strict=True)
+    ]
+    spare = room - sum(least) - _GAP * (len(header) - 1)
+    if spare < 0:
+        return None
+    widths = list(least)
+    # Who needs little gets all of it; the rest is shared.
+    for done, place in enumerate(sorted(range(len(header)), key=lambda one: full[one] - least[one])):
+        given = min(full[place] - least[place], spare // (len(header) - done))
+        widths[place] += given
+        spare -= given
+    return widths
+
+
+def _longest_word(text: Text) -> int:
+    return min(_LONGEST_WORD, max((cell_len(word) for word in text.plain.split()), default=0))
+
+
+def _show_stacked(out: Console, header: Sequence[str], rows: Sequence[Sequence[Text]]) -> None:
+    """Each row as lines: what it is, and its value. What is empty is left out."""
+    wide = max(map(cell_len, header))
+    for number, row in enumerate(rows):
+        if number:
+            out.print()
+        table = Table.grid(padding=(0, _GAP, 0, 0), pad_edge=False)
+        table.add_column(style="bold", width=wide, no_wrap=True)
+        table.add_column(overflow="fold")
+        for name, cell in zip(header, row, strict=True):
+            if cell.plain:
+                table.add_row(name, cell)
+        out.print(table)

@@ -11,7 +11,7 @@ import typer
 
 from midcourse.cli.opening import DEFAULT_STORE, HERE, JsonOption, Target, store_path, token_for, with_target
 from midcourse.cli.people import me
-from midcourse.cli.printing import carry_out, print_json, say, show_table
+from midcourse.cli.printing import carry_out, print_json, say, say_wrapped, show_table
 from midcourse.cli.words import ago
 from midcourse.core.policy.spans import span_of
 from midcourse.errors import InvalidInput, StoreUnavailable
@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # what these need is imported when they run: other commands a
     from midcourse.client.wire import Wire
     from midcourse.reports.checklist import ChecklistItem
     from midcourse.reports.gathering import Progress
+    from midcourse.reports.intervals import Proportion
     from midcourse.reports.rates import Report
     from midcourse.reports.tuning import Proposal
 
@@ -123,53 +124,41 @@ def _show(found: "Report") -> None:
     from midcourse.reports.words import money, percent, seconds, span_of_target
 
     who = by_whom(found.by)
-    say(
+    say_wrapped(
         f"Sessions: {found.sessions:,}, {found.ended:,} ended. Stepped in: {found.interventions:,}"
         + (f", {who}" if who else "")
         + f". Only told: {found.notices:,}. Labelled: {found.labelled.of:,}"
         + (f", {percent(found.labelled.share)} right." if found.labelled.of else ".")
     )
-    say(*(f"Missed: {one.sentence}" for one in found.alerts), *found.notes)
+    say_wrapped(*(f"Missed: {one.sentence}" for one in found.alerts), *found.notes)
     if found.classes:
         say("")
         show_table(
             (
                 "class",
                 "sessions",
-                "interrupted",
-                "target",
-                "",
+                "interrupted (target)",
                 "by whom",
-                "completed",
-                "target",
-                "",
-                "response p50",
-                "p99",
-                "stop p50",
-                "p99",
+                "completed (target)",
+                "response p50, p99",
+                "stop p50, p99",
                 "satisfied",
             ),
             [
                 (
                     row.task_class.replace("_", " "),
                     f"{row.sessions:,}",
-                    percent(row.interrupted.share),
-                    span_of_target(row.interrupted.target or (0, 1)),
-                    row.interrupted.verdict,
+                    _against(row.interrupted),
                     by_whom(row.interrupted_by) or "–",
-                    percent(row.completed.share),
-                    span_of_target(row.completed.target or (0, 1)),
-                    row.completed.verdict if row.completed.of else "none ended",
-                    seconds(row.response.p50),
-                    seconds(row.response.p99),
-                    seconds(row.stops.p50),
-                    seconds(row.stops.p99),
+                    _against(row.completed, "none ended"),
+                    f"{seconds(row.response.p50)}, {seconds(row.response.p99)}",
+                    f"{seconds(row.stops.p50)}, {seconds(row.stops.p99)}",
                     "–" if row.score is None else f"{percent(row.satisfied.share)} ({row.score:.1f} of 5)",
                 )
                 for row in found.classes
             ],
         )
-        say(f"Interrupted: {found.meanings['interrupted']}", f"Response: {found.meanings['response']}")
+        say_wrapped(f"Interrupted: {found.meanings['interrupted']}", f"Response: {found.meanings['response']}")
     if found.signals:
         say("")
         show_table(
@@ -189,7 +178,7 @@ def _show(found: "Report") -> None:
                 for row in found.signals
             ],
         )
-        say(f"False positives: {found.meanings['false_positives']}")
+        say_wrapped(f"False positives: {found.meanings['false_positives']}")
     if found.kinds:
         say("")
         show_table(
@@ -209,14 +198,23 @@ def _show(found: "Report") -> None:
             ],
         )
     if found.answers.asked:
-        say(
-            "",
+        say("")
+        say_wrapped(
             f"Questions: {found.answers.asked:,}, answered in {seconds(found.answers.seconds.p50)} (median); "
             f"{percent(found.answers.within.share)} within {seconds(found.answers.target)}; {found.answers.open} open.",
         )
     if found.outlived_count:
         named = "; ".join(f"{name} ({', '.join(calls)})" for name, calls in found.outlived.items())
-        say("", f"Could not be stopped: {named}")
+        say("")
+        say_wrapped(f"Could not be stopped: {named}")
+
+
+def _against(rate: "Proportion", none: str = "") -> str:
+    """A share, its target, and what that comes to: ``12 % (5–10 %: above)``. ``none``: that there is nothing yet."""
+    from midcourse.reports.words import percent, span_of_target
+
+    verdict = rate.verdict if rate.of or not none else none
+    return f"{percent(rate.share)} ({span_of_target(rate.target or (0, 1))}: {verdict})"
 
 
 # ---- checklist
@@ -230,7 +228,7 @@ def checklist(
     ] = "standard",
     backtest: Annotated[
         Path | None,
-        typer.Option("--backtest", metavar="FILE", help="What `midcourse backtest --format json` printed."),
+        typer.Option("--backtest", metavar="FILE", help="What `midcourse backtest --format json` printed here."),
     ] = None,
     target: Target = HERE,
     as_json: JsonOption = False,
@@ -243,6 +241,7 @@ def checklist(
     Examples:
       midcourse checklist
       midcourse checklist --policy careful --backtest result.json
+      midcourse checklist --url http://127.0.0.1:8420 --backtest result.json
     """
     began = _began(since)
     held = True
@@ -466,6 +465,13 @@ def _progress() -> "Progress | None":
     return tell
 
 
+class _Version(msgspec.Struct):
+    """Of a policy, what it is called."""
+
+    name: str
+    version: int
+
+
 class _There:
     """The reports of a server."""
 
@@ -482,13 +488,28 @@ class _There:
         return await self._wire.send("GET", "reports", parameters=wanted, wait=_WAIT)
 
     async def checklist(self, since: float, policy: str, backtest: Path | None) -> "Sequence[ChecklistItem]":
-        from midcourse.reports.checklist import Items
+        from midcourse.reports.checklist import Items, backtested, read_backtest
 
-        if backtest is not None:
-            raise InvalidInput(
-                "A server cannot read your file. Leave --backtest out, or name the store.", field="backtest"
-            )
-        return (await self._wire.get("checklist", Items, {"since": since, "policy": policy}, wait=_WAIT)).items
+        tried = None if backtest is None else read_backtest(backtest)
+        items = (await self._wire.get("checklist", Items, {"since": since, "policy": policy}, wait=_WAIT)).items
+        if tried is None:
+            return items
+        # The file is here, and what it is of is there: the one item that rests on it is made here.
+        meant = await self._version(policy)
+        mine = backtested(meant.name, meant.version, tried)
+        return [mine if one.id == mine.id else one for one in items]
+
+    async def _version(self, policy: str) -> "_Version":
+        """What the server means by a policy's name."""
+        from urllib.parse import quote
+
+        from midcourse.core.policy.profiles import STANDARD
+        from midcourse.policies.loading import split
+        from midcourse.reports.gathering import NAMELESS
+
+        name, version = split(STANDARD.id if policy in NAMELESS else policy)
+        wanted = {} if version is None else {"version": version}
+        return await self._wire.get(f"policies/{quote(name, safe='')}", _Version, wanted, wait=_WAIT)
 
     async def review(self, since: float) -> Sequence[str]:
         return ()

@@ -17,6 +17,7 @@ from midcourse.core.policy.spans import span_of
 from midcourse.errors import InvalidInput, MidcourseError
 
 if TYPE_CHECKING:
+    from midcourse.core.prices import Price
     from midcourse.server import Server
     from midcourse.telemetry.spans import Spans
 
@@ -68,6 +69,10 @@ def serve(
     ] = "standard",
     risk_model: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A combined risk of your own, for policies that use one.")
+    ] = None,
+    prices: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="What models cost that are on no price list: a YAML file of your own."),
     ] = None,
     review_every: Annotated[
         str,
@@ -124,6 +129,7 @@ def serve(
         redis,
         policy,
         risk_model,
+        prices,
         _seconds_between(review_every),
         escalate_to,
         _seconds_of(grace),
@@ -198,6 +204,7 @@ def _serve(
     redis: str | None,
     policy: str,
     risk_model: Path | None,
+    prices: Path | None,
     review_every: float | None,
     escalate_to: str,
     grace: float,
@@ -213,6 +220,7 @@ def _serve(
 
     # What tools start must not inherit it.
     os.environ.pop(TOKEN_VARIABLE, None)
+    declared = _prices(prices, demo=demo)
     folder = _folder_of(store)
     configure_logs()
     names = load_agent_files(agents)
@@ -230,7 +238,7 @@ def _serve(
         allowed_hosts=[host, *allow_host],
         allowed_origins=allow_origin,
         redis=redis,
-        settings=Settings(policy=policy, risk_model=str(risk_model or ""), keep_for=keep_for),
+        settings=Settings(policy=policy, risk_model=str(risk_model or ""), prices=declared, keep_for=keep_for),
         review_every=review_every,
         escalate_to=escalate_to,
         grace=grace,
@@ -251,6 +259,18 @@ def _serve(
         spans.close()
     _goodbye(parked)
     leave()
+
+
+def _prices(path: Path | None, *, demo: bool) -> "dict[str, Price]":
+    from midcourse.policies.prices import read_prices
+
+    own: dict[str, Price] = {}
+    if demo:
+        os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")
+        from midcourse.samples.models import PRICES
+
+        own = dict(PRICES)
+    return own | (read_prices(path) if path is not None else {})
 
 
 def _spans(*, content: bool) -> "Spans":

@@ -8,9 +8,10 @@ import typer
 
 from midcourse.cli.asked import details, last_words, title
 from midcourse.cli.opening import HERE, JsonOption, SessionArgument, Target, find, opened, with_target
-from midcourse.cli.printing import carry_out, console, plain, print_json, say, show_table
+from midcourse.cli.printing import carry_out, plain, print_json, room_beside, say, show_table
 from midcourse.cli.receipts import show_receipt
 from midcourse.cli.words import LEFT_ALONE, ago, clock_time, intervention_words, situation, span, spent, status_text
+from midcourse.core.allowed import did_you_mean
 from midcourse.core.inspection import Inspection, StepView
 from midcourse.core.session import LIVE, Session, Status
 from midcourse.core.spelling import spelled
@@ -60,7 +61,8 @@ def ps(
     """
     unknown = [one for one in status or () if one not in set(Status)]
     if unknown:
-        raise typer.BadParameter(f"There is no status {unknown[0]!r}. There are: {', '.join(Status)}.")
+        near = did_you_mean(unknown[0], Status)
+        raise typer.BadParameter(f"There is no status {unknown[0]!r}. There are: {', '.join(Status)}.{near}")
     wanted = list(status or ([] if everything else sorted(LIVE)))
 
     async def work() -> None:
@@ -103,8 +105,7 @@ def _list(heads: Sequence[Head]) -> None:
         )
         for head in heads
     ]
-    taken = sum(2 + max(len(cells[column]) for cells in (header, *rows)) for column in range(len(header)))
-    if console().width - taken >= _GOAL:
+    if room_beside(header, rows) >= _GOAL:
         goals = (_short(head.goal) for head in heads)
         show_table((*header, "goal"), [(*row, goal) for row, goal in zip(rows, goals, strict=True)], whole=header)
         return

@@ -455,11 +455,13 @@ def _is_forced(session: Session, command: cmd.Cancel) -> bool:
 
 
 def _cancel_now(session: Session, command: cmd.Cancel) -> Events:
+    waits = session.deferred  # forced without a word of what to roll back, it is what was chosen before
+    chosen: UndoChoice = waits.undo if waits is not None and waits.stop == "cancel" else "in-flight"
     requested = ev.CancelRequested(
         by=command.by,
         grace=command.grace,
         reason=command.reason,
-        undo=command.undo or "in-flight",
+        undo=command.undo or chosen,
         force=_is_forced(session, command),
         operates=command.role == "operate",
     )

@@ -413,6 +413,8 @@ class StepNotBegun(Event, tag="step.not_begun@1"):
 class StepFinished(Event, tag="step.finished@1"):
     """The step has a result and is never executed again. ``streamed``: the result is the text of its segments.
 
+    A model's ``cost`` of 0 is a price that nobody knows, unless it is ``free``: then it is known to cost nothing.
+
     ``told_by`` names the probe or the person who said that it had happened, when nobody saw it finish. ``observed`` is
     what the call looked at, with its versions. ``nothing_done``: it says itself that it changed nothing.
     """
@@ -426,6 +428,7 @@ class StepFinished(Event, tag="step.finished@1"):
     told_by: str = ""
     observed: Mapping[str, "Observation"] = {}
     nothing_done: bool = False
+    free: bool = False
 
 
 class StepFailed(Event, tag="step.failed@1"):
@@ -442,6 +445,7 @@ class StepFailed(Event, tag="step.failed@1"):
     tokens: int = 0
     cut: bool = False
     nothing_done: bool = False
+    free: bool = False
 
 
 class StepAborted(Event, tag="step.aborted@1"):
@@ -469,6 +473,7 @@ class StepCut(Event, tag="step.cut@1"):
     length: int
     cost: float = 0.0
     tokens: int = 0
+    free: bool = False
 
 
 class StepClosed(Event, tag="step.closed@1"):

@@ -486,7 +486,7 @@ def _worked(session: Session, status: Status, event: ev.AnyEvent, at: float) -> 
 
 def _spent(session: Session, event: ev.StepFinished | ev.StepFailed | ev.StepCut) -> dict[str, object]:
     spent: dict[str, object] = {"cost": session.cost + event.cost, "tokens": session.tokens + event.tokens}
-    if not event.cost and _has_a_price(session.calls[event.step], event):
+    if not event.cost and not event.free and _has_a_price(session.calls[event.step], event):
         spent["unpriced"] = session.unpriced + 1
     return spent
 

@@ -4,11 +4,11 @@ It is an operator's, and separate from cancel: it undoes nothing, and lifting it
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Final, Literal, get_args
 
 import msgspec
 
+from midcourse.core.allowed import did_you_mean
 from midcourse.core.ids import CommandId, Position, SessionId, SwitchId
 from midcourse.core.tenants import check_tenant, tenant_of
 from midcourse.core.terms import check_labels
@@ -163,12 +163,10 @@ def name_hint(scope: Scope, known: Collection[str]) -> str:
     """What to say of a scope whose name nothing known has: it stands all the same, for what may come."""
     if scope.kind == "all" or scope.value in known:
         return ""
-    near = get_close_matches(scope.value, known, n=1)
-    meant = f"; did you mean '{near[0]}'?" if near else "."
     names = sorted(known)
     rest = ", …" if len(names) > _NAMES_SHOWN else ""
     listed = f" Known: {', '.join(names[:_NAMES_SHOWN])}{rest}." if names else ""
-    return f"No {scope.kind} of that name is known here{meant}{listed}"
+    return f"No {scope.kind} of that name is known here.{did_you_mean(scope.value, known)}{listed}"
 
 
 class Released(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):

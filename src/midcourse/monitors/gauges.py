@@ -122,7 +122,7 @@ def _but(name: str, unseen: str | None) -> str | None:
 _EMPTY: Final = Curve()
 _NOT_YET: Final = {
     "budget": "the session has no budget, or nothing in it has a price",
-    "cost_per_action": "nothing in it has a price",
-    "cost_acceleration": "too few of its calls have a price",
+    "cost.per_action": "nothing in it has a price",
+    "cost.acceleration": "too few of its calls have a price",
     "own_artifacts": "it has used nothing that it made itself",
 }

@@ -1,13 +1,15 @@
-"""Which thresholds may still lead to a decision: one that was told of waits until its signal has gone back."""
+"""Which thresholds may still lead to a decision: one that was told of waits until its signal has gone back.
+
+How far back, and for how many actions, the policy says: a value that only wavers about its threshold is told of once.
+"""
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
-from midcourse.core.policy.evaluation import Rule, armed
+from midcourse.core.policy.document import Restraint
+from midcourse.core.policy.evaluation import Rule, armed, behind, rests
 from midcourse.core.policy.observed import Latch
 
-_CLEARLY = 0.8
-"""Of a threshold: what has come back behind it only just may be past it again with the next act."""
 _ADDS_UP = frozenset({"duration", "cost", "budget", "resources", "api_calls", "compute_seconds", "bytes"})
 """Signals that only ever grow in a turn, or whose share begins anew where a budget is set."""
 
@@ -15,12 +17,15 @@ _ADDS_UP = frozenset({"duration", "cost", "budget", "resources", "api_calls", "c
 class Latches:
     """What was told of one run, and where its next thresholds are."""
 
-    def __init__(self) -> None:
+    def __init__(self, restraint: Restraint) -> None:
+        self._restraint = restraint
         self.told: dict[tuple[str, str], Latch] = {}
+        self.went_back: set[tuple[str, str]] = set()
         self._arms: list[tuple[str, float, bool]] = []
         self._present: list[tuple[str, float, bool]] = []
         self._measured = -1
-        self._disarmed: list[tuple[tuple[str, str], float, bool]] = []
+        self._disarmed: list[tuple[tuple[str, str], float, bool, int]] = []
+        self._back_since: dict[tuple[str, str], int] = {}
         self._durations: list[float] = []
         self._ages: list[float] = []
         self._is_past = False
@@ -31,26 +36,41 @@ class Latches:
         self._arms += [(signal, mark, False) for signal, mark in nearby]
         self._measured = -1
         self._is_past = False
-        marks = {(rule.signal, stage): (mark, rule.below) for rule in rules for stage, mark in rule.steps}
+        marks = {
+            (rule.signal, stage): (behind(self._restraint, rule, mark), rule.below, rests(self._restraint, rule.signal))
+            for rule in rules
+            for stage, mark in rule.steps
+        }
         self._disarmed = [(key, *marks[key]) for key in self.told if key in marks and key[0] not in _ADDS_UP]
+        self._back_since = {key: since for key, since in self._back_since.items() if key in self.told}
         times = {rule.signal: [mark for _, mark in rule.steps] for rule in rules}
         near_times = [mark for signal, mark in nearby if signal == "duration"]
         self._durations = sorted([*times.get("duration", []), *near_times])
         self._ages = times.get("hypothesis", [])
 
-    def forget_what_went_back(self, values: Mapping[str, float]) -> bool:
-        """A signal that has gone back behind its threshold counts anew the next time. Says whether one has."""
+    def forget_what_went_back(self, values: Mapping[str, float], actions: int) -> bool:
+        """A signal that has clearly gone back behind its threshold counts anew the next time. Says whether one has.
+
+        ``actions`` is how many the turn has had: between two of them, nothing has gone back any longer.
+        """
         if not self._disarmed:
             return False
-        back = [
-            key
-            for key, mark, below in self._disarmed
-            if (value := values.get(key[0])) is not None
-            and (value * _CLEARLY > mark if below else value < mark * _CLEARLY)
-        ]
-        for key in back:
+        gone: list[tuple[str, str]] = []
+        for key, mark, below, least in self._disarmed:
+            value = values.get(key[0])
+            if value is None or (value <= mark if below else value >= mark):
+                self._back_since.pop(key, None)
+            elif actions - self._back_since.setdefault(key, actions) + 1 >= least:
+                gone.append(key)
+        for key in gone:
             del self.told[key]
-        return bool(back)
+            self.went_back.add(key)
+        return bool(gone)
+
+    def begin_turn(self) -> None:
+        """Its actions are counted anew, and nothing has been told of it."""
+        self._back_since.clear()
+        self.went_back.clear()
 
     def is_past(self, values: Mapping[str, float]) -> bool:
         """Whether a value is past its next threshold, so that there may be something to decide."""

@@ -26,7 +26,7 @@ OF_SESSION = frozenset({"cost", "budget", "api_calls", "compute_seconds", "bytes
 _WHY_UNSEEN = {
     "cost": "nothing in it has a price",
     "errors": "too few calls that could fail",
-    "alignment": "nothing measures it, or no hypothesis was stated",
+    "scope_drift.alignment": "nothing measures it, or no hypothesis was stated",
     "compute_seconds": "no call says how long it took",
     "bytes": "no call says how much it moved",
     "risk": "no call has been judged yet",
@@ -215,7 +215,7 @@ class Measures:
         spending = self.spending
         values["api_calls"] = spending.requests
         values["loops"] = self._loops.value
-        values["error_streak"] = self.errors.streak
+        values["errors.streak"] = self.errors.streak
         rate = self.errors.rate(self._policy.signals.errors.at_least)
         if rate is not None:
             values["errors"] = rate
@@ -236,10 +236,10 @@ class Measures:
     def _costs(self, call: Called) -> None:
         values, spending = self.values, self.spending
         values["cost"] = spending.cost
-        values["cost_per_action"] = call.cost or 0.0
+        values["cost.per_action"] = call.cost or 0.0
         acceleration = spending.acceleration
         if acceleration is not None:
-            values["cost_acceleration"] = acceleration
+            values["cost.acceleration"] = acceleration
         if self.budget:
             values["budget"] = spending.cost / self.budget
             left = self.calls_left
@@ -257,15 +257,15 @@ class Measures:
         if self._policy.signals.scope_drift.alignment is not None and self._hypothesis.text:
             alignment = self._drift.alignment(self._hypothesis.text)
             if alignment is not None:
-                self.values["alignment"] = alignment
+                self.values["scope_drift.alignment"] = alignment
 
     def _scope_values(self) -> None:
         values, scope = self.values, self._scope
         values["resources"] = scope.resources
-        values["new_domain"] = scope.outside
+        values["scope.new_domain"] = scope.outside
         expansion = scope.expansion
         if expansion is not None:
-            values["scope_expansion"] = expansion
+            values["scope.expansion"] = expansion
 
     def _reported(self, act: Reported) -> None:
         if act.hypothesis:
@@ -299,9 +299,9 @@ class Measures:
         """What there is to say of a signal besides its value."""
         words = {"loops": self._loops.words}
         if self.errors.last:
-            words["error_streak"] = words["errors"] = f"The last: {self.errors.last}."
+            words["errors.streak"] = words["errors"] = f"The last: {self.errors.last}."
         if self._scope.latest:
-            words["new_domain"] = words["scope_expansion"] = f"The latest is {self._scope.latest}."
+            words["scope.new_domain"] = words["scope.expansion"] = f"The latest is {self._scope.latest}."
         if not self._hypothesis.text:
             words["hypothesis"] = "It has stated none at all."
         if self.goal:
@@ -339,8 +339,8 @@ class Measures:
             missing.append(Unseen("scope_drift", "no encoder measures it"))
         if "token_rate" not in values:
             missing.append(Unseen("token_rate", "fewer than 6 model calls had tokens and a duration"))
-        if "scope_expansion" not in values:
-            missing.append(Unseen("scope_expansion", "fewer than 3 calls are known to have changed something"))
+        if "scope.expansion" not in values:
+            missing.append(Unseen("scope.expansion", "fewer than 3 calls are known to have changed something"))
         if not self._hypothesis.text:
             missing.append(Unseen("hypothesis", "the agent has stated none"))
         elif "hypothesis" not in values:

@@ -46,7 +46,7 @@ class Oversight:
         self._asks = asks
         self._rules = rules_of(policy, 1.0)
         self._knows_risk = False
-        self._latches = Latches()
+        self._latches = Latches(policy.restraint)
         self._asked: set[str] = set()
         self._occasions = 0
         self._begin_turn()
@@ -57,6 +57,7 @@ class Oversight:
         self._reviewed = False
         self._unheard: Decision | None = None
         self._asked.clear()
+        self._latches.begin_turn()
         self._forget(signal for signal, _ in self._latches.told if signal not in OF_SESSION)
 
     def _forget(self, signals: Iterable[str]) -> None:
@@ -118,7 +119,8 @@ class Oversight:
         """A decision could not be carried out: what it was made for counts anew."""
         self._unheard = None
         for reason in decision.reasons:
-            self._latches.told.pop((reason.signal, reason.stage), None)
+            for stage in (reason.stage, "warn"):  # nobody has been warned, either
+                self._latches.told.pop((reason.signal, stage), None)
         if decision.level == "ask_plan":
             self._plan_asked_at = None
         self._asked.discard(decision.question)
@@ -183,7 +185,7 @@ class Oversight:
         return self._latches.is_past(self.values)
 
     def _arm_again(self) -> None:
-        if self._latches.forget_what_went_back(self.values):
+        if self._latches.forget_what_went_back(self.values, self._measures.actions):
             self._set_arms()
 
     def _decide(self) -> Decision | None:
@@ -271,6 +273,7 @@ class Oversight:
             unseen={one.signal: one.why for one in self.unseen()} if unseen else {},
             words=measures.words() if unseen else {},
             told=dict(self._latches.told),
+            went_back=frozenset(self._latches.went_back),
             plan_asked_at=self._plan_asked_at,
             occasions=self._occasions,
             is_explaining=self._is_explaining,

@@ -13,6 +13,7 @@ class Spending:
 
     __slots__ = (
         "_earlier",
+        "_free",
         "_priced",
         "_recent",
         "bytes",
@@ -33,6 +34,7 @@ class Spending:
         self.bytes = 0
         self.dearest = 0.0
         self._priced = 0
+        self._free = False
         self._recent = 0.0
         self._earlier = 0.0
 
@@ -56,11 +58,13 @@ class Spending:
             weight = 1 / self._priced
             self._recent += max(_FAST, weight) * (cost - self._recent)
             self._earlier += max(_SLOW, weight) * (cost - self._earlier)
+        elif call.kind == "model":
+            self._free = True
 
     @property
     def is_priced(self) -> bool:
-        """Whether anything had a price."""
-        return self._priced > 0
+        """Whether anything had a price, be it nothing."""
+        return self._priced > 0 or self._free
 
     @property
     def acceleration(self) -> float | None:
@@ -70,4 +74,4 @@ class Spending:
     @property
     def per_request(self) -> float | None:
         """Dollars of a request on average; None if none had a price."""
-        return self.cost / self.requests if self._priced else None
+        return self.cost / self.requests if self.is_priced else None

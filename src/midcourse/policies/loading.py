@@ -4,14 +4,14 @@ A file names the policy (``policy:``) and only what differs from its base (``ext
 it says another). Keys are the names of the document's fields; null takes a threshold away.
 """
 
-import difflib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Final, Literal, TypeGuard, TypeVar, cast, get_args, get_origin
 
 import msgspec
 
+from midcourse.core.allowed import did_you_mean, meant
 from midcourse.core.policy.checking import IDENTITY, Setting, contradictions, parameters, read_setting, shown
 from midcourse.core.policy.document import Part, Policy
 from midcourse.core.policy.profiles import BUILT_IN, STANDARD
@@ -24,7 +24,6 @@ DRAFT: Final = 0
 LONGEST_VERSION: Final = 6
 """Digits of a version."""
 SUFFIXES: Final = (".yaml", ".yml", ".json")
-_LISTED: Final = 20
 P = TypeVar("P", bound=Part)
 
 
@@ -201,7 +200,7 @@ class Draft:
                     given = "" if path == "extends" and value is None else value
                     self._settings[path] = read_setting(given, field.type)
                 except ValueError as error:
-                    self._blame(below, f"{path} {error}.{_choice(value, field.type)}")
+                    self._blame(below, f"{path} {error}.{did_you_mean(value, choices(field.type))}")
 
 
 # ---- the document's fields
@@ -242,9 +241,8 @@ _NOUNS: Final[Mapping[Place, str]] = {(): "key", ("signals",): "signal", ("class
 def _unknown(name: str, place: Place, fields: Iterable[str]) -> str:
     noun = _NOUNS.get(place)
     what = f"unknown {noun} {shown(name)}" if noun else f"unknown key {shown(name)} in {spelled_place(place)}"
-    close = difflib.get_close_matches(name, list(fields), n=1)
     elsewhere = [path for path in _PATHS if path.rpartition(".")[2] == name]
-    if not close and elsewhere:
+    if elsewhere and not did_you_mean(name, fields):
         return f"{what}. It stands under {elsewhere[0].rpartition('.')[0] or 'nothing, at the top'}."
     return f"{what}. {meant(name, list(fields))}"
 
@@ -259,19 +257,6 @@ def _paths(kind: type[Part], under: str = "") -> Iterator[str]:
 _PATHS: Final = tuple(_paths(Policy))
 
 
-def _choice(value: object, kind: object) -> str:
-    close = difflib.get_close_matches(value, choices(kind), n=1) if isinstance(value, str) else []
-    return f" Did you mean '{close[0]}'?" if close else ""
-
-
 def choices(kind: object) -> list[str]:
     """The words that a parameter may be, if it is one of a few."""
     return [str(one) for one in get_args(kind)] if get_origin(kind) is Literal else []
-
-
-def meant(word: str, known: Sequence[str]) -> str:
-    """What was probably meant, or what there is, as a sentence."""
-    close = difflib.get_close_matches(word, known, n=1)
-    if close:
-        return f"Did you mean '{close[0]}'?"
-    return f"There is: {', '.join(known[:_LISTED])}{', …' if len(known) > _LISTED else ''}."

@@ -52,14 +52,14 @@ class Page(NamedTuple):
         return self.lines.get(place, 0)
 
 
-def refusal(mistakes: Iterable[Mistake], source: str = "") -> InvalidInput:
-    """All mistakes as one error: a line each, the first ones first."""
+def refusal(mistakes: Iterable[Mistake], source: str = "", *, after: str = "Nothing was saved.") -> InvalidInput:
+    """All mistakes as one error: a line each, the first ones first; ``after`` says what has become of the document."""
     found = sorted(mistakes)
     told = [_told(one, source) for one in found[:MISTAKES_TOLD]]
     more = [f"And {len(found) - MISTAKES_TOLD} more."] if len(found) > MISTAKES_TOLD else []
     separator = " " if len(found) == 1 else "\n"
     return InvalidInput(
-        separator.join([*told, *more, "Nothing was saved."]),
+        separator.join([*told, *more, after]),
         field=found[0].field or "document",
         line=found[0].line,
         mistakes=[one._asdict() for one in found[:MISTAKES_TOLD]],
@@ -74,8 +74,8 @@ def _told(mistake: Mistake, source: str) -> str:
     )
 
 
-def read_page(text: str, source: str = "") -> Page:
-    """The one document in ``text``.
+def read_page(text: str, source: str = "", *, after: str = "Nothing was saved.") -> Page:
+    """The one document in ``text``. ``after`` ends the error, if it cannot be read.
 
     Raises:
         InvalidInput: it is no YAML, or has what no policy has; the sentence says on which line.
@@ -83,7 +83,9 @@ def read_page(text: str, source: str = "") -> Page:
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > SIZE_LIMIT:
         raise refusal(
-            [Mistake(0, "", f"the document has {size:,} bytes; a policy has at most {SIZE_LIMIT:,}.")], source
+            [Mistake(0, "", f"the document has {size:,} bytes; a policy has at most {SIZE_LIMIT:,}.")],
+            source,
+            after=after,
         )
     yaml = _yaml()
     try:
@@ -93,12 +95,14 @@ def read_page(text: str, source: str = "") -> Page:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         why = error.problem or error.context or "it cannot be read"
-        raise refusal([Mistake(mark.line + 1 if mark else 0, "", f"this is no YAML: {why}.")], source) from error
+        mistake = Mistake(mark.line + 1 if mark else 0, "", f"this is no YAML: {why}.")
+        raise refusal([mistake], source, after=after) from error
     except yaml.YAMLError as error:  # a character that YAML does not have
         line = text.count("\n", 0, getattr(error, "position", 0)) + 1
-        raise refusal([Mistake(line, "", "this is no YAML: it has a character that no text has.")], source) from error
+        mistake = Mistake(line, "", "this is no YAML: it has a character that no text has.")
+        raise refusal([mistake], source, after=after) from error
     if reading.mistakes:
-        raise refusal(reading.mistakes, source)
+        raise refusal(reading.mistakes, source, after=after)
     return Page(content, reading.lines, source)
 
 

@@ -4,7 +4,7 @@ An item holds, does not, or nobody can know yet; each with the number behind it.
 """
 
 import asyncio
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, cast
 
@@ -112,7 +112,7 @@ def _items(report: Report, grounds: Grounds) -> Iterator[ChecklistItem]:
     yield _labels(report)
     yield _wrong(report)
     yield _pinned(report)
-    yield _backtested(grounds)
+    yield backtested(grounds.policy.name, grounds.policy.version, grounds.backtested)
     yield _budgets(report)
     yield from _drift(grounds)
 
@@ -245,23 +245,24 @@ def _pinned(report: Report) -> ChecklistItem:
     )
 
 
-def _backtested(grounds: Grounds) -> ChecklistItem:
-    known: Collection[str] = grounds.backtested or ()
-    policy = grounds.policy
-    runs = (grounds.backtested or {}).get(policy.id) or (grounds.backtested or {}).get(policy.name)
-    answer: Answer = "unknown" if grounds.backtested is None else "holds" if runs else "does not"
-    number = "no result was given" if grounds.backtested is None else f"{runs or 0:,} runs under {policy.id}"
-    if grounds.backtested is not None and not runs:
+def backtested(name: str, version: int, tried: Mapping[str, int] | None) -> ChecklistItem:
+    """Whether a policy is among those that a backtest tried, by their names; None: there is no result."""
+    policy = f"{name}@{version}"
+    known: Mapping[str, int] = tried or {}
+    runs = known.get(policy) or known.get(name)
+    answer: Answer = "unknown" if tried is None else "holds" if runs else "does not"
+    number = "no result was given" if tried is None else f"{runs or 0:,} runs under {policy}"
+    if tried is not None and not runs:
         number += f"; the result is of {', '.join(known) or 'no policy'}"
     return ChecklistItem(
         id="backtested",
-        what=f"Policy {policy.id} was tried on recorded runs",
+        what=f"Policy {policy} was tried on recorded runs",
         answer=answer,
         number=number,
         todo=""
         if runs
-        else f"midcourse policy show {policy.name} > {policy.name}.yaml; "
-        f"midcourse backtest --policy {policy.name}.yaml --format json RUNS > FILE; then --backtest FILE.",
+        else f"midcourse policy show {name} > {name}.yaml; "
+        f"midcourse backtest --policy {name}.yaml --format json RUNS > FILE; then --backtest FILE.",
     )
 
 

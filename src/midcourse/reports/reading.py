@@ -272,8 +272,8 @@ class FactsReader:
                 self._step_begun(event, at)
             case ev.StepFinished() | ev.StepFailed():
                 self._step_ended(event)
-            case ev.StepCut(cost=cost):
-                self._torn(event.step, event.attempt, cost)
+            case ev.StepCut(cost=cost, free=free):
+                self._torn(event.step, event.attempt, cost, free=free)
             case ev.StepAborted(asked=False):
                 self._torn(event.step, event.attempt, 0.0)
             case ev.StepNotBegun() | ev.StepAborted():
@@ -302,7 +302,7 @@ class FactsReader:
         if call.torn_by is not None:
             key = (event.step, event.attempt - 1)
             is_model, before = call.torn_by.torn[key]
-            call.torn_by.torn[key] = (is_model, event.cost or before)
+            call.torn_by.torn[key] = (is_model and not event.free, event.cost or before)
         if isinstance(event, ev.StepFailed) and event.cut:
             return
         for draft in self._drafts[self._turn_from :]:
@@ -316,11 +316,12 @@ class FactsReader:
                     draft.waited_for.append(call.begun.name)
                 break
 
-    def _torn(self, step: StepId, attempt: int, cost: float) -> None:
+    def _torn(self, step: StepId, attempt: int, cost: float, *, free: bool = False) -> None:
         self._cost += cost
         call = self._calls.pop(step, None)
         if self._last is not None and self._last.recovered is None:
-            self._last.torn[step, attempt] = (call is None or call.begun.kind == "model", cost)
+            is_model = call is None or call.begun.kind == "model"
+            self._last.torn[step, attempt] = (is_model and not free, cost)
 
     # ---- questions
 

@@ -33,15 +33,6 @@ _DIGITS: Final = 3
 MANY: Final = 1e9
 """More than anything that is counted one by one."""
 _LONGEST: Final = 64
-_OF_ONE: Final[Mapping[str, str]] = {
-    "cost_per_action": "cost.per_action",
-    "cost_acceleration": "cost.acceleration",
-    "error_streak": "errors.streak",
-    "alignment": "scope_drift.alignment",
-    "scope_expansion": "scope.expansion",
-    "new_domain": "scope.new_domain",
-}
-"""Signals with a single threshold, and where that stands. Others have one part each, and a threshold for each stage."""
 _STAGES: Final = ("warn", "explain", "intervene", "stop")
 
 
@@ -268,7 +259,7 @@ def _rounded(value: float, *, down: bool) -> float:
 
 def _in_order(policy: Policy, signal: str, stage: str, value: float | None) -> float | None:
     """No later than the graver threshold: it would never come first."""
-    if value is None or signal == "token_rate" or signal in _OF_ONE:
+    if value is None or signal == "token_rate" or "." in signal:
         return value
     graver = (path_of(signal, one) for one in _STAGES[_STAGES.index(stage) + 1 :])
     marks = [_setting(policy, path) for path in graver if path is not None]
@@ -365,8 +356,8 @@ def _busiest(times: Iterable[float]) -> int:
 
 def path_of(signal: str, stage: str) -> str | None:
     """Where a threshold stands in a policy; None if that signal has none for that stage."""
-    name = _OF_ONE.get(signal)
-    path = f"signals.{name}" if name else f"signals.{signal}.{stage}"
+    # A signal with a single threshold is called by where that stands: errors.streak.
+    path = f"signals.{signal}" if "." in signal else f"signals.{signal}.{stage}"
     return path if path in _PATHS else None
 
 

@@ -10,6 +10,7 @@ from midcourse.core.codec import Value
 from midcourse.core.effects import Effect
 from midcourse.core.events import Observation, SegmentWritten, StepKind
 from midcourse.core.ids import StepId
+from midcourse.core.prices import Price, Prices
 from midcourse.core.replies import RunningCall
 from midcourse.errors import Interrupt, InterruptRequested, MisusedRun
 
@@ -25,7 +26,7 @@ class AskedToEnd:
 class Spent:
     """What a call has cost so far, as its body tells: all that is known of it if the call is cut."""
 
-    cost: float = 0.0
+    cost: float | None = None
     tokens: int | None = None
 
 
@@ -103,7 +104,7 @@ class Ended:
     content: bytes | None = None
     streamed: bool = False
     nothing_done: bool = False
-    cost: float = 0.0
+    cost: float | None = None
     tokens: int = 0
     observed: Mapping[str, Observation] = field(default_factory=dict[str, Observation])
 
@@ -122,9 +123,11 @@ class CurrentCall:
     """What people answered to each ``Interrupt`` that this call has raised so far."""
     asked_to_end: AskedToEnd = field(default_factory=AskedToEnd, repr=False)
     spent: Spent = field(default_factory=Spent, repr=False)
+    prices: Prices = field(default_factory=dict[str, Price], repr=False)
+    """What models cost that are on no price list, as it was declared here."""
 
-    def spend(self, cost: float, tokens: int | None = None) -> None:
-        """Say what this call has cost so far, in all. A stream that is cut is charged with what it said last."""
+    def spend(self, cost: float | None, tokens: int | None = None) -> None:
+        """Say what this call has cost so far, in all; None: nobody knows. A cut is charged with what was said last."""
         self.spent.cost, self.spent.tokens = cost, tokens
 
     @property

@@ -1,7 +1,9 @@
 """The numbers a runtime can be given, with what each means."""
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 
+from midcourse.core.prices import Price, Prices, check_prices
 from midcourse.errors import InvalidInput
 
 
@@ -37,6 +39,8 @@ class Settings:
     """The policy of sessions whose agent names none. Empty: nobody watches those."""
     risk_model: str = ""
     """The file of the combined risk, for policies that use one. Empty: the one that comes with the package."""
+    prices: Prices = field(default_factory=dict[str, Price])
+    """What models cost that are on no price list, by the name with which they answer; before what a list says."""
     keep_for: float | None = None
     """Days after its end for which a session keeps what was said in it; a server erases it then. None: for good."""
     segment_tokens: int | None = None
@@ -50,10 +54,11 @@ class Settings:
     def __post_init__(self) -> None:
         for one in fields(self):
             value = getattr(self, one.name)
-            if isinstance(value, str):
+            if isinstance(value, str | Mapping):
                 continue
             least = 1 if one.name in ("max_running", "segment_tokens") else 0
             if value is not None and not value >= least:
                 raise InvalidInput(f"{one.name} is {value}; it is a number, {least} or more.", field=one.name)
+        check_prices(self.prices)
         if self.poll == 0 or self.unreachable_after == 0:
             raise InvalidInput("poll and unreachable_after are seconds above 0.", field="poll")

@@ -298,7 +298,7 @@ class Steps:
         try:
             answers = tuple(map(decode, await contents_of(self._around.store, call.answers)))
             about = (call.step, call.name, call.attempt, call.key, call.prefix, answers)
-            enter(CurrentCall(*about, call.asked_to_end, call.spent))
+            enter(CurrentCall(*about, call.asked_to_end, call.spent, self._around.settings.prices))
             if step.kind == "model":
                 await self._streaming.read(step.call, call, ended)
             elif step.child is not None:
@@ -373,7 +373,8 @@ class Steps:
 
     def _journal_end(self, step: Step, call: Call, ended: Ended) -> None:
         journal, attempt = self._journal, call.attempt
-        spent = call.spent.cost if isfinite(call.spent.cost) else 0.0
+        spent = call.spent.cost if call.spent.cost is not None and isfinite(call.spent.cost) else None
+        failed_for = ended.cost or spent
         with journal.lock:
             self._gate.begun.pop(step.id, None)
             pieces = len(call.tail)
@@ -385,7 +386,15 @@ class Steps:
             if ended.stopped and step.kind == "model":
                 length = journal.log.steps[step.id].length
                 tokens = call.tokens if call.spent.tokens is None else call.spent.tokens
-                journal.note(ev.StepCut(step=step.id, attempt=attempt, length=length, cost=spent, tokens=tokens))
+                cut = ev.StepCut(
+                    step=step.id,
+                    attempt=attempt,
+                    length=length,
+                    cost=spent or 0.0,
+                    tokens=tokens,
+                    free=spent == 0,
+                )
+                journal.note(cut)
             elif ended.stopped:
                 journal.note(ev.StepAborted(step=step.id, attempt=attempt))
                 self._settling.expect(step.id)
@@ -404,7 +413,8 @@ class Steps:
                     attempt=attempt,
                     kind=kind,
                     detail=detail,
-                    cost=ended.cost or spent,
+                    cost=failed_for or 0.0,
+                    free=failed_for == 0,
                     tokens=ended.tokens or call.spent.tokens or 0,
                     cut=call.timed_out or isinstance(ended.error, ProcessDied),
                     nothing_done=isinstance(ended.error, InvalidInput),
@@ -418,7 +428,8 @@ class Steps:
                     value=value,
                     streamed=ended.streamed,
                     nothing_done=ended.nothing_done,
-                    cost=ended.cost,
+                    cost=ended.cost or 0.0,
+                    free=ended.cost == 0,
                     tokens=ended.tokens,
                     observed=ended.observed,
                 )

@@ -18,10 +18,13 @@ from midcourse.runtime.surroundings import Surroundings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamEnd:
-    """The last thing a streaming function may yield: what the step returns instead of its text, and what it cost."""
+    """The last thing a streaming function may yield: what the step returns instead of its text, and what it cost.
+
+    Without a ``cost`` nobody knows it; 0 is known to be nothing.
+    """
 
     value: object = None
-    cost: float = 0.0
+    cost: float | None = None
     tokens: int | None = None
 
 
@@ -65,7 +68,7 @@ class Streaming:
             close = getattr(source, "aclose", None)
             if close is not None:
                 await close()
-        ended.cost = end.cost if end else 0.0
+        ended.cost = end.cost if end else None
         ended.tokens = end.tokens if end and end.tokens is not None else call.tokens
         if end is None or end.value is None:
             ended.streamed = True
@@ -100,7 +103,7 @@ def _checked_piece(call: Call, piece: object) -> str:
 
 
 def _checked_end(call: Call, end: StreamEnd) -> StreamEnd:
-    if not isfinite(end.cost):
+    if end.cost is not None and not isfinite(end.cost):
         raise MisusedRun(
             f"Step '{call.name}' ended with a cost of {end.cost}, which cannot be journaled. Give a finite number.",
             code="bad_stream",

@@ -49,7 +49,9 @@ class Tending:
                     break
                 await watcher.wait(1.0)
         record = journal.log.steps[call.step]
-        ended.cost, ended.tokens = session.cost - record.cost, session.tokens - record.tokens
+        spent = session.cost - record.cost
+        ended.cost = None if session.unpriced and not spent else spent
+        ended.tokens = session.tokens - record.tokens
         if session.status is not Status.COMPLETED or session.result is None:
             why = session.failure.message if session.failure else "it was cancelled"
             raise ChildError(f"child '{child}' ended as {session.status}: {why}")

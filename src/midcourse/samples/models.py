@@ -7,6 +7,7 @@ from pydantic_ai.exceptions import UserError
 from pydantic_ai.models import Model, infer_model
 
 from midcourse.adapters.pydantic_ai.scripted import scripted
+from midcourse.core.prices import FREE
 from midcourse.errors import InvalidInput
 from midcourse.models.script import Script, Text
 
@@ -18,6 +19,9 @@ API_KEY: Final = "MIDCOURSE_API_KEY"
 """The key for that server; a server of one's own needs none."""
 PACE: Final = "MIDCOURSE_SAMPLE_PACE"
 """Seconds that a script takes for a word."""
+
+PRICES: Final = {"scripted": FREE}
+"""A script costs nothing, which is on no price list."""
 
 _A_WORD: Final = 0.03
 

@@ -1,6 +1,7 @@
 """The server as an ASGI application: over a store of its own, or mounted into yours."""
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ from midcourse.server.health import Health
 from midcourse.server.hosting import Reading, drained, hosted
 from midcourse.server.leaving import Leaving
 from midcourse.server.limits import BODY_LIMIT, BodyLimit, Buckets, RateLimit, SafeHeaders, Streams
+from midcourse.server.loading import unknown_policies
 from midcourse.server.metering import Metering
 from midcourse.server.origins import Cors, HostCheck, OriginCheck, allowed_origins, host_allowed
 from midcourse.server.pages import Console, is_built, not_built
@@ -57,6 +59,7 @@ from midcourse.server.stream import END_SECONDS
 from midcourse.server.tokens import Tokens, check_given_token
 
 API: Final = "/api/v1"
+log = logging.getLogger("midcourse.server")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +137,8 @@ class Server:
             grace=self.grace,
             meter=self._metering.metrics if self.meter is None else Meters(self._metering.metrics, self.meter),
         ) as control:
+            for one in await unknown_policies(control.worker.store, control.worker.agents):
+                log.warning("%s", one)
             self.control = control
             self.app.state.control = control
             self.app.state.reading = reading = Reading()
@@ -147,15 +152,11 @@ class Server:
             try:
                 yield
             finally:
-                telling.cancel()
-                await asyncio.gather(telling, return_exceptions=True)
+                background = [one for one in (telling, reviewing, pruning, retaining) if one is not None]
+                for one in background:
+                    one.cancel()
+                await asyncio.gather(*background, return_exceptions=True)
                 await teller.end()
-                if reviewing is not None:
-                    reviewing.cancel()
-                if pruning is not None:
-                    pruning.cancel()
-                if retaining is not None:
-                    retaining.cancel()
                 self._metering.close()
                 self.parked = max(self.parked, len(control.worker.drivers()))
                 self.control = None

@@ -4,11 +4,11 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from difflib import get_close_matches
 from typing import Annotated, Any, Final, TypeVar, cast
 
 from fastapi import Depends, Header, Request
 
+from midcourse.core.allowed import did_you_mean
 from midcourse.core.audit import AuditEntry
 from midcourse.core.commands import ID_LIMIT, AnyCommand, Command, Role, verb
 from midcourse.core.ids import CommandId, SessionId
@@ -254,8 +254,7 @@ def _check_query(request: Request) -> None:
     known: list[str] = [field.alias for field in route.dependant.query_params]
     for name in request.query_params:
         if name not in known:
-            near = get_close_matches(name, known, n=1)
-            hint = f" Did you mean '{near[0]}'?" if near else f" There are: {', '.join(known) or 'none'}."
+            hint = did_you_mean(name, known) or f" There are: {', '.join(known) or 'none'}."
             raise InvalidInput(f"There is no query parameter '{shortened(name)}'.{hint}", field=shortened(name))
 
 

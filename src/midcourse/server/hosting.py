@@ -146,6 +146,11 @@ class Reading:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
+        left = asyncio.all_tasks(self._loop)
+        for task in left:
+            task.cancel()
+        if left:
+            self._loop.run_until_complete(asyncio.wait(left))
         self._loop.close()
 
     async def __call__(self, work: Coroutine[Any, Any, T]) -> T:

@@ -2,13 +2,16 @@
 
 import sys
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from midcourse.errors import InvalidInput, MidcourseError, words_of
-from midcourse.runtime.agents import registered
+from midcourse.errors import Damaged, InvalidInput, MidcourseError, words_of
+from midcourse.policies.kept import load as load_policy
+from midcourse.ports.store import Store
+from midcourse.runtime.agents import Agent, registered
+from midcourse.runtime.supervision import UNWATCHED
 
 YAML = (".yaml", ".yml")
 
@@ -33,6 +36,22 @@ def load_agent_files(paths: Iterable[Path]) -> list[str]:
         if path.is_dir() and not found:
             raise InvalidInput(f"No file in {path} defines an agent.", field="agents", path=str(path))
     return found
+
+
+async def unknown_policies(store: Store, agents: Mapping[str, Agent[object]]) -> list[str]:
+    """A sentence for each agent that names a policy which is not there: none of its sessions can start.
+
+    The policy may be saved while the server runs, so this is told and not refused.
+    """
+    told: list[str] = []
+    for name, agent in agents.items():
+        if agent.terms.policy in ("", UNWATCHED):
+            continue
+        try:
+            await load_policy(store, agent.terms.policy)
+        except (Damaged, InvalidInput) as error:
+            told.append(f"Agent '{name}' cannot be started: {error.message}")
+    return told
 
 
 def _files(path: Path) -> Sequence[Path]:

@@ -1,13 +1,14 @@
 """Errors as HTTP answers: problem documents (RFC 9457). The one place that knows which error has which status."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import msgspec
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -127,11 +128,18 @@ def _not_json(request: Request) -> Response:
     return problem_response(415, "unsupported_media_type", shortened(sentence, 300))
 
 
+def _named(place: Sequence[object]) -> Sequence[object]:
+    """The names in a place: of a parameter that may be repeated, which of them it was says nothing."""
+    return place[1:] if place[0] == "body" else place[1:2]
+
+
 def _invalid(request: Request, error: RequestValidationError) -> Response:
     """What is wrong, in a sentence for each field."""
-    found = [{**one, "loc": one["loc"][1:]} for one in error.errors()]
+    found = [{**one, "loc": _named(one["loc"])} for one in error.errors()]
     route: Any = request.scope.get("route")
     body = getattr(getattr(route, "body_field", None), "field_info", None)
-    fields = getattr(getattr(body, "annotation", None), "model_fields", {})
-    sentence, field = in_words(found, fields)
+    wanted = getattr(body, "annotation", None)
+    # A body that may be left out is one of two: itself, or nothing.
+    kinds = [kind for kind in (wanted, *get_args(wanted)) if isinstance(kind, type) and issubclass(kind, BaseModel)]
+    sentence, field = in_words(found, kinds[0].model_fields if kinds else ())
     return problem_response(422, "invalid_input", sentence, field=field)

@@ -33,8 +33,10 @@ Text = Annotated[str, Field(min_length=1, max_length=TEXT_LIMIT)]
 Reason = Annotated[str, Field(max_length=TEXT_LIMIT)]
 Name = Annotated[str, Field(min_length=1, max_length=ID_LIMIT)]
 _TENANT = f"({TENANT.strip('^$')}{MARK})?"
-SessionName = Annotated[str, Field(max_length=ID_LIMIT, pattern=rf"^{_TENANT}[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
-NewSessionName = Annotated[str, Field(max_length=ID_LIMIT, pattern=rf"^{_TENANT}[A-Za-z0-9_][A-Za-z0-9_-]*$")]
+SESSION = rf"^{_TENANT}[A-Za-z0-9_][A-Za-z0-9_.-]*$"
+NEW_SESSION = rf"^{_TENANT}[A-Za-z0-9_][A-Za-z0-9_-]*$"
+SessionName = Annotated[str, Field(max_length=ID_LIMIT, pattern=SESSION)]
+NewSessionName = Annotated[str, Field(max_length=ID_LIMIT, pattern=NEW_SESSION)]
 SessionLabel = Annotated[str, Field(pattern=LABEL)]
 Grace = Annotated[float, Field(ge=0, le=LONGEST_GRACE, allow_inf_nan=False)]
 Wait = Annotated[

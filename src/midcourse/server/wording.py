@@ -1,11 +1,25 @@
 """What pydantic finds wrong with a request, as sentences that say what to do."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, Final
+
+from midcourse.core.allowed import did_you_mean, must_be
+from midcourse.core.tenants import PATTERN as TENANT
+from midcourse.core.terms import LABEL
+from midcourse.policies.schema import NAME, REFERENCE
+from midcourse.server.schemas import NEW_SESSION, SESSION
 
 _SHOWN: Final = 5
 _NOT_JSON: Final = "json_invalid"
+PATTERNS: Final[Mapping[str, str]] = {
+    SESSION: "a session's id (letters, digits, . _ and -, beginning with a letter, a digit or _)",
+    NEW_SESSION: "a session's id (letters, digits, _ and -, beginning with a letter, a digit or _)",
+    LABEL: "a label (up to 64 letters, digits and . _ : / -, beginning with a letter or digit)",
+    TENANT: "a tenant's name (up to 32 small letters, digits and -, beginning with a letter or digit)",
+    NAME: "a policy's name (small letters, digits and -, such as standard)",
+    REFERENCE: "a policy's name (small letters, digits and -, such as standard), or a version of one (standard@1)",
+}
+"""What each pattern of a request wants."""
 
 
 def in_words(found: Sequence[Mapping[str, Any]], known: Iterable[str] = ()) -> tuple[str, str]:
@@ -30,19 +44,15 @@ def _sentence(error: Mapping[str, Any], known: Sequence[str]) -> str:
         case "missing":
             return f"'{field}' is missing."
         case "extra_forbidden":
-            near = get_close_matches(field, known, n=1)
-            return f"There is no field '{field}'." + (f" Did you mean '{near[0]}'?" if near else "")
+            return f"There is no field '{field}'.{did_you_mean(field, known)}"
         case "string_too_short" if context.get("min_length") == 1:
             return f"'{field}' is empty."
         case "string_too_long":
             return f"'{field}' is longer than {context.get('max_length')} characters."
-        case "literal_error" | "enum":
-            return f"'{field}' must be {context.get('expected')}."
         case "model_attributes_type" | "model_type" | "dict_type":
             return "The body must be a JSON object."
         case _:
-            words = shortened(str(error["msg"])).rstrip(".").removeprefix("Input ").removeprefix("Value ")
-            return f"'{field}': {words[:1].lower()}{words[1:]}."
+            return shortened(f"'{field}' {must_be(error, PATTERNS)}", 600)
 
 
 def _place(location: Sequence[object]) -> str:

@@ -8,7 +8,6 @@ A table for each function, named by its import path, with the fields of ``@tool`
     observes = { row = "select version from orders where id = :id", database = "shop.db" }
 """
 
-import difflib
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
@@ -19,6 +18,7 @@ from typing import Any, Final, NoReturn, cast, get_args
 
 import msgspec
 
+from midcourse.core.allowed import did_you_mean
 from midcourse.core.effects import Declared
 from midcourse.errors import InvalidInput, ToolUnavailable
 from midcourse.ports.observer import Observer
@@ -245,8 +245,7 @@ def _made_observer(page: _Page, origin: str, kind: str, value: str, options: dic
 
 def _meant(word: object, known: Iterable[str]) -> str:
     """The end of a sentence, with what was probably meant."""
-    close = difflib.get_close_matches(str(word), list(known), n=1)
-    return f". Did you mean '{close[0]}'?" if close else "."
+    return f".{did_you_mean(str(word), known)}"
 
 
 def _stand_in() -> None:

@@ -1,6 +1,5 @@
 """A plain function that sleeps for a minute: in a thread it is named as still running, in a process it is ended."""
 
-
 from midcourse.models.script import Call
 from tests.adapters.matrix import courses
 from tests.adapters.matrix.conftest import Stage, above_all

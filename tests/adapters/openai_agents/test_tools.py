@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -277,11 +276,9 @@ async def test_a_tool_made_by_hand_is_declared_from_outside(at_responses: Desk) 
         at.agent(by_hand), once(Call("by_hand", {"how": "slow"})), declare={"by_hand": {"effect": "read"}}
     )
     await until_begun(session, "by_hand")
-    begun = time.monotonic()
     await session.redirect("Do not.", grace=0)
     at.provider.script = replies(Text("Never."), Text("All right."))
-    assert await session.result(PATIENCE) == "All right."
-    assert time.monotonic() - begun < PATIENCE
+    assert await session.result(PATIENCE) == "All right."  # and the call would have slept for ten minutes
     session = await at.start(at.agent(by_hand), once(Call("by_hand", {"how": "fast"})))
     assert await session.result(PATIENCE) == "Done."
     assert at.heard[-1] == 'tool: got {"how": "fast"}'

@@ -32,7 +32,7 @@ STOP: Final = Decision(
     wanted="stop",
     policy="standard@1",
     at=60.0,
-    reasons=(Reason("error_streak", "stop", 5, 5, "5 calls in a row failed."),),
+    reasons=(Reason("errors.streak", "stop", 5, 5, "5 calls in a row failed."),),
     unseen=(Unseen("scope_drift", "no encoder is installed"),),
     worth=Worth(0.5, 10, 0.01, 1, 0.05, "avoids $1.00, costs $0.06"),
 )

@@ -21,6 +21,8 @@ from midcourse.core.interventions import (
     with_labels,
 )
 from midcourse.core.policy.decisions import Decision, Level
+from midcourse.core.policy.observed import SIGNALS
+from midcourse.core.policy.profiles import STANDARD
 from midcourse.core.policy.restraint import Alarm
 from midcourse.core.session import ENDED, LIVE, Status
 from midcourse.errors import ImpossibleEvent, InvalidInput, Refused
@@ -371,13 +373,48 @@ def test_a_sessions_list_tells_who_why_and_what_was_last_said_of_it() -> None:
     assert (first.id, first.by, first.level, first.policy) == ("int_1", POLICY, "stop", "standard@1")
     assert first.sentence == "5 calls in a row failed."
     assert first.arithmetic == (
-        "error_streak 5 ≥ 5; avoids $1.00, costs $0.06; not seen: scope_drift (no encoder is installed)"
+        "errors.streak 5 ≥ 5; avoids $1.00, costs $0.06; not seen: scope_drift (no encoder is installed)"
     )
     assert (first.pause, first.ask, first.label, first.note) == (PAUSE_1, ASK_1, "right", "it was a loop")
     assert first.at == float(
         story.events.index(next(e for e in story.events if isinstance(e, ev.InterventionMade))) + 1
     )
     assert (second.held, second.label, second.pause) == (("5 in an hour",), None, None)
+
+
+@pytest.mark.parametrize(
+    ("once", "now"),
+    [
+        ("error_streak", "errors.streak"),
+        ("cost_per_action", "cost.per_action"),
+        ("cost_acceleration", "cost.acceleration"),
+        ("alignment", "scope_drift.alignment"),
+        ("scope_expansion", "scope.expansion"),
+        ("new_domain", "scope.new_domain"),
+        ("loops", "loops"),
+    ],
+)
+def test_a_signal_that_an_older_journal_calls_otherwise_has_its_name_of_today(once: str, now: str) -> None:
+    decision = {
+        "level": "stop",
+        "wanted": "stop",
+        "policy": "standard@1",
+        "reasons": [{"signal": once, "stage": "stop", "value": 5, "threshold": 5, "sentence": "It is too much."}],
+        "unseen": [{"signal": once, "why": "nothing measures it"}],
+    }
+    read = msgspec.json.decode(msgspec.json.encode(decision), type=Decision)
+    assert read.arithmetic == f"{now} 5 ≥ 5; not seen: {now} (nothing measures it)"
+    assert now in SIGNALS
+    listed = {"at": 1.0, "session": "s", "intervention": "int_1", "signals": [once, "cost"]}
+    assert msgspec.json.decode(msgspec.json.encode(listed), type=Alarm).signals == (now, "cost")
+
+
+def test_every_signal_is_called_by_where_its_threshold_stands_in_a_policy() -> None:
+    signals = msgspec.to_builtins(STANDARD.signals, enc_hook=float)
+    for name in SIGNALS.keys() - {"own_artifacts"}:  # which a policy only switches on
+        part, _, field = name.partition(".")
+        assert part in signals
+        assert not field or field in signals[part]
 
 
 def test_the_list_of_a_session_that_nobody_watched_is_empty() -> None:

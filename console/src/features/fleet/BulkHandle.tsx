@@ -6,6 +6,7 @@ import { type Client, Refusal } from "../../api/client";
 import { Outbox } from "../../api/outbox";
 import type { BulkOutcome, Head, Me, Preview } from "../../api/types";
 import { count, spent, unpricedWords, visible } from "../../ui/format";
+import { useGivingBack } from "../../ui/focus";
 import { Word } from "../../ui/Parts";
 import { href } from "../../ui/router";
 import { SlotButton } from "../handle/Handle";
@@ -28,7 +29,7 @@ export function BulkHandle({ client, fleet, selection, me }: { client: Client; f
   const [asking, ask] = useState<Verb | "">("");
   const [came, tell] = useState<Came | null>(null);
   const [problem, say] = useState("");
-  const root = useRef<HTMLElement>(null);
+  const root = useGivingBack<HTMLElement>(isCancelling, ".slot:last-child");
   // Kept while there is no connection, and sent again with the same key.
   const outbox = useMemo(() => new Outbox(client), [client]);
   const guard = useGuard();

@@ -144,6 +144,7 @@ function shownStatus(view: View): string {
 function isOpen(slot: Slot, view: View): boolean | undefined {
   if (slot.act === "redirect" || slot.act === "turn") return view.tray === "redirect";
   if (slot.act === "undo") return view.tray === "undo";
+  if (slot.act === "half-way") return false;
   return undefined;
 }
 
@@ -161,7 +162,10 @@ function perform(act: Slot["act"], actions: Actions, giveBack: () => void): void
     case "pause": actions.pause(); break;
     case "abort": actions.abort(); break;
     case "resume": case "retry": case "lift": actions.resume(); break;
-    case "keep": actions.keepGoing(); giveBack(); break;
+    case "keep":
+      if (actions.tray.value === "force") actions.close(); else actions.keepGoing();
+      giveBack();
+      break;
     case "redirect": case "turn":
       if (actions.tray.value === "redirect") { actions.close(); giveBack(); } else actions.open("redirect");
       break;
@@ -171,7 +175,8 @@ function perform(act: Slot["act"], actions: Actions, giveBack: () => void): void
       break;
     case "confirm": actions.confirm(); giveBack(); break;
     case "force": actions.force(); break;
-    case "discard": actions.discard(); break;
+    case "half-way": actions.open("force"); break;
+    case "discard": actions.discard(); giveBack(); break;
     case "undo":
       if (actions.tray.value === "undo") { actions.close(); giveBack(); } else actions.open("undo");
       break;

@@ -6,10 +6,11 @@ import type { Live } from "../../api/live";
 import type { ReceiptLine, UndoChoice } from "../../model/events";
 import { argumentsOf, clock, count, timeOfDay, who } from "../../ui/format";
 import { OUTCOME_ORDER, outcomeKey, outcomeShape, Ticking } from "../../ui/Parts";
+import { href } from "../../ui/router";
 import { Shape } from "../../ui/Shape";
 import { save } from "../../ui/save";
 
-const CHOICE: Record<UndoChoice, string> = { "in-flight": "undo what is in flight", all: "undo all that can be", none: "only stop" };
+export const CHOICE: Record<UndoChoice, string> = { "in-flight": "undo what is in flight", all: "undo all that can be", none: "only stop" };
 const DURABILITY: Record<string, string> = {
   power: "Written to disk: survives power loss", process: "Written: survives the end of the process", nothing: "Kept in memory only: lost when the server ends",
 };
@@ -54,6 +55,7 @@ export function ReceiptTray({ live, me, startUndo }: Props): JSX.Element | null 
       <footer>
         {live.durability.value && <span>{DURABILITY[live.durability.value]}</span>}
         {reads > 0 && <span>{count(reads, "read")} had no effect</span>}
+        {session.restarted_as && <span>begun anew as <a href={href({ run: session.restarted_as })}><code>{session.restarted_as}</code></a></span>}
         {session.unreached.length > 0 && <span class="still">not reached: {session.unreached.join(", ")}</span>}
         <span class="end">
           {startUndo && <button class="btn small" type="button" onClick={startUndo}>Undo…</button>}

@@ -9,6 +9,7 @@ import { mayAnswer } from "./asking";
 import { ReviewTray } from "./ReviewTray";
 import { isReview } from "../../model/interventions";
 import { Composer } from "./Composer";
+import { ForceTray } from "./ForceTray";
 import { Halted } from "./Halted";
 import { CapReached, changesOf, Difference, isCapped, Reason } from "./PauseTray";
 import { PreviewTable } from "./PreviewTable";
@@ -47,6 +48,7 @@ function content(props: Props): JSX.Element | null {
     return <PreviewTable live={live} preview={actions.preview.value} choice={actions.choice.value} choose={(choice) => { actions.choice.value = choice; }} />;
   }
   if (view.tray === "undo") return <UndoTray {...props} />;
+  if (view.tray === "force") return <ForceTray live={live} view={view} close={() => { actions.close(); giveBack(2); }} />;
   switch (view.status) {
     case "halted":
       return (

@@ -64,7 +64,12 @@ export class Actions {
   }
   answer(value: unknown, ask: string): void { void this.press("answer", this.live.answer(value, ask)); }
   force(): void { void this.press("cancel", this.live.force()); }
-  discard(): void { void this.press("cancel", this.live.discard()); }
+  /** End half-way what finishes first: confirmed in its tray, with the undo that was chosen for the cancel that waits. */
+  discard(): void {
+    const undo = this.live.run.session?.deferred?.undo ?? "in-flight";
+    this.close();
+    void this.press("cancel", this.live.discard(undo));
+  }
   raise(budget: number): void { void this.press("budget", this.live.raise(budget)); }
   edit(message: string, text: string): void { void this.press("redirect", this.live.edit(message, text)); }
   withdraw(message: string): void { void this.press("redirect", this.live.withdraw(message)); }
@@ -188,8 +193,19 @@ export class Actions {
     void fetch(this.live.client.url(`${this.live.path}/resume`), { method: "POST", keepalive: true, headers, credentials: "same-origin", body: JSON.stringify({ pause: this.hold }) });
   };
 
+  /** The turn has ended, or the cancel was taken back: there is nothing to force any more. */
+  private settleForce(): void {
+    const session = this.live.run.session;
+    if (this.tray.value !== "force" || !session) return;
+    const isAtIt = ["running", "waiting"].includes(session.status);
+    if (isAtIt && session.deferred?.stop === "cancel") return;
+    this.tray.value = "";
+    this.refusal.value = { words: `Nothing was forced: ${isAtIt ? "no cancel waits any more" : `it is ${session.status} now`}.`, isCalm: true };
+  }
+
   /** The hold was lifted by somebody else, or lapsed: there is nothing to choose any more. */
   settle(): void {
+    this.settleForce();
     if (this.live.run.position < this.holdPosition) return;
     const status = this.live.run.session?.status;
     if (this.hold !== null && this.live.run.session?.pause?.id !== this.hold && status !== undefined && !["pausing", "paused"].includes(status)) {

@@ -59,7 +59,7 @@ function press(event: KeyboardEvent, root: HTMLElement | null, slots: readonly S
   if (!slots || event.defaultPrevented || event.metaKey || event.ctrlKey || event.altKey || event.isComposing || event.repeat) return;
   if (event.key === "Escape") {
     if (actions.tray.value === "" && actions.refusal.value === null) return;
-    const index = actions.tray.value === "preview" ? 2 : actions.tray.value === "undo" ? 2 : 1;
+    const index = ["preview", "undo", "force"].includes(actions.tray.value) ? 2 : 1;
     actions.close();
     root?.querySelectorAll<HTMLElement>(".slot")[index]?.focus();
     event.preventDefault();

@@ -6,7 +6,7 @@ import { finishesFirst, type View } from "./view";
 
 export type Act =
   | "pause" | "abort" | "resume" | "retry" | "keep" | "lift"
-  | "redirect" | "turn" | "cancel" | "confirm" | "force" | "discard" | "undo" | "none";
+  | "redirect" | "turn" | "cancel" | "confirm" | "force" | "half-way" | "discard" | "undo" | "none";
 
 export interface Slot {
   /** What a press does now. A change of it starts the guard. */
@@ -38,6 +38,7 @@ function left(view: View): Slot {
     if (!view.isOwnHold) return slot("keep", "Keep it", "stays paused, as it was", "stays paused", "paused", "Escape");
     return slot("keep", "Keep going", "resumes where it stopped", "resumes", "running", "Escape", "go");
   }
+  if (view.tray === "force") return slot("keep", "Let it finish", "the cancel waits for its end", "goes on", "running", "Escape", "go");
   const at = view.isBetween ? view.step + 1 : view.step;
   if (view.asking === "pause") return idle("Pausing", view.isLost ? "kept; sent when connected" : "asking the server", "asking", "pausing");
   if (view.asking === "resume") return idle("Resuming", view.isLost ? "kept; sent when connected" : "asking the server", "asking", "queued");
@@ -47,7 +48,7 @@ function left(view: View): Slot {
       const tone = view.status === "waiting" ? "" : "main";
       if (view.isLost) return slot("pause", "Pause", "sent when connected", "sent later", "paused", "p", tone);
       if (view.status === "queued") return slot("pause", "Pause", "does not start until you resume", "will not start", "paused", "p", tone);
-      if (view.deferred) return slot("resume", "Take it back", `the ${view.deferred} that waits for the end`, "no stop", "running", "p", "go");
+      if (view.deferred) return slot("resume", "Take it back", `the ${view.deferred} that waits for the end`, `no ${view.deferred}`, "running", "p", "go");
       if (view.isProtected) return slot("pause", "Pause", "after this turn: it finishes first", "finishes first", "paused", "p", tone);
       if (view.status === "waiting") return slot("pause", "Pause", "the question stays open", "question stays", "paused", "p", tone);
       return slot("pause", "Pause", "resume keeps context", "keeps context", "paused", "p", tone);
@@ -130,7 +131,8 @@ function right(view: View): Slot {
   if (finishesFirst(view)) {
     if (view.deferred !== "cancel") return cancel("after this turn: it finishes first", "finishes first");
     if (!view.mayForce) return idle("Cancelling", "at the end of this turn", "finishes first", "cancelling");
-    return slot("discard", "Force", "ends it half-way: discarded, begun anew", "discards it", "cancelled", "");
+    if (view.tray === "force") return slot("discard", "Force it", "discarded, begun anew; cannot be taken back", "no way back", "cancelled", "Enter", "main");
+    return slot("half-way", "Force…", "would end it half-way; shows first what that means", "shows it first", "cancelled", "c");
   }
   switch (view.status) {
     case "queued": return cancel("nothing has run; nothing to undo", "nothing to undo");

@@ -6,7 +6,7 @@ import { running } from "../../model/session";
 import { ENDED, type Status } from "../../model/status";
 
 /** The one tray: what is open in it beside what the status brings. */
-export type Tray = "" | "redirect" | "preview" | "undo";
+export type Tray = "" | "redirect" | "preview" | "undo" | "force";
 
 export interface View {
   status: Status;

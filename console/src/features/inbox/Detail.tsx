@@ -8,13 +8,14 @@ import type { Inbox, InboxAsk, Me } from "../../api/types";
 import { isReview } from "../../model/interventions";
 import type { AskEntry } from "../../model/story";
 import { count, readable, shorten, timeOfDay, version, visible, who } from "../../ui/format";
+import { useGivingBack } from "../../ui/focus";
 import { Lamp } from "../../ui/Parts";
 import { go, href } from "../../ui/router";
 import { AskTray } from "../handle/AskTray";
 import { mayAnswer, NEED_APPROVAL, placeOf, wanted } from "../handle/asking";
 import { ReviewTray } from "../handle/ReviewTray";
 import { Refused, Rules, useLate } from "../States";
-import { myName } from "./grouping";
+import { dueAt, myName } from "./grouping";
 import { TimeLeft } from "./Queue";
 
 interface Props {
@@ -60,7 +61,7 @@ export function Detail({ client, me, ask, inbox, isGone, answered, look, next }:
       <div class="row">
         <Lamp status={status}>{status}</Lamp>
         <span><a href={href({ run: ask.session })}>{ask.agent}</a> <code class="dim">{ask.session}</code></span>
-        {!isGone && ask.deadline === null && <span class="sub">answer within <TimeLeft ask={ask} ahead={client.ahead} /></span>}
+        {!isGone && ask.deadline !== dueAt(ask) && <TimeLeft ask={ask} ahead={client.ahead} words={ask.deadline === null ? ["answer within ", ""] : ["its policy wants an answer within ", "the time its policy gives is "]} />}
         <Owning client={client} me={me} ask={ask} isGone={isGone} look={look} />
       </div>
       {refusal && <p class={refusal.isCalm ? "sub" : "still"} role="status">{refusal.words}</p>}
@@ -107,6 +108,7 @@ function Over({ isSent, isKept, entry, me, next, hasNext }: { isSent: boolean; i
 function Owning({ client, me, ask, isGone, look }: { client: Client; me: Me; ask: InboxAsk; isGone: boolean; look: () => void }): JSX.Element | null {
   const { words, send } = useSending(look);
   const [isGiving, give] = useState(false);
+  const giving = useGivingBack<HTMLButtonElement>(isGiving);
   useEffect(() => give(false), [ask.session, ask.ask]);
   if (isGone) return null;
   const path = `/inbox/${encodeURIComponent(ask.session)}/${encodeURIComponent(ask.ask)}/own`;
@@ -116,7 +118,7 @@ function Owning({ client, me, ask, isGone, look }: { client: Client; me: Me; ask
     <span class="owning end">
       <span class="sub" role="status">{words || (isMine ? `With you${ask.owned_since === null ? "" : ` since ${timeOfDay(ask.owned_since)}`}` : ask.owner ? `With ${visible(ask.owner)}` : "With nobody")}</span>
       {mayOwn && !isMine && <button class="btn small" type="button" data-key="t" aria-keyshortcuts="t" onClick={() => send(client.post(path, {}))}>Take it <kbd aria-hidden="true">t</kbd></button>}
-      {mayOwn && !isGiving && <button class="plain" type="button" onClick={() => give(true)}>give to…</button>}
+      {mayOwn && !isGiving && <button class="plain" type="button" ref={giving} onClick={() => give(true)}>give to…</button>}
       {isGiving && <NameForm label="Give it to" button="Give" submit={(name) => { send(client.post(path, { owner: name })); give(false); }} close={() => give(false)} />}
     </span>
   );
@@ -137,7 +139,8 @@ function Tired({ inbox, client, look, next }: { inbox: Inbox; client: Client; lo
 export function HandOver({ client, look }: { client: Client; look: () => void }): JSX.Element {
   const [isOpen, open] = useState(false);
   const { words, send } = useSending(look);
-  if (!isOpen) return <>{words && <span class="sub" role="status">{words}</span>}<button class="btn small" type="button" onClick={() => open(true)}>Hand over for an hour</button></>;
+  const opener = useGivingBack<HTMLButtonElement>(isOpen);
+  if (!isOpen) return <>{words && <span class="sub" role="status">{words}</span>}<button class="btn small" type="button" ref={opener} onClick={() => open(true)}>Hand over for an hour</button></>;
   const give = (name: string): void => { open(false); send(client.post("/inbox/hand-over", { to: name, seconds: 3600 }), `Handed over to ${name} for ${count(1, "hour")}.`); };
   return <NameForm label="Hand over for an hour to" button="Hand over" submit={give} close={() => open(false)} />;
 }

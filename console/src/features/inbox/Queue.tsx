@@ -58,9 +58,10 @@ export function ownerWords(ask: InboxAsk, me: string): string {
   return ask.owner === me ? (ask.owned_since === null ? "" : "yours") : `${ask.owner} has it`;
 }
 
-export function TimeLeft({ ask, ahead }: { ask: InboxAsk; ahead: number }): JSX.Element {
+/** What is left, and what was too long; `words` before the one and the other. */
+export function TimeLeft({ ask, ahead, words = ["", ""] }: { ask: InboxAsk; ahead: number; words?: [left: string, over: string] }): JSX.Element {
   void second.value;
   const left = dueAt(ask) - Date.now() / 1000 - ahead;
-  if (left < 0) return <span class="left" title={`to be answered by ${timeOfDay(dueAt(ask))}`}>over by <time>{clock(-left)}</time></span>;
-  return <span class={left < SOON ? "left" : "dim"} title={ask.deadline === null ? `to be answered by ${timeOfDay(ask.respond_by)}` : `deadline ${timeOfDay(ask.deadline)}`}><time>{clock(left)}</time></span>;
+  if (left < 0) return <span class="left" title={`to be answered by ${timeOfDay(dueAt(ask))}`}>{words[1]}over by <time>{clock(-left)}</time></span>;
+  return <span class={left < SOON ? "left" : "dim"} title={ask.deadline === dueAt(ask) ? `deadline ${timeOfDay(ask.deadline)}` : `to be answered by ${timeOfDay(ask.respond_by)}`}>{words[0]}<time>{clock(left)}</time></span>;
 }

@@ -4,6 +4,7 @@ import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { type Client, Refusal } from "../../api/client";
 import type { Head, Me } from "../../api/types";
+import { useGivingBack } from "../../ui/focus";
 import { count, timeOfDay, visible, who } from "../../ui/format";
 import { Ticking } from "../../ui/Parts";
 import { href } from "../../ui/router";
@@ -16,6 +17,7 @@ const OFTEN = 1_000;
 
 export function Report({ client, one, me, heads }: { client: Client; one: Switch; me: Me; heads: ReadonlyMap<string, Head> | null }): JSX.Element | null {
   const [isLifting, lifting] = useState(false);
+  const opener = useGivingBack<HTMLElement>(isLifting, ":scope > .row .btn");
   const [why, explain] = useState("");
   const [problem, say] = useState("");
   const [released, tell] = useState<Released[] | null>(null);
@@ -50,7 +52,7 @@ export function Report({ client, one, me, heads }: { client: Client; one: Switch
   });
   const failed = released?.filter((outcome) => !outcome.ok) ?? [];
   return (
-    <section class="kill" data-lifted={!stands(one) || undefined} aria-label="Kill switch report">
+    <section class="kill" ref={opener} data-lifted={!stands(one) || undefined} aria-label="Kill switch report">
       <div class="row"><h2>{stands(one) ? "Kill switch is on" : "Kill switch was lifted"}: {scopeWords(one.scope)}</h2>
         <span class="sub">since {timeOfDay(one.at)} by {who(one.by, me.name)} · <bdi>“{visible(one.reason)}”</bdi>{one.lifted_at !== null && ` · lifted ${timeOfDay(one.lifted_at)} by ${who(one.lifted_by, me.name)}`}</span></div>
       <dl class="figures">

@@ -1,6 +1,7 @@
 /** The task classes of a policy: whether it interrupts them by itself, how, and what is aimed at. */
 
 import type { JSX } from "preact";
+import { Sheet } from "../../ui/Sheet";
 import type { Range } from "../report/types";
 import { target } from "../report/words";
 import type { Settings } from "./types";
@@ -17,12 +18,12 @@ export function Classes({ document }: { document: Settings }): JSX.Element {
   const classes = Object.entries((document["classes"] ?? {}) as Record<string, Settings>);
   return (
     <section aria-labelledby="classes"><h2 id="classes">Classes</h2>
-      <div class="scroller" tabIndex={0} role="region" aria-label="Classes, scrolls sideways">
-        <table class="grid"><thead><tr><th scope="col">Class</th><th scope="col">Interrupts by itself</th><th scope="col">Strategy</th><th scope="col" class="r">Interrupted, target</th><th scope="col" class="r">Completed, target</th></tr></thead>
-          <tbody>{classes.map(([name, rule]) => (
-            <tr key={name}><th scope="row">{name.replace("_", " ")}</th><td>{String(rule["automatic"])}</td><td>{STRATEGIES[String(rule["strategy"])]?.(rule) ?? String(rule["strategy"])}</td><td class="r">{range(rule["interruption_rate"])}</td><td class="r">{range(rule["completion_rate"])}</td></tr>
-          ))}</tbody></table>
-      </div>
+      <Sheet name="Classes">
+        <thead><tr><th scope="col">Class</th><th scope="col">Interrupts by itself</th><th scope="col">Strategy</th><th scope="col" class="r">Interrupted, target</th><th scope="col" class="r">Completed, target</th></tr></thead>
+        <tbody>{classes.map(([name, rule]) => (
+          <tr key={name}><th scope="row">{name.replace("_", " ")}</th><td>{String(rule["automatic"])}</td><td>{STRATEGIES[String(rule["strategy"])]?.(rule) ?? String(rule["strategy"])}</td><td class="r">{range(rule["interruption_rate"])}</td><td class="r">{range(rule["completion_rate"])}</td></tr>
+        ))}</tbody>
+      </Sheet>
     </section>
   );
 }

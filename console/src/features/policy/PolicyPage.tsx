@@ -5,6 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 import { type Client, Refusal } from "../../api/client";
 import type { Me } from "../../api/types";
 import { version as spelled } from "../../ui/format";
+import { useGivingBack } from "../../ui/focus";
 import { At } from "../../ui/Parts";
 import { address, go, href } from "../../ui/router";
 import { title } from "../attention";
@@ -40,6 +41,7 @@ export function PolicyPage({ client, me, name }: { client: Client; me: Me; name:
   const trial = useTrying<Trial>(client, "/policies/backtest");
   const checked = useCheck(client, draft, name);
   const isLate = useLate();
+  const editing = useGivingBack<HTMLButtonElement>(draft !== null);
   useEffect(() => { title.value = name ?? "New policy"; }, [name]);
   useEffect(() => {
     if (name === null) return;
@@ -64,7 +66,7 @@ export function PolicyPage({ client, me, name }: { client: Client; me: Me; name:
         <div class="pagehead">
           <h1>{name ?? "New policy"}</h1>
           {found && <span class="sub">v{found.shown.version}{found.shown.at === null ? ", built in" : <>, saved <At at={found.shown.at} /> by {found.shown.by}: {found.shown.why}</>}{found.shown.extends && <> · made from {spelled(found.shown.extends)}</>}</span>}
-          <div class="end"><a class="btn small" href={href({ policies: "" })}>All policies</a>{found && draft === null && !isOld && <button class="btn small" type="button" onClick={() => edit(found.shown.yaml)}>Edit as YAML</button>}</div>
+          <div class="end"><a class="btn small" href={href({ policies: "" })}>All policies</a>{found && draft === null && !isOld && <button class="btn small" type="button" ref={editing} onClick={() => edit(found.shown.yaml)}>Edit as YAML</button>}</div>
         </div>
         <p class="told" role="status">{words}</p>
         {problem ? <Refused {...problem} /> : name !== null && !found ? isLate && <Rules words={`Reading policy ${name}…`} /> : (

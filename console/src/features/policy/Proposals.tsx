@@ -3,6 +3,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { Client } from "../../api/client";
+import { useGivingBack } from "../../ui/focus";
 import { version } from "../../ui/format";
 import { At } from "../../ui/Parts";
 import { Changes } from "./Changes";
@@ -16,6 +17,7 @@ function One({ client, proposal, mayDecide, settled, look }: { client: Client; p
   const [wish, choose] = useState<"accept" | "refuse" | null>(null);
   const [why, write] = useState("");
   const [words, say] = useState("");
+  const choices = useGivingBack<HTMLElement>(wish !== null, ".row .solid");
   const whom = proposal.agent ? `agent ${proposal.agent}` : proposal.person ? `what ${proposal.person} is told` : "everybody";
   const send = (event: Event): void => {
     event.preventDefault();
@@ -27,7 +29,7 @@ function One({ client, proposal, mayDecide, settled, look }: { client: Client; p
     );
   };
   return (
-    <section class="proposal" aria-label={`Proposal for ${proposal.name}`}>
+    <section class="proposal" ref={choices} aria-label={`Proposal for ${proposal.name}`}>
       <p><b>The review proposes another {proposal.name}</b> for {whom}, against {version(proposal.policy)}. <span class="dim"><At at={proposal.made_at} /></span></p>
       <ul class="evidence">{proposal.evidence.map((one) => <li key={one}>{one}</li>)}</ul>
       <Changes changes={proposal.changes} than={version(proposal.policy)} />

@@ -2,6 +2,7 @@
 
 import type { JSX } from "preact";
 import { count } from "../../ui/format";
+import { Sheet } from "../../ui/Sheet";
 import type { Score, Trial, TriedPolicy } from "./types";
 
 /** Runs of each kind below which a rate says nothing of others; the same number as the server's. */
@@ -44,7 +45,7 @@ export function Curve({ trial }: { trial: Trial }): JSX.Element {
         {TICKS.map((share) => <line key={share} class="grid-line" x1={60} x2={620} y1={Y(share)} y2={Y(share)} />)}
         <rect class="beyond" x={X(trial.limit)} y={30} width={620 - X(trial.limit)} height={220} />
         <line class="most" x1={X(trial.limit)} x2={X(trial.limit)} y1={30} y2={250} />
-        <text x={X(trial.limit) + 6} y={244}>more than {percent(trial.limit)} false: not allowed</text>
+        <text x={Math.max(200, X(trial.limit) + 6)} y={18}>more than {percent(trial.limit)} false: not allowed</text>
         <line class="grid-line" x1={60} y1={250} x2={620} y2={30} />
         {[...trial.policies].reverse().map((one) => {
           const points = one.curve.filter((point) => point.recall !== null && point.false_positive_rate !== null).sort((a, b) => a.false_positive_rate! - b.false_positive_rate! || a.recall! - b.recall!);
@@ -110,24 +111,22 @@ export function TrialTable({ trial }: { trial: Trial }): JSX.Element {
   return (
     <section class="wide-part" aria-labelledby="by-group">
       <h2 id="by-group">By class and agent</h2>
-      <div class="scroller" tabIndex={0} role="region" aria-label="By class and agent, scrolls sideways">
-        <table class="grid">
-          <thead><tr><th scope="col">Runs of</th><th scope="col">Policy</th><th scope="col" class="r">Runs</th><th scope="col" class="r">Failures</th><th scope="col" class="r">Successes</th><th scope="col" class="r">Interventions</th><th scope="col" class="r">Recall</th><th scope="col" class="r">False positives</th><th scope="col" class="r">Precision</th><th scope="col" class="r">Steps saved</th></tr></thead>
-          <tbody>{groups.flatMap(([kind, name, of]) => trial.policies.map((policy, index) => {
-            const score = of(policy);
-            return score && (
-              <tr key={`${kind} ${name} ${nameOf(policy)}`}>
-                <th scope="row">{index === 0 && <>{name} {kind && <span class="dim">{kind}</span>}</>}{index > 0 && <span class="vh">{name}</span>}</th><td>{nameOf(policy)}</td>
-                <td class="r">{score.runs.toLocaleString("en")}</td><td class="r">{score.failures.toLocaleString("en")}</td><td class="r">{score.successes.toLocaleString("en")}</td><td class="r">{score.interventions.toLocaleString("en")}</td>
-                <Rate score={score} name="recall" value={score.recall} few={score.failures < LEAST} counted={`${score.failures_stopped} of ${score.failures}`} />
-                <Rate score={score} name="false_positive_rate" value={score.false_positive_rate} few={score.successes < LEAST} counted={`${score.successes_stopped} of ${score.successes}`} />
-                <Rate score={score} name="precision" value={score.precision} few={score.failures_stopped + score.successes_stopped < LEAST} counted={`${score.failures_stopped} of ${score.failures_stopped + score.successes_stopped}`} />
-                <Rate score={score} name="steps_saved" value={score.steps_saved} few={score.failures < LEAST} counted="" />
-              </tr>
-            );
-          }))}</tbody>
-        </table>
-      </div>
+      <Sheet name="By class and agent">
+        <thead><tr><th scope="col">Runs of</th><th scope="col">Policy</th><th scope="col" class="r">Runs</th><th scope="col" class="r">Failures</th><th scope="col" class="r">Successes</th><th scope="col" class="r">Interventions</th><th scope="col" class="r">Recall</th><th scope="col" class="r">False positives</th><th scope="col" class="r">Precision</th><th scope="col" class="r">Steps saved</th></tr></thead>
+        <tbody>{groups.flatMap(([kind, name, of]) => trial.policies.map((policy, index) => {
+          const score = of(policy);
+          return score && (
+            <tr key={`${kind} ${name} ${nameOf(policy)}`}>
+              <th scope="row">{index === 0 && <>{name} {kind && <span class="dim">{kind}</span>}</>}{index > 0 && <span class="vh">{name}</span>}</th><td>{nameOf(policy)}</td>
+              <td class="r">{score.runs.toLocaleString("en")}</td><td class="r">{score.failures.toLocaleString("en")}</td><td class="r">{score.successes.toLocaleString("en")}</td><td class="r">{score.interventions.toLocaleString("en")}</td>
+              <Rate score={score} name="recall" value={score.recall} few={score.failures < LEAST} counted={`${score.failures_stopped} of ${score.failures}`} />
+              <Rate score={score} name="false_positive_rate" value={score.false_positive_rate} few={score.successes < LEAST} counted={`${score.successes_stopped} of ${score.successes}`} />
+              <Rate score={score} name="precision" value={score.precision} few={score.failures_stopped + score.successes_stopped < LEAST} counted={`${score.failures_stopped} of ${score.failures_stopped + score.successes_stopped}`} />
+              <Rate score={score} name="steps_saved" value={score.steps_saved} few={score.failures < LEAST} counted="" />
+            </tr>
+          );
+        }))}</tbody>
+      </Sheet>
     </section>
   );
 }

@@ -12,18 +12,18 @@ const LEVELS: [string, Stage][] = [["warn", "warn"], ["intervene", "intervene"],
 export const SIGNALS: Signal[] = [
   { name: "duration", part: "duration", title: "Turn duration", about: "how long a turn works, waiting not counted", unit: "time", stages: [["warn", "warn"], ["explain", "explain"], ["intervene", "intervene"], ["stop", "stop"]] },
   { name: "cost", part: "cost", title: "Cost", about: "dollars a session", unit: "dollars", stages: [["warn", "warn"], ["stop", "stop"]] },
-  { name: "cost_per_action", part: "cost", title: "Cost of a request", about: "dollars, the dearest one", unit: "dollars", stages: [["per_action", "intervene"]] },
+  { name: "cost.per_action", part: "cost", title: "Cost of an action", about: "dollars, the dearest one", unit: "dollars", stages: [["per_action", "intervene"]] },
   { name: "budget", part: "budget", title: "Budget spent", about: "share of the session's own", unit: "share", stages: [["warn", "warn"], ["stop", "stop"]] },
   { name: "errors", part: "errors", title: "Errors", about: "share of the recent calls", unit: "share", stages: [["warn", "warn"], ["intervene", "intervene"]] },
-  { name: "error_streak", part: "errors", title: "Error streak", about: "failures in a row", unit: "count", stages: [["streak", "stop"]] },
+  { name: "errors.streak", part: "errors", title: "Failures in a row", about: "nothing worked in between", unit: "count", stages: [["streak", "stop"]] },
   { name: "scope_drift", part: "scope_drift", title: "Distance from goal", about: "0 to 1, by an encoder", unit: "share", stages: LEVELS.slice(0, 2) },
-  { name: "loops", part: "loops", title: "Same call again", about: "repeats without progress", unit: "count", stages: LEVELS.slice(0, 2) },
+  { name: "loops", part: "loops", title: "Repeats without progress", about: "the same call again", unit: "count", stages: LEVELS.slice(0, 2) },
   { name: "resources", part: "resources", title: "Resources touched", about: "files, tables, hosts", unit: "count", stages: LEVELS },
-  { name: "hypothesis", part: "hypothesis", title: "Same hypothesis", about: "since it was last stated or changed", unit: "time", stages: LEVELS.slice(0, 2) },
-  { name: "api_calls", part: "api_calls", title: "Calls", about: "of models and tools", unit: "count", stages: LEVELS },
-  { name: "compute_seconds", part: "compute_seconds", title: "Compute", about: "time that calls took", unit: "time", stages: LEVELS },
-  { name: "bytes", part: "bytes", title: "Bytes", about: "that went over the network", unit: "count", stages: LEVELS },
-  { name: "risk", part: "risk", title: "Risk", about: "all signals together, 0 to 1", unit: "share", stages: LEVELS.slice(0, 2) },
+  { name: "hypothesis", part: "hypothesis", title: "Hypothesis unchanged", about: "since it was last stated or changed", unit: "time", stages: LEVELS.slice(0, 2) },
+  { name: "api_calls", part: "api_calls", title: "Requests", about: "to models and tools", unit: "count", stages: LEVELS },
+  { name: "compute_seconds", part: "compute_seconds", title: "Time in calls", about: "of models and tools", unit: "time", stages: LEVELS },
+  { name: "bytes", part: "bytes", title: "Bytes moved", about: "that went over the network", unit: "count", stages: LEVELS },
+  { name: "risk", part: "risk", title: "Combined risk", about: "all signals together, 0 to 1", unit: "share", stages: LEVELS.slice(0, 2) },
 ];
 
 const UNITS: Record<string, number> = { ms: 0.001, s: 1, m: 60, h: 3600, d: 86_400 };
@@ -94,7 +94,7 @@ export function setting(value: unknown): string {
   return Array.isArray(value) ? `[${value.map(setting).join(", ")}]` : String(value);
 }
 
-/** "signals.loops.intervene" as "Same call again: in". */
+/** "signals.loops.intervene" as "Repeats without progress: steps in". */
 export function nameOf(path: string): string {
   const [, part, field] = /^signals\.(\w+)\.(\w+)$/.exec(path) ?? [];
   const signal = SIGNALS.find((one) => one.part === part && one.stages.some(([name]) => name === field));

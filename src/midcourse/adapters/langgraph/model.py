@@ -183,7 +183,8 @@ def _on_loop(loop: asyncio.AbstractEventLoop) -> bool:
 def _end(message: AIMessageChunk) -> StreamEnd:
     usage = message.usage_metadata
     about = message.response_metadata
-    cost, tokens = 0.0, None
+    cost: float | None = None
+    tokens: int | None = None
     if usage is not None:
         tokens = usage["output_tokens"]
         cost = dollars(

@@ -231,8 +231,8 @@ class StepModel(Model):
         usage = response.usage
         client = getattr(self._inner, "_client", None)
         url = getattr(client, "base_url", None)
-        cost = 0.0
-        if model and usage.total_tokens:
+        cost: float | None = None
+        if model:
             cost = dollars(
                 model=model,
                 heard=usage.input_tokens,

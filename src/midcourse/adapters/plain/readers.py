@@ -9,15 +9,8 @@ from typing import Any, Final, cast
 from midcourse.adapters.conversing import OwnIds
 from midcourse.adapters.holding import step_key
 from midcourse.adapters.plain.replies import Api, Reply, ToolCall
+from midcourse.adapters.prices import dollars
 from midcourse.errors import InvalidInput
-
-# Here and not where a price is wanted: that is in the middle of a stop.
-try:
-    from midcourse.adapters import prices
-
-    _dollars: Callable[..., float] | None = prices.dollars
-except ModuleNotFoundError:  # genai-prices is not installed: nothing has a price
-    _dollars = None
 
 Own = Callable[[str], str]
 """Gives a call an id of its own."""
@@ -77,12 +70,10 @@ class Reader(ABC):
         """Output tokens: as told, or at least one for each piece that came."""
         return self.used.said if self.ended and self.used.said else max(self.used.said, self.pieces)
 
-    def cost(self, address: str) -> float:
-        """Dollars, as far as is known; 0 where the price is not."""
+    def cost(self, address: str) -> float | None:
+        """Dollars, as far as is known; None where the price is not."""
         used = self.used
-        if _dollars is None or not (used.heard or self.tokens):
-            return 0.0
-        return _dollars(
+        return dollars(
             model=self.model,
             heard=used.heard,
             said=self.tokens,

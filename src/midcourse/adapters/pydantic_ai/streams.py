@@ -36,8 +36,8 @@ async def spoken(
 def end_of(response: ModelResponse) -> StreamEnd:
     """A whole response as the result of its step, with its price."""
     usage = response.usage
-    cost = 0.0
-    if response.model_name and usage.has_values():
+    cost: float | None = None
+    if response.model_name:
         cost = dollars(
             model=response.model_name,
             heard=usage.input_tokens,

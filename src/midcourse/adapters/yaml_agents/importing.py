@@ -6,7 +6,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
-from midcourse.adapters.yaml_agents.pages import Page, meant
+from midcourse.adapters.yaml_agents.pages import Page
+from midcourse.core.allowed import meant
 from midcourse.errors import InvalidInput
 
 

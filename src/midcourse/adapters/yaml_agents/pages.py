@@ -1,6 +1,5 @@
 """YAML with the line of every field, so that a mistake can be pointed at."""
 
-import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +13,6 @@ Place: TypeAlias = tuple[str | int, ...]
 SIZE_LIMIT: Final = 1_000_000
 FIELD_LIMIT: Final = 20_000
 DEPTH_LIMIT: Final = 50
-NAMED: Final = 20
-"""How many names are listed at most where none is close to the one that was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +115,3 @@ def _look(page: Page, node: yaml.Node, place: Place, lines: dict[Place, int], de
     elif isinstance(node, yaml.SequenceNode):
         for index, value in enumerate(cast("list[yaml.Node]", node.value)):
             _look(page, value, (*place, index), lines, depth + 1)
-
-
-def meant(word: object, known: Sequence[str]) -> str:
-    """What was probably meant, as the end of a sentence; else what there is."""
-    close = difflib.get_close_matches(str(word), known, n=1)
-    if close:
-        return f"Did you mean '{close[0]}'?"
-    return f"There is: {', '.join(known[:NAMED])}{', …' if len(known) > NAMED else ''}."

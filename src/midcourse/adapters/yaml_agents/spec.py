@@ -5,7 +5,8 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from midcourse.adapters.yaml_agents.pages import Page, meant
+from midcourse.adapters.yaml_agents.pages import Page
+from midcourse.core.allowed import meant
 from midcourse.core.terms import LABEL, LONGEST_TTL, MOST_LABELS, CheckpointBackend, Expiry, TaskClass
 from midcourse.errors import InvalidInput
 

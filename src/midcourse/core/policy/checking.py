@@ -426,6 +426,8 @@ LOWER_IS_EARLIER: Final = frozenset(
         "restraint.requests_per_intervention",
         "restraint.patience",
         "restraint.labels_for",
+        "restraint.again",
+        "restraint.again_after",
         "restraint.worth.per_kilobyte",
         "restraint.worth.recovery",
         "restraint.worth.quality",

@@ -15,6 +15,22 @@ SEVERITY: Final[dict[str, int]] = {"none": 0, "notify": 1, "ask_plan": 2, "ask":
 INTERRUPTS: Final = frozenset({"ask_plan", "ask", "pause", "stop"})
 
 
+_ONCE_CALLED: Final[dict[str, str]] = {
+    "error_streak": "errors.streak",
+    "cost_per_action": "cost.per_action",
+    "cost_acceleration": "cost.acceleration",
+    "alignment": "scope_drift.alignment",
+    "scope_expansion": "scope.expansion",
+    "new_domain": "scope.new_domain",
+}
+"""Signals that older journals call otherwise. Now each is called by where its threshold stands in a policy."""
+
+
+def called_now(signal: str) -> str:
+    """The name of a signal, whatever it was called when that was written."""
+    return _ONCE_CALLED.get(signal, signal)
+
+
 class Reason(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     """One signal past one of its thresholds. ``sentence`` is for people, ``value`` and ``threshold`` for arithmetic."""
 
@@ -24,6 +40,10 @@ class Reason(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     threshold: float
     sentence: str
     below: bool = False
+
+    def __post_init__(self) -> None:
+        if self.signal in _ONCE_CALLED:
+            msgspec.structs.force_setattr(self, "signal", called_now(self.signal))
 
     @property
     def arithmetic(self) -> str:
@@ -36,6 +56,10 @@ class Unseen(msgspec.Struct, gc=False, frozen=True):
 
     signal: str
     why: str
+
+    def __post_init__(self) -> None:
+        if self.signal in _ONCE_CALLED:
+            msgspec.structs.force_setattr(self, "signal", called_now(self.signal))
 
 
 class Worth(msgspec.Struct, gc=False, frozen=True):

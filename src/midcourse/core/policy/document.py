@@ -183,6 +183,10 @@ class Restraint(Part):
     """So long a label counts, while the signal has the thresholds it had then: mistrust of a signal ends."""
     quality: Share = 0.90
     """Below this quality no review tightens a threshold."""
+    again: Share = 0.2
+    """A signal that was told of is told of again once it has gone back by this share of its threshold."""
+    again_after: Count = 12
+    """Actions in a row for which one that goes up and down must have been so far back; drift looks back on as many."""
     retries: Count = 3
     patience: Count = 3
     """Actions after it was asked for its plan before an agent that is still past the threshold is paused."""

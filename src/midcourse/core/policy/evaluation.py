@@ -5,25 +5,28 @@ observation; whatever keeps a decision back says so in ``held``. Limits over man
 """
 
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import Final, Literal
 
 import msgspec
 
 from midcourse.core.policy.decisions import SEVERITY, Decision, Level, Reason, Stage, Unseen, Worth
-from midcourse.core.policy.document import DurationRule, Levels, Policy
+from midcourse.core.policy.document import DurationRule, Levels, Policy, Restraint
 from midcourse.core.policy.observed import Latch, Observed
 from midcourse.core.policy.spans import Span
 
 _NEVER: Final = Latch()
 _GRAVITY: Final[Mapping[str, int]] = {"warn": 1, "explain": 2, "intervene": 3, "pause": 4, "stop": 5}
-_BESIDE_RISK: Final = frozenset({"risk", "cost_per_action", "budget"})
+_BESIDE_RISK: Final = frozenset({"risk", "cost.per_action", "budget"})
 """Signals that interrupt also where a calibrated risk decides."""
 _OVER: Final = frozenset({"calls_left"})
 """Signals that must be over their threshold; the others reach it."""
 _ONCE: Final = frozenset(
-    {"errors", "scope_drift", "alignment", "token_rate", "calls_left", "risk", "cost_acceleration"}
+    {"errors", "scope_drift", "scope_drift.alignment", "token_rate", "calls_left", "risk", "cost.acceleration"}
 )
 """Signals that go up and down: past a threshold they count once, and again after they have been below it."""
+WAVERS: Final = _ONCE | {"cost.per_action"}
+"""Signals that one act can take across a threshold and the next one back: these must have been back for a while."""
 
 
 class Rule(msgspec.Struct, gc=False, frozen=True):
@@ -50,19 +53,19 @@ def rules_of(policy: Policy, risk_threshold: float | None = None, risk_warns: fl
         msgspec.structs.replace(
             _rule("cost", warn=cost_warn, stop=signals.cost.stop), milestones=tuple(signals.cost.milestones)
         ),
-        _rule("cost_per_action", intervene=signals.cost.per_action),
-        _rule("cost_acceleration", warn=signals.cost.acceleration),
+        _rule("cost.per_action", intervene=signals.cost.per_action),
+        _rule("cost.acceleration", warn=signals.cost.acceleration),
         _rule("budget", warn=signals.budget.warn, stop=signals.budget.stop),
         _rule("errors", warn=signals.errors.warn, intervene=signals.errors.intervene),
-        _rule("error_streak", stop=signals.errors.streak),
+        _rule("errors.streak", stop=signals.errors.streak),
         _rule("scope_drift", warn=signals.scope_drift.warn, intervene=signals.scope_drift.intervene),
-        _rule("alignment", intervene=signals.scope_drift.alignment),
+        _rule("scope_drift.alignment", intervene=signals.scope_drift.alignment),
         _levels("resources", signals.resources),
         _rule("token_rate", intervene=signals.token_rate.intervene, below=True),
         _rule("calls_left", intervene=signals.calls_left.intervene),
         _rule("hypothesis", warn=signals.hypothesis.warn, intervene=signals.hypothesis.intervene),
-        _rule("scope_expansion", intervene=signals.scope.expansion),
-        _rule("new_domain", intervene=signals.scope.new_domain),
+        _rule("scope.expansion", intervene=signals.scope.expansion),
+        _rule("scope.new_domain", intervene=signals.scope.new_domain),
         _rule("loops", warn=signals.loops.warn, intervene=signals.loops.intervene),
         _levels("api_calls", signals.api_calls),
         _levels("compute_seconds", signals.compute_seconds),
@@ -146,10 +149,25 @@ def after(decision: Decision, observed: Observed, rules: Sequence[Rule]) -> dict
         times = _times(rule, reason.stage, reason.value, reason.threshold)
         is_done = decision.level in _DOES[reason.stage]
         told[reason.signal, reason.stage] = Latch(max(latch.told, times), times if is_done else latch.done)
+        if reason.stage != "warn" and any(stage == "warn" for stage, _ in rule.steps):
+            told[reason.signal, "warn"] = Latch(1, 1)  # who was told of worse is not warned on the way back
         if reason.stage == "stop" and is_done and rule.milestones:  # who saw the stop has seen what lies below it
             passed = _times(rule, "pause", reason.value, reason.threshold)
             told[reason.signal, "pause"] = Latch(passed, passed)
     return told
+
+
+def behind(restraint: Restraint, rule: Rule, mark: float) -> float:
+    """What a signal's value must have gone back behind, to count anew for this threshold."""
+    kept = 1 - restraint.again
+    if rule.below:
+        return mark / kept if kept else inf
+    return mark * kept
+
+
+def rests(restraint: Restraint, signal: str) -> int:
+    """Actions in a row for which it must have been there."""
+    return max(1, restraint.again_after) if signal in WAVERS else 1
 
 
 _DOES: Final[Mapping[str, frozenset[str]]] = {
@@ -251,6 +269,8 @@ def _unless_done(
         return None
     words = observed.words.get(rule.signal, "")
     sentence = f"{_sentence(rule.signal, value, mark)}{f' {words}' if words else ''}"
+    if observed.went_back and (rule.signal, stage) in observed.went_back:
+        sentence = f"{sentence} {_since(policy.restraint, rule, mark)}"
     return Reason(rule.signal, stage, value, mark, sentence, rule.below), latch
 
 
@@ -369,7 +389,7 @@ def _rough(value: float) -> str:
 
 
 def _shown(signal: str, value: float) -> str:
-    if signal in ("cost", "cost_per_action"):
+    if signal in ("cost", "cost.per_action"):
         return f"${value:,.2f}"
     if signal in ("duration", "hypothesis"):
         return f"{Span(round(value))}" if value % 60 == 0 else f"{int(value // 60)}:{int(value % 60):02d} min"
@@ -381,19 +401,19 @@ def _shown(signal: str, value: float) -> str:
 _SENTENCES: Final[Mapping[str, str]] = {
     "duration": "It has worked for {value}; the limit is {mark}.",
     "cost": "It has cost {value}; the limit is {mark}.",
-    "cost_per_action": "One action cost {value}; the limit is {mark}.",
-    "cost_acceleration": "Its requests cost {value} times what they did before.",
+    "cost.per_action": "One action cost {value}; the limit is {mark}.",
+    "cost.acceleration": "Its requests cost {value} times what they did before.",
     "budget": "It has spent {value} of its budget.",
     "errors": "{value} of its recent calls failed; the limit is {mark}.",
-    "error_streak": "{value} calls in a row failed.",
+    "errors.streak": "{value} calls in a row failed.",
     "scope_drift": "What it does is {value} away from the goal; the limit is {mark}.",
-    "alignment": "What it does is {value} away from its own hypothesis; the limit is {mark}.",
+    "scope_drift.alignment": "What it does is {value} away from its own hypothesis; the limit is {mark}.",
     "resources": "It has touched {value} different resources; the limit is {mark}.",
     "token_rate": "It writes at {value} of its own average speed.",
     "calls_left": "{value} of the calls it is expected to need are left, and half of its budget is spent.",
     "hypothesis": "Its hypothesis has stood unchanged for {value}; the limit is {mark}.",
-    "scope_expansion": "What it changes has spread to {value} times the domains it began in.",
-    "new_domain": "It made {value} changes in domains that nobody has confirmed.",
+    "scope.expansion": "What it changes has spread to {value} times the domains it began in.",
+    "scope.new_domain": "It made {value} changes in domains that nobody has confirmed.",
     "loops": "It goes round: {value} repeats with no progress reported; the limit is {mark}.",
     "api_calls": "It has made {value} requests; the limit is {mark}.",
     "compute_seconds": "Its calls took {value} seconds; the limit is {mark}.",
@@ -401,6 +421,13 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "own_artifacts": "It uses what it made itself, {value} by now.",
     "risk": "Runs that look like this one fail in {value} of all cases.",
 }
+
+
+def _since(restraint: Restraint, rule: Rule, mark: float) -> str:
+    """Why people are told again of what they were told before."""
+    where = f"{'above' if rule.below else 'below'} {_shown(rule.signal, behind(restraint, rule, mark))}"
+    actions = rests(restraint, rule.signal)
+    return f"Told of before; since then it was {where}{f' for {actions} actions' if actions > 1 else ''}."
 
 
 def _sentence(signal: str, value: float, mark: float) -> str:

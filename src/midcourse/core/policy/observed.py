@@ -1,6 +1,7 @@
 """What is known of a run at one moment: everything a decision may depend on."""
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 import msgspec
@@ -10,19 +11,19 @@ from midcourse.core.terms import TaskClass
 SIGNALS: Final[Mapping[str, str]] = {
     "duration": "seconds that the turn has worked",
     "cost": "dollars that the session has cost",
-    "cost_per_action": "dollars of the dearest action since the last decision",
-    "cost_acceleration": "what recent requests cost, as a multiple of what earlier ones did",
+    "cost.per_action": "dollars of the dearest action since the last decision",
+    "cost.acceleration": "what recent requests cost, as a multiple of what earlier ones did",
     "budget": "share of the session's budget that is spent",
     "errors": "share of the recent calls that failed",
-    "error_streak": "failures in a row",
+    "errors.streak": "failures in a row",
     "scope_drift": "distance of the recent actions from the goal",
-    "alignment": "distance of the recent actions from the agent's hypothesis",
+    "scope_drift.alignment": "distance of the recent actions from the agent's hypothesis",
     "resources": "different things that were touched",
     "token_rate": "tokens a second, as a share of the session's own average",
     "calls_left": "share of the estimated calls that is left, once half of the budget is spent",
     "hypothesis": "seconds since the hypothesis was stated or changed",
-    "scope_expansion": "domains changed, as a multiple of those it began in",
-    "new_domain": "changes in domains that nobody has confirmed",
+    "scope.expansion": "domains changed, as a multiple of those it began in",
+    "scope.new_domain": "changes in domains that nobody has confirmed",
     "loops": "the same call again, with no progress reported",
     "api_calls": "requests to models and tools",
     "compute_seconds": "seconds that calls took",
@@ -56,6 +57,8 @@ class Observed(msgspec.Struct, gc=False, frozen=True, kw_only=True):
     unseen: Mapping[str, str] = {}
     words: Mapping[str, str] = {}
     told: Mapping[tuple[str, str], Latch] = {}
+    went_back: AbstractSet[tuple[str, str]] = frozenset()
+    """What was told of in this turn, and has clearly gone back since: it counts anew."""
     plan_asked_at: int | None = None
     occasions: int = 0
     """How often a policy has interrupted this session; to be paused after explaining its plan is no other occasion."""

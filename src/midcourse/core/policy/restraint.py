@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from midcourse.core.policy.decisions import INTERRUPTS, SEVERITY, Decision
+from midcourse.core.policy.decisions import INTERRUPTS, SEVERITY, Decision, called_now
 from midcourse.core.policy.document import Policy
 from midcourse.core.policy.evaluation import Rule, rules_of
 
@@ -100,6 +100,11 @@ class Alarm(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=T
     ask: str = ""
     held: bool = False
     """Whether a policy wanted to step in, and was held back to telling people."""
+
+    def __post_init__(self) -> None:
+        now = tuple(map(called_now, self.signals))
+        if now != self.signals:
+            msgspec.structs.force_setattr(self, "signals", now)
 
     @property
     def is_judged(self) -> bool:

@@ -1,0 +1,57 @@
+"""What models cost that no price list knows: as somebody declares it, in dollars for a million tokens. Pure."""
+
+from collections.abc import Mapping
+from math import isfinite
+from typing import Final
+
+import msgspec
+
+from midcourse.errors import InvalidInput
+
+MILLION: Final = 1_000_000
+DEAREST: Final = 1_000_000.0
+"""Dollars for a million tokens, at most: above it somebody meant something else."""
+MOST_MODELS: Final = 1_000
+LONGEST_NAME: Final = 200
+
+
+class Price(msgspec.Struct, gc=False, frozen=True, kw_only=True):
+    """Dollars for a million tokens. ``cached`` is for input that was read from a cache; None: what ``input`` is."""
+
+    input: float = 0.0
+    output: float = 0.0
+    cached: float | None = None
+
+    def of(self, *, heard: int, said: int, cached: int = 0) -> float:
+        """What a request cost; ``heard`` counts the ``cached`` tokens, too."""
+        again = self.input if self.cached is None else self.cached
+        return ((heard - cached) * self.input + cached * again + said * self.output) / MILLION
+
+
+FREE: Final = Price()
+"""A model that costs nothing, such as one that runs on a machine of one's own."""
+Prices = Mapping[str, Price]
+"""By the name with which a model answers."""
+
+
+def check_prices(prices: Prices) -> None:
+    """Whether these can be meant.
+
+    Raises:
+        InvalidInput: there are too many, a name is empty or too long, or a price is no amount of dollars.
+    """
+    if len(prices) > MOST_MODELS:
+        raise InvalidInput(f"There are prices of {len(prices):,} models; at most {MOST_MODELS:,}.", field="prices")
+    for model, price in prices.items():
+        if not 0 < len(model) <= LONGEST_NAME:
+            raise InvalidInput(
+                f"A model's name has 1 to {LONGEST_NAME} characters; one in prices has {len(model):,}.", field="prices"
+            )
+        for name in Price.__struct_fields__:
+            amount = getattr(price, name)
+            if amount is not None and not (isfinite(amount) and 0 <= amount <= DEAREST):
+                raise InvalidInput(
+                    f"The {name} price of '{model}' is {amount}; it is dollars for a million tokens, from 0 to "
+                    f"{DEAREST:,.0f}.",
+                    field="prices",
+                )
