@@ -1,6 +1,9 @@
 """What models cost that are on no price list: as a file declares it, and as calls are charged."""
 
+import re
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic_ai import Agent
@@ -43,6 +46,54 @@ async def test_tokens_are_charged_as_declared() -> None:
     cost, unpriced, finished = await spent({"house": Price(input=0.0, output=200_000.0)})
     assert (cost, unpriced) == (pytest.approx(0.2 * counted.tokens), 0)
     assert not finished.free
+
+
+async def test_a_free_call_that_fails_has_cost_nothing() -> None:
+    async def words() -> AsyncIterator[str | midcourse.StreamEnd]:
+        yield "a word"
+        yield midcourse.StreamEnd(value=object(), cost=0.0)  # which cannot be written down
+
+    @midcourse.agent
+    async def fails_for_free(run: midcourse.Run) -> None:
+        await run.stream("think", words)
+
+    async with midcourse.open("memory://") as mc:
+        session = await mc.start(fails_for_free, "x")
+        with pytest.raises(midcourse.SessionEnded):
+            await session.result()
+        assert (await session.state()).unpriced == 0
+
+
+@pytest.mark.parametrize("price", [FREE, Price(input=0, output=0, cached=0)])
+def test_what_costs_nothing_is_free_however_it_is_written(price: Price) -> None:
+    assert price.is_free
+    assert not Price(cached=0.1).is_free
+
+
+def test_more_cached_than_heard_gives_nobody_money_back() -> None:
+    assert Price(input=10, output=0, cached=0).of(heard=100, said=0, cached=5_000) == 0
+
+
+@pytest.mark.parametrize(
+    ("prices", "sentence"),
+    [
+        ({"m": 0}, "The price of 'm' is 0. Give a midcourse.Price"),
+        ({"m": {"input": 1}}, "Give a midcourse.Price"),
+        ({"m": Price(input="0.4")}, "The input price of 'm' is '0.4'; it is dollars"),  # pyright: ignore[reportArgumentType]
+        ({"m": Price(output=None)}, "The output price of 'm' is None"),  # pyright: ignore[reportArgumentType]
+        ({4: FREE}, "A model's name is text"),
+        (None, "prices is a dict"),
+    ],
+)
+def test_prices_that_are_none_are_told(prices: Any, sentence: str) -> None:
+    with pytest.raises(InvalidInput, match=re.escape(sentence)):
+        midcourse.Settings(prices=prices)
+
+
+def test_a_price_list_that_is_too_large_is_called_that(tmp_path: Path) -> None:
+    (tmp_path / "big.yaml").write_text("# " + "x" * 200_000)
+    with pytest.raises(InvalidInput, match=r"which no price list has\. No price was taken\."):
+        read_prices(tmp_path / "big.yaml")
 
 
 async def test_a_free_model_that_is_cut_has_cost_nothing() -> None:

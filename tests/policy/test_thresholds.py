@@ -10,12 +10,15 @@ from typing import Any, Final
 import pytest
 from msgspec.structs import replace
 
+from midcourse.core.policy.acts import Called
 from midcourse.core.policy.decisions import Level
 from midcourse.core.policy.document import CostRule, Levels, Policy
-from midcourse.core.policy.evaluation import evaluate
+from midcourse.core.policy.evaluation import after, evaluate, rules_of, worth_of
 from midcourse.core.policy.observed import SIGNALS, Latch
 from midcourse.core.policy.profiles import PROFILES, STANDARD
 from midcourse.monitors.estimates import History
+from midcourse.monitors.latches import Latches
+from midcourse.monitors.spending import Spending
 from tests.policy.runs import MINUTE, Run, level, observed
 
 Marks = list[tuple[float, Level]]
@@ -637,35 +640,42 @@ def test_what_was_told_is_not_told_again_and_what_was_done_not_done_again() -> N
     assert run.levels == ["notify", "ask_plan", "pause"]
 
 
-def test_a_signal_that_only_wavers_is_told_of_once_and_again_after_it_was_clearly_back_for_a_while() -> None:
+def test_each_dear_action_counts_once_the_cost_of_one_was_clearly_back() -> None:
     run = Run().settle()
 
     def costs(*dollars: float) -> None:
         for cost in dollars:
             run.call(kind="model", cost=cost)
 
-    costs(1.2, 0.9, 1.2, 0.9)  # within the margin
-    costs(0.0, 1.2, 0.0, 1.2)  # far back, for no more than an action
+    costs(1.2, 0.9, 1.2, 0.9, 1.2, 0.9)  # within the margin
     told = [one for one in run.decisions if any(reason.signal == "cost.per_action" for reason in one.reasons)]
     assert [one.level for one in told] == ["ask_plan", "pause"], "asked for its plan, and paused: nothing else"
-    costs(*[0.0] * STANDARD.restraint.again_after, 1.2)
+    run.reviewed()
+    costs(*[0.5] * STANDARD.restraint.requests_per_intervention, 1.2)
     last = run.decisions[-1].reasons[0]
     assert last.signal == "cost.per_action"
-    assert last.sentence.endswith("Told of before; since then it was below $0.80 for 12 actions.")
+    assert last.sentence.endswith("Told of before; since then it was below $0.80.")
 
 
 def test_how_far_and_for_how_long_it_must_have_gone_back_is_the_policys() -> None:
-    def told(**restraint: Any) -> int:
-        policy = replace(STANDARD, restraint=replace(STANDARD.restraint, requests_per_intervention=0, **restraint))
-        run = Run(policy, task_class="medium").settle()
-        for cost in (1.2, 0.7, 1.2, 0.7, 1.2):
-            run.call(kind="model", cost=cost)
-        return sum(any(reason.signal == "cost.per_action" for reason in one.reasons) for one in run.decisions)
+    def goes_back(*shares: float, **restraint: Any) -> bool:
+        """Whether drift counts anew after it was at these shares of its threshold, one for each action."""
+        mark = STANDARD.signals.scope_drift.warn
+        assert mark is not None
+        latches = Latches(replace(STANDARD.restraint, **restraint))
+        latches.told = {("scope_drift", "warn"): Latch(1, 1)}
+        latches.arm(rules_of(STANDARD), (), tells_only=False)
+        return any(
+            latches.forget_what_went_back({"scope_drift": share * mark}, action) for action, share in enumerate(shares)
+        )
 
-    assert told() == 1
-    assert told(again_after=1) == 3
-    assert told(again_after=1, again=0.4) == 1
-    assert told(again_after=1, again=1.0) == 1, "never"
+    assert goes_back(*[0.7] * 12)
+    assert not goes_back(*[0.7] * 11)
+    assert not goes_back(*[0.7] * 11, 0.9, *[0.7] * 11), "not in a row"
+    assert not goes_back(*[0.9] * 50), "not far enough"
+    assert goes_back(0.7, again_after=1)
+    assert not goes_back(0.7, again_after=1, again=0.4)
+    assert not goes_back(0.0, again_after=1, again=1.0), "never"
 
 
 def test_who_was_told_of_worse_is_not_warned_on_the_way_back() -> None:
@@ -674,6 +684,48 @@ def test_who_was_told_of_worse_is_not_warned_on_the_way_back() -> None:
     run.calls(17)
     assert run.value("loops") == 3
     assert [one.reasons[0].stage for one in run.decisions] == ["warn", "intervene"]
+
+
+def test_a_milestone_below_the_warning_does_not_take_its_place() -> None:
+    rule = CostRule(warn=20, milestones=(10, 40), stop=100, per_action=None, acceleration=None)
+    policy = replace(STANDARD, signals=replace(STANDARD.signals, cost=rule))
+    told: dict[tuple[str, str], Latch] = {}
+    levels: list[tuple[int, str]] = []
+    for cost in range(1, 39):
+        look = observed({"cost": cost}, told=told)
+        decision = evaluate(policy, look, None)
+        told = after(decision, look, rules_of(policy))
+        levels += [(cost, decision.level)] if decision.level != "none" else []
+    assert levels == [(10, "pause"), (20, "notify")]
+
+
+def test_what_could_not_be_carried_out_warns_nobody_a_second_time() -> None:
+    run = Run(task_class="medium").settle()
+    run.calls(4, digest="same")
+    assert [one.reasons[0].stage for one in run.decisions] == ["warn"]
+    decision = run.oversight.see(Called(kind="tool", name="read", digest="same", at=run.at))
+    assert decision is not None
+    assert decision.reasons[0].stage == "intervene"
+    run.oversight.failed(decision)
+    assert run.oversight.observed().told == {("loops", "warn"): Latch(1, 1)}
+
+
+@pytest.mark.parametrize(
+    ("costs", "per_request"),
+    [([0.0, 0.0], 0.0), ([0.0, None], None), ([None], None), ([0.5, None], 0.25), ([0.0, 0.5], 0.25)],
+)
+def test_some_free_calls_make_no_price_of_the_others_known(
+    costs: list[float | None], per_request: float | None
+) -> None:
+    spending = Spending()
+    for cost in costs:
+        spending.feed(Called(kind="model", name="m", cost=cost))
+    assert spending.per_request == per_request
+
+
+def test_what_costs_nothing_and_has_no_clock_is_stepped_into_all_the_same() -> None:
+    for price in (None, 0.0):
+        assert worth_of(STANDARD, observed({}, dollars_per_request=price, seconds_per_request=None), "pause") is None
 
 
 def test_twice_a_stop_stops_again() -> None:

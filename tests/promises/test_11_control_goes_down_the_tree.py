@@ -2,18 +2,22 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import midcourse
 from midcourse.api import Midcourse, SessionHandle
 from midcourse.core import commands as cmd
+from midcourse.core.fold import Row
 from midcourse.core.ids import CommandId, SessionId, child_id
 from midcourse.core.steps import step_id
 from midcourse.errors import SessionNotFound
+from midcourse.ports.store import Head
 from midcourse.runtime.control import Control
+from midcourse.testing.wrapped_store import WrappedStore
 from tests.promises.harness import Place, Tool, history, resumable, types, until, until_status
 
 
@@ -342,6 +346,30 @@ async def test_a_halt_whose_owner_died_still_reaches_a_child_in_another_process(
             await until_status(await other.get(child.id), "halted")
             await until(await other.get("p"), "session.parked")
             tool.may_end.set()
+
+
+class _OlderHeads(WrappedStore):
+    """A store whose heads do not say that a halt is still to be passed on, as before they did."""
+
+    def append(self, head: Head, rows: Sequence[Row], **more: Any) -> Awaitable[None]:
+        return self.inner.append(replace(head, wake_at=None), rows, **more)
+
+
+async def test_a_halt_that_was_written_before_heads_said_so_is_passed_on_too(place: Place) -> None:
+    """Its child is taken up by whoever comes, which looks above it first."""
+    tool = Tool(holds=True)
+    parent, kid = _family(tool)
+    store = await place.store()
+    async with place.open(parent, kid, store=_OlderHeads(store)) as mc:
+        session = await mc.start(parent, session_id="p")
+        await tool.entered.wait()
+        [child] = await _children(mc, session)
+        _cut_off_children(mc, session.id)
+        await _control(mc).send(session.id, cmd.Halt(id=CommandId("h"), role="operate"), until="decided", wait=10)
+        store.abandon()
+        async with place.open(parent, kid) as other:
+            await until_status(await other.get(child.id), "halted")
+        tool.may_end.set()
 
 
 def _cut_off_children(mc: Midcourse, parent: SessionId) -> None:

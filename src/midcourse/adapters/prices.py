@@ -3,7 +3,6 @@
 from contextlib import suppress
 from typing import Any
 
-from midcourse.core.prices import FREE
 from midcourse.runtime.calls import current_call, in_a_step
 
 # Here and not where a price is wanted: that is in the middle of a stop.
@@ -28,7 +27,7 @@ def dollars(
     ``heard`` counts all input tokens, those ``cached`` among them; ``said`` the output.
     """
     declared = current_call().prices.get(model) if in_a_step() else None
-    if declared == FREE:
+    if declared is not None and declared.is_free:
         return 0.0
     if not (heard or said):  # a stream that was cut before it told what it used
         return None

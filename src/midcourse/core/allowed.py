@@ -7,6 +7,8 @@ from typing import Any, Final
 
 _SHOWN: Final = 60
 """Signs of what was given that are repeated."""
+_LONGEST_WORD: Final = 100
+"""Signs of a word that is compared with others: what is longer is near none, and comparing takes its time."""
 _LISTED: Final = 20
 """Names that are listed where none is near."""
 _BITS: Final = 200
@@ -50,10 +52,12 @@ def must_be(finding: Mapping[str, Any], patterns: Mapping[str, str]) -> str:
         case "too_long" | "too_short":
             how = "at most" if kind == "too_long" else "at least"
             number = context.get("max_length" if kind == "too_long" else "min_length")
-            return f"must have {how} {number} parts, not {context.get('actual_length')}."
+            return f"must have {how} {number} {'part' if number == 1 else 'parts'}, not {context.get('actual_length')}."
         case _ if kind in _BOUNDS:
             name, how = _BOUNDS[kind]
-            return f"must be {how} {context[name]:,.15g}, not {given(value)}."
+            bound = context[name]
+            shown = f"{bound:,.15g}" if isinstance(bound, int | float) else str(bound)
+            return f"must be {how} {shown}, not {given(value)}."
         case _ if kind in _KINDS:
             return f"must be {_KINDS[kind]}, not {given(value)}."
         case _:
@@ -81,11 +85,15 @@ def given(value: object) -> str:
 def did_you_mean(word: object, known: Iterable[str]) -> str:
     """`` Did you mean 'paused'?`` behind a sentence, if a word is near one of those that there are."""
     names = {name.casefold(): name for name in known}
-    near = get_close_matches(word.casefold(), names, n=1) if isinstance(word, str) else ()
+    is_word = isinstance(word, str) and len(word) <= _LONGEST_WORD
+    near = get_close_matches(word.casefold(), names, n=1) if is_word else ()
     return f" Did you mean '{names[near[0]]}'?" if near else ""
 
 
 def meant(word: object, known: Sequence[str]) -> str:
     """What was probably meant, or else what there is, as a sentence."""
+    if not known:
+        return "There is none."
     rest = ", …" if len(known) > _LISTED else ""
-    return did_you_mean(word, known).lstrip() or f"There is: {', '.join(known[:_LISTED])}{rest}."
+    listed = f"There {'is' if len(known) == 1 else 'are'}: {', '.join(known[:_LISTED])}{rest}."
+    return did_you_mean(word, known).lstrip() or listed

@@ -455,13 +455,15 @@ def _is_forced(session: Session, command: cmd.Cancel) -> bool:
 
 
 def _cancel_now(session: Session, command: cmd.Cancel) -> Events:
-    waits = session.deferred  # forced without a word of what to roll back, it is what was chosen before
-    chosen: UndoChoice = waits.undo if waits is not None and waits.stop == "cancel" else "in-flight"
+    waits = session.deferred  # forced, a cancel that waited becomes firmer or stays as it was
+    chosen: UndoChoice = command.undo or "in-flight"
+    if waits is not None and waits.stop == "cancel":
+        chosen = _firmest(waits.undo, command.undo or waits.undo)
     requested = ev.CancelRequested(
         by=command.by,
         grace=command.grace,
         reason=command.reason,
-        undo=command.undo or chosen,
+        undo=chosen,
         force=_is_forced(session, command),
         operates=command.role == "operate",
     )
@@ -484,8 +486,7 @@ def _firmer_cancel(session: Session, command: cmd.AnyCommand) -> Events:
 def _firmer(standing: StandingCancel, command: cmd.Cancel, *, force: bool, always: bool = False) -> Events:
     """A second cancel may give less time, roll more back and discard what was reached, never the other way round."""
     grace = min(command.grace, standing.grace)
-    wanted = command.undo or standing.undo
-    undo = wanted if FIRMNESS.index(wanted) > FIRMNESS.index(standing.undo) else standing.undo
+    undo = _firmest(standing.undo, command.undo or standing.undo)
     force = force or standing.force
     operates = command.role == "operate" or standing.operates
     if not always and (grace, undo, force) == (standing.grace, standing.undo, standing.force):
@@ -495,6 +496,10 @@ def _firmer(standing: StandingCancel, command: cmd.Cancel, *, force: bool, alway
             by=command.by, grace=grace, reason=command.reason, undo=undo, force=force, operates=operates
         ),
     )
+
+
+def _firmest(*choices: UndoChoice) -> UndoChoice:
+    return max(choices, key=FIRMNESS.index)
 
 
 def _undo(session: Session, command: cmd.AnyCommand) -> Events:

@@ -13,6 +13,7 @@ DEAREST: Final = 1_000_000.0
 """Dollars for a million tokens, at most: above it somebody meant something else."""
 MOST_MODELS: Final = 1_000
 LONGEST_NAME: Final = 200
+_SHOWN: Final = 40
 
 
 class Price(msgspec.Struct, gc=False, frozen=True, kw_only=True):
@@ -22,10 +23,15 @@ class Price(msgspec.Struct, gc=False, frozen=True, kw_only=True):
     output: float = 0.0
     cached: float | None = None
 
+    @property
+    def is_free(self) -> bool:
+        """Whether a request costs nothing, however many tokens it has."""
+        return not (self.input or self.output or self.cached)
+
     def of(self, *, heard: int, said: int, cached: int = 0) -> float:
         """What a request cost; ``heard`` counts the ``cached`` tokens, too."""
         again = self.input if self.cached is None else self.cached
-        return ((heard - cached) * self.input + cached * again + said * self.output) / MILLION
+        return (max(0, heard - cached) * self.input + cached * again + said * self.output) / MILLION
 
 
 FREE: Final = Price()
@@ -43,15 +49,23 @@ def check_prices(prices: Prices) -> None:
     if len(prices) > MOST_MODELS:
         raise InvalidInput(f"There are prices of {len(prices):,} models; at most {MOST_MODELS:,}.", field="prices")
     for model, price in prices.items():
-        if not 0 < len(model) <= LONGEST_NAME:
+        if not isinstance(price, Price):  # pyright: ignore[reportUnnecessaryIsInstance] - people write 0, or a dict
             raise InvalidInput(
-                f"A model's name has 1 to {LONGEST_NAME} characters; one in prices has {len(model):,}.", field="prices"
+                f"The price of {model!r} is {price!r}. Give a midcourse.Price(input=…, output=…); Price() is free.",
+                field="prices",
+            )
+        if not isinstance(model, str) or not 0 < len(model) <= LONGEST_NAME:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInput(
+                f"A model's name is text of 1 to {LONGEST_NAME} characters, not {str(model)[:_SHOWN]!r}.",
+                field="prices",
             )
         for name in Price.__struct_fields__:
-            amount = getattr(price, name)
-            if amount is not None and not (isfinite(amount) and 0 <= amount <= DEAREST):
+            amount: object = getattr(price, name)
+            if amount is None and name == "cached":
+                continue
+            if not (isinstance(amount, int | float) and isfinite(amount) and 0 <= amount <= DEAREST):
                 raise InvalidInput(
-                    f"The {name} price of '{model}' is {amount}; it is dollars for a million tokens, from 0 to "
+                    f"The {name} price of '{model}' is {amount!r}; it is dollars for a million tokens, from 0 to "
                     f"{DEAREST:,.0f}.",
                     field="prices",
                 )

@@ -106,7 +106,7 @@ def thinned(points: Sequence[Point], most: int) -> list[Point]:
     for index in range(1, len(points) - 1):
         at, value = points[index]
         # A clock that was put back must not make more stretches.
-        stretch = min(stretches - 1, max(0, int((at - start) / width)))
+        stretch = int(min(stretches - 1, max(0.0, (at - start) / width)))
         if stretch not in lowest or value < points[lowest[stretch]][1]:
             lowest[stretch] = index
         if stretch not in highest or value > points[highest[stretch]][1]:

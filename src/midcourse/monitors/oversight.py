@@ -4,7 +4,7 @@ The same object watches live sessions and recorded runs, so that a backtest deci
 holds no clock and does nothing: who uses it tells it what happened and what time it is, and acts on what it says.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from math import inf
 
 import msgspec
@@ -13,7 +13,7 @@ from midcourse.core.policy.acts import AnyAct, Begun, Called, SteppedIn, WentOn
 from midcourse.core.policy.decisions import SEVERITY, Decision, Unseen
 from midcourse.core.policy.document import Policy
 from midcourse.core.policy.evaluation import Rule, after, evaluate, is_too_early, rules_of
-from midcourse.core.policy.observed import Observed
+from midcourse.core.policy.observed import Latch, Observed
 from midcourse.core.terms import TaskClass
 from midcourse.monitors.estimates import NO_HISTORY, History, class_of
 from midcourse.monitors.latches import Latches
@@ -47,6 +47,7 @@ class Oversight:
         self._rules = rules_of(policy, 1.0)
         self._knows_risk = False
         self._latches = Latches(policy.restraint)
+        self._told_before: Mapping[tuple[str, str], Latch] = {}
         self._asked: set[str] = set()
         self._occasions = 0
         self._begin_turn()
@@ -118,9 +119,11 @@ class Oversight:
     def failed(self, decision: Decision) -> None:
         """A decision could not be carried out: what it was made for counts anew."""
         self._unheard = None
-        for reason in decision.reasons:
-            for stage in (reason.stage, "warn"):  # nobody has been warned, either
-                self._latches.told.pop((reason.signal, stage), None)
+        told, before = self._latches.told, self._told_before
+        for key in ((reason.signal, stage) for reason in decision.reasons for stage in (reason.stage, "warn")):
+            told.pop(key, None)
+            if key in before:
+                told[key] = before[key]
         if decision.level == "ask_plan":
             self._plan_asked_at = None
         self._asked.discard(decision.question)
@@ -201,6 +204,7 @@ class Oversight:
         return decision
 
     def _latch(self, decision: Decision) -> None:
+        self._told_before = self._latches.told
         self._latches.told = after(decision, self.observed(unseen=False), self._rules)
         if decision.level == "ask_plan":
             self._plan_asked_at = self._measures.actions

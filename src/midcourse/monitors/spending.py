@@ -73,5 +73,6 @@ class Spending:
 
     @property
     def per_request(self) -> float | None:
-        """Dollars of a request on average; None if none had a price."""
-        return self.cost / self.requests if self.is_priced else None
+        """Dollars of a request on average; None if nobody knows, which is so where only some are known to be free."""
+        is_known = self._priced > 0 or (self._free and not self.unpriced)
+        return self.cost / self.requests if is_known else None

@@ -16,7 +16,7 @@ from midcourse.core.policy.checking import IDENTITY, Setting, contradictions, pa
 from midcourse.core.policy.document import Part, Policy
 from midcourse.core.policy.profiles import BUILT_IN, STANDARD
 from midcourse.errors import InvalidInput
-from midcourse.policies.pages import SIZE_LIMIT, Mistake, Place, read_page, refusal, spelled_place
+from midcourse.policies.pages import NOTHING_SAVED, SIZE_LIMIT, Mistake, Place, read_page, refusal, spelled_place
 
 DEFAULT_BASE: Final = STANDARD.name
 DRAFT: Final = 0
@@ -80,8 +80,8 @@ def is_path(name_or_path: str | Path) -> bool:
     return isinstance(name_or_path, Path) or name_or_path.endswith(SUFFIXES) or "/" in name_or_path
 
 
-def read_text(path: str | Path) -> str:
-    """What stands in a file, if it may be a policy.
+def read_text(path: str | Path, *, what: str = "policy", after: str = NOTHING_SAVED) -> str:
+    """What stands in a file, if it may be ``what`` somebody looks for; ``after`` says what becomes of it if not.
 
     Raises:
         InvalidInput: it cannot be read, is no text, or is too large.
@@ -95,22 +95,23 @@ def read_text(path: str | Path) -> str:
             field="path",
             path=str(path),
         ) from error
-    return decoded(content, str(path))
+    return decoded(content, str(path), what=what, after=after)
 
 
-def decoded(content: bytes, source: str) -> str:
+def decoded(content: bytes, source: str, *, what: str = "policy", after: str = NOTHING_SAVED) -> str:
     """The text in what was read of a file.
 
     Raises:
         InvalidInput: it is no text, or too large.
     """
     if len(content) > SIZE_LIMIT:
-        raise refusal([Mistake(0, "path", f"this has more than {SIZE_LIMIT:,} bytes, which no policy has.")], source)
+        large = f"this has more than {SIZE_LIMIT:,} bytes, which no {what} has."
+        raise refusal([Mistake(0, "path", large)], source, after=after)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise refusal([Mistake(line, "path", "this is not UTF-8. Save it as UTF-8.")], source) from error
+        raise refusal([Mistake(line, "path", "this is not UTF-8. Save it as UTF-8.")], source, after=after) from error
 
 
 def not_found(name: str, known: Iterable[str]) -> InvalidInput:

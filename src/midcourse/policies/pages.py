@@ -16,6 +16,7 @@ SIZE_LIMIT: Final = 100_000
 DEPTH_LIMIT: Final = 20
 VALUE_LIMIT: Final = 2_000
 """Values of the largest policy. The whole document has fewer than 200 parameters."""
+NOTHING_SAVED: Final = "Nothing was saved."
 MISTAKES_TOLD: Final = 10
 _KEY_SHOWN: Final = 60
 _INTEGER: Final = re.compile(r"[-+]?[0-9]{1,300}")
@@ -52,7 +53,7 @@ class Page(NamedTuple):
         return self.lines.get(place, 0)
 
 
-def refusal(mistakes: Iterable[Mistake], source: str = "", *, after: str = "Nothing was saved.") -> InvalidInput:
+def refusal(mistakes: Iterable[Mistake], source: str = "", *, after: str = NOTHING_SAVED) -> InvalidInput:
     """All mistakes as one error: a line each, the first ones first; ``after`` says what has become of the document."""
     found = sorted(mistakes)
     told = [_told(one, source) for one in found[:MISTAKES_TOLD]]

@@ -25,7 +25,7 @@ def read_prices(path: str | Path) -> dict[str, Price]:
     Raises:
         InvalidInput: it cannot be read, or has mistakes; each is told with its line.
     """
-    return load_prices(read_text(path), source=str(path))
+    return load_prices(read_text(path, what="price list", after=_AFTER), source=str(path))
 
 
 def load_prices(text: str, *, source: str = "") -> dict[str, Price]:
@@ -39,7 +39,8 @@ def load_prices(text: str, *, source: str = "") -> dict[str, Price]:
         wanted = (
             f"the name of each model with its price: my-model: {{input: 0.4, output: 1.6}}, {_ANY}; 0 if it is free"
         )
-        raise refusal([Mistake(1, "prices", f"this is {shown(page.content)}. Write {wanted}.")], source, after=_AFTER)
+        found = "nothing stands here" if page.content is None else f"this is {shown(page.content)}"
+        raise refusal([Mistake(1, "prices", f"{found}. Write {wanted}.")], source, after=_AFTER)
     models = cast("Mapping[str, object]", page.content)
     mistakes = list(_mistakes(models, page))
     if mistakes:

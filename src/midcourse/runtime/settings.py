@@ -54,11 +54,13 @@ class Settings:
     def __post_init__(self) -> None:
         for one in fields(self):
             value = getattr(self, one.name)
-            if isinstance(value, str | Mapping):
+            if isinstance(value, str) or one.name == "prices":
                 continue
             least = 1 if one.name in ("max_running", "segment_tokens") else 0
             if value is not None and not value >= least:
                 raise InvalidInput(f"{one.name} is {value}; it is a number, {least} or more.", field=one.name)
+        if not isinstance(self.prices, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInput("prices is a dict: the name of each model with its midcourse.Price.", field="prices")
         check_prices(self.prices)
         if self.poll == 0 or self.unreachable_after == 0:
             raise InvalidInput("poll and unreachable_after are seconds above 0.", field="poll")

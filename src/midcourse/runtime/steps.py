@@ -374,7 +374,7 @@ class Steps:
     def _journal_end(self, step: Step, call: Call, ended: Ended) -> None:
         journal, attempt = self._journal, call.attempt
         spent = call.spent.cost if call.spent.cost is not None and isfinite(call.spent.cost) else None
-        failed_for = ended.cost or spent
+        failed_for = spent if ended.cost is None else ended.cost
         with journal.lock:
             self._gate.begun.pop(step.id, None)
             pieces = len(call.tail)

@@ -81,6 +81,8 @@ class Sweeper:
                 stop = passed_on((await load(self._store, above.head)).state.session, child.id)
                 # A stop that has reached it is behind it: whoever lifted that since wants it to go on.
                 if stop is not None and await self._store.row(child.id, stop.id) is None:
+                    if above.head.status == Status.HALTED and not above.alive:
+                        await self._attend(child.parent)  # its owner died, and its head may not say that it needs one
                     return True
             child = above.head
         return False

@@ -25,7 +25,7 @@ MISTAKES = {
         HEAD + "  interrupt:\n    checkpoint:\n      ttl: 5\n",
         6,
         "spec.interrupt.checkpoint.ttl",
-        "There is: backend, on_expiry, ttl_seconds.",
+        "There are: backend, on_expiry, ttl_seconds.",
     ),
     "a word that is none of them": (HEAD + "  task_class: lng\n", 4, "spec.task_class", "Did you mean 'long'?"),
     "a wrong type of agent": ("spec:\n  type: chat_agent\n", 2, "spec.type", "Did you mean 'chat_model_agent'?"),

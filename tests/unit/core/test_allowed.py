@@ -28,7 +28,7 @@ class Status(StrEnum):
         (Annotated[int, Field(le=10_000)], 99_999, "must be at most 10,000, not 99999."),
         (Annotated[float, Field(gt=0)], -0.5, "must be more than 0, not -0.5."),
         (Annotated[float, Field(allow_inf_nan=False)], "nan", "must be a finite number, not 'nan'."),
-        (Annotated[list[int], Field(max_length=1)], [1, 2], "must have at most 1 parts, not 2."),
+        (Annotated[list[int], Field(max_length=1)], [1, 2], "must have at most 1 part, not 2."),
         (Literal["json", "html"], "htm", "must be 'json' or 'html', not 'htm'. Did you mean 'html'?"),
         (Literal["json", "html"], 7, "must be 'json' or 'html', not 7."),
         (Status, "Pausd", "must be 'paused' or 'failed', not 'Pausd'. Did you mean 'paused'?"),

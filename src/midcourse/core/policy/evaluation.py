@@ -24,9 +24,7 @@ _OVER: Final = frozenset({"calls_left"})
 _ONCE: Final = frozenset(
     {"errors", "scope_drift", "scope_drift.alignment", "token_rate", "calls_left", "risk", "cost.acceleration"}
 )
-"""Signals that go up and down: past a threshold they count once, and again after they have been below it."""
-WAVERS: Final = _ONCE | {"cost.per_action"}
-"""Signals that one act can take across a threshold and the next one back: these must have been back for a while."""
+"""Signals that go up and down: past a threshold they count once, and again after they have been back for a while."""
 
 
 class Rule(msgspec.Struct, gc=False, frozen=True):
@@ -149,7 +147,8 @@ def after(decision: Decision, observed: Observed, rules: Sequence[Rule]) -> dict
         times = _times(rule, reason.stage, reason.value, reason.threshold)
         is_done = decision.level in _DOES[reason.stage]
         told[reason.signal, reason.stage] = Latch(max(latch.told, times), times if is_done else latch.done)
-        if reason.stage != "warn" and any(stage == "warn" for stage, _ in rule.steps):
+        warns = any(stage == "warn" and _is_past(rule, reason.value, mark) for stage, mark in rule.steps)
+        if reason.stage != "warn" and warns:
             told[reason.signal, "warn"] = Latch(1, 1)  # who was told of worse is not warned on the way back
         if reason.stage == "stop" and is_done and rule.milestones:  # who saw the stop has seen what lies below it
             passed = _times(rule, "pause", reason.value, reason.threshold)
@@ -167,7 +166,7 @@ def behind(restraint: Restraint, rule: Rule, mark: float) -> float:
 
 def rests(restraint: Restraint, signal: str) -> int:
     """Actions in a row for which it must have been there."""
-    return max(1, restraint.again_after) if signal in WAVERS else 1
+    return max(1, restraint.again_after) if signal in _ONCE else 1
 
 
 _DOES: Final[Mapping[str, frozenset[str]]] = {
@@ -359,10 +358,10 @@ def _too_early(policy: Policy, observed: Observed, first_after: float) -> list[s
 
 
 def worth_of(policy: Policy, observed: Observed, level: Level) -> Worth | None:
-    """What an interruption now is expected to avoid and to cost; None where neither a price nor a clock is known."""
+    """What an interruption now is expected to avoid and to cost; None where nothing that is used up is known."""
     rule = policy.restraint.worth
     dollars, seconds = observed.dollars_per_request, observed.seconds_per_request
-    if dollars is None and seconds is None:
+    if not dollars and seconds is None:
         return None
     chance = observed.values.get("risk", rule.chance)
     left = observed.calls_left if observed.calls_left is not None else float(observed.actions)
