@@ -54,7 +54,25 @@ def test_a_policy_that_cannot_be_read_is_told_and_nothing_runs(midcourse: Comman
     assert (done.code, done.out) == (1, "")
     assert "line 3" in done.err
     assert "scope_drift" in done.err
-    assert "There is no policy" in midcourse("backtest", "-p", "nobody", RUNS).err
+    nobody = midcourse("backtest", "-p", "nobody", RUNS).err
+    assert "There is no policy" in nobody
+    assert "midcourse policy show NAME > NAME.yaml" in nobody
+
+
+def test_a_policy_that_is_saved_in_the_store_is_found_there(midcourse: Command, folder: Path) -> None:
+    (folder / "mine.yaml").write_text("policy: mine\nsignals:\n  errors:\n    streak: 2\n")
+    store = "sqlite:///.midcourse/midcourse.db"
+    assert midcourse("policy", "save", "mine.yaml", "--why", "a trial").code == 0
+    for given in (store, ".midcourse/midcourse.db"):
+        done = midcourse("backtest", "-p", "mine", given, "--json")
+        assert done.code == 0, done.err
+        assert list(done.json()["policies"]) == ["mine@1"]
+    elsewhere = midcourse("backtest", "-p", "mine", RUNS)
+    assert (elsewhere.code, elsewhere.out) == (1, "")
+    assert "There is no policy" in midcourse("backtest", "-p", "yours", store).err
+    missing = midcourse("backtest", "-p", "standard", "sqlite:///nowhere.db")
+    assert "There is no store" in missing.err
+    assert not (folder / "nowhere.db").exists()
 
 
 def test_a_file_that_is_not_there_is_told(midcourse: Command) -> None:
@@ -144,7 +162,7 @@ def test_the_sessions_of_a_store_are_runs_of_their_agents(midcourse: Command, gi
     assert document["sources"]["told-writer"]["runs"] >= 1
     sessions = len(midcourse("ps", "--all", "--json").json()["sessions"])
     assert document["all"]["runs"] + document["left_out"] == sessions
-    assert f"{document['left_out']} sessions here have called no model and no tool" in done.err
+    assert f"{document['left_out']} sessions here have no call that has ended" in done.err
 
 
 def test_files_of_several_formats_are_read_together(midcourse: Command) -> None:

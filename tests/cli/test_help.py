@@ -11,7 +11,7 @@ from tests.cli.conftest import Command
 
 COMMANDS = (
     *("ps", "show", "events", "pause", "resume", "redirect", "cancel", "answer", "doctor"),
-    *("interventions", "alarms", "label", "rate", "signals"),
+    *("interventions", "alarms", "label", "rate", "signals", "start"),
 )
 
 

@@ -103,10 +103,7 @@ def test_show_and_events_tell_of_it_readably(midcourse: Command) -> None:
 def test_a_label_is_kept_and_the_last_word_counts(midcourse: Command) -> None:
     assert midcourse("label", "sess_stopped", "int_1", "wrong").code == 0
     done = midcourse("label", "sess_stopped", "int_1", "right", "--note", "the pages were down")
-    assert done.out == (
-        "sess_stopped: decided; the session is paused.\n"
-        f"int_1 of sess_stopped is labelled right by {me()}: the pages were down\n"
-    )
+    assert done.out == f"int_1 of sess_stopped is labelled right by {me()}: the pages were down\n"
     assert "labelled right: the pages were down" in midcourse("interventions", "sess_stopped").out
     assert "labelled right" in midcourse("show", "sess_stopped").out
     listed = midcourse("interventions", "--label", "right", "--json").json()["interventions"]
@@ -195,3 +192,15 @@ def test_signals_stand_beside_their_thresholds_and_what_was_not_measured_says_wh
     found = {one["name"]: one for one in midcourse("signals", "stopped", "--json").json()["signals"]}
     assert found["errors.streak"]["past"] == "stop"
     assert midcourse("signals", "sess_nobody").code == 1
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+@pytest.mark.parametrize(
+    "command",
+    [("interventions", "sess_stopped"), ("interventions",), ("alarms",), ("show", "sess_stopped")],
+    ids=" ".join,
+)
+def test_all_of_it_fits_a_narrow_terminal(midcourse: Command, command: tuple[str, ...], columns: int) -> None:
+    wide, narrow = (midcourse(*command, env={"COLUMNS": str(room)}).out for room in (1000, columns))
+    assert [line for line in narrow.splitlines() if len(line) > columns] == []
+    assert set(re.findall(r"[a-z_]{4,}", wide)) - {"when", "session", "label"} <= set(re.findall(r"[a-z_]{4,}", narrow))

@@ -49,11 +49,12 @@ def test_a_head_has_what_the_api_shows_of_it(midcourse: Command) -> None:
 
 
 def test_a_price_that_nobody_knows_is_no_number() -> None:
-    assert [spent(3.184, 0), spent(3.184, 2), spent(0.0, 2), spent(0.0, 0)] == [
+    assert [spent(3.184, 0), spent(3.184, 2), spent(0.0, 2), spent(0.0, 0), spent(0.002, 0)] == [
         "$3.18",
         "at least $3.18",
         "unknown",
-        "",
+        "$0.00",
+        "$0.0020",
     ]
 
 

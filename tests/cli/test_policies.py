@@ -49,7 +49,7 @@ def test_a_file_is_checked_and_says_what_it_changes(midcourse: Command, file: st
     assert "'mine' is a policy; it extends conservative@1 and changes 1 parameter: 1 to step in earlier" in done.out
     assert "signals.cost.warn" in done.out
     assert midcourse("policy", "check", file, "--json").json()["changes"] == [
-        {"path": "signals.cost.warn", "before": 5, "after": 2, "tightens": True}
+        {"path": "signals.cost.warn", "before": 5, "after": 2, "tightens": True, "words": "steps in earlier"}
     ]
 
 
@@ -86,7 +86,9 @@ def test_a_policy_is_saved_shown_compared_and_its_history_told(midcourse: Comman
     assert changes == {
         "from": "mine@1",
         "to": "mine@2",
-        "changes": [{"path": "signals.cost.warn", "before": 2, "after": 3, "tightens": False}],
+        "changes": [
+            {"path": "signals.cost.warn", "before": 2, "after": 3, "tightens": False, "words": "steps in later"}
+        ],
     }
     assert "steps in later" in midcourse("policy", "diff", "mine@1", "mine").out
     assert "say the same" in midcourse("policy", "diff", "mine", file).out

@@ -68,3 +68,36 @@ def test_doctor_finds_the_server(midcourse: Command, server: str, folder: Path) 
     found = {one["name"]: one for one in midcourse("doctor", "--url", server, "--json").json()["checks"]}
     assert found["server"]["status"] == "ok"
     assert found["token"]["status"] == "ok"
+
+
+def test_what_a_server_does_not_know_is_told_in_the_words_of_the_terminal(
+    midcourse: Command, server: str, folder: Path
+) -> None:
+    keep_token(folder)
+    unknown = midcourse("show", "sess_nope", "--url", server)
+    assert unknown.code == 1
+    assert unknown.err == f"There is no session 'sess_nope' at {server}. List them with: midcourse ps --all\n"
+    (folder / "bad.yaml").write_text("policy: mine\nextends: nobody\nsignals:\n  loopz: {warn: 1}\n")
+    (folder / "base.yaml").write_text("policy: mine\nextends: nobody\n")
+    here, there = (midcourse("policy", "check", "bad.yaml", *where) for where in ((), ("--url", server)))
+    assert (there.code, there.err) == (1, here.err)
+    assert "bad.yaml, line 2: " in there.err
+    assert "bad.yaml, line 4: " in there.err
+    for wish in (("check", "base.yaml"), ("save", "base.yaml", "--why", "x"), ("show", "base.yaml")):
+        assert midcourse("policy", *wish, "--url", server).err.startswith("base.yaml, line 2: there is no policy")
+
+
+def test_who_reviews_a_server_is_told_when_it_reviews_and_how_to_do_it_now(
+    midcourse: Command, server: str, folder: Path
+) -> None:
+    keep_token(folder)
+    out = midcourse("review", "--url", server).out
+    assert out.startswith("Nothing is proposed.\nA server makes its reviews by itself, once a week")
+    assert "midcourse review --store sqlite:///FILE" in out
+
+
+def test_the_link_of_a_store_that_nobody_serves_names_the_store(midcourse: Command) -> None:
+    store = "sqlite:///x.db"
+    refused = midcourse("link", "--store", store)
+    assert refused.code == 1
+    assert refused.err == f"No server runs for {store}. Start one with: midcourse serve --store {store}\n"

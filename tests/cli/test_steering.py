@@ -14,7 +14,7 @@ from midcourse.core.events import StepKind
 from midcourse.core.ids import SessionId, StepId
 from midcourse.core.replies import Reply, RunningCall
 from tests.cli.conftest import Command
-from tests.cli.stories import slow_mailer, ticker
+from tests.cli.stories import slow_mailer, ticker, writer
 
 
 @pytest.fixture
@@ -100,6 +100,28 @@ def test_a_cancel_shows_its_receipt(midcourse: Command) -> None:
     assert "the session is cancelled" in done.out
     assert "Receipt:" in done.out
     assert "send_mail" in done.out
+
+
+def test_what_a_force_comes_to_is_shown_first_with_what_may_happen_a_second_time(
+    midcourse: Command, folder: Path
+) -> None:
+    async def begin() -> None:
+        async with package.open("sqlite:///.midcourse/midcourse.db", durability="process") as mc:
+            terms = package.Terms(task_class="protected")
+            session = await mc.start(writer, "write", session_id="sess_order", terms=terms)
+            await session.next_ask(timeout=20)
+
+    asyncio.run(begin())
+    waits = midcourse("cancel", "sess_order", "--preview").out
+    assert "begins the same anew" not in waits
+    forced = midcourse("cancel", "sess_order", "--force", "--preview").out
+    assert "With midcourse cancel sess_order --force …\nwhat it has reached is discarded, and a new session" in forced
+    told = forced[forced.index("--undo all") : forced.index("--undo none")]
+    assert "send_mail may happen a second time in the session that begins anew." in told
+    assert "midcourse kill-switch throw --agent told-writer" in forced
+    as_json = midcourse("cancel", "sess_order", "--force", "--preview", "--json").json()
+    assert {one["begins_anew"] for one in as_json.values()} == {True}
+    assert midcourse("show", "sess_order", "--json").json()["status"] == "waiting"
 
 
 def test_an_answer_goes_to_the_only_ask(midcourse: Command) -> None:

@@ -4,8 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 
-from midcourse.cli.printing import say_wrapped, show_table
+from midcourse.cli.printing import say, say_as_it_is, say_wrapped, show_table
 from tests.cli.conftest import Command
 
 HEADER = ("class", "interrupted (target)", "by whom", "why")
@@ -51,6 +52,76 @@ def test_a_sentence_is_broken_between_words_and_a_pipe_gets_all_of_it(
     monkeypatch.delenv("COLUMNS")
     say_wrapped("until it was decided, undone or re-begun")
     assert capsys.readouterr().out == "until it was decided, undone or re-begun\n"
+
+
+def said(capsys: pytest.CaptureFixture[str], *lines: str, hang: int = 0) -> list[str]:
+    say(*lines, hang=hang)
+    return capsys.readouterr().out.splitlines()
+
+
+def test_what_goes_on_below_stands_as_far_in_as_it_began_and_hangs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    assert said(capsys, "  ok  until it was decided", hang=4) == ["  ok  until it was", "      decided"]
+    assert said(capsys, "one two", "", "three\n  four") == ["one two", "", "three", "  four"]
+    path = "sqlite:////a/path/that/fits/nowhere.db"
+    assert said(capsys, f"It is {path} and no other") == [f"It is {path}", "and no other"]
+    say_as_it_is("signals: {drift: {warn: 0.5}}")
+    assert capsys.readouterr().out == "signals: {drift: {warn: 0.5}}\n"
+
+
+def test_wide_signs_take_two_columns_and_are_broken_where_there_are_no_spaces(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    goal = "注文を確認して、在庫がないものをすべてキャンセルしてください。お願いします。"
+    lines = said(capsys, f"goal: {goal}")
+    assert "".join(lines).replace(" ", "") == f"goal:{goal}"
+    assert all(cell_len(line) <= 20 for line in lines)
+    assert len(lines) == 5
+    assert not any(line.startswith(("、", "。")) for line in lines)
+
+
+def test_a_command_to_copy_is_not_broken(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    command = "midcourse answer sess_1 --ask ask_1 TEXT"
+    monkeypatch.setenv("COLUMNS", str(len(command)))
+    assert said(capsys, f"  Answer it with: {command}") == ["  Answer it with:", command]
+    monkeypatch.setenv("COLUMNS", str(len(command) + 2))
+    assert said(capsys, f"  Answer it with: {command}") == ["  Answer it with:", f"  {command}"]
+    monkeypatch.setenv("COLUMNS", "60")
+    told = said(capsys, f"  There is something for you to decide by now. Answer: {command}")
+    assert told == ["  There is something for you to decide by now. Answer:", f"  {command}"]
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("ps", "--all"),
+        ("show", "sess_written"),
+        ("show", "sess_two"),
+        ("inbox",),
+        ("audit",),
+        ("doctor",),
+        ("risk", "show"),
+    ],
+    ids=" ".join,
+)
+def test_nothing_stands_beyond_the_edge_of_a_terminal(
+    midcourse: Command, command: tuple[str, ...], columns: int
+) -> None:
+    done = midcourse(*command, env={"COLUMNS": str(columns)})
+    assert [line for line in done.out.splitlines() if cell_len(line) > columns] == []
+
+
+def test_ps_keeps_the_cost_and_cuts_the_goal_at_the_edge(midcourse: Command) -> None:
+    out = midcourse("ps", "--status", "waiting", env={"COLUMNS": "60"}).out
+    lines = out.splitlines()
+    about = next(line for line in lines if "told-asker," in line)
+    assert ", $0.00, 1 asked: Die Rechnungen" in about
+    assert about.endswith("…")
+    assert 59 <= cell_len(about) <= 60
 
 
 @pytest.mark.parametrize("command", [("report",), ("audit",), ("interventions",), ("checklist",)], ids=" ".join)

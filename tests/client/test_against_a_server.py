@@ -95,6 +95,7 @@ async def test_a_cancel_is_foreseen_done_and_rolled_back(tmp_path: Path) -> None
         await session.next_ask(timeout=10)
         local = await here.get(session.id)
         assert await session.preview() == await local.preview()
+        assert await session.preview(force=True) == await local.preview(force=True)
         reply = await session.cancel("enough", until="stopped", undo="none")
         assert reply.level == "stopped"
         assert await session.receipt() == await local.receipt()

@@ -99,15 +99,15 @@ async def speak(run: midcourse.Run) -> AsyncIterator[str | midcourse.StreamEnd]:
     yield midcourse.StreamEnd(cost=0.8, tokens=40)
 
 
-async def say(text: str, cost: float = 0.0) -> AsyncIterator[str | midcourse.StreamEnd]:
-    """A model that says one thing."""
+async def say(text: str, cost: float | None = 0.0) -> AsyncIterator[str | midcourse.StreamEnd]:
+    """A model that says one thing, for nothing; without a cost nobody knows its price."""
     yield text
     yield midcourse.StreamEnd(cost=cost, tokens=len(text))
 
 
 @midcourse.agent(name="memo", version="1")
 async def memo(run: midcourse.Run) -> str:
-    """Reads, writes, speaks; ``draft`` and ``send`` in its first goal say what it does before it speaks."""
+    """Reads, writes, speaks; words such as ``draft`` in its first goal say what it does before it speaks."""
     wanted = run.messages[0].text
     order = str(run.session_id)
     run.plan.set("Fetch customers", "Score churn risk", "Write the memo")
@@ -123,6 +123,8 @@ async def memo(run: midcourse.Run) -> str:
         await run.step("send_report", send_report, "finance@example.com", order)
     if "costly" in wanted:
         await run.stream("think", lambda: say("This costs. ", 2.5))
+    if "unpriced" in wanted:
+        await run.stream("think", lambda: say("Nobody knows what this costs. ", None))
     await run.stream("score", lambda: speak(run))
     run.plan.done("Score churn risk")
     return "memo.md, 1,204 words"

@@ -9,7 +9,7 @@ from playwright.sync_api import Error, Route, expect
 
 from tests.console.agents import GATES
 from tests.console.conftest import Opening
-from tests.console.pages import GUARD, Api, RunPage, Window, standstill, started, until
+from tests.console.pages import GUARD, PHONE, Api, RunPage, Window, standstill, started, until
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -218,6 +218,7 @@ def test_force_shows_first_what_it_comes_to_and_only_the_second_press_ends_it_ha
     expect(heading).to_be_focused()
     expect(heading).to_have_accessible_description(re.compile("Still running: write_draft.*discarded.*begins the same"))
     expect(run.tray).to_contain_text("What it has done: undo all that can be, as was chosen with the cancel.")
+    expect(run.tray).not_to_contain_text("a second time")  # all of it is undone
     expect(run.slot("Force it")).to_have_accessible_name(re.compile("cannot be taken back"))
     window.page.keyboard.press("Escape")
     expect(run.slot("Force")).to_be_focused()
@@ -240,6 +241,27 @@ def test_force_shows_first_what_it_comes_to_and_only_the_second_press_ends_it_ha
     anew = run.receipt.get_by_role("link")
     expect(anew).to_have_text(f"{session}-again")
     expect(run.slot("Undo")).to_be_focused()
+    GATES.open(f"{session}-again", "draft")
+    GATES.open(f"{session}-again", "words")
+
+
+def test_what_may_happen_a_second_time_is_said_before_a_force_and_after_it(window: Window, api: Api) -> None:
+    session, run = started(window, api, "Settle the order with a draft", task_class="protected")
+    expect(run.call("write_draft")).to_contain_text("running")
+    api.post(f"/sessions/{session}/cancel", undo="none")
+    run.is_at("cancelling, finishes first")
+    run.press("Force")
+    expect(run.tray).to_contain_text("gets no more time; its result may stay unknown.")
+    expect(run.tray).to_contain_text("write_draft may happen a second time there.")
+    run.press("Force it")
+    run.is_at("cancelled")
+    expect(run.receipt).to_contain_text(f"write_draft may happen a second time in {session}-again.")
+    window.page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
+    said = run.sentence
+    expect(said).to_have_text(
+        f"Begun anew as {session}-again. Forced to end half-way; what it had reached is discarded."
+    )
+    assert said.evaluate("one => one.scrollHeight <= one.clientHeight"), "nothing of it is cut"
     GATES.open(f"{session}-again", "draft")
     GATES.open(f"{session}-again", "words")
 

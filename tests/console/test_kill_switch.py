@@ -188,6 +188,22 @@ def test_the_cover_closes_by_itself_and_with_escape(opening: Opening, freezing: 
     assert not any(one["stands"] for one in there.get("/kill-switches")["switches"])
 
 
+def test_a_report_that_goes_with_its_switch_gives_the_focus_to_the_one_that_is_left(
+    opening: Opening, freezing: Running, there: Api
+) -> None:
+    for agent in ("first", "second"):
+        there.post("/kill-switches", scope={"kind": "agent", "value": agent}, reason="Nothing runs there.")
+    page = opening(freezing.url).open()
+    for agent, left in (("second", "Lift it…"), ("first", "Kill switch…")):
+        lifted = report(page).filter(has_text=f"Kill switch is on: agent {agent}")
+        lifted.get_by_role("button", name="Lift it…").click()
+        expect(lifted.get_by_label("Why it is lifted")).to_be_focused()
+        page.keyboard.type("It is over.")
+        page.keyboard.press("Enter")
+        expect(lifted).to_have_count(0)
+        expect(page.get_by_role("button", name=left)).to_be_focused()
+
+
 def test_who_is_no_operator_sees_it_standing_and_why(opening: Opening, freezing: Running, there: Api) -> None:
     halted = there.start("memo", goal("Halted"))
     there.post("/kill-switches", scope={"kind": "agent", "value": "memo"}, reason="Nobody but operators.")

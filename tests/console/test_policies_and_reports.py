@@ -145,12 +145,18 @@ def test_a_proposal_is_accepted_with_a_reason(window: Window, api: Api) -> None:
     page = window.open("?policies")
     proposal = page.get_by_role("region", name="Proposal for standard--worker")
     expect(proposal).to_contain_text("Of 20 labelled interventions by scope_drift")
-    proposal.get_by_role("button", name="Use it for new sessions").click()
-    proposal.get_by_role("button", name="Save standard--worker and use it").click()
+    proposal.get_by_role("button", name="Accept…").click()
+    expect(proposal.get_by_label("Why it is accepted")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(proposal.get_by_role("button", name="Accept…")).to_be_focused()
+    proposal.get_by_role("button", name="Accept…").click()
+    names_it = 'New sessions use it once the terms of agent worker name it: policy="standard--worker".'
+    expect(proposal).to_contain_text(names_it)
+    proposal.get_by_role("button", name="Save standard--worker").click()
     expect(proposal).to_contain_text("Say why, for whoever looks at it later.")
-    proposal.get_by_label("Why it is used").fill("half of them were wrong")
+    proposal.get_by_label("Why it is accepted").fill("half of them were wrong")
     page.keyboard.press("Enter")
-    expect(page.get_by_text("standard--worker v1 is saved.")).to_be_visible()
+    expect(page.get_by_text(f"standard--worker v1 is saved. {names_it}")).to_be_visible()
     [settled] = api.get("/proposals")["proposals"]
     assert (settled["state"], settled["why"], settled["kept_as"]) == (
         "accepted", "half of them were wrong", "standard--worker@1",

@@ -55,21 +55,37 @@ def row(page: Page, session: str) -> Locator:
 
 
 def test_a_price_that_nobody_knows_is_said_in_the_fleet_on_the_run_and_by_the_api(window: Window, api: Api) -> None:
-    free = api.start("quick", goal("Asks no model"))
-    unknown = api.start("cleaner", goal("Asks a model"), budget=10)
+    """And is no known nothing: of a model that is free, and of a session that asks none."""
+    none = api.start("quick", goal("Asks no model"))
+    free = api.start("cleaner", goal("Asks a model that is free"), budget=10)
+    unknown = api.start("memo", goal("unpriced"), budget=10)
     partly = api.start("memo", goal("costly"))
-    until(window.page, lambda: api.get(f"/sessions/{unknown}")["asks"] != [])
+    until(window.page, lambda: api.get(f"/sessions/{free}")["asks"] != [])
+    until(window.page, lambda: api.get(f"/sessions/{unknown}")["unpriced"] == 1)
     until(window.page, lambda: api.get(f"/sessions/{partly}")["cost"] == 2.5)
     api.post(f"/sessions/{partly}/redirect", text="go on", level="step")  # which cuts what it says
     until(window.page, lambda: api.get(f"/sessions/{partly}")["unpriced"] == 1)
     page = window.open()
-    expect(row(page, free).locator("td.co")).to_have_text("$0.00")
-    expect(row(page, unknown).locator("td.co")).to_have_text("price unknown")
+    told = {none: "$0.00", free: "$0.00", unknown: "price unknown", partly: "≥ $2.50"}
+    for session, words in told.items():
+        expect(row(page, session).locator("td.co")).to_have_text(words)
+    expect(row(page, free).locator("td.co")).to_have_attribute("title", "of $10")
     expect(row(page, unknown).locator("td.co")).to_have_attribute("title", "of $10; 1 model call has no known price")
-    expect(row(page, partly).locator("td.co")).to_have_text("≥ $2.50")
     heads = {head["id"]: head for head in api.get("/sessions")["sessions"]}
-    assert [heads[one]["unpriced"] for one in (free, unknown, partly)] == [0, 1, 1]
+    assert [heads[one]["unpriced"] for one in (none, free, unknown, partly)] == [0, 0, 1, 1]
+    desk = page.viewport_size
+    assert desk is not None
+    page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
+    for session, words in told.items():
+        shown = row(page, session).locator("td.co")
+        shown.scroll_into_view_if_needed()
+        expect(shown).to_be_in_viewport(ratio=1)
+        expect(shown).to_have_text(words)
+    window.is_narrow()
+    page.set_viewport_size(desk)
 
+    dials = window.watch(free).handle.locator(".dials")
+    expect(dials).to_contain_text("$0.00 / $10")
     dials = window.watch(unknown).handle.locator(".dials")
     expect(dials).to_contain_text("price unknown / $10")
     expect(dials.get_by_role("meter")).to_have_count(0)  # an empty bar would say that nothing was spent

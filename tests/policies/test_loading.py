@@ -163,7 +163,7 @@ MISTAKES = {
     ),
     "no span": (
         "policy: mine\nresponse_target: soon",
-        "response_target is 'soon'; it must be a span of time (500ms, 30s, 15m, 1h, 7d).",
+        "response_target is 'soon'; it must be a span of time (500ms, 30s, 15m, 1h, 7d; or seconds).",
         2,
         "response_target",
     ),

@@ -202,6 +202,26 @@ async def test_what_is_forced_is_discarded_and_begun_anew(place: Place) -> None:
         assert "session.created" in types(await history(session))
 
 
+async def test_the_preview_of_a_force_is_what_the_force_comes_to(place: Place) -> None:
+    """The call is aborted, and nobody knows whether it happened: it may a second time in the session that begins."""
+    tool = Tool(holds=True, effect="idempotent")
+    async with place.open(agent := _trader(tool)) as mc:
+        session = await _begun(mc, agent, tool)
+        waits, forced = await session.preview(), await session.preview(force=True)
+        assert (waits["none"].begins_anew, waits["none"].lines[0].detail) == (False, "it finishes first")
+        assert {one.begins_anew for one in forced.values()} == {True}
+        assert {one.lines[0].outcome for one in forced.values()} == {"unknown"}
+        assert "session.cancel_requested" not in types(await history(session)), "nothing is changed"
+        tool.entered.clear()
+        await session.cancel(force=True, grace=0, until="stopped")
+        receipt = await session.receipt()
+        assert [line.outcome for line in receipt.twice] == ["unknown"]
+        assert receipt.twice_words == forced["in-flight"].twice_words != ""
+        tool.may_end.set()
+        await (await mc.get("desk-again")).result()
+        assert tool.begun == [("buy",), ("buy",)], "and so it does"
+
+
 async def test_forced_twice_the_second_is_begun_anew_under_the_next_name(place: Place) -> None:
     """A name that somebody else has is left alone."""
     tool = Tool(holds=True)
@@ -223,9 +243,11 @@ async def test_force_means_nothing_to_a_session_that_is_not_protected(place: Pla
     async with place.open(agent := _trader(tool)) as mc:
         session = await mc.start(agent, "buy")
         await tool.entered.wait()
+        assert await session.preview(force=True) == await session.preview()
         reply = await session.cancel(force=True, grace=0, until="stopped")
         assert (reply.status, reply.restarted_as) == ("cancelled", None)
         assert not (await session.state()).discarded
+        assert not (await session.receipt()).begins_anew
 
 
 async def test_a_policy_that_protects_every_class_protects_what_declares_none(place: Place) -> None:

@@ -93,10 +93,23 @@ def test_a_call_that_outlived_its_stop_is_named() -> None:
     assert (found.answer, found.number) == ("does not", "in 1 of 1 sessions: sess_1 (send_mail)")
 
 
+def answered(after: float) -> Journal:
+    journal = Journal().started().stepped_in("pause", 20.0).happens(ev.SessionPaused(), at=20.2)
+    return journal.answered("ask_1", "go on", 20.0 + after)
+
+
 @pytest.mark.parametrize(("after", "answer"), [(60.0, "holds"), (3000.0, "does not")])
 def test_somebody_must_answer_in_time(after: float, answer: str) -> None:
-    journal = Journal().started().stepped_in("pause", 20.0).happens(ev.SessionPaused(), at=20.2)
-    assert items(of(journal.answered("ask_1", "go on", 20.0 + after)))["answered"].answer == answer
+    assert items(of(*(answered(after) for _ in range(30))))["answered"].answer == answer
+
+
+@pytest.mark.parametrize("after", [60.0, 3000.0])
+def test_one_answer_says_as_little_here_as_in_the_report(after: float) -> None:
+    report = of(answered(after))
+    found = items(report)["answered"]
+    assert (report.answers.within.verdict, found.answer) == ("too few to say", "unknown")
+    assert found.number.startswith(f"{'100' if after < 300 else '0'} % of 1 answers")
+    assert found.todo == "Too few to say: 30 answers say enough."
 
 
 def test_labels_must_be_enough_and_right_often_enough() -> None:

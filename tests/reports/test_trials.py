@@ -40,7 +40,7 @@ async def test_all_runs_that_called_something_are_read_newest_first_and_what_is_
     assert len(runs.recordings) == FAILED + SUCCEEDED
     assert [one.run_id for one in runs.recordings[:2]] == ["sess_bad_0", "sess_bad_1"]
     assert runs.until == NOW - 3600
-    assert runs.notes == ("1 session called no model and no tool, and is left out.",)
+    assert runs.notes == ("1 session has no call that has ended, of a model or a tool, and is left out.",)
 
 
 async def test_no_more_are_read_than_asked_for_nor_older_ones_nor_those_of_another_tenant(store: Store) -> None:

@@ -13,6 +13,7 @@ from midcourse.core.policy.profiles import STANDARD
 from midcourse.core.policy.spans import Span
 from midcourse.reports.facts import Interruption, Kind, Outcome, SessionFacts
 from midcourse.reports.gathering import Gathered
+from midcourse.reports.rates import Tally
 from midcourse.reports.tuning import Proposal, Tuned, Tuning, name_for, path_of, with_setting
 
 _hours = itertools.count()
@@ -49,7 +50,9 @@ def session(
 ) -> Gathered:
     facts = SessionFacts(
         id=SessionId("sess_1"), agent=agent, task_class="long", is_class_declared=True, policy=policy.id,
-        person=person, started=0.0, interruptions=interruptions,
+        person=person, started=0.0,
+        interruptions=tuple(one for one in interruptions if one.kind != "notify"),
+        notices=tuple(one for one in interruptions if one.kind == "notify"),
     )  # fmt: skip
     return Gathered(facts=facts, policy=policy, values={f"pause_{n}": one for n, one in enumerate(values)})
 
@@ -105,6 +108,89 @@ def test_where_no_value_tells_them_apart_nothing_is_proposed_and_that_is_said() 
 def test_a_threshold_that_was_never_right_is_taken_away() -> None:
     seen = [made(21.0, "wrong", signal="resources", stage="warn", threshold=20.0, kind="notify") for _ in range(12)]
     assert changes(only(reviewed(session(*seen)))) == [("signals.resources.warn", "20", "null", False)]
+
+
+def test_what_is_taken_away_is_not_called_later() -> None:
+    warned = [made(21.0, "wrong", signal="resources", stage="warn", threshold=20.0, kind="notify") for _ in range(12)]
+    paused = [made(0.71, "wrong") for _ in range(12)]
+    found = only(reviewed(session(*warned, *paused)))
+    assert {one.path: (one.after, one.words) for one in found.changes} == {
+        "signals.resources.warn": ("null", "no longer warns"),
+        "signals.scope_drift.intervene": ("null", "no longer steps in"),
+    }
+    assert "Without signals.scope_drift.intervene the 12 wrong ones at this stage would not have" in found.evidence[0]
+    later = [made(0.71, "wrong") for _ in range(6)] + [made(0.9, "right") for _ in range(6)]
+    assert only(reviewed(session(*later))).changes[0].words == "steps in later"
+
+
+def streak(value: float, label: str) -> Interruption:
+    return made(value, label, signal="errors.streak", stage="stop", threshold=5.0, kind="stop")
+
+
+def test_a_stop_that_was_never_right_stays_and_that_is_said() -> None:
+    tuned = reviewed(session(*(streak(5.0, "wrong") for _ in range(12))))
+    assert tuned.proposals == ()
+    [said] = tuned.remarks
+    assert said.startswith("Of 12 labelled interventions by errors.streak (researcher) 0 were right and 12 wrong")
+    assert said.endswith(
+        "signals.errors.streak stays 5: a stop is never proposed away. If such runs are to go on, save a higher one."
+    )
+
+
+def test_what_came_with_a_stop_does_not_speak_against_the_thresholds_below_it() -> None:
+    rate = Reason("errors", "intervene", 1.0, 0.4, "All of its recent calls failed.")
+    stops = [streak(5.0, "wrong") for _ in range(12)]
+    tuned = reviewed(session(*(replace(one, reasons=(*one.reasons, rate)) for one in stops)))
+    assert tuned.proposals == ()
+    assert any(said.endswith("A stop came with each wrong one: nothing is proposed for it.") for said in tuned.remarks)
+
+
+def test_no_stop_of_any_signal_is_ever_proposed_away() -> None:
+    from midcourse.core.policy.evaluation import rules_of
+
+    stops = [(rule.signal, mark) for rule in rules_of(STANDARD) for stage, mark in rule.steps if stage == "stop"]
+    assert {"cost", "duration", "errors.streak", "resources", "budget"} <= {signal for signal, _ in stops}
+    for signal, mark in stops:
+        seen = [made(mark, "wrong", signal=signal, stage="stop", threshold=mark, kind="stop") for _ in range(12)]
+        assert reviewed(session(*seen)).proposals == (), signal
+
+
+@pytest.mark.parametrize(("right", "proposed"), [(8.0, "8"), (40.0, "10")])
+def test_a_stop_goes_up_to_what_keeps_the_right_ones_and_to_twice_what_it_is_at_most(
+    right: float, proposed: str
+) -> None:
+    seen = [*(streak(5.0, "wrong") for _ in range(6)), *(streak(right, "right") for _ in range(6))]
+    found = only(reviewed(session(*seen)))
+    assert changes(found) == [("signals.errors.streak", "5", proposed, False)]
+    assert f"With signals.errors.streak = {proposed} 6 of the 6 wrong ones would not have" in found.evidence[0]
+
+
+def test_a_stop_whose_right_and_wrong_ones_are_alike_stays() -> None:
+    tuned = reviewed(session(*(streak(5.0, label) for label in ["right", "wrong"] * 6)))
+    assert tuned.proposals == ()
+    assert "signals.errors.streak stays 5: no value up to twice that tells the right ones" in tuned.remarks[0]
+
+
+def test_warnings_and_interventions_are_counted_apart_as_the_report_counts_them() -> None:
+    warned = [made(0.55, "wrong", stage="warn", threshold=0.5, kind="notify") for _ in range(2)]
+    held = [replace(made(0.75, "right", kind="notify"), was_held=True) for _ in range(3)]
+    paused = [made(0.75, "right") for _ in range(8)]
+    one = session(*warned, *held, *paused, policy=with_setting(STANDARD, "restraint.labels", 2))
+    tally = Tally()
+    tally.add(one.facts, one.policy)
+    report, tuned = tally.report(0.0, 1.0), reviewed(one)
+    assert (report.labelled.of, report.warnings.of) == (tuned.labelled, tuned.warnings) == (11, 2)
+    assert report.signals[0].only_told == "5 (2 wrong)"
+    assert (report.signals[0].right, report.signals[0].wrong) == (11, 0)
+    [evidence] = only(tuned).evidence
+    assert evidence.startswith("Of 2 labelled warnings by scope_drift (researcher) 0 were right and 2 wrong: 100 %")
+    assert changes(only(tuned)) == [("signals.scope_drift.warn", "0.5", "null", False)]
+
+
+def test_a_threshold_that_a_later_version_does_not_have_is_not_put_back() -> None:
+    seen = [made(0.71, "wrong") for _ in range(6)] + [made(0.9, "right") for _ in range(6)]
+    without = with_setting(STANDARD, "signals.scope_drift.intervene", None)
+    assert reviewed(session(*seen, policy=without)).proposals == ()
 
 
 def test_it_goes_no_further_than_the_graver_threshold() -> None:

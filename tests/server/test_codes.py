@@ -185,6 +185,11 @@ def by(role: str, operation: str, status: str, *, own: bool = False, **body: obj
     return provoke
 
 
+def _forces(world: World) -> httpx2.Response:
+    path = ADDRESS["preview_cancel"][1].format(session_id=world.halted())
+    return world.client.get(f"{world.running.url}{path}?force=true", headers=world.token("steer"))
+
+
 def twice(operation: str, first: object, second: object, status: str = "paused") -> Provoked:
     """Two different things with one Idempotency-Key."""
 
@@ -461,6 +466,7 @@ PROVOKED: Mapping[tuple[str, str], Provoked] = {
     ("withdraw", "message_seen"): at("withdraw", "paused"),
     ("withdraw", "command_id_taken"): _withdrawn_twice,
     ("cancel", "operator_only"): by("steer", "cancel", "halted"),
+    ("preview_cancel", "operator_only"): _forces,
     ("undo", "not_allowed"): at("undo", "running"),
     ("answer_ask", "already_answered"): _answered("answer_ask", ask="ask_1"),
     ("answer_ask", "approver_only"): by("steer", "answer_ask", "waiting"),

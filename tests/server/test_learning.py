@@ -57,9 +57,15 @@ async def test_a_label_and_a_rating_reach_reports_metrics_and_proposals(memory: 
 
             assert server.server.control is not None
             worker = server.server.control.worker
-            await review(worker.store, since=0.0, now=worker.clock.now())
-            [proposal] = [one for one in await proposals(client) if one["agent"] == "agent"]
-            assert any("errors.streak (agent) 0 were right and 3 wrong" in one for one in proposal["evidence"])
+            tuned = await review(worker.store, since=0.0, now=worker.clock.now())
+            streak = (
+                "errors.streak (agent) 0 were right and 3 wrong: 100 %, and the limit is 30 %. signals.errors.streak"
+            )
+            assert any(f"{streak} stays" in one for one in tuned.remarks)  # a stop is never proposed away
+            [proposal] = await proposals(client)
+            assert [(one["path"], one["words"]) for one in proposal["changes"]] == [
+                ("restraint.interventions_per_hour", "steps in later")
+            ]
             accepted = await told(client, f"/proposals/{proposal['id']}/accept", {"why": "the pages are slow"})
             kept = (await client.get(f"/policies/{accepted['name']}")).json()
             assert (f"{kept['name']}@{kept['version']}", kept["by"]) == (accepted["kept_as"], "local")

@@ -71,7 +71,9 @@ def test_a_difference_is_told_parameter_by_parameter(client: httpx2.Client) -> N
     assert found == {
         "from": "conservative@1",
         "to": "mine@1",
-        "changes": [{"path": "signals.cost.warn", "before": 5, "after": 2, "tightens": True}],
+        "changes": [
+            {"path": "signals.cost.warn", "before": 5, "after": 2, "tightens": True, "words": "steps in earlier"}
+        ],
     }
     back = client.get("/policies/mine/diff", params={"to": "conservative", "version": 1}).json()
     assert [one["tightens"] for one in back["changes"]] == [False]
@@ -201,12 +203,17 @@ async def test_a_policy_that_is_missing_is_told_when_the_server_starts(
     with caplog.at_level(logging.WARNING, "midcourse.server"):
         async with server.lifespan():
             told = [one for one in caplog.messages if "cannot be started" in one]
-    assert told == ["Agent 'slip' cannot be started: There is no policy 'standrd'. Did you mean 'standard'?"]
+    [said] = told
+    assert said.startswith(
+        "Agent 'slip' cannot be started: There is no policy 'standrd'. Did you mean 'standard'? Save a"
+    )
 
 
 async def test_a_server_whose_own_policy_is_missing_does_not_start(tmp_path: Path) -> None:
     settings = midcourse.Settings(policy="standrd")
     server = Server(store=f"sqlite:///{tmp_path}/runs.db", token=TOKEN, agents={}, settings=settings)
-    with pytest.raises(midcourse.InvalidInput, match="There is no policy 'standrd'. Did you mean 'standard'?"):
+    said = r"There is no policy 'standrd'\. Did you mean 'standard'\? Save a file as one: midcourse policy save FILE"
+    with pytest.raises(midcourse.InvalidInput, match=said) as refused:
         async with server.lifespan():
             raise AssertionError("it has started")
+    assert (refused.value.code, refused.value.fields) == ("policy_not_found", {"field": "policy"})

@@ -38,8 +38,16 @@ async def test_a_stop_finishes_first_and_an_operator_forces_it(memory: Place) ->
             assert (head["status"], head["finishes_first"]) == ("running", "pause")
 
             force = {"force": True, "grace": 0, "until": "stopped"}
-            refused = await client.post("/sessions/order/cancel", json=force, headers=await _token(client, "approve"))
+            refused = await client.post("/sessions/order/cancel", json=force, headers=await _token(client, "steer"))
             assert (refused.status_code, refused.json()["code"]) == (403, "operator_only"), refused.text
+            foreseen = "/sessions/order/cancel/preview?force=true"
+            approver = await _token(client, "approve")
+            refused = await client.get(foreseen, headers=approver)
+            assert (refused.status_code, refused.json()["code"]) == (403, "operator_only"), refused.text
+            assert (await client.get("/sessions/order/cancel/preview", headers=approver)).status_code == 200
+            told = (await client.get(foreseen)).json()["in-flight"]
+            assert (told["begins_anew"], told["lines"][0]["outcome"]) == (True, "unknown")
+            assert told["table"].endswith("place may happen a second time in the session that begins anew.")
             forced = (await client.post("/sessions/order/cancel", json=force)).json()
             assert (forced["level"], forced["status"], forced["restarted_as"]) == (
                 "stopped",

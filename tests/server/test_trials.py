@@ -91,7 +91,13 @@ def test_a_stream_tells_of_a_problem_as_a_document_would(client: httpx2.Client) 
 def test_what_is_calibrated_is_a_text_that_can_be_saved(client: httpx2.Client) -> None:
     found = client.post("/policies/calibrate", json={"policy": "standard", "false_stops": 0.1}).json()
 
-    assert {"path": "signals.loops.intervene", "before": 5.0, "after": 4, "tightens": True} in found["changes"]
+    assert {
+        "path": "signals.loops.intervene",
+        "before": 5.0,
+        "after": 4,
+        "tightens": True,
+        "words": "steps in earlier",
+    } in found["changes"]
     check = client.post("/policies/check", json={"document": found["yaml"], "against": "standard"}).json()
     assert check["changes"] == found["changes"]
     assert client.get("/policies/standard").json()["version"] == 1

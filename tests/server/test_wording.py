@@ -26,7 +26,7 @@ def client() -> Iterator[httpx2.Client]:
         ("/sessions?limit=x", "limit", "'limit' must be a whole number, not 'x'."),
         ("/sessions?limit=0", "limit", "'limit' must be at least 1, not '0'."),
         ("/sessions?lmit=3", "lmit", "There is no query parameter 'lmit'. Did you mean 'limit'?"),
-        ("/reports?since=then", "since", "'since' must be a number, not 'then'."),
+        ("/reports?since=then", "since", "'since' must be seconds since 1970, such as 1760000000, not 'then'."),
         ("/reports?policy=My%20own", "policy", "must be a policy's name (small letters, digits and -, such as"),
         ("/policies/My%20own", "name", "'name' must be a policy's name (small letters, digits and -"),
         ("/interventions?label=rigt", "label", "must be 'right', 'wrong', 'unsure' or 'none', not 'rigt'. Did"),
@@ -48,6 +48,8 @@ def test_an_address_with_a_mistake_is_told_what_is_allowed(
         ("/sessions/s/pause", {"until": "stoped"}, "until", "not 'stoped'. Did you mean 'stopped'?"),
         ("/sessions/s/pause", {"resaon": "x"}, "resaon", "There is no field 'resaon'. Did you mean 'reason'?"),
         ("/sessions/s/redirect", {"text": "x", "level": "gaol"}, "level", "not 'gaol'. Did you mean 'goal'?"),
+        ("/sessions/s/redirect", {"text": "x"}, "level", "'level' is missing. It must be 'step', 'goal' or 'clarify'."),
+        ("/sessions/s/redirect", {"level": "goal"}, "text", "'text' is missing."),
         ("/sessions", {"agent": "a", "session_id": "my id!"}, "session_id", "must be a session's id (letters, digits"),
         ("/chat", {"agent": "a", "message": "x", "session_id": "my id!"}, "session_id", "must be a session's id ("),
         ("/sessions", {"agent": "a", "labels": ["two words"]}, "labels.0", "'labels.0' must be a label (up to 64"),
@@ -59,6 +61,23 @@ def test_a_body_with_a_mistake_is_told_what_is_allowed(
     problem = client.post(path, json=body)
     assert (problem.status_code, problem.json()["code"], problem.json()["field"]) == (422, "invalid_input", field)
     assert said in problem.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "where"),
+    [
+        ("/sessions", '{"agent": }', "line 1, column 11"),
+        ("/sessions", '{\n  "agent": "a",\n  goal: 1\n}', "line 3, column 3"),
+        ("/chat", '{\n  "agent": }', "line 2 column 12"),
+    ],
+)
+def test_a_body_that_is_no_json_is_told_where_that_begins(
+    client: httpx2.Client, path: str, body: str, where: str
+) -> None:
+    problem = client.post(path, content=body, headers={"Content-Type": "application/json"}).json()
+    assert (problem["code"], problem["field"]) == ("invalid_input", "body")
+    assert problem["detail"].startswith("The body is not JSON: ")
+    assert problem["detail"].endswith(f" at {where}.")
 
 
 def test_every_pattern_that_a_request_is_held_against_has_words() -> None:

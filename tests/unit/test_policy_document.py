@@ -23,6 +23,7 @@ from midcourse.core.policy.document import CLASSES, Part, Policy
 from midcourse.core.policy.profiles import BUILT_IN, CONSERVATIVE, PERMISSIVE, PRESETS, PROFILES, STANDARD
 from midcourse.core.policy.spans import Span, span_of
 from midcourse.errors import InvalidInput
+from midcourse.reports.tuning import with_setting
 
 MINUTE = 60.0
 DAY = 86_400.0
@@ -430,6 +431,26 @@ def test_what_is_no_span_is_told_how_one_is_written(written: object) -> None:
 
 
 # ---- differences
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "after", "words"),
+    [
+        ("signals.loops.intervene", 5, 4, "steps in earlier"),
+        ("signals.loops.intervene", 5, 9, "steps in later"),
+        ("signals.loops.intervene", 5, None, "no longer steps in"),
+        ("signals.loops.intervene", None, 5, "steps in earlier"),
+        ("signals.loops.warn", 3, None, "no longer warns"),
+        ("signals.loops.warn", 3, 4, "steps in later"),
+        ("classes.long.automatic", "yes", "watched", "steps in later"),
+        ("classes.long.automatic", "yes", "never", "no longer steps in"),
+        ("response_target", Span(60), Span(90), ""),
+    ],
+)
+def test_what_a_change_comes_to_is_said_in_words(path: str, before: Any, after: Any, words: str) -> None:
+    first, second = (with_setting(STANDARD, path, value) for value in (before, after))
+    [found] = difference(first, second)
+    assert (found.path, found.words) == (path, words)
 
 
 def test_a_difference_tells_every_change_and_whether_it_steps_in_earlier() -> None:

@@ -32,7 +32,7 @@ export interface Reply {
   running: RunningCall[]; unknown: string[]; unreachable_since: number | null; receipt: ReceiptLine[]; sentence: string;
   finishes_first: boolean; restarted_as: string | null;
 }
-export interface Receipt { lines: ReceiptLine[]; final: boolean; is_preview: boolean; table: string }
+export interface Receipt { lines: ReceiptLine[]; final: boolean; is_preview: boolean; begins_anew: boolean; table: string }
 export type Preview = Record<UndoChoice, Receipt>;
 export interface NewSession { agent: string; goal: string; task_class?: string; budget?: number }
 export interface Problem { status: number; code: string; detail: string; title: string; allowed?: string[]; status_now?: string }

@@ -2,9 +2,14 @@
 
 import type { Decision, Reason } from "./events";
 
-/** Why, in words: the gravest reason first. */
+/** Why, in words: the gravest reason first. What two of them have to add is said once. */
 export function sentenceOf(decision: Decision): string {
-  return decision.words || decision.reasons.map((reason) => reason.sentence).join(" ");
+  if (decision.words) return decision.words;
+  return decision.reasons.reduce((said, { sentence }) => {
+    const end = sentence.indexOf(". ");
+    const told = end >= 0 && said.includes(sentence.slice(end + 2)) ? sentence.slice(0, end + 1) : sentence;
+    return said ? `${said} ${told}` : told;
+  }, "");
 }
 
 /** How that came about, part by part; what was not seen is told beside it. */

@@ -18,7 +18,7 @@ import { Report } from "../features/killswitch/Report";
 import { switches } from "../features/killswitch/switches";
 import { Refused, Rules, useLate } from "../features/States";
 import { Top } from "../features/Top";
-import { useGivingBack } from "../ui/focus";
+import { useGivingBack, useStaying } from "../ui/focus";
 import { count } from "../ui/format";
 import { address, go, href } from "../ui/router";
 
@@ -34,6 +34,7 @@ export function FleetPage({ client, me }: { client: Client; me: Me }): JSX.Eleme
   const selection = useMemo(() => new Selection(() => fleet.rows.peek() ?? []), [fleet]);
   const [isOpen, lift] = useState(false);
   const cover = useGivingBack<HTMLButtonElement>(isOpen);
+  const reports = useStaying<HTMLDivElement>(cover);
   const [said, say] = useState("");
   const steps = useRef<Steps | null>(null);
   useLayoutEffect(() => rowKeys(steps, selection, client, say), [selection]);
@@ -55,7 +56,7 @@ export function FleetPage({ client, me }: { client: Client; me: Me }): JSX.Eleme
           </div>
         </div>
         {isOpen && <Cover client={client} me={me} agents={named(all, (head) => [head.agent])} labels={named(all, (head) => head.labels)} close={() => lift(false)} />}
-        {shown.map((one) => <Report key={one.id} client={client} one={one} me={me} heads={all} />)}
+        <div ref={reports}>{shown.map((one) => <Report key={one.id} client={client} one={one} me={me} heads={all} />)}</div>
         <Tiles fleet={fleet} now={client.now()} />
         <Search key={`${agent} ${task_class} ${tag}`} filter={filter} total={all?.size ?? 0} shown={rows?.length ?? 0} isRead={rows !== null} toRows={() => steps.current?.to(-Infinity)} />
         {connection.state === "refused" && !all ? <Refused code={connection.problem?.code ?? ""} detail={connection.problem?.detail ?? ""} />

@@ -63,7 +63,7 @@ function Whole({ report, items }: { report: Report; items: Item[] }): JSX.Elemen
       {report.notes.map((one) => <p key={one} class="sub remark">{one}</p>)}
       <dl class="figures">
         <Figure name="stepped in" value={report.interventions.toLocaleString("en")} more={byWhom(report.by) || "nobody did"} />
-        <Figure name="only told" value={report.notices.toLocaleString("en")} more="warnings; nobody stepped in" />
+        <Figure name="only told" value={report.notices.toLocaleString("en")} more={report.warnings.of ? `warnings; nobody stepped in; ${report.warnings.of.toLocaleString("en")} labelled` : "warnings; nobody stepped in"} />
         <Figure name="right" value={percent(labelled.share)} more={`of ${labelled.of.toLocaleString("en")} labelled`} />
         <Figure name="waste avoided" value={dollars(report.dollars_avoided)} more={`expected; at a cost of ${dollars(report.dollars_cost)}`} />
         <Figure name="answered in" value={seconds(answers.seconds.p50)} more={answers.target === null ? "nothing was asked" : `median; target ${seconds(answers.target)}`} />
@@ -74,7 +74,7 @@ function Whole({ report, items }: { report: Report; items: Item[] }): JSX.Elemen
         <section aria-labelledby="fast"><h2 id="fast">How fast a stop is a stop</h2>{report.stops.count ? <Stops report={report} /> : <p class="sub">Nothing was stopped.</p>}</section>
         <Answers report={report} />
       </div>
-      <Signals rows={report.signals} words={report.meanings.false_positives} />
+      <Signals rows={report.signals} words={`False positives: ${report.meanings.false_positives} Only told: ${report.meanings.only_told}`} />
       <TimesTable report={report} />
       <Kinds rows={report.kinds} words={report.meanings.stepped_in} />
       <Checklist items={items} />
@@ -150,20 +150,26 @@ function Signals({ rows, words }: { rows: SignalRow[]; words: string }): JSX.Ele
   const shown = rows.filter((row) => row.agent || agents(row.signal) > 1);
   const most = Math.min(1, 1.05 * Math.max(0.05, ...shown.map((row) => (row.rate.share === null ? 0 : Math.max(row.rate.high, row.rate.target?.[1] ?? 0)))));
   return (
-    <Table id="signals" name="Were we right to step in?" words={`False positives: ${words}`} heads={["Signal", ">Stepped in", ">Only told", ">Right", ">Wrong", ">Unsure", ">False positives", "Limit", "Verdict"]}>
+    <Table id="signals" name="Were we right to step in?" words={words} heads={["Signal", ">Stepped in", ">Only told", ">Right", ">Wrong", ">Unsure", ">False positives", "Limit", "Verdict"]}>
       {shown.map((row) => {
         const isFew = row.rate.of < row.needed;
         const isWrong = row.rate.share !== null && row.rate.share > (row.rate.target?.[1] ?? 1);
         const kind: Kind = isFew ? "few" : isWrong ? "no" : "ok";
         return (
           <tr key={`${row.signal} ${row.agent}`}><th scope="row">{row.signal} <span class="dim">{row.agent || "all agents"}</span></th>
-            <td class="r">{row.interventions.toLocaleString("en")}</td><td class="r">{row.notices.toLocaleString("en")}</td><td class="r">{row.right}</td><td class="r">{row.wrong}</td><td class="r">{row.unsure}</td><td class="r">{percent(row.rate.share)}</td>
+            <td class="r">{row.interventions.toLocaleString("en")}</td><td class="r">{row.notices.toLocaleString("en")}{said(row)}</td><td class="r">{row.right}</td><td class="r">{row.wrong}</td><td class="r">{row.unsure}</td><td class="r">{percent(row.rate.share)}</td>
             <td><RangeBar rate={row.rate} most={most} kind={kind} /><small class="dim">{row.rate.target ? target(row.rate.target) : "–"}</small></td>
             <td><Say kind={kind}>{!row.interventions && !row.rate.of ? "only warned" : isFew ? `too few to say: ${row.rate.of} labelled, needs ${row.needed}` : isWrong ? "too often wrong" : "kept"}</Say></td></tr>
         );
       })}
     </Table>
   );
+}
+
+/** What people said of the warnings: it is in no rate. */
+function said(row: SignalRow): JSX.Element | null {
+  const parts = [row.warnings_right && `${row.warnings_right} right`, row.warnings_wrong && `${row.warnings_wrong} wrong`].filter(Boolean);
+  return parts.length ? <small class="dim"> ({parts.join(", ")})</small> : null;
 }
 
 function Kinds({ rows, words }: { rows: KindRow[]; words: string }): JSX.Element {

@@ -13,15 +13,15 @@ from midcourse.api.naming import fresh_session_id
 from midcourse.core import commands as cmd
 from midcourse.core.codec import JSON, decode
 from midcourse.core.commands import AnyCommand, Behaviour, Role
-from midcourse.core.decisions import finishes_first
+from midcourse.core.decisions import decide, finishes_first
 from midcourse.core.effects import UndoChoice
 from midcourse.core.endings import asks_nothing, without_result
-from midcourse.core.events import AskOpened, Recorded, Verdict
+from midcourse.core.events import AskOpened, CancelRequested, Recorded, Verdict
 from midcourse.core.events import Level as RedirectLevel
 from midcourse.core.ids import AskId, CommandId, MessageId, PauseId, Position, SessionId
 from midcourse.core.inspection import Inspection
 from midcourse.core.interventions import Intervention, Interventions
-from midcourse.core.receipt import Ledger, Receipt
+from midcourse.core.receipt import Ledger, Receipt, begins_anew
 from midcourse.core.replies import Level, Reply
 from midcourse.core.requests import answer_value, check_command_id
 from midcourse.core.session import ENDED, OpenAsk, Session, Status
@@ -158,10 +158,22 @@ class SessionHandle(Generic[T_co]):
         await self._control.undone(self.id, wait)
         return await self.receipt()
 
-    async def preview(self) -> Mapping[UndoChoice, Receipt]:
-        """What a cancel would make of each effect, by its ``undo``, if all goes well. Nothing is changed."""
-        ledger, waits = await self._ledger(), finishes_first(await self.state())
-        return {choice: ledger.preview(choice, finishes_first=waits) for choice in get_args(UndoChoice)}
+    async def preview(self, *, force: bool = False) -> Mapping[UndoChoice, Receipt]:
+        """What a cancel would make of each effect, by its ``undo``, if all goes well. Nothing is changed.
+
+        ``force``: what one with ``force`` would; ``begins_anew`` says whether a new session would begin the same anew.
+
+        Raises:
+            Refused: a cancel with ``force`` would be refused.
+        """
+        ledger, state = await self._ledger(), await self.state()
+        wish = cmd.Cancel(id=self._command_id(None), role=self._role, force=True)
+        is_forced = force and any(isinstance(one, CancelRequested) and one.force for one in decide(state, wish))
+        anew = begins_anew(state) or (is_forced and state.is_protected and state.parent is None)
+        waits = finishes_first(state) and not is_forced
+        return {
+            choice: ledger.preview(choice, finishes_first=waits, begins_anew=anew) for choice in get_args(UndoChoice)
+        }
 
     async def answer(
         self,
@@ -385,7 +397,8 @@ class SessionHandle(Generic[T_co]):
 
     async def receipt(self) -> Receipt:
         """What became of each effect: undone, kept, cannot be undone, …, unknown. Print it for a table."""
-        return (await self._ledger()).receipt
+        ledger, state = await self._ledger(), await self.state()
+        return replace(ledger.receipt, begins_anew=begins_anew(state))
 
     async def _ledger(self) -> Ledger:
         ledger = Ledger()

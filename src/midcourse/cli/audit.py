@@ -132,7 +132,7 @@ async def _list(target: Target, session: str | None, since: float | None, limit:
             show_table(header, rows, whole=header[:-1])
         else:
             for entry, when, who, role, did, outcome, about, more in rows:
-                say_wrapped(f"{entry}  {when}  {who} ({role})  {did}: {outcome}  {about}".rstrip())
+                say(f"{entry}  {when}  {who} ({role})  {did}: {outcome}  {about}".rstrip(), hang=3)
                 say_wrapped(plain(more, lines=False), indent=3)
         if len(found) == limit and found[0].seq > 1:
             say(f"The newest {limit:,}. More: -n, or all of them in a file with --export.")

@@ -10,17 +10,19 @@ import msgspec
 import typer
 from rich.console import Console
 
-from midcourse.cli.opening import JsonOption, Target, opened
+from midcourse.cli.opening import JsonOption, Target, opened, store_path
 from midcourse.cli.printing import carry_out, plain, print_json, say, say_wrapped, show_table
 from midcourse.core.events import Recorded
 from midcourse.core.policy.decisions import INTERRUPTS
 from midcourse.core.spelling import spelled
 from midcourse.errors import InvalidInput
 from midcourse.ports.handle import Handle, Sessions
+from midcourse.wiring import open_store
 
 if TYPE_CHECKING:  # what this needs is imported when it runs: other commands are not to wait for it
     from midcourse.backtest import Backtest, Notice, Recording, Verdict
     from midcourse.backtest.importers import Progress
+    from midcourse.core.policy.document import Policy
 
 _MOST = 20
 """Notices that are printed: more of them say nothing new."""
@@ -40,7 +42,12 @@ def try_policies(
     ],
     policy: Annotated[
         list[str] | None,
-        typer.Option("--policy", "-p", metavar="POLICY", help="A built-in one or a YAML file; may be repeated."),
+        typer.Option(
+            "--policy",
+            "-p",
+            metavar="POLICY",
+            help="A built-in one, one saved in the store, or a YAML file; may be repeated.",
+        ),
     ] = None,
     risk: Annotated[bool, typer.Option("--risk", help="Also the combined risk that comes with Midcourse.")] = False,
     risk_model: Annotated[
@@ -85,9 +92,8 @@ def try_policies(
 
     async def work() -> None:
         from midcourse.backtest import backtest, risk_in
-        from midcourse.policies.loading import read_policy
 
-        policies = [read_policy(one) for one in policy or ["standard"]]
+        policies = await policies_in(policy or ["standard"], files)
         noticed: list[Notice] = []
         runs = [one async for one in runs_in(files, noticed)]
         with _progress() as progress:
@@ -145,20 +151,53 @@ async def recordings_in(given: Iterable[str]) -> "list[Recording]":
     return recordings
 
 
+async def policies_in(names: Iterable[str], given: Iterable[str]) -> "list[Policy]":
+    """The policies that are meant by names or are files; of a store among what was given, also those saved in it.
+
+    Raises:
+        InvalidInput: there is none of that name, or a file has mistakes.
+    """
+    from midcourse.policies import kept
+    from midcourse.policies.loading import read_policy
+
+    stores = [url for url in map(_url, filter(_is_store, given)) if (path := store_path(url)) and path.is_file()]
+    try:
+        if not stores:
+            return [read_policy(one) for one in names]
+        store = await open_store(stores[0])
+        try:
+            return [await kept.read(store, one) for one in names]
+        finally:
+            await store.close()
+    except InvalidInput as error:
+        if error.code != "policy_not_found":
+            raise
+        told = f"{error.message} Give one that is saved elsewhere as a file: midcourse policy show NAME > NAME.yaml"
+        raise InvalidInput(told, code=error.code, **error.fields) from error
+
+
+def _is_store(given: str) -> bool:
+    return given.startswith("sqlite:///") or given.endswith(_STORES)
+
+
+def _url(store: str) -> str:
+    return store if store.startswith("sqlite:///") else f"sqlite:///{store}"
+
+
 async def runs_in(given: Iterable[str], noticed: "list[Notice]") -> "AsyncIterator[str | Recording]":
     """Files as they are; of a store, its sessions."""
     for one in given:
-        if not one.startswith("sqlite:///") and not one.endswith(_STORES):
+        if not _is_store(one):
             yield one
             continue
-        url = one if one.startswith("sqlite:///") else f"sqlite:///{one}"
+        url = _url(one)
         async with opened(Target(store=url)) as sessions:
             async for recording in _of_store(sessions, one, noticed):
                 yield recording
 
 
 async def _of_store(sessions: Sessions, store: str, noticed: "list[Notice]") -> "AsyncIterator[Recording]":
-    """Every session that called something, newest first."""
+    """Every session in which a call has ended, newest first."""
     from midcourse.backtest import Notice, recording_of
 
     before: str | None = None
@@ -175,7 +214,8 @@ async def _of_store(sessions: Sessions, store: str, noticed: "list[Notice]") -> 
             break
         before = page[-1].id
     if idle:
-        sentence = f"{idle} sessions here have called no model and no tool. They are left out."
+        whose, left = ("1 session here has", "It is") if idle == 1 else (f"{idle} sessions here have", "They are")
+        sentence = f"{whose} no call that has ended, of a model or a tool. {left} left out."
         noticed.append(Notice(file=store, sentence=sentence, left_out=idle))
 
 

@@ -248,10 +248,11 @@ def cancel(
       midcourse cancel sess_0198f2 --preview
       midcourse cancel sess_0198f2 --reason "wrong customer"
       midcourse cancel sess_0198f2 --undo all
+      midcourse cancel sess_0198f2 --force --preview
       midcourse cancel sess_0198f2 --force
     """
     if preview:
-        carry_out(_preview(target, session, as_json=as_json), as_json=as_json)
+        carry_out(_preview(target, session, force=force, as_json=as_json), as_json=as_json)
         return
 
     async def work() -> None:
@@ -339,26 +340,34 @@ def message(
     control(target, session, work, as_json=as_json)
 
 
-async def _preview(target: Target, session: str, *, as_json: bool) -> None:
+async def _preview(target: Target, session: str, *, force: bool, as_json: bool) -> None:
     async with opened(target) as sessions:
         handle = await find(sessions, session)
-        found = await handle.preview()
-        status = await handle.status()
+        found = await handle.preview(force=force)
+        state = await handle.state()
     if as_json:
         print_json({choice: _receipt(one) for choice, one in found.items()})
         return
-    if status in ENDED:
-        say(f"It has ended, {status}: a cancel changes nothing. With midcourse undo {handle.id}")
+    if state.status in ENDED:
+        say(f"It has ended, {state.status}: a cancel changes nothing. With midcourse undo {handle.id}")
         show_receipt(found["all"])
         return
-    say(f"Nothing was cancelled. With midcourse cancel {handle.id} …")
+    say(f"Nothing was cancelled. With midcourse cancel {handle.id}{' --force' if force else ''} …")
+    if any(one.begins_anew for one in found.values()):
+        say("what it has reached is discarded, and a new session begins the same anew.")
     for choice, one in found.items():
         say("", f"--undo {choice}")
         show_receipt(one)
+    if any(one.twice for one in found.values()):
+        say(
+            "",
+            "If nothing may happen twice, halt it and cancel it then, without --force; nothing is begun anew:",
+            f"midcourse kill-switch throw --agent {state.agent} --reason TEXT",
+        )
 
 
 def _receipt(receipt: Receipt) -> dict[str, Any]:
-    return {"final": receipt.final, "lines": spelled(receipt.lines)}
+    return {"final": receipt.final, "begins_anew": receipt.begins_anew, "lines": spelled(receipt.lines)}
 
 
 def _reply(reply: Reply) -> dict[str, Any]:
@@ -372,8 +381,12 @@ def control(
     *,
     as_json: bool,
     then: Callable[[Handle[Any], Reply], None] | None = None,
+    is_remark: bool = False,
 ) -> None:
-    """Send a command to a session and say how far it has got, and ``then`` more."""
+    """Send a command to a session and say how far it has got, and ``then`` more.
+
+    ``is_remark``: it changes nothing of what the session does; once it is decided, ``then`` says all there is to say.
+    """
 
     async def work() -> None:
         async with opened(target) as sessions:
@@ -382,7 +395,8 @@ def control(
         if as_json:
             print_json(_reply(reply))
             return
-        say(f"{handle.id}: {reply_words(reply, SystemClock().now())}")
+        if not is_remark or reply.level == "accepted" or not reply.durable:
+            say(f"{handle.id}: {reply_words(reply, SystemClock().now())}")
         if then is not None:
             then(handle, reply)
 

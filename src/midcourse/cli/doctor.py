@@ -23,7 +23,7 @@ from midcourse.cli.opening import (
     token_for,
     with_target,
 )
-from midcourse.cli.printing import carry_out, print_json, say
+from midcourse.cli.printing import carry_out, print_json, say, say_wrapped
 from midcourse.cli.store_checks import Check, store_checks
 from midcourse.client.whereabouts import whereabouts
 from midcourse.errors import AccessDenied, MidcourseError, ServerUnreachable
@@ -95,9 +95,8 @@ def doctor(
         else:
             width = max(len(check.name) for check in checks)
             for check in checks:
-                say(f"{check.status:<4}  {check.name:<{width}}  {check.detail}")
-                if check.advice:
-                    say(f"{'':<4}  {'':<{width}}  {check.advice}")
+                say(f"{check.status:<4}  {check.name:<{width}}  {check.detail}", hang=width + 8)
+                say_wrapped(check.advice, indent=width + 8)
         if not is_well:
             raise typer.Exit(1)
 

@@ -56,16 +56,19 @@ def events(
             handle = await find(sessions, session)
             last = None if follow else (await handle.state()).position
             if last is None or last > after:
-                await _print(handle, after, last, deltas=deltas, as_json=as_json)
+                await print_events(handle, after, last, deltas=deltas, as_json=as_json)
 
     # Ctrl-C is how it is meant to end.
     carry_out(work(), as_json=as_json, interrupted=0 if follow else INTERRUPTED)
 
 
-async def _print(handle: Handle[Any], after: int, last: int | None, *, deltas: bool, as_json: bool) -> None:
+async def print_events(
+    handle: Handle[Any], after: int, last: int | None, *, deltas: bool = False, follow: bool = True, as_json: bool
+) -> None:
+    """Each event up to the one at ``last``; else as they come, with ``follow`` also those of later turns."""
     clock = SystemClock()
     # What watch gives is a generator, which is to be closed when it is left early.
-    seen = cast("Any", handle.watch(after, deltas=deltas, follow=True))
+    seen = cast("Any", handle.watch(after, deltas=deltas, follow=follow))
     async with aclosing(seen):
         async for event in seen:
             if isinstance(event, Delta):
@@ -74,7 +77,7 @@ async def _print(handle: Handle[Any], after: int, last: int | None, *, deltas: b
             if as_json:
                 print_json(as_sent(event))
             else:
-                say(_line(event, clock.now()))
+                say(_line(event, clock.now()), hang=7)
             if last is not None and event.position >= last:
                 return
 

@@ -25,6 +25,8 @@ LOOK_EVERY: Final = 2.0
 MOST_ALARMS: Final = 10
 _WANTS: Final = 60
 """Columns that are left for what is wanted, or an ask takes two lines."""
+_LINES: Final = 5
+"""Lines that a question may take then."""
 
 app = typer.Typer(invoke_without_command=True)
 
@@ -91,7 +93,8 @@ def _show(inbox: Inbox, *, is_mine: bool, as_json: bool, clears: bool) -> None:
         say(f"Answer with: midcourse answer {first.session} --ask {first.ask} TEXT")
     else:
         nothing = "Nobody asks you anything." if is_mine else "Nobody asks anything."
-        say(f"{nothing} {inbox.running} sessions run." if inbox.running else nothing)
+        runs = "1 session runs." if inbox.running == 1 else f"{inbox.running} sessions run."
+        say(f"{nothing} {runs}" if inbox.running else nothing)
     if inbox.approvals_in_a_row >= STANDARD.restraint.approvals_in_a_row:
         say(
             f"You have approved {inbox.approvals_in_a_row} in a row, {inbox.quick} of the last six in under three "
@@ -99,7 +102,8 @@ def _show(inbox: Inbox, *, is_mine: bool, as_json: bool, clears: bool) -> None:
         )
     for batch in inbox.alarms[:MOST_ALARMS]:
         told = "" if batch.ready_at <= now else f", told at {clock_time(batch.ready_at, now)}"
-        say(f"{ago(batch.since, now)}: {len(batch.alarms)} alarms for {batch.person or 'nobody'}{told}")
+        alarms = "1 alarm" if len(batch.alarms) == 1 else f"{len(batch.alarms)} alarms"
+        say(f"{ago(batch.since, now)}: {alarms} for {batch.person or 'nobody'}{told}")
     if inbox.artifacts:
         say(f"Made by agents and due for review: {len(inbox.artifacts)}. List them with: midcourse artifacts --due")
 
@@ -112,8 +116,10 @@ def _list(asks: Sequence[InboxAsk], now: float) -> None:
         show_table((*header, "it wants"), [(*row, want) for row, want in zip(rows, wants, strict=True)], whole=header)
         return
     for ask, row in zip(asks, rows, strict=True):
-        say(f"{row[0]}  {ask.session}  {ask.ask}, of {ask.agent}, {ask.owner}'s")
-        say(shortened(f"   {plain(summary(ask), lines=False)}"))
+        say(f"{row[0]}  {ask.session}  {ask.ask}, of {ask.agent}, {ask.owner}'s", hang=3)
+        # A question is read here, a call's arguments where it is answered.
+        most = console().width * (1 if ask.arguments else _LINES)
+        say(shortened(f"   {plain(summary(ask), lines=False)}", most))
 
 
 def _row(ask: InboxAsk, now: float) -> tuple[Text | str, ...]:

@@ -98,7 +98,7 @@ def _list(found: Sequence[LabelledAlarm], limit: int, *, is_filtered: bool, as_j
         show_table(header, rows, whole=header[:-1])
     else:
         for when, session, about, did, by, said, why in rows:
-            say_wrapped(f"{when}  {session}  {about}: {did} by {by}{f', labelled {said}' if said else ''}")
+            say(f"{when}  {session}  {about}: {did} by {by}{f', labelled {said}' if said else ''}", hang=3)
             say_wrapped(plain(why, lines=False), indent=3)
     if len(found) == limit:
         say(f"The newest {limit}. More: --limit, up to {_MOST}; or narrow it with --agent, --label, --hours.")
@@ -115,7 +115,7 @@ def _show(handle: Handle[Any], found: Sequence[Intervention], *, as_json: bool) 
         say(f"No policy has stepped in in {handle.id}.")
     now = SystemClock().now()
     for one in found:
-        say(f"{one.id}  {clock_time(one.at, now)}  {intervention_words(one)}")
+        say(f"{one.id}  {clock_time(one.at, now)}  {intervention_words(one)}", hang=7)
 
 
 @with_target
@@ -167,7 +167,7 @@ def _list_batches(found: Sequence[Batch]) -> None:
         say(f"{batch.person or '(nobody)'}: {number} alarm{'s' if number > 1 else ''}, {due}")
         for one in batch.alarms:
             why = plain(one.sentence, lines=False)
-            say(f"  {clock_time(one.at, now)}  {one.session} {one.intervention}  {one.level}: {why}")
+            say(f"  {clock_time(one.at, now)}  {one.session} {one.intervention}  {one.level}: {why}", hang=3)
 
 
 @with_target
@@ -205,7 +205,7 @@ def label(
     def then(handle: Handle[Any], reply: Reply) -> None:
         say(f"{about} of {handle.id} {_taken(reply)} labelled {verdict} {_by(target, note)}")
 
-    control(target, session, work, as_json=as_json, then=then)
+    control(target, session, work, as_json=as_json, then=then, is_remark=True)
 
 
 @with_target
@@ -233,7 +233,7 @@ def rate(
     def then(handle: Handle[Any], reply: Reply) -> None:
         say(f"{handle.id} {_taken(reply)} rated {score} of 5 {_by(target, note)}")
 
-    control(target, session, work, as_json=as_json, then=then)
+    control(target, session, work, as_json=as_json, then=then, is_remark=True)
 
 
 def _taken(reply: Reply) -> str:

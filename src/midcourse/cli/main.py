@@ -65,6 +65,7 @@ def build() -> "typer.Typer":
         serve,
         sessions,
         signals,
+        starting,
         tokens,
         upkeep,
         webhooks,
@@ -100,6 +101,7 @@ def build() -> "typer.Typer":
 
     nouns = (
         serve,
+        starting,
         sessions,
         events,
         controls,

@@ -14,6 +14,7 @@ import typer
 
 import midcourse
 from midcourse.client.address import TOKEN_VARIABLE, URL_VARIABLE, address_of
+from midcourse.client.remote import RemoteMidcourse
 from midcourse.errors import MidcourseError, SessionNotFound, StoreUnavailable
 from midcourse.ports.handle import Handle, Sessions
 
@@ -146,6 +147,11 @@ async def find(sessions: Sessions, given: str) -> Handle[Any]:
         return await sessions.get(given)
     except SessionNotFound as error:
         found = await _beginning_with(sessions, given)
+        if not found and isinstance(sessions, RemoteMidcourse):  # the server speaks to programs; here is a person
+            raise SessionNotFound(
+                f"There is no session '{given}' at {sessions.url}. List them with: midcourse ps --all",
+                session_id=given,
+            ) from error
         if not found:
             raise
         shortest = min(found, key=len)

@@ -1,8 +1,8 @@
 """``midcourse policy``: when to interrupt. The policies there are, what they say, how they differ, and keeping one."""
 
 import sys
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
@@ -11,11 +11,11 @@ import typer
 from midcourse.cli.opening import DEFAULT_STORE, HERE, JsonOption, Target, store_path, with_target
 from midcourse.cli.opening import token_for as token_of_target
 from midcourse.cli.people import me
-from midcourse.cli.printing import carry_out, print_json, say, show_table
+from midcourse.cli.printing import carry_out, print_json, say, say_as_it_is, show_table
 from midcourse.cli.words import ago, clock_time
 from midcourse.core.policy.checking import Change, difference, shown
 from midcourse.core.policy.document import Policy
-from midcourse.errors import StoreUnavailable
+from midcourse.errors import InvalidInput, StoreUnavailable
 from midcourse.ports.store import Store
 from midcourse.runtime.clock import SystemClock
 from midcourse.wiring import open_store
@@ -109,7 +109,7 @@ def show(
         if as_json or output == "json":
             print_json(to_document(found))
         else:
-            say(*yaml.rstrip("\n").split("\n"))
+            say_as_it_is(*yaml.rstrip("\n").split("\n"))
 
     carry_out(work(), as_json=as_json)
 
@@ -282,16 +282,16 @@ def calibrate(
 
     async def work() -> None:
         from midcourse.backtest.calibrating import calibrate_runs
-        from midcourse.cli.backtest import recordings_in
-        from midcourse.policies.loading import read_policy
+        from midcourse.cli.backtest import policies_in, recordings_in
         from midcourse.policies.writing import to_yaml
 
-        found = calibrate_runs(await recordings_in(files), read_policy(policy), false_stops, drift=drift)
+        [base] = await policies_in([policy], files)
+        found = calibrate_runs(await recordings_in(files), base, false_stops, drift=drift)
         comments = (
             f"# Would have stopped {found.stopped} of {found.failures} failing and {found.stopped_wrongly} of",
             f"# {found.successes} succeeding runs: those that these thresholds were made from.",
         )
-        say(*comments, *to_yaml(found.policy).rstrip("\n").split("\n"))
+        say_as_it_is(*comments, *to_yaml(found.policy).rstrip("\n").split("\n"))
 
     carry_out(work(), as_json=False)
 
@@ -403,17 +403,34 @@ class _There:
         if not is_path(reference):
             found, yaml = await self._remote.find(reference)
             return found.policy, yaml
-        policy = await self._remote.load_text(_text(reference))
+        policy = await self.load_text(_text(reference), reference)
         known = {policy.extends: (await self._remote.find(policy.extends))[0].policy} if policy.extends else {}
         return policy, to_yaml(policy, known)
 
     async def load_text(self, text: str, source: str) -> Policy:
-        return await self._remote.load_text(text)
+        with _called(source):
+            return await self._remote.load_text(text)
 
     async def save(self, text: str, source: str, why: str) -> "KeptPolicy":
         from midcourse.policies.loading import Draft
 
-        return await self._remote.save(Draft(text, source=source).name, text, why)
+        name = Draft(text, source=source).name
+        with _called(source):
+            return await self._remote.save(name, text, why)
+
+
+@contextmanager
+def _called(source: str) -> Generator[None]:
+    """Say in an error what the text is called here that a server found mistakes in."""
+    try:
+        yield
+    except InvalidInput as error:
+        if "mistakes" not in error.fields:
+            raise
+        lines = [f"{source}, {line}" if line.startswith("line ") else line for line in error.message.split("\n")]
+        told = "\n".join(lines)
+        said = told if told != error.message else f"{source}: {told}"
+        raise InvalidInput(said, code=error.code, **error.fields) from error
 
 
 # ---- changes
@@ -428,6 +445,7 @@ def _spelled(changes: Sequence[Change]) -> list[dict[str, Any]]:
             "before": spelled_setting(one.before),
             "after": spelled_setting(one.after),
             "tightens": one.tightens,
+            "words": one.words,
         }
         for one in changes
     ]
@@ -437,12 +455,13 @@ def _count(changes: Sequence[Change]) -> str:
     if not changes:
         return "nothing"
     earlier, later = (sum(one.tightens is way for one in changes) for way in (True, False))
+    gone = sum(one.is_taken_away for one in changes)
     noun = "parameter" if len(changes) == 1 else "parameters"
-    return f"{len(changes)} {noun}: {earlier} to step in earlier, {later} later"
+    no_longer = f", {gone} no longer" if gone else ""  # it neither warns nor steps in
+    return f"{len(changes)} {noun}: {earlier} to step in earlier, {later - gone} later{no_longer}"
 
 
 def _show_changes(changes: Sequence[Change], old: str, new: str) -> None:
     if changes:
-        words = {True: "steps in earlier", False: "steps in later", None: ""}
-        rows = [(one.path, shown(one.before), shown(one.after), words[one.tightens]) for one in changes]
+        rows = [(one.path, shown(one.before), shown(one.after), one.words) for one in changes]
         show_table(("parameter", old, new, ""), rows, whole=("parameter",))

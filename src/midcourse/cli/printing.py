@@ -3,10 +3,11 @@
 import asyncio
 import io
 import os
+import re
 import sys
-import textwrap
-from collections.abc import Coroutine, Iterable, Sequence
-from typing import Any, Final, cast
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from typing import Any, Final, TextIO, cast
+from unicodedata import category
 
 import msgspec
 import typer
@@ -25,6 +26,10 @@ _GAP: Final = 2
 """Columns between two of a table."""
 _LONGEST_WORD: Final = 30
 """Signs of the longest word that is kept whole: what is longer is a path, or somebody's JSON."""
+_COMMAND: Final = re.compile(r"(?<=[:?.] )midcourse [^,;]+$")
+"""What a sentence ends with for people to copy: it stays on one line."""
+_CLINGS: Final = ("Pe", "Pf", "Po")
+"""Categories of the signs that do not begin a line: what closes, and what ends."""
 INTERRUPTED: Final = 130
 """The exit status of a command that Ctrl-C ended, as shells have it."""
 
@@ -55,7 +60,8 @@ def complain(error: MidcourseError, *, as_json: bool) -> None:
         told = {"code": error.code, "detail": str(error), **spelled(error.fields)}
         print(_encoder.encode(told).decode(), file=sys.stderr)
     else:
-        print(plain(str(error)), file=sys.stderr)
+        for line in _broken(plain(str(error)), _room(sys.stderr)):
+            print(line, file=sys.stderr)
 
 
 def print_json(value: object) -> None:
@@ -84,28 +90,99 @@ def console() -> Console:
     return Console(highlight=False, markup=False, emoji=False, width=wide)
 
 
+def _room(stream: TextIO) -> int | None:
+    """The columns of the terminal that a stream goes to; None: it is a pipe, which gets whole lines."""
+    return console().width if stream.isatty() or "COLUMNS" in os.environ else None
+
+
 def shortened(line: str, room: int | None = None) -> str:
     """A line, cut to ``room`` columns, or to the width of the terminal. A pipe gets all of it."""
-    if not (sys.stdout.isatty() or "COLUMNS" in os.environ):
+    width = _room(sys.stdout)
+    if width is None:
         return line
     told = Text(line, no_wrap=True)
-    told.truncate(console().width if room is None else room, overflow="ellipsis")
+    told.truncate(width if room is None else room, overflow="ellipsis")
     return told.plain
 
 
-def say(*lines: str) -> None:
-    """Lines for people, as wide as they are: a terminal breaks them itself."""
+def say(*lines: str, hang: int = 0) -> None:
+    """Lines for people, broken between words where the terminal ends. A pipe gets whole lines.
+
+    What goes on below stands as far in as its line begins, that of a text's first line ``hang`` columns further.
+    """
+    for line in lines:
+        for part in _broken(plain(line), _room(sys.stdout), hang):
+            _print(part)
+
+
+def say_wrapped(*sentences: str, indent: int = 0) -> None:
+    """The same for sentences, all of them ``indent`` columns in. What is empty is left out."""
+    say(*(f"{' ' * indent}{one}" for one in sentences if one))
+
+
+def say_as_it_is(*lines: str) -> None:
+    """Lines that are a file, or an address: as wide as they are, to be copied."""
     for line in lines:
         _print(plain(line))
 
 
-def say_wrapped(*sentences: str, indent: int = 0) -> None:
-    """Sentences for people, broken between words where the terminal ends. A pipe gets whole lines."""
-    room = console().width - indent if sys.stdout.isatty() or "COLUMNS" in os.environ else 0
-    for words in filter(None, map(plain, sentences)):
-        lines = [words] if room < 1 else textwrap.wrap(words, room, break_long_words=False, break_on_hyphens=False)
-        for line in lines:
-            _print(f"{' ' * indent}{line}")
+def _broken(text: str, room: int | None, hanging: int = 0) -> Iterator[str]:
+    """The lines of a text, none of them wider than ``room``, if that can be without breaking a word or a command."""
+    first, *rest = text.split("\n")
+    for line, hang in ((first, hanging), *((one, 0) for one in rest)):
+        if room is None or cell_len(line) <= room:
+            yield line
+            continue
+        command = _COMMAND.search(line)
+        if command is None:
+            yield from _wrapped(line.expandtabs(), room, hang)
+            continue
+        *before, last = _wrapped(line[: command.start()].rstrip(), room, hang)
+        yield from before
+        if cell_len(last) + 1 + cell_len(command[0]) <= room:
+            yield f"{last} {command[0]}"
+            continue
+        inside = f"{' ' * (_begins(line) + hang)}{command[0]}"
+        yield from (last, inside if cell_len(inside) <= room else command[0])
+
+
+def _begins(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+def _wrapped(line: str, room: int, hang: int) -> Iterator[str]:
+    indent = " " * (_begins(line) + hang)
+    done, gap = line[: _begins(line)], ""
+    for word in _words(line.lstrip(" ")):
+        if word.isspace():
+            gap = word
+            continue
+        # One that fits nowhere stays where it is: the terminal breaks it.
+        fits = cell_len(done) + len(gap) + cell_len(word) <= room
+        if fits or not done.strip() or cell_len(indent) + cell_len(word) > room:
+            done += f"{gap}{word}"
+        else:
+            yield done
+            done = f"{indent}{word}"
+        gap = ""
+    yield done
+
+
+def _words(line: str) -> Iterator[str]:
+    """Words and the spaces between them. Each wide sign is one of its own, as in writing that has no spaces."""
+    for part in re.findall(r"\s+|\S+", line):
+        if part.isascii():
+            yield part
+            continue
+        word, was_wide = "", False
+        for sign in part:
+            wide = cell_len(sign) > 1
+            if word and cell_len(sign) and category(sign) not in _CLINGS and (wide or was_wide):
+                yield word
+                word = ""
+            word += sign
+            was_wide = wide or (was_wide and not cell_len(sign))
+        yield word
 
 
 def _print(text: str) -> None:

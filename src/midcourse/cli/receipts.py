@@ -21,3 +21,5 @@ def show_receipt(receipt: Receipt) -> None:
         for outcome in (line.outcome,)
     }
     say(", ".join(f"{count} {outcome}" for outcome, count in counts.items()) + ".")
+    if receipt.twice:
+        say(receipt.twice_words)

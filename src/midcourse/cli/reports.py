@@ -12,7 +12,7 @@ import typer
 from midcourse.cli.opening import DEFAULT_STORE, HERE, JsonOption, Target, store_path, token_for, with_target
 from midcourse.cli.people import me
 from midcourse.cli.printing import carry_out, print_json, say, say_wrapped, show_table
-from midcourse.cli.words import ago
+from midcourse.cli.words import ago, money
 from midcourse.core.policy.spans import span_of
 from midcourse.errors import InvalidInput, StoreUnavailable
 from midcourse.ports.store import Store
@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # what these need is imported when they run: other commands a
     from midcourse.reports.checklist import ChecklistItem
     from midcourse.reports.gathering import Progress
     from midcourse.reports.intervals import Proportion
-    from midcourse.reports.rates import Report
+    from midcourse.reports.rates import Report, SignalRow
     from midcourse.reports.tuning import Proposal
 
 SinceOption = Annotated[
@@ -37,6 +37,10 @@ WhyOption = Annotated[str, typer.Option("--why", metavar="TEXT", help="Why, for 
 ProposalArgument = Annotated[
     str, typer.Argument(metavar="PROPOSAL", help="A proposal's id, as the list shows it.", show_default=False)
 ]
+_ITS_OWN_REVIEWS = (
+    "A server makes its reviews by itself, once a week unless it was started with another --review-every; this lists "
+    "what they proposed. To make one now, name its file on its machine: midcourse review --store sqlite:///FILE"
+)
 _WAIT = 270.0
 """Seconds beyond the usual that a server may take to read all it has."""
 reviews = typer.Typer(help="What labels say of thresholds: proposals, which a person accepts or refuses.")
@@ -121,13 +125,15 @@ def _write(file: Path, content: bytes) -> None:
 
 def _show(found: "Report") -> None:
     from midcourse.core.rates import by_whom
-    from midcourse.reports.words import money, percent, seconds, span_of_target
+    from midcourse.reports.words import percent, seconds, span_of_target
 
     who = by_whom(found.by)
     say_wrapped(
         f"Sessions: {found.sessions:,}, {found.ended:,} ended. Stepped in: {found.interventions:,}"
         + (f", {who}" if who else "")
-        + f". Only told: {found.notices:,}. Labelled: {found.labelled.of:,}"
+        + f". Only told: {found.notices:,}"
+        + (f", {found.warnings.of:,} of them labelled" if found.warnings.of else "")
+        + f". Labelled: {found.labelled.of:,}"
         + (f", {percent(found.labelled.share)} right." if found.labelled.of else ".")
     )
     say_wrapped(*(f"Missed: {one.sentence}" for one in found.alerts), *found.notes)
@@ -168,17 +174,19 @@ def _show(found: "Report") -> None:
                     row.signal,
                     row.agent or "(all)",
                     f"{row.interventions:,}",
-                    f"{row.notices:,}",
+                    row.only_told,
                     str(row.right),
                     str(row.wrong),
                     str(row.unsure),
-                    percent(row.rate.share) if row.rate.of >= row.needed else f"{row.rate.of} labelled of {row.needed}",
+                    _false_positives(row),
                     span_of_target(row.rate.target or (0, 1)),
                 )
                 for row in found.signals
             ],
         )
-        say_wrapped(f"False positives: {found.meanings['false_positives']}")
+        say_wrapped(
+            f"False positives: {found.meanings['false_positives']}", f"Only told: {found.meanings['only_told']}"
+        )
     if found.kinds:
         say("")
         show_table(
@@ -191,7 +199,7 @@ def _show(found: "Report") -> None:
                     seconds(row.save.p50),
                     seconds(row.wait.p50),
                     seconds(row.recovery.p50),
-                    money(row.dollars, is_estimate=bool(row.estimated)),
+                    f"{'~' if row.estimated else ''}{money(row.dollars)}",
                     percent(row.quality),
                 )
                 for row in found.kinds
@@ -207,6 +215,14 @@ def _show(found: "Report") -> None:
         named = "; ".join(f"{name} ({', '.join(calls)})" for name, calls in found.outlived.items())
         say("")
         say_wrapped(f"Could not be stopped: {named}")
+
+
+def _false_positives(row: "SignalRow") -> str:
+    from midcourse.reports.words import percent
+
+    if row.only_warned:
+        return "only warned"
+    return percent(row.rate.share) if row.rate.of >= row.needed else f"{row.rate.of} labelled of {row.needed}"
 
 
 def _against(rate: "Proportion", none: str = "") -> str:
@@ -309,8 +325,10 @@ def review(
 def _describe(one: "Proposal") -> None:
     whom = f"agent {one.agent}" if one.agent else f"person {one.person}"
     say(f"{one.id}  {one.state}, for {whom}: {one.policy} → {one.name} ({ago(one.made_at, SystemClock().now())})")
-    say(*(f"  {change.path}: {change.before} → {change.after}" for change in one.changes))
-    say(*(f"  {line}" for line in one.evidence))
+    for change in one.changes:
+        words = f" ({change.words})" if change.words else ""
+        say(f"  {change.path}: {change.before} → {change.after}{words}")
+    say(*(f"  {line}" for line in one.evidence), hang=2)
     if one.state == "open":
         say(f"  Accept it with: midcourse review accept {one.id} --why TEXT", "")
     else:
@@ -438,7 +456,8 @@ class _Here:
         from midcourse.reports.review import review
 
         tuned = await review(self._store, since=since, now=SystemClock().now(), progress=_progress())
-        told = f"Looked at {tuned.sessions:,} sessions and {tuned.labelled:,} labelled interventions."
+        told = f"Looked at {tuned.sessions:,} sessions and {tuned.labelled:,} labelled interventions"
+        told += f"; {tuned.warnings:,} labelled warnings are counted apart." if tuned.warnings else "."
         return (told, *tuned.remarks)
 
     async def proposals(self) -> "Sequence[Proposal]":
@@ -512,7 +531,7 @@ class _There:
         return await self._wire.get(f"policies/{quote(name, safe='')}", _Version, wanted, wait=_WAIT)
 
     async def review(self, since: float) -> Sequence[str]:
-        return ()
+        return (_ITS_OWN_REVIEWS,)
 
     async def proposals(self) -> "Sequence[Proposal]":
         from midcourse.reports.tuning import Proposals

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import typer
 
 from midcourse.cli.opening import DEFAULT_STORE, FOLDER, StoreOption, store_path
-from midcourse.cli.printing import complain, say
+from midcourse.cli.printing import complain, say, say_as_it_is
 from midcourse.client.address import TOKEN_VARIABLE
 from midcourse.client.whereabouts import whereabouts
 from midcourse.core.policy.spans import span_of
@@ -248,8 +248,8 @@ def _serve(
 
     def ready(url: str) -> None:
         say(f"Midcourse serves {', '.join(names) or 'no agents'}.", f"  store  {_where(server, store)}")
-        say(f"  API    {url}/api/v1   (the addresses: {url}/api/v1/openapi.json)")
-        say(f"  open   {link_to(url, given)}")
+        say_as_it_is(f"  API    {url}/api/v1   (the addresses: {url}/api/v1/openapi.json)")
+        say_as_it_is(f"  open   {link_to(url, given)}")
         say("  log    logs/app.log", "Ctrl-C lets the sessions go and leaves; nothing is cancelled.")
         if host not in ("127.0.0.1", "localhost", "::1"):
             say("This is reachable from other machines, without TLS: put a proxy with TLS in front of it.")
@@ -350,8 +350,10 @@ def link(store: StoreOption = None) -> None:
         folder = _folder_of(store or DEFAULT_STORE)
         found = whereabouts(folder)
         if found is None:
+            named = "" if store is None else f" --store {store}"
             raise MidcourseError(
-                f"No server runs for {folder}. Start one with: midcourse serve", code="server_not_running"
+                f"No server runs for {store or DEFAULT_STORE}. Start one with: midcourse serve{named}",
+                code="server_not_running",
             )
         if found.is_token_given:
             raise MidcourseError(

@@ -8,7 +8,7 @@ import typer
 
 from midcourse.cli.asked import details, last_words, title
 from midcourse.cli.opening import HERE, JsonOption, SessionArgument, Target, find, opened, with_target
-from midcourse.cli.printing import carry_out, plain, print_json, room_beside, say, show_table
+from midcourse.cli.printing import carry_out, plain, print_json, room_beside, say, shortened, show_table
 from midcourse.cli.receipts import show_receipt
 from midcourse.cli.words import LEFT_ALONE, ago, clock_time, intervention_words, situation, span, spent, status_text
 from midcourse.core.allowed import did_you_mean
@@ -111,8 +111,9 @@ def _list(heads: Sequence[Head]) -> None:
         return
     for head, row in zip(heads, rows, strict=True):
         asks = f", {head.asks} asked" if head.asks else ""
-        say(f"{row[1]}  {head.id}")
-        say(f"   {head.agent}, {row[-1]}{asks}: {plain(_short(head.goal), lines=False)}".rstrip(": "))
+        cost = "cost unknown" if head.unpriced and not head.cost else spent(head.cost, head.unpriced)
+        told = f"   {head.agent}, {row[-1]}, {cost}{asks}: {plain(head.goal, lines=False)}"
+        say(f"{row[1]}  {head.id}", shortened(told.rstrip(": ")))
 
 
 def _result(result: object) -> str:
@@ -188,7 +189,7 @@ async def _show(handle: Handle[Any], state: Session, result: object, *, unattend
         now = SystemClock().now()
         made = await handle.interventions()
         say("", "Interventions:")
-        say(*(f"  {one.id}  {clock_time(one.at, now)}  {intervention_words(one)}" for one in made))
+        say(*(f"  {one.id}  {clock_time(one.at, now)}  {intervention_words(one)}" for one in made), hang=5)
     if state.status is Status.COMPLETED:
         say("", f"Result: {_result(result)}")
     receipt = await handle.receipt()
@@ -209,12 +210,7 @@ def _describe(state: Session, steps: Sequence[StepView], *, unattended: bool = F
         ("last event", f"{state.position}, {clock_time(state.at, now)} ({ago(state.at, now)})"),
         ("steps done", str(state.finished_steps)),
         ("turn", str(state.turn)),
-        (
-            "cost",
-            f"{spent(state.cost, state.unpriced, 4) or '$0'}, {state.tokens:,} tokens"
-            if state.cost or state.tokens
-            else "",
-        ),
+        ("cost", f"{spent(state.cost, state.unpriced)}, {state.tokens:,} tokens"),
         ("progress", f"{state.progress:.0%}" if state.progress is not None else ""),
         ("hypothesis", state.hypothesis),
         ("policy", state.terms.policy),
@@ -230,13 +226,15 @@ def _describe(state: Session, steps: Sequence[StepView], *, unattended: bool = F
         why = f": {state.cancel.reason}" if state.cancel.reason else ""
         facts.append(("cancel", f"by {state.cancel.by}, {ago(state.cancel.since, now)}, undo {state.cancel.undo}{why}"))
     width = max(len(name) for name, _ in facts)
-    say(*(f"{name:<{width}}  {plain(value, lines=False)}" for name, value in facts if value))
+    say(*(f"{name:<{width}}  {plain(value, lines=False)}" for name, value in facts if value), hang=width + 2)
     _describe_asks(state, steps, now)
     if state.plan:
-        say("", "Plan:", *(f"  {item.status:<11} {plain(item.title, lines=False)}" for item in state.plan))
+        say("", "Plan:")
+        say(*(f"  {item.status:<11} {plain(item.title, lines=False)}" for item in state.plan), hang=12)
     told = [message for message in state.messages if message.level != "goal"]
     if told:
-        say("", "Told:", *(f"  {one.level}, by {one.by}: {plain(one.text, lines=False)}" for one in told))
+        say("", "Told:")
+        say(*(f"  {one.level}, by {one.by}: {plain(one.text, lines=False)}" for one in told), hang=3)
     if state.children:
         say("", f"Children: {', '.join(state.children.values())}")
 

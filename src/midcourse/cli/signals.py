@@ -4,7 +4,7 @@ import typer
 
 from midcourse.cli.opening import HERE, JsonOption, SessionArgument, Target, find, opened, with_target
 from midcourse.cli.printing import carry_out, print_json, say, show_table
-from midcourse.cli.words import clock_time
+from midcourse.cli.words import clock_time, money
 from midcourse.core.signals import Signal, Signals
 from midcourse.core.spelling import spelled
 from midcourse.runtime.clock import SystemClock
@@ -55,7 +55,7 @@ def _show(found: Signals) -> None:
     show_table(header, rows, whole=header[:2])
     for one in found.signals:
         if one.value is None:
-            say(f"not measured: {one.title}: {one.unseen}")
+            say(f"not measured: {one.title}: {one.unseen}", hang=3)
 
 
 def _past(signal: Signal, now: float) -> str:
@@ -81,7 +81,7 @@ def shown(signal: Signal, value: float) -> str:
             minutes, seconds = divmod(int(value), 60)
             return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}" if minutes >= 60 else f"{minutes:02}:{seconds:02}"
         case "dollars":
-            return f"${value:.2f}"
+            return money(value)
         case "share":
             return f"{value:.0%}"
         case "times":

@@ -35,6 +35,7 @@ DID: Final[Mapping[str, str]] = {
 }
 """What an intervention of each level did."""
 _COLOURS: Final[Mapping[str, str]] = {Status.WAITING: "yellow", Status.HALTED: "red", Status.FAILED: "red"}
+_CENT: Final = 0.01
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
@@ -67,11 +68,16 @@ def status_text(status: str, finishes_first: str = "", *, unattended: bool = Fal
     return Text(f"{shape:<2} {status}", style=_COLOURS.get(status, ""))
 
 
-def spent(cost: float, unpriced: int, digits: int = 2) -> str:
+def money(dollars: float) -> str:
+    """An amount as the console writes it: ``$3.18``; ``$0.0020`` where cents would show nothing."""
+    return f"${dollars:.4f}" if dollars and abs(dollars) < _CENT else f"${dollars:.2f}"
+
+
+def spent(cost: float, unpriced: int) -> str:
     """Dollars as far as anybody knows: ``$3.18``, ``at least $3.18`` where ``unpriced`` model calls have no price."""
-    if not cost:
-        return "unknown" if unpriced else ""
-    return f"{'at least ' if unpriced else ''}${cost:.{digits}f}"
+    if unpriced and not cost:
+        return "unknown"
+    return f"{'at least ' if unpriced else ''}{money(cost)}"
 
 
 def span(seconds: float) -> str:

@@ -146,9 +146,16 @@ class RemoteHandle(Generic[T_co]):
             if receipt.final or left <= LONGEST_WAIT:
                 return receipt
 
-    async def preview(self) -> Mapping[UndoChoice, Receipt]:
-        """What a cancel would make of each effect, by its ``undo``, if all goes well. Nothing is changed."""
-        return previews_of(await self._wire.get(f"{self._path}/cancel/preview", dict[UndoChoice, Receipt]))
+    async def preview(self, *, force: bool = False) -> Mapping[UndoChoice, Receipt]:
+        """What a cancel would make of each effect, by its ``undo``, if all goes well. Nothing is changed.
+
+        ``force``: what one with ``force`` would; ``begins_anew`` says whether a new session would begin the same anew.
+
+        Raises:
+            Refused: a cancel with ``force`` would be refused.
+        """
+        given = {"force": "true"} if force else None
+        return previews_of(await self._wire.get(f"{self._path}/cancel/preview", dict[UndoChoice, Receipt], given))
 
     async def answer(
         self,

@@ -84,9 +84,10 @@ def given(value: object) -> str:
 
 def did_you_mean(word: object, known: Iterable[str]) -> str:
     """`` Did you mean 'paused'?`` behind a sentence, if a word is near one of those that there are."""
+    if not isinstance(word, str) or len(word) > _LONGEST_WORD:
+        return ""
     names = {name.casefold(): name for name in known}
-    is_word = isinstance(word, str) and len(word) <= _LONGEST_WORD
-    near = get_close_matches(word.casefold(), names, n=1) if is_word else ()
+    near = get_close_matches(word.casefold(), names, n=1)
     return f" Did you mean '{names[near[0]]}'?" if near else ""
 
 

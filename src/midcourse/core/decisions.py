@@ -235,6 +235,10 @@ def _resume_running(session: Session, command: cmd.AnyCommand) -> Events:
             why = "its parent is being cancelled, and waits for the end of this turn"
             raise refused(session, command, "not_allowed", why)
         return (ev.StopTakenBack(by=command.by),)
+    if session.status is Status.WAITING and session.asks:
+        asks = ", ".join(f"'{ask.id}'" for ask in session.asks)
+        why = f"it is waiting, not paused; it goes on once {asks} is answered"
+        raise refused(session, command, "already_resumed", why)
     return _already_resumed(session, command)
 
 

@@ -34,6 +34,10 @@ FALSE_POSITIVES: Final = (
     "Automatic interventions that people called wrong, of those they called right or wrong. What a person or the kill "
     "switch did is not in it; what people were only told of is, where a policy wanted to step in and was held back."
 )
+ONLY_TOLD: Final = (
+    "Warnings, and what a policy was held back from. In brackets: how many of the warnings people call right or wrong. "
+    "These are in no false-positive rate; the review counts them apart, for the thresholds that warn."
+)
 RESPONSE: Final = (
     "From the wish for a stop (put into the session's inbox by anyone; for a policy, its decision) until it was "
     "decided: nothing new begins."
@@ -43,6 +47,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "interrupted": INTERRUPTED,
     "completed": COMPLETED,
     "stepped_in": STEPPED_IN,
+    "only_told": ONLY_TOLD,
     "false_positives": FALSE_POSITIVES,
     "response": RESPONSE,
     "stop": STOPPED,

@@ -22,22 +22,48 @@ UNENCODABLE: Final = "Unencodable"
 """The kind of the error an agent sees when a call's result cannot be journaled."""
 SHOWN: Final = 40
 """Characters of a call's arguments that a receipt's table shows."""
+NAMED: Final = 3
+"""So many effects that may happen a second time are named."""
 
 
 class Receipt(msgspec.Struct, frozen=True):
-    """One line per effect, in the order they began; ``final`` once the session has ended and no undo is under way."""
+    """One line per effect, in the order they began; ``final`` once the session has ended and no undo is under way.
+
+    ``begins_anew``: it was forced to end half-way, or would be; a new session begins the same anew.
+    """
 
     lines: tuple[ev.ReceiptLine, ...]
     final: bool
     is_preview: bool = False
+    begins_anew: bool = False
 
     @property
     def unknown(self) -> tuple[ev.ReceiptLine, ...]:
         """The effects nobody can tell the end of."""
         return tuple(line for line in self.lines if line.outcome in ("unknown", "undo ran with unknown result"))
 
+    @property
+    def twice(self) -> tuple[ev.ReceiptLine, ...]:
+        """What may happen a second time in the session that begins anew: it stays, or may have happened."""
+        if not self.begins_anew:
+            return ()
+        return tuple(line for line in self.lines if line.effect != "hold" and line.outcome != "undone")
+
+    @property
+    def twice_words(self) -> str:
+        """Which may happen a second time, in a sentence. Empty: none."""
+        names = list(dict.fromkeys(line.name for line in self.twice))
+        if not names:
+            return ""
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        return f"{', '.join(names[:NAMED])}{more} may happen a second time in the session that begins anew."
+
     def __str__(self) -> str:
-        """As a table a person can read."""
+        """As a table a person can read, and what may happen a second time."""
+        return "\n".join(filter(None, (self._table, self.twice_words)))
+
+    @property
+    def _table(self) -> str:
         if not self.lines:
             return "nothing was changed: no call that could have an effect had begun"
         rows = [COLUMNS, *((_what(line), line.effect, line.outcome, line.detail) for line in self.lines)]
@@ -54,6 +80,12 @@ class Receipt(msgspec.Struct, frozen=True):
 def _what(line: ev.ReceiptLine) -> str:
     given = line.arguments if len(line.arguments) <= SHOWN else f"{line.arguments[: SHOWN - 1]}…"
     return f"{line.name} {given}".rstrip()
+
+
+def begins_anew(session: Session) -> bool:
+    """Whether a force has ended it half-way, or is about to. A child is begun anew by its parent, if at all."""
+    is_forced = session.cancel is not None and session.cancel.force
+    return session.is_protected and session.parent is None and is_forced
 
 
 # ---- lines
@@ -371,17 +403,17 @@ class Ledger:
         """What ``undo="all"`` rolls back, newest first."""
         return [entry for entry in reversed(self.entries.values()) if entry.may_be_undone]
 
-    def preview(self, choice: UndoChoice, *, finishes_first: bool = False) -> Receipt:
+    def preview(self, choice: UndoChoice, *, finishes_first: bool = False, begins_anew: bool = False) -> Receipt:
         """What a cancel with ``choice`` would make of each effect, if all goes well; at once, or when it has finished.
 
-        What it will still do until then, nobody knows.
+        What it will still do until then, nobody knows; and nobody what a session that ``begins_anew`` does again.
         """
         lines = (_expected(entry, choice, finishes_first=finishes_first) for entry in self.entries.values())
         holds = (
             line if line.outcome == "undone" or choice == "none" else replace(line, outcome="undone")
             for line in self.holds.values()
         )
-        return Receipt((*lines, *holds), final=False, is_preview=True)
+        return Receipt((*lines, *holds), final=False, is_preview=True, begins_anew=begins_anew)
 
 
 def _expected(entry: Entry, choice: UndoChoice, *, finishes_first: bool) -> ev.ReceiptLine:

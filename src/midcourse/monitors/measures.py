@@ -1,5 +1,6 @@
 """The signals of one run, measured act by act. What they mean is for others to say."""
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -18,7 +19,7 @@ from midcourse.monitors.scope import Scope
 from midcourse.monitors.spending import Spending
 
 _UNMEASURED = 100
-"""Actions that are kept until the encoder is loaded, so that none is missing from the course."""
+"""Actions, the newest, that are kept until the encoder is loaded, so that these do not go unmeasured."""
 _HALF = 0.5
 """Of the budget: from there on the calls that are left are held against it."""
 OF_SESSION = frozenset({"cost", "budget", "api_calls", "compute_seconds", "bytes", "own_artifacts"})
@@ -111,7 +112,8 @@ class Measures:
         self.spending = Spending()
         self._drift = drift
         self._awaits_drift = awaits_drift
-        self._unmeasured: list[str] = []
+        self._drift_goal = ""
+        self._unmeasured: deque[str] = deque(maxlen=_UNMEASURED)
         self._given_unseen: tuple[Unseen, ...] = ()
         self._risk = risk if policy.signals.risk.enabled else None
         self._risk_reading: RiskReading | None = None
@@ -143,13 +145,12 @@ class Measures:
             self._called(act)  # pyright: ignore[reportArgumentType]
         elif isinstance(act, Begun):
             self.goal = act.goal
-            if self._drift is not None:
-                self._drift.goal(act.goal)
+            self._hold_to(act.goal)
         elif isinstance(act, Said):
             self.goal = act.text if act.is_goal else self.goal
-            if self._drift is not None:  # from here on it does what it was told, and is held to that
-                self._drift.goal(self.goal if act.is_goal else f"{self.goal}\n{act.text}")
-                self.values.pop("scope_drift", None)
+            # From here on it does what it was told, and is held to that.
+            self._hold_to(self.goal if act.is_goal else f"{self.goal}\n{act.text}")
+            self.values.pop("scope_drift", None)
             self._loops.progress()
             self.values["loops"] = 0.0
             self.confirm_scope()
@@ -193,10 +194,19 @@ class Measures:
             self._given_unseen = (*self._given_unseen, by)
             return
         self._drift = by
-        by.goal(self.goal)
+        by.goal(self._drift_goal)
         for text in self._unmeasured:
             by.act(text)
+        if self._unmeasured:
+            self._drift_values(by)
         self._unmeasured.clear()
+
+    def _hold_to(self, goal: str) -> None:
+        """What drift is measured against from now on; what was done for another goal no longer counts."""
+        self._drift_goal = goal
+        self._unmeasured.clear()
+        if self._drift is not None:
+            self._drift.goal(goal)
 
     def _called(self, call: Called) -> None:
         values = self.values
@@ -229,8 +239,9 @@ class Measures:
         if token_rate is not None:
             values["token_rate"] = token_rate
         if self._drift is not None:
-            self._drift_values(call)
-        elif self._awaits_drift and len(self._unmeasured) < _UNMEASURED:
+            self._drift.act(text_of(call))
+            self._drift_values(self._drift)
+        elif self._awaits_drift:
             self._unmeasured.append(text_of(call))
 
     def _costs(self, call: Called) -> None:
@@ -248,14 +259,12 @@ class Measures:
             else:
                 values.pop("calls_left", None)
 
-    def _drift_values(self, call: Called) -> None:
-        assert self._drift is not None
-        self._drift.act(text_of(call))
-        value = self._drift.value()
+    def _drift_values(self, drift: DriftGauge) -> None:
+        value = drift.value()
         if value is not None:
             self.values["scope_drift"] = value
         if self._policy.signals.scope_drift.alignment is not None and self._hypothesis.text:
-            alignment = self._drift.alignment(self._hypothesis.text)
+            alignment = drift.alignment(self._hypothesis.text)
             if alignment is not None:
                 self.values["scope_drift.alignment"] = alignment
 
@@ -336,7 +345,8 @@ class Measures:
             known = f"at least ${spending.cost:.2f}" if spending.is_priced else "the cost is not known"
             missing.append(Unseen("cost", f"{spending.unpriced} model calls have no known price; {known}"))
         if self._drift is None and not any(one.signal == "scope_drift" for one in missing):
-            missing.append(Unseen("scope_drift", "no encoder measures it"))
+            why = "its encoder is still loading" if self._awaits_drift else "no encoder measures it"
+            missing.append(Unseen("scope_drift", why))
         if "token_rate" not in values:
             missing.append(Unseen("token_rate", "fewer than 6 model calls had tokens and a duration"))
         if "scope.expansion" not in values:

@@ -31,6 +31,7 @@ from midcourse.policies.loading import Draft, bare, is_path, not_found, read_tex
 from midcourse.policies.writing import from_document, to_document, to_yaml
 from midcourse.ports.store import Store
 
+HOW_TO_SAVE: Final = "Save a file as one: midcourse policy save FILE --why TEXT; the console's Policies page can, too."
 SHELF: Final = "policies"
 WHY_LIMIT: Final = 2_000
 """Characters of the longest reason."""

@@ -95,7 +95,7 @@ class Handle(Protocol[T_co]):
         """Roll back every effect of a session that has ended."""
         ...
 
-    async def preview(self) -> Mapping[UndoChoice, Receipt]:
+    async def preview(self, *, force: bool = False) -> Mapping[UndoChoice, Receipt]:
         """What a cancel would make of each effect, by its ``undo``. Nothing is changed."""
         ...
 

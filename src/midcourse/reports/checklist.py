@@ -15,11 +15,18 @@ from midcourse.core.replies import Durability
 from midcourse.errors import InvalidInput
 from midcourse.monitors.drift import shipped
 from midcourse.monitors.encoders import find_encoder, why_none
-from midcourse.reports.intervals import ENOUGH
+from midcourse.reports.intervals import ENOUGH, Verdict
 from midcourse.reports.rates import Report, is_too_often_wrong
 from midcourse.reports.words import percent, seconds
 
 Answer = Literal["holds", "does not", "unknown"]
+_ANSWERS: Final[Mapping[Verdict, Answer]] = {
+    "kept": "holds",
+    "above": "holds",
+    "below": "does not",
+    "too few to say": "unknown",
+}
+"""What a report's verdict of a share that is to be at least so large comes to here."""
 _NAMED: Final = 5
 _LARGEST: Final = 50_000_000
 """Bytes of a backtest's result that is read."""
@@ -194,15 +201,18 @@ def _tools(report: Report) -> Iterator[ChecklistItem]:
 def _answers(report: Report, policy: Policy) -> ChecklistItem:
     found = report.answers
     target = seconds(policy.response_target)
-    share = found.within.share
-    answer: Answer = "unknown" if share is None else "holds" if share >= 0.5 else "does not"
+    answer = _ANSWERS[found.within.verdict]
     return ChecklistItem(
         id="answered",
         what=f"Somebody answers within {target}, at least half of the time",
         answer=answer,
-        number=f"{percent(share)} of {found.within.of:,} answers; median {seconds(found.seconds.p50)}; "
-        f"{found.open} are open",
-        todo=_todo(answer, "Have somebody on duty, or ask less.", "Nothing was asked and answered yet."),
+        number=f"{percent(found.within.share)} of {found.within.of:,} answers; median {seconds(found.seconds.p50)}; "
+        f"{found.open} open",
+        todo=_todo(
+            answer,
+            "Have somebody on duty, or ask less.",
+            f"Too few to say: {ENOUGH} answers say enough." if found.within.of else "Nothing was answered yet.",
+        ),
     )
 
 

@@ -83,6 +83,11 @@ class Interruption(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         return self.stopper == "person"
 
     @property
+    def is_labelled(self) -> bool:
+        """Whether somebody called it right or wrong: unsure is neither."""
+        return self.label in ("right", "wrong")
+
+    @property
     def stop(self) -> float | None:
         """Seconds from the wish for it until nothing ran."""
         return None if self.save is None else (self.response or 0.0) + self.save
@@ -175,6 +180,11 @@ class SessionFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         """The automatic ones that the false-positive rate is of: they stepped in, or wanted to and were held back."""
         notices = (one for one in self.notices if one.was_held)
         return tuple(one for one in (*self.interruptions, *notices) if one.is_by_policy)
+
+    @property
+    def warnings(self) -> tuple[Interruption, ...]:
+        """The notices that the false-positive rate is not of: people were told, and no more was wanted."""
+        return tuple(one for one in self.notices if one.is_by_policy and not one.was_held)
 
 
 def class_by_time(seconds: float, classes: Classes) -> TaskClass:

@@ -104,11 +104,12 @@ def _list(lines: Iterable[str]) -> str:
 
 
 def _figures(report: Report) -> str:
-    said, answers = report.labelled, report.answers
+    said, warned, answers = report.labelled, report.warnings, report.answers
+    told = f"warnings; nobody stepped in; {warned.of:,} labelled" if warned.of else "warnings; nobody stepped in"
     target = f"target {seconds(answers.target)}" if answers.target is not None else "nothing was asked"
     figures = [
         ("stepped in", f"{report.interventions:,}", _by(report.by) or "nobody did"),
-        ("only told", f"{report.notices:,}", "warnings; nobody stepped in"),
+        ("only told", f"{report.notices:,}", told),
         ("right", percent(said.share), f"of {said.of:,} labelled"),
         ("waste avoided", money(report.dollars_avoided), f"expected; at a cost of {money(report.dollars_cost)}"),
         ("answered in", seconds(answers.seconds.p50), f"median; {target}"),
@@ -260,11 +261,11 @@ def _signals(rows: Sequence[SignalRow], meanings: Mapping[str, str]) -> str:
         few = row.rate.of < row.needed
         kind = "few" if few else "no" if is_too_often_wrong(row) else "ok"
         words = f"{row.rate.of} labelled; needs {row.needed}" if few else "too often wrong" if kind == "no" else "kept"
-        if not row.interventions and not row.rate.of:
+        if row.only_warned:
             words = "only warned"
         aim = span_of_target(row.rate.target) if row.rate.target else "–"
         return (
-            name, f"{row.interventions:,}", f"{row.notices:,}", f"{row.right:,}", f"{row.wrong:,}",
+            name, f"{row.interventions:,}", row.only_told, f"{row.right:,}", f"{row.wrong:,}",
             f"{row.unsure:,}", percent(row.rate.share),
             f'{range_bar(row.rate, most=most, kind=kind)}<span class="dim">{aim}</span>',
             f'<span class="verdict {kind}"><span aria-hidden="true">{_SIGN[kind]} </span>{words}</span>',
@@ -274,7 +275,10 @@ def _signals(rows: Sequence[SignalRow], meanings: Mapping[str, str]) -> str:
         "Signal", ">Stepped in", ">Only told", ">Right", ">Wrong", ">Unsure", ">False positives", "against its limit",
         "Verdict",
     )  # fmt: skip
-    caption = f"False positives: {meanings['false_positives']} Drawn from 0 to {percent(most)}."
+    caption = (
+        f"False positives: {meanings['false_positives']} Drawn from 0 to {percent(most)}. "
+        f"Only told: {meanings['only_told']}"
+    )
     return head + _table("Signals", caption, heads, map(cells, rows))
 
 

@@ -19,6 +19,7 @@ from midcourse.core.rates import (
     FALSE_POSITIVES,
     INTERRUPTED,
     MEANINGS,
+    ONLY_TOLD,
     RESPONSE,
     STEPPED_IN,
     STOPPED,
@@ -41,6 +42,7 @@ METHOD: Final = (
     f"Interrupted: {INTERRUPTED}",
     f"Completed: {COMPLETED}",
     f"Stepped in: {STEPPED_IN}",
+    f"Only told: {ONLY_TOLD}",
     "Classes are those that were declared; else what the time they worked turned out to be.",
     "Intervals are exact (Clopper and Pearson), 95 %. Too few to say: the interval holds an edge of the target, and "
     "fewer than 30 count for a target that seems kept, or fewer than 200 for one that seems missed.",
@@ -93,12 +95,27 @@ class SignalRow(msgspec.Struct, frozen=True, kw_only=True):
     interventions: int
     notices: int
     """Times that people were only told of it."""
+    warnings_right: int
+    warnings_wrong: int
+    """What they said of those of them that were warnings, and no more was wanted: in no rate."""
     right: int
     wrong: int
     unsure: int
     rate: Proportion
     needed: int
     """Labels without which the rate says nothing."""
+
+    @property
+    def only_told(self) -> str:
+        """How often people were only told of it, and what they said of the warnings: ``7 (1 right, 2 wrong)``."""
+        said = ((self.warnings_right, "right"), (self.warnings_wrong, "wrong"))
+        words = ", ".join(f"{count:,} {verdict}" for count, verdict in said if count)
+        return f"{self.notices:,} ({words})" if words else f"{self.notices:,}"
+
+    @property
+    def only_warned(self) -> bool:
+        """Whether there is nothing that a false-positive rate could be of."""
+        return not self.interventions and not self.rate.of
 
 
 class KindRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,6 +191,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     notices: int
     """Times that people were told of something, and nobody stepped in."""
     labelled: Proportion
+    """Of the automatic interventions that people called right or wrong, the right ones."""
+    warnings: Proportion
+    """The same of warnings."""
     dollars_avoided: float
     dollars_cost: float
     cost: float
@@ -313,6 +333,10 @@ class Tally:
         for one in facts.judged:
             self._said[one.label or "none"] += 1
             self._label(facts.agent, one, policy, one.label or "none")
+        for one in facts.warnings:
+            if one.is_labelled:
+                self._said[f"warned, {one.label}"] += 1
+                self._label(facts.agent, one, policy, f"warned, {one.label}")
         for one in (*facts.interruptions, *facts.notices):
             self._label(facts.agent, one, policy, "notice" if one.kind == "notify" else "stepped in")
         target = float(policy.response_target)
@@ -403,7 +427,7 @@ class Tally:
         signals = tuple(self._signal_row(*key, self._signals[key]) for key in by_count)
         kinds = tuple(_kind_row(kind, row) for kind, row in sorted(self._kinds.items(), key=lambda one: -one[1].count))
         answers = self._answers_row()
-        right, wrong = self._said["right"], self._said["wrong"]
+        said = self._said
         return Report(
             since=since,
             until=until,
@@ -414,7 +438,8 @@ class Tally:
             interventions=sum(row.count for row in kinds),
             by=dict(sum((Counter(row.by) for row in kinds), Counter[Stopper]())),
             notices=self._notices,
-            labelled=rate(right, right + wrong),
+            labelled=rate(said["right"], said["right"] + said["wrong"]),
+            warnings=rate(said["warned, right"], said["warned, right"] + said["warned, wrong"]),
             dollars_avoided=sum(row.expected_avoided or 0.0 for row in kinds),
             dollars_cost=sum(row.expected_cost or 0.0 for row in kinds),
             cost=self._cost,
@@ -443,6 +468,8 @@ class Tally:
             agent=agent,
             interventions=said["stepped in"],
             notices=said["notice"],
+            warnings_right=said["warned, right"],
+            warnings_wrong=said["warned, wrong"],
             right=said["right"],
             wrong=said["wrong"],
             unsure=said["unsure"],

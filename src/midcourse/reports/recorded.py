@@ -60,7 +60,7 @@ async def read_runs(
     most: int = USUAL,
     seconds: float = READING,
 ) -> Runs:
-    """The newest runs of a store that called something, of a tenant (None: of all), that began since a time."""
+    """The newest runs of a store in which a call has ended, of a tenant (None: of all), that began since a time."""
     going.begin("reading")
     found: list[Recording] = []
     began: list[float] = []
@@ -87,7 +87,8 @@ async def read_runs(
         began.append(head.created_at)
         going.step()
     if idle:
-        notes.append(f"{_count(idle, 'session')} called no model and no tool, and {_were(idle)} left out.")
+        whose = f"{_count(idle, 'session')} {'has' if idle == 1 else 'have'}"
+        notes.append(f"{whose} no call that has ended, of a model or a tool, and {_were(idle)} left out.")
     if damaged:
         named = ", ".join(damaged[:5])
         notes.append(f"{_count(len(damaged), 'session')} cannot be read, and {_were(len(damaged))} left out: {named}.")

@@ -1,7 +1,10 @@
 """What labelled interventions say of a policy's thresholds: proposals, per agent and per person, with evidence. Pure.
 
-A threshold goes up where its signal was wrong too often: to the value that would have kept the right ones. It goes down
-only where people had to step in by themselves, said so, and quality allows it. Nothing here changes anything.
+A threshold goes up where its signal was wrong too often: to the value that would have kept the right ones. One that was
+never right is taken away; a stop never is, and goes to twice what it was at most. It goes down only where people had to
+step in by themselves, said so, and quality allows it. What stepped in, or was held back from that, is counted as the
+false-positive rate does; what only warned is counted apart, and says something of warnings alone. Nothing here changes
+anything.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +18,6 @@ import msgspec
 from msgspec.structs import replace
 
 from midcourse.core.policy.checking import Setting, check_policy, difference, parameters, read_setting, shown
-from midcourse.core.policy.decisions import Reason
 from midcourse.core.policy.document import Part, Policy
 from midcourse.core.policy.restraint import HOUR
 from midcourse.core.tenants import MARK, tenant_of
@@ -34,6 +36,8 @@ MANY: Final = 1e9
 """More than anything that is counted one by one."""
 _LONGEST: Final = 64
 _STAGES: Final = ("warn", "explain", "intervene", "stop")
+RAISED: Final = 2.0
+"""By how much a stop is raised at most, at once."""
 
 
 class Changed(msgspec.Struct, frozen=True):
@@ -43,6 +47,8 @@ class Changed(msgspec.Struct, frozen=True):
     before: str
     after: str
     tightens: bool | None
+    words: str = ""
+    """The same for people: ``steps in later``, ``no longer steps in``."""
 
 
 class Proposal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -79,12 +85,16 @@ class Proposals(msgspec.Struct, frozen=True):
 
 
 class Tuned(msgspec.Struct, frozen=True, kw_only=True):
-    """What a review comes to: proposals, and why there are no others."""
+    """What a review comes to: proposals, and why there are no others.
+
+    ``labelled`` counts what the false-positive rate is of, ``warnings`` what people were only told of.
+    """
 
     proposals: tuple[Proposal, ...]
     remarks: tuple[str, ...]
     sessions: int
     labelled: int
+    warnings: int
 
 
 class _Seen(NamedTuple):
@@ -92,8 +102,9 @@ class _Seen(NamedTuple):
 
     stage: str
     value: float
-    threshold: float
     is_right: bool
+    beside_stop: bool
+    """Whether a stop fired with it: without this reason it would have come all the same."""
 
 
 @dataclass
@@ -101,6 +112,9 @@ class _OfAgent:
     policy: Policy
     tenant: str
     seen: dict[str, list[_Seen]] = field(default_factory=dict[str, list[_Seen]])
+    """What stepped in, or was held back from it."""
+    warned: dict[str, list[_Seen]] = field(default_factory=dict[str, list[_Seen]])
+    """What people were only told of, and no more was wanted."""
     misses: list[Mapping[str, float]] = field(default_factory=list[Mapping[str, float]])
     qualities: list[float] = field(default_factory=list[float])
 
@@ -122,7 +136,7 @@ class Tuning:
     def __init__(self) -> None:
         self._agents: dict[tuple[str, str, str], _OfAgent] = {}
         self._people: dict[tuple[str, str, str], _OfPerson] = {}
-        self._sessions = self._labelled = 0
+        self._sessions = self._labelled = self._warnings = 0
 
     def add(self, one: Gathered) -> None:
         """Look at a session."""
@@ -136,28 +150,25 @@ class Tuning:
         for kept in (agent, person):
             if policy.version > kept.policy.version:
                 kept.policy = policy
-        for made in (*facts.interruptions, *facts.notices):
+        for made in facts.judged:
             self._intervention(made, agent, person)
+        for made in facts.warnings:
+            self._warnings += made.is_labelled
+            _note(made, agent.warned)
         agent.misses += one.values.values()
         agent.qualities += [made.quality for made in facts.interruptions if made.quality is not None]
 
     def _intervention(self, made: Interruption, agent: _OfAgent, person: _OfPerson) -> None:
-        if not made.is_by_policy:
+        self._labelled += made.is_labelled
+        _note(made, agent.seen)
+        if made.kind == "notify":  # nobody was interrupted
             return
-        if made.kind != "notify":
-            person.at.append(made.at)
-            if made.answer is not None:
-                person.answered += 1
-                person.late += made.answer > person.policy.response_target
-        if made.label not in ("right", "wrong"):
-            return
-        is_right = made.label == "right"
-        self._labelled += 1
-        if made.kind != "notify":
-            person.right += is_right
-            person.wrong += not is_right
-        for reason in made.reasons:
-            agent.seen.setdefault(reason.signal, []).append(_seen(reason, is_right=is_right))
+        person.at.append(made.at)
+        if made.answer is not None:
+            person.answered += 1
+            person.late += made.answer > person.policy.response_target
+        person.right += made.label == "right"
+        person.wrong += made.label == "wrong"
 
     def proposals(self, now: float) -> Tuned:
         """What it comes to."""
@@ -169,11 +180,20 @@ class Tuning:
         for (person, *_), of in sorted(self._people.items()):
             made = _for_person(person, of, now)
             found += [made] if made else []
-        return Tuned(proposals=tuple(found), remarks=tuple(remarks), sessions=self._sessions, labelled=self._labelled)
+        return Tuned(
+            proposals=tuple(found),
+            remarks=tuple(remarks),
+            sessions=self._sessions,
+            labelled=self._labelled,
+            warnings=self._warnings,
+        )
 
 
-def _seen(reason: Reason, *, is_right: bool) -> _Seen:
-    return _Seen(reason.stage, reason.value, reason.threshold, is_right)
+def _note(made: Interruption, seen: dict[str, list[_Seen]]) -> None:
+    has_stop = any(reason.stage == "stop" for reason in made.reasons)
+    for reason in made.reasons if made.is_labelled else ():
+        told = _Seen(reason.stage, reason.value, made.label == "right", has_stop and reason.stage != "stop")
+        seen.setdefault(reason.signal, []).append(told)
 
 
 # ---- for an agent
@@ -181,18 +201,20 @@ def _seen(reason: Reason, *, is_right: bool) -> _Seen:
 
 def _for_agent(agent: str, of: _OfAgent, now: float, remarks: list[str]) -> Proposal | None:
     policy, evidence = of.policy, list[str]()
-    for signal, seen in sorted(of.seen.items()):
-        policy = _loosened(agent, signal, seen, policy, evidence, remarks)
+    for what, several in (("interventions", of.seen), ("warnings", of.warned)):
+        for signal, seen in sorted(several.items()):
+            whose = f"labelled {what} by {signal} ({agent})"
+            policy = _loosened(whose, signal, seen, policy, evidence, remarks)
     policy = _tightened(agent, of, policy, evidence, remarks)
     return _proposal(of.policy, policy, evidence, now, of.tenant, agent=agent)
 
 
 def _loosened(
-    agent: str, signal: str, seen: Sequence[_Seen], policy: Policy, evidence: list[str], remarks: list[str]
+    what: str, signal: str, seen: Sequence[_Seen], policy: Policy, evidence: list[str], remarks: list[str]
 ) -> Policy:
     limit, needed = policy.restraint.false_positives, max(1, policy.restraint.labels)
     wrong = sum(not one.is_right for one in seen)
-    told = f"Of {len(seen)} labelled interventions by {signal} ({agent}) {len(seen) - wrong} were right"
+    told = f"Of {len(seen)} {what} {len(seen) - wrong} were right"
     if wrong / len(seen) <= limit:
         return policy
     if len(seen) < needed:
@@ -202,11 +224,16 @@ def _loosened(
     changed, said = policy, len(remarks)
     for stage in _STAGES:
         path = path_of(signal, stage)
-        at_stage = [one for one in seen if one.stage == stage]
+        at_stage = [one for one in seen if one.stage == stage and not one.beside_stop]
         if path is None or all(one.is_right for one in at_stage):
             continue
-        found = _better(at_stage, limit, _setting(changed, path), is_below=signal == "token_rate")
+        now = _setting(changed, path)
+        if now is None and signal != "risk":  # it was taken away since; a risk has the one it was calibrated to
+            continue
+        found = _better(at_stage, limit, now, is_below=signal == "token_rate", is_stop=stage == "stop")
         if found is None:
+            if stage == "stop":
+                remarks.append(f"{told} {path} stays {shown(now)}: {_why_it_stays(at_stage)}")
             continue
         value, words = found
         value = _in_order(changed, signal, stage, value)
@@ -216,25 +243,37 @@ def _loosened(
             remarks.append(f"{told} {path} = {shown(value)} cannot be proposed: {error}")
             continue
         if difference(changed, after):
-            evidence.append(f"{told} With {path} = {shown(_setting(after, path))} {words}")
+            how = f"Without {path}" if value is None else f"With {path} = {shown(_setting(after, path))}"
+            evidence.append(f"{told} {how} {words}")
             changed = after
     if changed is policy and len(remarks) == said:
-        remarks.append(
-            f"{told} No threshold tells the right ones from the wrong ones; meanwhile only its stops interrupt."
-        )
+        is_idle = all(one.beside_stop for one in seen if not one.is_right)
+        why = "A stop came with each wrong one" if is_idle else "No threshold tells the right ones from the wrong ones"
+        remarks.append(f"{told} {why}: nothing is proposed for it.")
     return changed
 
 
-def _better(seen: Sequence[_Seen], limit: float, now: Setting, *, is_below: bool) -> tuple[float | None, str] | None:
+def _why_it_stays(stops: Sequence[_Seen]) -> str:
+    has_right = any(one.is_right for one in stops)
+    none = "no value up to twice that tells the right ones from the wrong ones"
+    return f"{none if has_right else 'a stop is never proposed away'}. If such runs are to go on, save a higher one."
+
+
+def _better(
+    seen: Sequence[_Seen], limit: float, now: Setting, *, is_below: bool, is_stop: bool
+) -> tuple[float | None, str] | None:
     """A later threshold with fewer wrong ones, and what is gained and lost by it; None if there is none."""
     sign = -1.0 if is_below else 1.0
     right = sorted(sign * one.value for one in seen if one.is_right)
     wrong = sorted(sign * one.value for one in seen if not one.is_right)
+    if not right and is_stop:
+        return None
     if not right:
         return None, f"the {len(wrong)} wrong ones at this stage would not have happened; none there was right."
     mark = sign * float(now) if isinstance(now, int | float) else float("-inf")
+    most = RAISED * mark if is_stop else float("inf")
     for first in right:  # the first keeps all of them, each next one loses one more
-        value = sign * _rounded(sign * first, down=not is_below)
+        value = min(most, sign * _rounded(sign * first, down=not is_below))
         kept = sum(one >= value for one in wrong)
         lost = sum(one < value for one in right)
         if value <= mark or kept == len(wrong) or lost > len(right) / 2:
@@ -303,10 +342,13 @@ def _tightened(agent: str, of: _OfAgent, policy: Policy, evidence: list[str], re
 
 def _reached(of: _OfAgent, policy: Policy, needed: int) -> Iterator[tuple[float, str, str, float]]:
     for signal in sorted({name for values in of.misses for name in values} - {"token_rate"}):
-        seen = of.seen.get(signal, ())
-        wrong = sum(not one.is_right for one in seen)
         values = [values[signal] for values in of.misses if signal in values]
-        if len(values) < needed or (seen and wrong / len(seen) > policy.restraint.false_positives):
+        is_noisy = any(
+            sum(not one.is_right for one in seen) / len(seen) > policy.restraint.false_positives
+            for several in (of.seen, of.warned)
+            if (seen := several.get(signal))
+        )
+        if len(values) < needed or is_noisy:
             continue
         path = path_of(signal, "intervene")
         mark = _setting(policy, path) if path is not None else None
@@ -404,7 +446,8 @@ def _proposal(
     person: str = "",
 ) -> Proposal | None:
     changes = tuple(
-        Changed(one.path, shown(one.before), shown(one.after), one.tightens) for one in difference(before, after)
+        Changed(one.path, shown(one.before), shown(one.after), one.tightens, one.words)
+        for one in difference(before, after)
     )
     if not changes:
         return None

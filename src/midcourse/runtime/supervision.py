@@ -36,6 +36,7 @@ from midcourse.monitors.journal import JournalReader
 from midcourse.monitors.oversight import Oversight
 from midcourse.monitors.risk import Risk
 from midcourse.monitors.risk import load as load_risk
+from midcourse.policies.kept import HOW_TO_SAVE
 from midcourse.policies.kept import load as load_policy
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Store
@@ -134,7 +135,10 @@ class Supervisor:
         if not name or name == UNWATCHED:
             return terms
         known = None if MARK in name else self._policies.get(name)  # a version; a mere name is never there
-        known = known or await load_policy(self.store, name, tenant=tenant)
+        try:
+            known = known or await load_policy(self.store, name, tenant=tenant)
+        except InvalidInput as error:
+            raise InvalidInput(f"{error.message} {HOW_TO_SAVE}", code=error.code, **error.fields) from error
         self._policies[known.id] = known
         return msgspec.structs.replace(terms, policy=known.id, task_class=_class_under(known, terms.task_class))
 
@@ -444,6 +448,7 @@ class Watched:
     async def _measure_drift(self, oversight: Oversight) -> None:
         """From when the encoder is there: the other signals do not wait for it."""
         oversight.measure_drift(await self._supervisor.drift(oversight.policy))
+        self._look()  # what was done meanwhile may be far from the goal already
 
     def _work(self, *, past: int = 0) -> None:
         """Tell the monitors what has happened, and begin what the policy decides; of what is ``past``, nothing."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 from midcourse.errors import Damaged, InvalidInput, MidcourseError, words_of
+from midcourse.policies.kept import HOW_TO_SAVE
 from midcourse.policies.kept import load as load_policy
 from midcourse.ports.store import Store
 from midcourse.runtime.agents import Agent, registered
@@ -49,7 +50,9 @@ async def unknown_policies(store: Store, agents: Mapping[str, Agent[object]]) ->
             continue
         try:
             await load_policy(store, agent.terms.policy)
-        except (Damaged, InvalidInput) as error:
+        except InvalidInput as error:
+            told.append(f"Agent '{name}' cannot be started: {error.message} {HOW_TO_SAVE}")
+        except Damaged as error:
             told.append(f"Agent '{name}' cannot be started: {error.message}")
     return told
 

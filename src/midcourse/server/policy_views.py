@@ -57,6 +57,7 @@ def _changes(old: Policy, new: Policy) -> list[dict[str, Any]]:
             "before": spelled_setting(one.before),
             "after": spelled_setting(one.after),
             "tightens": one.tightens,
+            "words": one.words,
         }
         for one in difference(old, new)
     ]

@@ -141,5 +141,5 @@ def _invalid(request: Request, error: RequestValidationError) -> Response:
     wanted = getattr(body, "annotation", None)
     # A body that may be left out is one of two: itself, or nothing.
     kinds = [kind for kind in (wanted, *get_args(wanted)) if isinstance(kind, type) and issubclass(kind, BaseModel)]
-    sentence, field = in_words(found, kinds[0].model_fields if kinds else ())
+    sentence, field = in_words(found, kinds[0].model_fields if kinds else None, error.body)
     return problem_response(422, "invalid_input", sentence, field=field)

@@ -47,6 +47,8 @@ async def keep_reviewing(store: Store, clock: Clock, reading: Reading, *, every:
             if left <= 0:
                 tuned = await reading(_review(store, clock.now(), max(every, PERIOD), policy))
                 log.info("review: %s sessions, %s proposals", tuned.sessions, len(tuned.proposals))
+                for remark in tuned.remarks:
+                    log.info("review: %s", remark)
                 left = every
         except MidcourseError as error:
             log.warning("the review could not be made, and is tried again later: %s", error)

@@ -325,6 +325,7 @@ PLAIN: Final[Mapping[str, Schema]] = {
                 "type": ["boolean", "null"],
                 "description": "Whether the second steps in earlier by it; null: it has nothing to do with that.",
             },
+            "words": {**TEXT, "description": "The same for people: `no longer steps in`. Empty where it is null."},
         },
         "A parameter that two policies set differently.",
     ),

@@ -20,7 +20,7 @@ from midcourse.core.interventions import (
     interventions_of,
     with_labels,
 )
-from midcourse.core.policy.decisions import Decision, Level
+from midcourse.core.policy.decisions import Decision, Level, Reason
 from midcourse.core.policy.observed import SIGNALS
 from midcourse.core.policy.profiles import STANDARD
 from midcourse.core.policy.restraint import Alarm
@@ -360,6 +360,22 @@ def test_what_has_not_ended_is_rated_later(status: Status) -> None:
 
     assert error.code == "not_allowed"
     assert "rate it once it has ended" in str(error)
+
+
+# ---- words
+
+
+def test_what_two_reasons_have_to_add_is_said_once() -> None:
+    last = "The last: down: TimeoutError."
+    streak = Reason("errors.streak", "stop", 5.0, 5.0, f"5 calls in a row failed. {last}")
+    rate = Reason("errors", "intervene", 1.0, 0.4, f"100 % of the last calls failed. {last}")
+    loops = Reason("loops", "warn", 3.0, 3.0, "It goes round: the same call 3 times. The last: read.")
+    both = Decision(level="stop", wanted="stop", policy="standard@1", reasons=(streak, rate, loops))
+    assert both.sentence == (
+        f"5 calls in a row failed. {last} 100 % of the last calls failed. "
+        "It goes round: the same call 3 times. The last: read."
+    )
+    assert replace(both, reasons=(rate,)).sentence == rate.sentence
 
 
 # ---- lists

@@ -204,3 +204,28 @@ def test_a_preview_says_what_each_choice_would_come_to(choice: UndoChoice, finis
     assert outcomes(preview) == {"write": finished_one, "fetch": in_flight, "pay": "cannot be undone"}
     assert not preview.final
     assert str(preview).startswith("what it would come to")
+
+
+def test_what_stays_or_may_have_happened_may_happen_a_second_time_where_it_begins_anew() -> None:
+    """In flight, it is aborted, as by any cancel; what is rolled back happens once, and what is held is no call."""
+    story = started().happen(
+        ev.HoldTaken(name="lock", release="unlock"), begun(WRITE, effect="reversible"), begun(effect="idempotent")
+    )
+    ledger = ledger_of(story.records)
+    forced = ledger.preview("in-flight", begins_anew=True)
+
+    assert outcomes(forced) == {"write": "undone", "fetch": "unknown", "lock": "undone"}
+    assert [line.name for line in forced.twice] == ["fetch"]
+    assert str(forced).endswith("\nfetch may happen a second time in the session that begins anew.")
+    only_stopped = ledger.preview("none", begins_anew=True)
+    assert only_stopped.twice_words.startswith("write, fetch may happen")
+    plain = ledger.preview("none")
+    assert (plain.twice, plain.twice_words) == ((), "")
+
+
+def test_of_many_that_may_happen_a_second_time_a_few_are_named() -> None:
+    names = ("pay", "book", "send", "log", "pay")
+    steps = [StepId(f"1/{name}#{number}") for number, name in enumerate(names)]
+    story = started().happen(*(begun(step, effect="irreversible") for step in steps))
+    forced = ledger_of(story.records).preview("all", begins_anew=True)
+    assert forced.twice_words == "pay, book, send and 1 more may happen a second time in the session that begins anew."

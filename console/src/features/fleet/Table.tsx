@@ -59,7 +59,7 @@ export function Table({ fleet, rows, selection, sort, ahead, steps }: Props): JS
             <th scope="col" class="cl hide-m">Class</th>
             <th scope="col" class="r el" aria-sort={order === "elapsed" ? "descending" : undefined}><Sorting order="elapsed" now={order} sort={sort}>Worked</Sorting></th>
             <th scope="col" class="r sp hide-s">Steps</th>
-            <th scope="col" class="r co hide-s" aria-sort={order === "cost" ? "descending" : undefined}><Sorting order="cost" now={order} sort={sort}>Spent of cap</Sorting></th>
+            <th scope="col" class="r co" aria-sort={order === "cost" ? "descending" : undefined}><Sorting order="cost" now={order} sort={sort}>Spent of cap</Sorting></th>
             <th scope="col" class="r ri hide-s" aria-sort={order === "risk" ? "descending" : undefined}><Sorting order="risk" now={order} sort={sort}>Risk</Sorting></th>
           </tr>
         </thead>
@@ -103,7 +103,7 @@ function Row({ head, at, isChosen, selection, ahead }: { head: Head; at: number;
       <td class="cl hide-m">{head.task_class?.replace("_", " ") ?? <span class="dim">–</span>}</td>
       <td class="r el" title={`${WORKED}; begun ${fullTime(head.created_at)}`}><Elapsed head={head} ahead={ahead} /></td>
       <td class="r sp hide-s">{head.finished_steps.toLocaleString("en")}</td>
-      <td class="r co hide-s" title={[head.budget === null ? "no cap" : `of ${cap(head.budget)}`, unpricedWords(head)].filter(Boolean).join("; ")}>{head.cost > 0 || head.unpriced === 0 ? <>{spent(head)}<Mini share={head.budget ? head.cost / head.budget : 0} hot={head.budget !== null && head.cost >= 0.9 * head.budget} /></> : <span class="dim">{spent(head)}</span>}</td>
+      <td class="r co" title={[head.budget === null ? "no cap" : `of ${cap(head.budget)}`, unpricedWords(head)].filter(Boolean).join("; ")}>{head.cost > 0 || head.unpriced === 0 ? <>{spent(head)}<Mini share={head.budget ? head.cost / head.budget : 0} hot={head.budget !== null && head.cost >= 0.9 * head.budget} /></> : <span class="dim">{spent(head)}</span>}</td>
       <td class="r ri hide-s">{head.risk === null ? <span class="dim">–</span> : head.risk.toFixed(2)}<Mini share={head.risk ?? 0} hot={(head.risk ?? 0) >= 0.7} /></td>
     </tr>
   );
@@ -134,7 +134,7 @@ function Saying({ head, ahead }: { head: Head; ahead: number }): JSX.Element | n
     : isStopping && head.busy ? <b class="still">{head.busy} still running</b>
     : head.unattended ? <b class="still">nobody drives it: its process is gone</b>
     : head.status === "halted" ? <b>until an operator lets it go back</b>
-    : head.task_class === "protected" && head.status === "running" ? <b>protected: stops after its step</b>
+    : head.task_class === "protected" && head.status === "running" ? <b>protected: finishes its turn first</b>
     : null;
   return words && <>{words}<small>·</small></>;
 }

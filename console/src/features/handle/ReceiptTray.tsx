@@ -1,8 +1,9 @@
 /** The receipt: verdict, who, when, which choice; then what became of each effect, worst first, as it was observed. */
 
-import type { JSX } from "preact";
+import type { ComponentChildren, JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { Live } from "../../api/live";
+import type { Receipt } from "../../api/types";
 import type { ReceiptLine, UndoChoice } from "../../model/events";
 import { argumentsOf, clock, count, timeOfDay, who } from "../../ui/format";
 import { OUTCOME_ORDER, outcomeKey, outcomeShape, Ticking } from "../../ui/Parts";
@@ -11,6 +12,8 @@ import { Shape } from "../../ui/Shape";
 import { save } from "../../ui/save";
 
 export const CHOICE: Record<UndoChoice, string> = { "in-flight": "undo what is in flight", all: "undo all that can be", none: "only stop" };
+/** So many effects that may happen a second time are named. */
+const NAMED = 3;
 const DURABILITY: Record<string, string> = {
   power: "Written to disk: survives power loss", process: "Written: survives the end of the process", nothing: "Kept in memory only: lost when the server ends",
 };
@@ -21,6 +24,13 @@ export function verdict(lines: readonly ReceiptLine[]): string {
   const order = ["undone", "kept", "cannot be undone", "undo failed", "undo ran with unknown result", "unknown", "still running"] as const;
   const counted = order.map((outcome) => [lines.filter((line) => line.outcome === outcome).length, outcome] as const);
   return `${counted.filter(([number]) => number).map(([number, outcome]) => `${number} ${outcome}`).join(", ")}.`;
+}
+
+/** What may happen a second time in the session that begins anew: it stays, or may have happened. */
+export function Twice({ receipt, where }: { receipt: Receipt; where: ComponentChildren }): JSX.Element | null {
+  const names = receipt.begins_anew ? [...new Set(receipt.lines.filter((line) => line.effect !== "hold" && line.outcome !== "undone").map((line) => line.name))] : [];
+  if (!names.length) return null;
+  return <span class="still twice">{names.slice(0, NAMED).map((name, index) => <>{index > 0 && ", "}<code key={name}>{name}</code></>)}{names.length > NAMED && ` and ${names.length - NAMED} more`} may happen a second time {where}.</span>;
 }
 
 interface Props { live: Live; me: string; startUndo?: (() => void) | undefined }
@@ -50,6 +60,7 @@ export function ReceiptTray({ live, me, startUndo }: Props): JSX.Element | null 
           {undo ? "undo all that can be · " : cancel && `${CHOICE[cancel.undo]} · `}
           {receipt.final ? "final" : "provisional: the final receipt follows when it ends"}
         </small>
+        <Twice receipt={receipt} where={<>in {session.restarted_as ? <code>{session.restarted_as}</code> : "the session that begins anew"}</>} />
       </header>
       {lines.length > 0 && !isFolded && <ul>{lines.map((line) => <Line key={`${line.step} ${line.name} ${line.attempt}`} line={line} live={live} />)}</ul>}
       <footer>

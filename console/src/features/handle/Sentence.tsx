@@ -54,7 +54,7 @@ export function Sentence(props: Props): JSX.Element {
   return (
     <>
       <Lamp status={finishing ?? view.status} unfinished={isUnfinished}>{(!isEnded(view.status) && words[view.asking]) || (finishing ? `${finishing}, finishes first` : view.status)}</Lamp>
-      <p class="doing"><Doing {...props} /></p>
+      <p class={view.isDiscarded ? "doing uncut" : "doing"}><Doing {...props} /></p>
     </>
   );
 }
@@ -106,7 +106,7 @@ function Doing(props: Props): JSX.Element {
     }
     case "cancelling": return view.still.length ? <>Everything else has stopped. <Still {...props} /></> : <>Nothing new starts. Settling what was in flight.</>;
     case "cancelled":
-      if (session.discarded) return <>Forced to end half-way; what it had reached is discarded.{session.restarted_as && <> Begun anew as <a href={href({ run: session.restarted_as })}><code>{session.restarted_as}</code></a>.</>}</>;
+      if (session.discarded) return <>{session.restarted_as && <>Begun anew as <a href={href({ run: session.restarted_as })}><code>{session.restarted_as}</code></a>. </>}Forced to end half-way; what it had reached is discarded.</>;
       return view.isUndoing ? <>Undoing what was done, newest first.</> : <>Stopped at step {view.step}. Nothing runs.</>;
     case "halted":
       return <>{view.still.length > 0 && <><Still {...props} /> · </>}by {who(session.halted_by, me)}{session.halted_why && <>: <strong>{shorten(session.halted_why.replace(/\.$/, ""), 60)}</strong></>}. {view.still.length === 0 && "Nothing runs. "}Was {session.halted_from ?? "running"}.</>;

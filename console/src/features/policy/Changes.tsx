@@ -15,7 +15,7 @@ export function Changes({ changes, than }: { changes: readonly Change[]; than: s
           <li key={one.path}>
             <span title={one.path}>{nameOf(one.path)}</span>
             <span class="num"><del>{setting(one.before)}</del> <ins>{setting(one.after)}</ins></span>
-            <small>{one.tightens === null ? "" : one.tightens ? "steps in earlier" : "steps in later"}</small>
+            <small>{one.words}</small>
           </li>
         ))}
       </ul>
@@ -25,7 +25,8 @@ export function Changes({ changes, than }: { changes: readonly Change[]; than: s
 
 function summary(changes: readonly Change[], than: string): string {
   const earlier = changes.filter((one) => one.tightens === true).length;
-  const later = changes.filter((one) => one.tightens === false).length;
-  const parts = [earlier && `${earlier} to step in earlier`, later && `${later} to step in later`].filter(Boolean).join(", ");
+  const gone = changes.filter((one) => one.words.startsWith("no longer")).length;
+  const later = changes.filter((one) => one.tightens === false).length - gone;
+  const parts = [earlier && `${earlier} to step in earlier`, later && `${later} to step in later`, gone && `${gone} taken away`].filter(Boolean).join(", ");
   return `${count(changes.length, "parameter differs", "parameters differ")} from ${than}${parts ? `: ${parts}` : ", none about when it steps in"}.`;
 }

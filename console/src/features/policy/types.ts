@@ -3,7 +3,7 @@
 export interface Summary { name: string; version: number; extends: string; about: string; is_built_in: boolean; by: string; why: string; at: number | null }
 export type Settings = { [name: string]: unknown };
 export interface Whole extends Summary { document: Settings; yaml: string }
-export interface Change { path: string; before: unknown; after: unknown; tightens: boolean | null }
+export interface Change { path: string; before: unknown; after: unknown; tightens: boolean | null; /** Such as `no longer steps in`. */ words: string }
 export interface Mistake { line: number; field: string; sentence: string }
 export interface Check { name: string; extends: string; document: Settings; changes: Change[] }
 
@@ -25,6 +25,6 @@ export interface Trial {
 export interface Calibration { policy: string; yaml: string; changes: Change[]; failures: number; successes: number; stopped: number; stopped_wrongly: number; sentence: string; notes: string[] }
 
 export interface Proposal {
-  id: string; name: string; policy: string; changes: { path: string; before: string; after: string; tightens: boolean | null }[]; evidence: string[];
+  id: string; name: string; policy: string; changes: { path: string; before: string; after: string; tightens: boolean | null; words: string }[]; evidence: string[];
   made_at: number; agent?: string; person?: string; state?: "open" | "accepted" | "refused" | "superseded"; by?: string; why?: string; kept_as?: string; document: Settings;
 }

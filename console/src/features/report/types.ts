@@ -7,7 +7,7 @@ export interface Proportion { part: number; of: number; share: number | null; lo
 export type ByWhom = Partial<Record<"person" | "policy" | "agent" | "kill_switch" | "parent" | "deadline", number>>;
 export interface Times { count: number; p50: number | null; p99: number | null; most: number | null; target_p50: number | null; target_p99: number | null; verdict_p50: Verdict; verdict_p99: Verdict }
 export interface ClassRow { task_class: string; policies: string[]; sessions: number; declared: number; interrupted: Proportion; interrupted_by: ByWhom; completed: Proportion; satisfied: Proportion; score: number | null; response: Times; stops: Times }
-export interface SignalRow { signal: string; agent: string; interventions: number; notices: number; right: number; wrong: number; unsure: number; rate: Proportion; needed: number }
+export interface SignalRow { signal: string; agent: string; interventions: number; notices: number; warnings_right: number; warnings_wrong: number; right: number; wrong: number; unsure: number; rate: Proportion; needed: number }
 export interface KindRow {
   kind: string; count: number; by: ByWhom; response: Times; save: Times; waited: Times; wait: Times; recovery: Times; resolution: Times;
   dollars: number; estimated: number; requests: number; kilobytes: number | null; quality: number | null; quality_of: number; progress: number | null;
@@ -15,9 +15,9 @@ export interface KindRow {
 }
 export interface Report {
   since: number; until: number; sessions: number; ended: number; agents: Record<string, number>; policies: Record<string, number>; interventions: number; by: ByWhom; notices: number;
-  labelled: Proportion; dollars_avoided: number; dollars_cost: number; cost: number; classes: ClassRow[]; signals: SignalRow[]; kinds: KindRow[];
+  labelled: Proportion; warnings: Proportion; dollars_avoided: number; dollars_cost: number; cost: number; classes: ClassRow[]; signals: SignalRow[]; kinds: KindRow[];
   answers: { asked: number; open: number; seconds: Times; within: Proportion; target: number | null; resolution: Times };
   stops: Times; histogram: { below: number | null; count: number }[]; waited: Times; outlived: Record<string, string[]>; outlived_count: number;
-  alerts: { what: string; where: string; measured: string; target: string; count: number; sentence: string }[]; notes: string[]; meanings: Record<"interrupted" | "completed" | "stepped_in" | "false_positives" | "response" | "stop", string>; method: string[];
+  alerts: { what: string; where: string; measured: string; target: string; count: number; sentence: string }[]; notes: string[]; meanings: Record<"interrupted" | "completed" | "stepped_in" | "only_told" | "false_positives" | "response" | "stop", string>; method: string[];
 }
 export interface Item { id: string; what: string; answer: "holds" | "does not" | "unknown"; number: string; todo: string }

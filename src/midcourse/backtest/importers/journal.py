@@ -83,7 +83,9 @@ def _kept(lines: Lines, events: list[Recorded], number: int) -> Iterator[Recordi
         lines.tell(f"Session '{run_id}' misses events at {gaps} places: what it did there is not seen.")
     recording = recording_of(events, run_id=run_id, tell=lines)
     if recording is None:
-        lines.tell(f"Session '{run_id}' called no model and no tool. It is left out.", None, len(events))
+        lines.tell(
+            f"Session '{run_id}' has no call that has ended, of a model or a tool. It is left out.", None, len(events)
+        )
     else:
         yield recording
 
@@ -91,7 +93,7 @@ def _kept(lines: Lines, events: list[Recorded], number: int) -> Iterator[Recordi
 def recording_of(
     events: Iterable[Recorded], *, run_id: str, outcome: Outcome | None = None, tell: Lines | None = None
 ) -> Recording | None:
-    """One session's events as a recording; None if it never called anything. ``outcome`` is what is known better."""
+    """One session's events as a recording; None if no call of it has ended. ``outcome`` is what is known better."""
     reader = JournalReader()
     recorder: Recorder | None = None
     end = _End()

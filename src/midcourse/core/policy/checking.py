@@ -47,6 +47,18 @@ class Change(msgspec.Struct, gc=False, frozen=True):
     after: Setting
     tightens: bool | None
 
+    @property
+    def is_taken_away(self) -> bool:
+        """Whether the second does not step in, or warn, by it at all any more."""
+        return self.tightens is False and (self.after is None or self.after == "never")
+
+    @property
+    def words(self) -> str:
+        """What it comes to: ``steps in earlier``, ``steps in later``, ``no longer steps in``; empty if neither."""
+        if self.is_taken_away:
+            return "no longer warns" if self.path.endswith(".warn") else "no longer steps in"
+        return {True: "steps in earlier", False: "steps in later", None: ""}[self.tightens]
+
 
 # ---- every parameter
 
@@ -141,7 +153,7 @@ def _words(kind: inspect.Type) -> str:
         case inspect.FloatType(ge=least):
             return f"a number from {least or 0:g} on"
         case inspect.CustomType():
-            return "a span of time (500ms, 30s, 15m, 1h, 7d)"
+            return "a span of time (500ms, 30s, 15m, 1h, 7d; or seconds)"
         case inspect.LiteralType(values=values):
             return f"one of {', '.join(map(str, values))}"
         case inspect.VarTupleType(item_type=item):

@@ -111,8 +111,15 @@ class Decision(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_default
 
     @property
     def sentence(self) -> str:
-        """Why, in words: the gravest reason first."""
-        return self.words or " ".join(reason.sentence for reason in self.reasons)
+        """Why, in words: the gravest reason first. What two of them have to add is said once."""
+        if self.words:
+            return self.words
+        said = ""
+        for reason in self.reasons:
+            first, ends, more = reason.sentence.partition(". ")
+            told = f"{first}." if ends and more in said else reason.sentence
+            said = f"{said} {told}" if said else told
+        return said
 
     @property
     def arithmetic(self) -> str:

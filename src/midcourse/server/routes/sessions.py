@@ -265,14 +265,20 @@ async def get_receipt(session_id: SessionPath, caller: Watcher) -> Response:
 
 
 @router.get(
-    "/sessions/{session_id}/cancel/preview", responses=answers("CancelPreview", 200, "session_not_found", "damaged")
+    "/sessions/{session_id}/cancel/preview",
+    responses=answers("CancelPreview", 200, "session_not_found", "operator_only", "damaged"),
 )
-async def preview_cancel(session_id: SessionPath, caller: Watcher) -> Response:
+async def preview_cancel(
+    session_id: SessionPath,
+    caller: Watcher,
+    force: Annotated[bool, Query(description="What a cancel with `force` would; refused as that would be.")] = False,
+) -> Response:
     """What a cancel would make of each effect, for each choice of `undo`. Nothing is changed."""
     handle = await _handle(caller, session_id)
 
     async def shown() -> Response:
-        return answer({choice: receipt_view(receipt) for choice, receipt in (await handle.preview()).items()})
+        found = await handle.preview(force=force)
+        return answer({choice: receipt_view(receipt) for choice, receipt in found.items()})
 
     return await caller.read(shown())
 

@@ -44,7 +44,7 @@ def _answers(name: str, *codes: str) -> Responses:
 async def backtest_policy(request: Request, body: schemas.PolicyTrial, caller: Watcher) -> Response:
     """What a policy would have done to the sessions that ran here, beside others. Changes nothing.
 
-    A text or a saved policy is tried on the newest runs that called something. With `Accept: text/event-stream` the
+    A text or a saved policy is tried on the newest runs in which a call has ended. With `Accept: text/event-stream` the
     answer is a stream: `event: progress` while it reads and computes, then one `event: result` with the same document,
     or `event: problem`. Whoever hangs up ends it.
     """

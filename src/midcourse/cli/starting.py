@@ -1,0 +1,84 @@
+"""``midcourse start``: give an agent of a server a goal."""
+
+from typing import Annotated, Final
+
+import typer
+
+from midcourse.cli.events import print_events
+from midcourse.cli.opening import DEFAULT_STORE, FOLDER, HERE, JsonOption, Target, opened, token_for, with_target
+from midcourse.cli.people import me
+from midcourse.cli.printing import carry_out, print_json, say
+from midcourse.client.whereabouts import whereabouts
+from midcourse.core.terms import TaskClass, Terms
+from midcourse.errors import MidcourseError
+
+_FOLLOWING: Final = 3600.0
+"""Seconds that a server which went away is waited for by somebody who follows."""
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add this command."""
+    app.command("start", short_help="Give an agent of a server a goal.")(start)
+
+
+@with_target
+def start(
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="An agent of the server.", show_default=False)],
+    goal: Annotated[str, typer.Argument(metavar="GOAL", help="What it is to do.", show_default=False)] = "",
+    label: Annotated[
+        list[str] | None,
+        typer.Option("--label", metavar="LABEL", help="What it can be found and stopped by; may be repeated."),
+    ] = None,
+    task_class: Annotated[
+        TaskClass | None, typer.Option("--class", help="How long such a task takes, instead of the agent's own.")
+    ] = None,
+    budget: Annotated[
+        float | None, typer.Option("--budget", metavar="DOLLARS", help="What it may cost, instead of the agent's own.")
+    ] = None,
+    session: Annotated[
+        str | None, typer.Option("--session", metavar="ID", help="An id of your own; without it, one is made.")
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Print what happens until it has ended. Ctrl-C leaves it running.")
+    ] = False,
+    target: Target = HERE,
+    as_json: JsonOption = False,
+) -> None:
+    """Give an agent a goal. It runs in the server; the id that is printed is what the other commands steer it by.
+
+    The server is the one of --url, or the one that was started here. The policy is the agent's, or the server's.
+
+    \b
+    Examples:
+      midcourse start churn-memo "Write the churn memo for the north region"
+      midcourse start researcher "What is known of tides" --label night --budget 2 --follow
+      midcourse start churn-memo "The same for the south" --json | jq -r .id
+    """
+    terms = Terms(task_class=task_class, budget=budget, labels=tuple(label or ()))
+
+    async def work() -> None:
+        async with opened(_server(target), patience=_FOLLOWING if follow else 10.0) as sessions:
+            handle = await sessions.start(agent, goal, session_id=session, terms=terms, by=me())
+            if as_json and not follow:
+                print_json({"id": handle.id, "agent": agent})
+            elif not as_json:
+                then = "" if follow else f" Follow it with: midcourse events {handle.id} --follow"
+                say(f"{handle.id} is started.{then}")
+            if follow:
+                await print_events(handle, 0, None, follow=False, as_json=as_json)
+
+    carry_out(work(), as_json=as_json)
+
+
+def _server(target: Target) -> Target:
+    """The server that was named, or the one that runs here: a file holds sessions, and runs no agent."""
+    if target.server is not None:
+        return target
+    here = whereabouts(FOLDER) if target.store is None else None
+    if here is None:
+        raise MidcourseError(
+            f"No server is named, and a file such as {target.store or DEFAULT_STORE} runs no agents. Start a server "
+            "with 'midcourse serve --agents FILE' and give its --url; or start it from Python: mc.start(agent, goal).",
+            code="server_not_running",
+        )
+    return Target(url=here.url, token=token_for(target, here.url))

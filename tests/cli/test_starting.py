@@ -1,0 +1,66 @@
+"""``midcourse start``: on a server that is named, on the one that runs here, and where there is none."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from midcourse.client.whereabouts import Whereabouts, write_down
+from tests.cli.conftest import Command
+from tests.cli.test_servers import keep_token
+
+
+def test_a_session_is_started_on_a_server_with_what_was_said_of_it(
+    midcourse: Command, server: str, folder: Path
+) -> None:
+    keep_token(folder)
+    there = ("--url", server)
+    terms = ("--label", "night", "--label", "cheap", "--class", "short", "--budget", "2.5")
+    done = midcourse("start", "served-asker", "count", "--session", "sess_mine", *terms, *there)
+    assert done.code == 0, done.err
+    assert done.out == "sess_mine is started. Follow it with: midcourse events sess_mine --follow\n"
+    found = midcourse("show", "sess_mine", "--json", *there).json()
+    assert (found["agent"], found["goal"]) == ("served-asker", "count")
+    assert found["terms"]["labels"] == ["night", "cheap"]
+    assert (found["terms"]["task_class"], found["terms"]["budget"]) == ("short", 2.5)
+    again = midcourse("start", "served-asker", "count", "--session", "sess_mine", *there)
+    assert (again.code, again.out) == (1, "")
+
+
+def test_who_follows_sees_it_to_its_end(midcourse: Command, server: str, folder: Path) -> None:
+    keep_token(folder)
+    done = midcourse("start", "served-ticker", "2", "--follow", "--url", server)
+    assert done.code == 0, done.err
+    started, first, *_, last = done.out.splitlines()
+    assert started.endswith(" is started.")
+    assert "session.created" in first
+    assert "session.completed" in last
+    told = midcourse("start", "served-ticker", "2", "--json", "--url", server).json()
+    assert told["agent"] == "served-ticker"
+    assert told["id"].startswith("sess_")
+
+
+def test_the_server_that_runs_here_is_found_and_of_another_file_none_is(
+    midcourse: Command, server: str, folder: Path
+) -> None:
+    keep_token(folder)
+    write_down(folder / ".midcourse", Whereabouts(server, os.getpid()))
+    assert midcourse("start", "served-ticker", "2", "--session", "sess_here").code == 0
+    assert "sess_here" in midcourse("ps", "--all", "--url", server).out
+    other = midcourse("start", "served-ticker", "2", "--store", "sqlite:///other.db")
+    assert other.code == 1
+    assert "sqlite:///other.db runs no agents" in other.err
+
+
+def test_without_a_server_it_says_how_a_session_is_started(midcourse: Command) -> None:
+    done = midcourse("start", "served-ticker", "2", "--json")
+    assert (done.code, done.out) == (1, "")
+    assert '"code":"server_not_running"' in done.err
+    assert "midcourse serve --agents FILE" in done.err
+
+
+@pytest.mark.parametrize(("theirs", "ours"), [("run", "start"), ("logs", "events"), ("strat", "start")])
+def test_a_command_that_is_called_otherwise_here_is_told(midcourse: Command, theirs: str, ours: str) -> None:
+    done = midcourse(theirs, "x")
+    assert done.code == 2
+    assert f"No such command '{theirs}'. Did you mean '{ours}'" in done.err
