@@ -162,6 +162,7 @@ def test_a_scope_is_counted_before_it_is_pressed_and_a_reason_is_needed(
         or not there.get("/kill-switches")["switches"][0]["stands"]
     )
     cover(page).get_by_label("Reason").fill("Only these.")
+    expect(press).not_to_have_attribute("aria-disabled", "true")
     page.keyboard.press("Enter")
     expect(report(page)).to_contain_text("Kill switch is on: label repo:api")
     assert (there.status(inside), there.status(outside)) == ("halted", "waiting")

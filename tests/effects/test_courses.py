@@ -7,7 +7,19 @@ from collections.abc import Mapping
 import midcourse
 from midcourse.core import commands as cmd
 from midcourse.core.ids import CommandId
-from tests.promises.harness import NEVER, QUICK, Place, Tool, history, resumable, types, until, until_status, until_true
+from tests.promises.harness import (
+    NEVER,
+    QUICK,
+    Place,
+    Tool,
+    history,
+    resumable,
+    silence,
+    types,
+    until,
+    until_status,
+    until_true,
+)
 
 
 class World:
@@ -154,6 +166,7 @@ async def test_a_worker_without_the_tools_looks_once_and_leaves_a_cancel_to_one_
         session = await mc.start(agent)
         await until_true(lambda: world.done == ["slow"])
         await until(session, "step.begun")
+        silence(mc, session.id)
         store.abandon()  # as if its process had been killed
         async with place.open() as stranger:
             session = await stranger.get(session.id)
@@ -188,6 +201,7 @@ async def test_a_lost_call_that_a_probe_saw_happen_does_not_disturb_the_rollback
     async with place.open(agent, store=(store := await place.store())) as mc:
         session = await mc.start(agent)
         await until_true(lambda: world.done == ["a", "mail"])
+        silence(mc, session.id)
         store.abandon()  # as if its process had been killed
         async with place.open(drive=False) as other:
             await (await other.get(session.id)).cancel(undo="all", grace=0)

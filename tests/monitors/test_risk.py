@@ -262,7 +262,7 @@ class TestShipped:
                 risk.feed(tool("search_flights", text='{"price": 120}' * 30))
             return _lines(risk.read)
 
-        assert work(400) <= work(20)
+        assert work(400) < 2 * work(20), "twenty times as long, and not twice the work"
 
 
 def _lines(act: Callable[[], object]) -> int:

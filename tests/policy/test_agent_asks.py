@@ -58,7 +58,7 @@ async def mc(world: World, place: Place) -> AsyncGenerator[Midcourse]:
 async def asked(mc: Midcourse, world: World, agent: midcourse.Agent[str], goal: str) -> SessionHandle[str]:
     """A session that has asked, and is paused."""
     session = await mc.start(agent, goal)
-    await until(session, "intervention.made")
+    await until(session, "ask.opened")  # a warning may have come before it
     world.may_end.set()  # if it stands at its last call, that may end before the pause is complete
     await until_status(session, "paused")
     return session

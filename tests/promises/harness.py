@@ -12,6 +12,7 @@ import pytest
 import midcourse
 from midcourse.api import Midcourse, SessionHandle
 from midcourse.core.events import Mode, Recorded, event_type
+from midcourse.core.ids import CommandId, SessionId
 from midcourse.core.replies import Durability
 from midcourse.ports.store import Store
 from midcourse.runtime.agents import OnNewVersion
@@ -182,3 +183,19 @@ async def turns(count: int) -> None:
     """Let the loop run what is ready, ``count`` times."""
     for _ in range(count):
         await asyncio.sleep(0)
+
+
+def silence(mc: Midcourse, session_id: str) -> Callable[[], None]:
+    """Have the session's owner decide nothing any more, as a stopped process would."""
+    driver = mc._control.worker.driver(SessionId(session_id))  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    assert driver is not None
+
+    async def nothing() -> dict[CommandId, Any]:
+        return {}
+
+    driver.settle = nothing
+
+    def wake_up() -> None:
+        del driver.settle
+
+    return wake_up

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from typing import Any
 
 import pytest
@@ -18,7 +18,7 @@ from midcourse.errors import SessionNotFound
 from midcourse.ports.store import Head
 from midcourse.runtime.control import Control
 from midcourse.testing.wrapped_store import WrappedStore
-from tests.promises.harness import Place, Tool, history, resumable, types, until, until_status
+from tests.promises.harness import Place, Tool, history, resumable, silence, types, until, until_status
 
 
 def _family(tool: Tool, *, goals: tuple[str, ...] = ("one",)) -> tuple[midcourse.Agent[Any], midcourse.Agent[Any]]:
@@ -200,7 +200,7 @@ async def test_children_that_cannot_be_reached_are_listed(place: Place) -> None:
         session = await mc.start(parent)
         await tool.entered.wait()
         [child] = await _children(mc, session)
-        wake_up = _silence(mc, child.id)
+        wake_up = silence(mc, child.id)
         reply = await session.cancel(grace=0, until="stopped")
         assert reply.status == "cancelled"
         assert (await session.state()).unreached == (child.id,)
@@ -385,19 +385,3 @@ def _cut_off_children(mc: Midcourse, parent: SessionId) -> None:
 
 def _control(mc: Midcourse) -> Control:
     return mc._control  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - the kill switch has no public verb yet
-
-
-def _silence(mc: Midcourse, session_id: SessionId) -> Callable[[], None]:
-    """Have the session's owner decide nothing any more, as a stopped process would."""
-    driver = _control(mc).worker.driver(session_id)
-    assert driver is not None
-
-    async def nothing() -> dict[CommandId, Any]:
-        return {}
-
-    driver.settle = nothing
-
-    def wake_up() -> None:
-        del driver.settle
-
-    return wake_up
