@@ -349,7 +349,7 @@ async def _preview(target: Target, session: str, *, force: bool, as_json: bool) 
         print_json({choice: _receipt(one) for choice, one in found.items()})
         return
     if state.status in ENDED:
-        say(f"It has ended, {state.status}: a cancel changes nothing. With midcourse undo {handle.id}")
+        say(f"It has ended, {state.status}: a cancel changes nothing. To roll it back: midcourse undo {handle.id}")
         show_receipt(found["all"])
         return
     say(f"Nothing was cancelled. With midcourse cancel {handle.id}{' --force' if force else ''} …")
