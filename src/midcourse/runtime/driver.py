@@ -75,7 +75,7 @@ class Driver:
         self._inbox = Inbox(
             journal, self.gate, around.store, running=self.running, decided=self.wake, unavailable=unavailable
         )
-        self._starting = Starting(journal, around.admission, sponsor.while_open if sponsor else None)
+        self._starting = Starting(journal, around.admission, sponsor.unless_stopped if sponsor else None)
         self._children = Children(journal, self.gate, around.tree, moved=self.react)
         self._undoing = Undoing(journal, self.gate, around)
         self._settling = Settling(journal, self.gate, around, self._undoing, moved=self.react)
@@ -506,10 +506,10 @@ class Driver:
         await self._around.store.put(self.id, command.id, encode_command(command), self._around.clock.now())
         await self.settle()
 
-    def while_open(self, act: Callable[[], None]) -> bool:
-        """Do it if the gate stands open, and tell whether it did."""
+    def unless_stopped(self, act: Callable[[], None]) -> bool:
+        """Do it if no stop stands against this session's calls, and return whether it was done."""
         with self.journal.lock:
-            if not self.gate.is_open:
+            if not self.gate.lets_calls_continue:
                 return False
             act()
             return True
