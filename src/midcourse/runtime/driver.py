@@ -153,6 +153,11 @@ class Driver:
         return self.journal.session
 
     @property
+    def has_agent(self) -> bool:
+        """Whether its agent can run here."""
+        return self._agent is not None
+
+    @property
     def may_ask(self) -> bool:
         """Whether its agent may ask people anything."""
         return self._agent is not None and self._agent.asks
@@ -575,12 +580,14 @@ class Driver:
                     self._complete(self._task.ending)
             case Status.HALTED if not self._children.have_stopped():
                 pass
+            case _ if self.journal.is_untouched and session.status in RESTS:
+                self._let_go()
             case Status.PAUSED | Status.WAITING | Status.HALTED:
                 self.journal.save_snapshot()
                 self._let_go(ev.SessionParked())
             case Status.QUEUED | Status.RUNNING:
                 if self.gate.draining:
-                    self._let_go(ev.SessionParked())
+                    self._let_go(*(() if self.journal.is_untouched else (ev.SessionParked(),)))
                 elif (self._agent is None and self._unavailable is None) or self._starting.waits_for_its_parent:
                     self._let_go()
             case Status.COMPLETED | Status.FAILED | Status.CANCELLED if self._leaving is None:
