@@ -195,8 +195,8 @@ class Settling:
 
 def _no_progress(call: OpenCall, act: Act) -> MidcourseError:
     return MidcourseError(
-        f"Step '{call.name}' cannot be settled: '{act.do}' changed nothing. This is a fault of Midcourse; report it with "
-        "the session's journal. Cancel the session, or redirect it.",
+        f"Step '{call.name}' cannot be settled: '{act.do}' changed nothing. This is a fault of Midcourse; report it "
+        "with the session's journal. Cancel the session, or redirect it.",
         code="no_progress",
         step=call.step,
     )

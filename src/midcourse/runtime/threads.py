@@ -13,7 +13,7 @@ _IDLE_SECONDS = 10.0
 
 
 def carriable(function: Callable[P, T]) -> Callable[P, T]:
-    """Return ``function`` with a ``StopIteration`` that leaves it turned into a ``RuntimeError``, as a coroutine does it.
+    """Return ``function`` such that a ``StopIteration`` leaves it as a ``RuntimeError``, as it leaves a coroutine.
 
     A future cannot carry it: who waits for one would wait for ever.
     """
