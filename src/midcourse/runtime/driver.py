@@ -46,6 +46,8 @@ from midcourse.runtime.world import World
 log = logging.getLogger("midcourse")
 
 RESTS: Final = frozenset({Status.PAUSED, Status.WAITING, Status.HALTED})
+_TRY_AGAIN: Final = 0.5
+"""Seconds until a session that could not be released is tried again, if nothing happens before."""
 STOPS: Final = frozenset({"ask", "pause", "stop"})
 """What a policy decides that pauses."""
 
@@ -654,16 +656,22 @@ class Driver:
         self._leaving = self._around.loop.create_task(self._leave(events, blobs, seen))
 
     async def _leave(self, events: tuple[ev.AnyEvent, ...], blobs: tuple[Blob, ...], seen: Position) -> None:
-        left = False
+        left = moved = False
         try:
             left = await self.journal.let_go(*events, blobs=blobs, seen=seen)
-            if not left:
-                await self.settle()
+            moved = left or bool(await self.settle()) or self.session.position != seen
         except MidcourseError as error:
             log.warning("session %s: %s", self.id, error)
+        except Exception:
+            log.exception("session %s: a command could not be decided", self.id)
         finally:
             self._leaving = None
-            self._end() if left else self.react()
+            if left:
+                self._end()
+            elif moved or self.journal.broken is not None:
+                self.react()
+            else:  # nothing is new: to try again at once would be to spin
+                self._look_again("leave", _TRY_AGAIN)
 
     def _abandon(self) -> None:
         """The journal cannot be written: stop everything that lives, and leave the session as it lies in the store."""
