@@ -22,6 +22,7 @@ from midcourse.core.pace import Pace
 from midcourse.core.replies import RunningCall
 from midcourse.core.session import ENDED, Message, Session, Status
 from midcourse.errors import AgentUnavailable, Diverged, Interrupt, MidcourseError
+from midcourse.ports.clock import Timer
 from midcourse.runtime.agent_task import AgentTask, Failed, Returned
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.calls import Call
@@ -71,7 +72,7 @@ class Driver:
         self._unavailable = unavailable
         self._around = around
         self._gone = gone
-        self._task = AgentTask(self.gate, cleanup=around.settings.cleanup, moved=self.react)
+        self._task = AgentTask(self.gate, around.clock, cleanup=around.settings.cleanup, moved=self.react)
         self._inbox = Inbox(
             journal, self.gate, around.store, running=self.running, decided=self.wake, unavailable=unavailable
         )
@@ -91,7 +92,7 @@ class Driver:
         self._start_task: asyncio.Task[None] | None = None
         self._recovery: asyncio.Task[None] | None = None
         self._heard: int | None = None
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._timers: dict[str, Timer] = {}
         self._rests_since: float | None = None
         self._last_run_call = around.clock.monotonic()
         self._silence_told = False
@@ -342,7 +343,7 @@ class Driver:
     def _look_again(self, why: str, delay: float) -> None:
         if why in self._timers:
             self._timers[why].cancel()
-        self._timers[why] = self._around.loop.call_later(max(0.0, delay), self.react)
+        self._timers[why] = self._around.clock.call_later(delay, self.react)
 
     def _meet_deadlines(self) -> None:
         if not self.journal.session.deadlines:

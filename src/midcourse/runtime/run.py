@@ -611,7 +611,7 @@ class Run:
     async def _arrive(self, what: str) -> None:
         if self._gate.torn:
             # An agent that catches its stop and comes again, and again, must not keep everybody else from running.
-            await asyncio.sleep(0.01)
+            await self._clock.sleep(0.01)
         self._enter(what)
 
     def _enter(self, what: str) -> None:

@@ -112,7 +112,7 @@ class Settling:
     async def _wait(self, until: float) -> None:
         """Until it is settled, or something was decided meanwhile."""
         self._stirred.clear()
-        timer = self._around.loop.call_later(max(0.0, until - self._around.clock.now()), self._stirred.set)
+        timer = self._around.clock.call_later(until - self._around.clock.now(), self._stirred.set)
         try:
             await self._stirred.wait()
         finally:
@@ -121,7 +121,7 @@ class Settling:
     async def _undo(self, call: OpenCall) -> None:
         tried = await self._undoing.undo_once(call)
         if tried.error:
-            await asyncio.sleep(pause_before(call.undos + 1))
+            await self._around.clock.sleep(pause_before(call.undos + 1))
 
     async def _probe(self, call: OpenCall) -> None:
         tried = await self._undoing.probe(call)

@@ -93,7 +93,7 @@ class Steps:
                 # Most of a replay is this: no task, no future, and everybody else's turn now and then.
                 self._recalled += 1
                 if self._recalled % AT_ONCE == 0:
-                    await asyncio.sleep(0)
+                    await self._around.clock.sleep(0)
                 return record.text if record.streamed else _typed(wanted, bytes(record.value.raw))
         return await self._submit(wanted)
 
@@ -339,7 +339,7 @@ class Steps:
         limit = step.tool.timeout
         if limit is None:
             return await self._run(step, call)
-        scope = call.limit = asyncio.timeout(limit)
+        scope = call.limit = self._around.clock.timeout(limit)
         try:
             async with scope:
                 return await self._run(step, call)
