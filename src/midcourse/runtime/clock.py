@@ -7,9 +7,19 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
 from typing import Any
 
 from midcourse.ports.clock import Clock
+
+
+def _counter() -> Callable[[], float]:
+    """Return the counter that goes on while the machine is suspended; Linux has it beside the usual one."""
+    boot = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic if boot is None else partial(time.clock_gettime, boot)
+
+
+_monotonic = _counter()
 
 
 class SystemClock:
@@ -20,8 +30,8 @@ class SystemClock:
         return time.time()
 
     def monotonic(self) -> float:
-        """Seconds that never go back. It goes on while the process is stopped, so a stall shows."""
-        return time.monotonic()
+        """Seconds that never go back. It goes on while process or machine sleep, so a stall shows."""
+        return _monotonic()
 
     async def sleep(self, seconds: float) -> None:
         """Wait. With 0, let others have their turn."""

@@ -47,6 +47,8 @@ from midcourse.runtime.world import World
 log = logging.getLogger("midcourse")
 
 RESTS: Final = frozenset({Status.PAUSED, Status.WAITING, Status.HALTED})
+AHEAD: Final = 1.0
+"""Seconds that a journal may be ahead of the wall clock; more, and the wall clock was set back."""
 STOPS: Final = frozenset({"ask", "pause", "stop"})
 """What a policy decides that pauses."""
 
@@ -152,6 +154,11 @@ class Driver:
     def session(self) -> Session:
         """The session as it is, durable or not."""
         return self.journal.session
+
+    @property
+    def now(self) -> float:
+        """The session's time, which no step of the wall clock moves."""
+        return self.journal.now
 
     @property
     def may_ask(self) -> bool:
@@ -298,7 +305,7 @@ class Driver:
 
     def _stop_calls(self) -> None:
         """Abort the calls whose grace is over; look again when the next one's will be."""
-        now = self._around.clock.now()
+        now = self.journal.now
         later: list[float] = []
         for call in list(self.gate.begun.values()):
             deadline = self._deadline_of(call)
@@ -348,7 +355,7 @@ class Driver:
     def _meet_deadlines(self) -> None:
         if not self.journal.session.deadlines:
             return
-        now = self._around.clock.now()
+        now = self.journal.now
         with self.journal.lock:
             self._inbox.expire(now)
             deadlines = self.journal.session.deadlines
@@ -373,7 +380,7 @@ class Driver:
         if not self._children.have_stopped() or self.gate.has_calls or cancel is None:
             return
         if self._task.is_alive:
-            left = cancel.since + cancel.grace - self._around.clock.now()
+            left = cancel.since + cancel.grace - self.journal.now
             if self._task.is_in_its_own_code and left > 0:
                 self._look_again("cancel", left)
             else:
@@ -557,7 +564,7 @@ class Driver:
 
     def drain(self, until: float) -> None:
         """Take the session out of memory at its next safe point; calls in flight may go on until then."""
-        self.gate.draining, self.gate.drain_until = True, until
+        self.gate.draining, self.gate.drain_until = True, self.journal.now + until - self._around.clock.now()
         self.react()
 
     def _let_go_if_nothing_lives(self) -> None:
@@ -576,6 +583,8 @@ class Driver:
                     self._complete(self._task.ending)
             case Status.HALTED if not self._children.have_stopped():
                 pass
+            case Status.PAUSED | Status.WAITING | Status.HALTED if self._is_ahead:
+                pass
             case Status.PAUSED | Status.WAITING | Status.HALTED:
                 self.journal.save_snapshot()
                 self._let_go(ev.SessionParked())
@@ -589,15 +598,19 @@ class Driver:
             case _:
                 pass
 
+    @property
+    def _is_ahead(self) -> bool:
+        """Whether the wall clock was set back behind a session with a deadline, which a sweep would wake too late."""
+        ahead = self.journal.now - self._around.clock.now()
+        return bool(self.journal.session.deadlines) and ahead > AHEAD and not self.gate.draining
+
     def _consider_parking(self) -> None:
         """A warm session that has rested long enough is taken down, to be started cold when it is resumed."""
         now = self._around.clock.monotonic()
-        if self.gate.draining and (
-            not self._task.is_in_its_own_code or self.gate.drain_until <= self._around.clock.now()
-        ):
+        if self.gate.draining and (not self._task.is_in_its_own_code or self.gate.drain_until <= self.journal.now):
             self._task.take_down()
         elif self.gate.draining:
-            self._look_again("drain", self.gate.drain_until - self._around.clock.now())
+            self._look_again("drain", self.gate.drain_until - self.journal.now)
         elif self.journal.session.status not in RESTS:
             self._rests_since = None
         else:

@@ -86,6 +86,7 @@ class Journal:
         self._store = store
         self._clock = clock
         self._fold = state
+        self._anchor = max(clock.now(), state.session.at) - clock.monotonic()
         self._turns = turns
         self._grown = grown
         self._broke = broke
@@ -113,8 +114,12 @@ class Journal:
 
     @property
     def now(self) -> float:
-        """The time that an event would have."""
-        return self._clock.now()
+        """The time that an event would have.
+
+        It continues from the last event and counts on the monotonic clock: while one process has the session, a wall
+        clock that is set moves no deadline, and after a step back no owner waits longer than a duration again.
+        """
+        return self._anchor + self._clock.monotonic()
 
     def note(self, event: AnyEvent, *blobs: Blob) -> None:
         """Fold an event now; it is written with the next append, or when this loop has run what is ready."""
@@ -172,10 +177,10 @@ class Journal:
         for event in events:
             self._add(event)
         self._blobs.extend(blobs)
-        return self._write(deciding, tuple(replace(entry, at=self._clock.now()) for entry in audit))
+        return self._write(deciding, tuple(replace(entry, at=self.now) for entry in audit))
 
     def _add(self, event: AnyEvent) -> None:
-        at = self._clock.now()
+        at = self.now
         content = encode_record(Record(at, event))
         position = self._fold.advance(at, event, content)
         self._rows.append((position, content, self._fold.digest))
@@ -310,7 +315,7 @@ class Journal:
             rows: list[Row] = []
             recorded: list[tuple[float, AnyEvent, bytes]] = []
             for event in events:
-                at = self._clock.now()
+                at = self.now
                 content = encode_record(Record(at, event))
                 try:
                     place = ahead.look_ahead(at, event, content)

@@ -420,7 +420,7 @@ class Run:
             reason=reason,
             prompt=prompt,
             options=tuple(options),
-            expires_at=None if expires is None else self._clock.now() + expires,
+            expires_at=None if expires is None else self._journal.now + expires,
             default=value,
             on_redirect=on_redirect,
         )

@@ -189,7 +189,7 @@ class Steps:
     def _may_begin(self, step: StepId) -> bool:
         with self._journal.lock:
             session = self._journal.session
-            act = next_act(session, session.calls[step], self._around.clock.now())
+            act = next_act(session, session.calls[step], self._journal.now)
             return act.do in ("again", "close")
 
     async def _begin(self, step: Step, answers: tuple[Value, ...], approval: Approval | None) -> Call | None:

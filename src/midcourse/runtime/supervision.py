@@ -67,6 +67,11 @@ class Steered(Protocol):
     """What a session that is watched offers: its driver does."""
 
     @property
+    def now(self) -> float:
+        """The session's time, which no step of the wall clock moves."""
+        ...
+
+    @property
     def id(self) -> SessionId:
         """Its id."""
         ...
@@ -489,7 +494,7 @@ class Watched:
         if self._timer is not None:
             self._timer.cancel()
         self._due = due
-        delay = max(0.01, due - self._supervisor.clock.now())
+        delay = max(0.01, due - self._driver.now)
         self._timer = self._supervisor.clock.call_later(delay, self._look)
 
     def _look(self) -> None:
@@ -498,7 +503,7 @@ class Watched:
         self._timer = None
         if self._oversight is None or self._is_over:
             return
-        decision = self._oversight.look(self._supervisor.clock.now())
+        decision = self._oversight.look(self._driver.now)
         if decision is not None:
             self._act(decision, self._driver.session.position)
         self._look_later()

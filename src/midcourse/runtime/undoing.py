@@ -101,7 +101,7 @@ class Undoing:
         """Roll back an effect of a call that had ended: up to three times, whatever comes of it."""
         call, tries = entry.call, entry.call.undos
         by_itself = entry.ended and not call.end and call.undo != "lost"
-        wait = 0.0 if by_itself else call.settled_at - self._around.clock.now()
+        wait = 0.0 if by_itself else call.settled_at - self._journal.now
         while tries < UNDO_TRIES and self._journal.session.status is not Status.HALTED:
             await self._around.clock.sleep(max(0.0, wait))
             tried = await self.undo_once(_with_tries(call, tries), entry.result)
