@@ -20,7 +20,7 @@ $(error Midcourse runs on Linux and macOS; on Windows, clone it inside WSL (`wsl
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help browser demo demo-reset screenshots console tools tools-and-console test collected thorough check format crash model bench docs lock clean
+.PHONY: help browser demo demo-reset screenshots console tools tools-and-console test collected thorough check format crash simulate model bench docs lock clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,6 +76,11 @@ format: $(READY) ## format the code and fix what ruff can fix
 
 crash: $(READY) ## kill a process at every port call, recover it, count what was lost or repeated
 	@$(BIN)/python -m tests.crash
+
+# What to play: make simulate SIMULATE="--seeds 1000 --start 5000"
+SIMULATE ?=
+simulate: $(READY) ## whole runs on a simulated machine, one for each seed, until stopped (Ctrl-C)
+	@$(BIN)/python -m tests.simulate $(SIMULATE)
 
 model: $(READY) ## check the model of the control protocol in full (minutes)
 	@$(BIN)/python $(MODEL)
