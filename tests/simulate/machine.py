@@ -16,6 +16,8 @@ from hashlib import blake2b
 from random import Random
 from typing import Any, Final
 
+from midcourse.runtime.threads import carriable
+
 START: Final = 1_700_000_000.0
 COST: Final = 40e-6
 """Seconds that a callback takes, at most."""
@@ -254,7 +256,8 @@ class Loop(asyncio.AbstractEventLoop):
 
     def run_in_executor(self, executor: object, func: Callable[..., Any], *args: Any) -> "asyncio.Future[Any]":
         """What runs in a thread runs at once, in some moment, and is heard of in another."""
-        del executor
+        if executor is not None:
+            func = carriable(func)  # as the threads of a worker do
         outside: Future[Any] = Future()
         answer = asyncio.wrap_future(outside, loop=self)
 
