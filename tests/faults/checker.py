@@ -99,7 +99,8 @@ def answered(asked: Answer, reply: Reply, at: float) -> Answer:
         level=reply.level if reply.unreachable_since is None else "accepted",
         status=reply.status,
         position=reply.position,
-        pause=asked.pause or reply.pause or "",
+        # The answer to a resume tells of the pause that is left.
+        pause=asked.pause or ("" if asked.verb == "resume" else reply.pause or ""),
         running=tuple(call.step for call in reply.running),
         unknown=tuple(reply.unknown),
         opens=asked.opens,
@@ -476,6 +477,8 @@ def _released(seen: Evidence, stop: Answer, verb: Stop, session: str, at: float)
     """Whether, by then, somebody may have set going what the stop had stopped."""
     if verb != "cancel" and any(stop.sent_at <= ended <= at for ended in seen.ends.get(stop.session, ())):
         verb = "cancel"  # it is over since: a new turn takes no resume
+    if session != stop.session and any(ended <= at for ended in seen.ends.get(session, ())):
+        verb = "cancel"  # so for a child, whenever it ended
     path: list[str] = []
     for name in seen.above(session):
         path.append(name)
@@ -493,7 +496,8 @@ def _released(seen: Evidence, stop: Answer, verb: Stop, session: str, at: float)
 
 
 def _opens(other: Answer, stop: Answer, verb: Stop) -> bool:
-    if other.refused:
+    # A switch that was thrown while a resume was decided has the session halted again, and the resume refused.
+    if other.refused and other.refused != "kill_switch_stands":
         return False
     match verb:
         case "pause":
