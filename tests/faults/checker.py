@@ -16,6 +16,8 @@ from itertools import pairwise
 from math import inf
 from typing import Final, Literal
 
+import msgspec
+
 from midcourse.core import events as ev
 from midcourse.core.events import Recorded, encode_record
 from midcourse.core.fold import Fold, first
@@ -467,7 +469,7 @@ def _released(seen: Evidence, stop: Answer, verb: Stop, session: str, at: float)
         path.append(name)
         if name == stop.session:
             break
-    if verb == "cancel":  # who tries a failed parent again sets the child going that had been cancelled
+    if verb != "pause":  # a halt came down the tree; a failed parent that is tried again sets a cancelled child going
         path = list(seen.above(session))
     return any(
         other.session in path
@@ -566,5 +568,8 @@ def excerpt(journal: Sequence[Recorded], position: int | None = None, around: in
 
 
 def _fields(record: Recorded) -> str:
-    text = str(record.event)
-    return text[text.find("(") : 200 + text.find("(")]
+    """What the event says, without what it leaves out, and without values."""
+    said = msgspec.to_builtins(record.event, enc_hook=lambda _: "…")
+    return " ".join(
+        f"{name}={str(value)[:60]}" for name, value in said.items() if name not in ("type", "digest", "given")
+    )
