@@ -156,6 +156,15 @@ class Evidence:
             here = self.parents.get(here)
 
     @cached_property
+    def ends(self) -> Mapping[str, Sequence[float]]:
+        """When each session ended: a turn of it, or all of it."""
+        over = (ev.SessionCompleted, ev.SessionFailed, ev.SessionCancelled)
+        return {
+            name: [record.at for record in journal if isinstance(record.event, over)]
+            for name, journal in self.journals.items()
+        }
+
+    @cached_property
     def deeds_of(self) -> Mapping[tuple[str, str], Sequence[Deed]]:
         """What the remote saw of each step, in the order of time."""
         found: dict[tuple[str, str], list[Deed]] = defaultdict(list)
@@ -464,6 +473,8 @@ def _lifted_after(seen: Evidence, stop: Answer) -> Iterator[Violation]:
 
 def _released(seen: Evidence, stop: Answer, verb: Stop, session: str, at: float) -> bool:
     """Whether, by then, somebody may have set going what the stop had stopped."""
+    if verb != "cancel" and any(stop.sent_at <= ended <= at for ended in seen.ends.get(stop.session, ())):
+        verb = "cancel"  # it is over since: a new turn takes no resume
     path: list[str] = []
     for name in seen.above(session):
         path.append(name)

@@ -150,6 +150,16 @@ def test_a_call_after_the_resume_is_none() -> None:
     assert told(records, reads, [stop(PARENT, 3.2), resume(PARENT, 3.9)]) == []
 
 
+def test_a_new_turn_of_what_was_cancelled_while_it_was_paused_needs_no_resume() -> None:
+    cancel = ev.CancelRequested(by="bob", grace=0.0)
+    turn = ev.TurnOpened(text="and then?", level="goal", by="cem")
+    records = journal(*paused(), cancel, ev.SessionCancelled(), turn)
+    answers = [stop(PARENT, 3.2), Answer(session=PARENT, verb="message", sent_at=5.5, answered_at=6.5)]
+    reads = [deed("begun", 7.0, effect="read")]
+    assert told(records, reads, answers) == []
+    assert told(records, reads, answers[:1]) == ["works after a stop"]
+
+
 def test_a_child_that_works_after_its_parent_was_answered_stopped_is_found() -> None:
     # The person's resume of the child came before: it lifted an earlier pause, and not this one.
     child = journal(*paused("parent sess_p"), resumed("bob"), parent=PARENT)
