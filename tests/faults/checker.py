@@ -200,7 +200,7 @@ def folded(session: str, journal: Sequence[Recorded]) -> Fold:
 
 
 def violations(seen: Evidence) -> list[Violation]:
-    """Every promise that was broken, in the order of time."""
+    """Every promise that was broken, in the order of time; once where several commands show the same."""
     found = [*_damage(seen)]
     for name, journal in seen.journals.items():
         found += _begun_again(name, journal)
@@ -210,7 +210,8 @@ def violations(seen: Evidence) -> list[Violation]:
     found += _twice(seen)
     found += _unknown_to_journal(seen)
     found += _after_a_stop(seen)
-    return sorted(found, key=lambda one: one.at)
+    once = {(one.promise, one.session, one.position, one.what if one.position is None else ""): one for one in found}
+    return sorted(once.values(), key=lambda one: one.at)
 
 
 # ---- the journal
