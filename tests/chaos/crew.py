@@ -54,6 +54,7 @@ class Member:
                     self.ready.set()
                 if len(line) < 2000:
                     kept.write(line)
+        self.ready.set()  # it never will be
 
     @property
     def is_alive(self) -> bool:

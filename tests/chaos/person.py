@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import faulthandler
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -25,6 +26,8 @@ from tests.faults.checker import Answer
 
 AT_ONCE: Final = 6
 """Commands of one person that are under way at the same time."""
+HANGS: Final = 20.0
+"""Seconds after its time is over in which a person has ended; one that has not shows where it hangs."""
 PEOPLE: Final = ("ann", "bob", "cem")
 LIVE: Final = ("queued", "running", "waiting", "pausing", "paused", "cancelling", "halted")
 DONE, NOT_DONE = "it happened", "it did not happen"
@@ -215,4 +218,5 @@ async def main(folder: Path, seed: str, seconds: float) -> None:
 
 
 if __name__ == "__main__":
+    faulthandler.dump_traceback_later(float(sys.argv[3]) + HANGS)
     asyncio.run(main(Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])))
