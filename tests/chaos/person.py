@@ -15,8 +15,10 @@ import msgspec
 
 import midcourse
 from midcourse import Midcourse, MidcourseError, Reply, Scope, SessionHandle
+from midcourse.core.effects import DID_IT_HAPPEN
 from midcourse.core.session import OpenAsk, Session
 from midcourse.ports.store import Head
+from midcourse.runtime.settling import DID_NOT, HAPPENED
 from tests.chaos import agents
 from tests.chaos.agents import Course
 from tests.chaos.commands import Commands
@@ -30,7 +32,6 @@ HANGS: Final = 20.0
 """Seconds after its time is over in which a person has ended; one that has not shows where it hangs."""
 PEOPLE: Final = ("ann", "bob", "cem")
 LIVE: Final = ("queued", "running", "waiting", "pausing", "paused", "cancelling", "halted")
-DONE, NOT_DONE = "it happened", "it did not happen"
 
 
 class Person:
@@ -65,7 +66,7 @@ class Person:
             roll = self._chance.random()
             if len(live) < self._ways.live and (roll < 0.25 or not live):
                 await self._start()
-            elif roll < 0.265 and self._ways.halts:
+            elif roll < 0.257 and self._ways.halts:
                 await self._operate()
             elif heads:
                 await self._command(self._pick(heads, live))
@@ -117,7 +118,7 @@ class Person:
         if session.children and self._ways.children and chance.random() < 0.4:
             await self._with_child(handle, session)
             return
-        verbs = {"pause": 5, "resume": 3, "redirect": 3, "cancel": 2, "message": 1, "undo": 1}
+        verbs = {"pause": 5, "resume": 3, "redirect": 3, "cancel": 1, "message": 1, "undo": 1}
         if session.status == "paused":
             verbs |= {"resume": 12}
         elif session.status in ("completed", "failed", "cancelled"):
@@ -202,9 +203,15 @@ class Person:
             await handle.undo("the wrong house", wait=4.0)
 
     async def _answer(self, handle: SessionHandle[Any], session: Session, ask: OpenAsk) -> None:
-        """Truly or falsely: whoever is asked may not know either."""
-        del session
-        value = self._chance.choice((DONE, NOT_DONE)) if ask.reason == "did_it_happen" else "yes"
+        """Truly or falsely: whoever is asked may not know either. Some change the course before they answer."""
+        value = "yes"
+        if ask.reason == DID_IT_HAPPEN:
+            value = self._chance.choice((HAPPENED, DID_NOT))
+            if self._chance.random() < 0.3:
+                await self._redirect(handle, session)
+                await asyncio.sleep(self._chance.uniform(0, 0.5))
+                asks = [one for one in (await handle.state()).asks if one.reason == DID_IT_HAPPEN]
+                ask = asks[-1] if asks else ask
         await self._send("answer", handle, partial(handle.answer, value, ask=ask.id, wait=3.0))
 
 

@@ -16,16 +16,17 @@ from typing import Any, Final
 
 import midcourse
 from midcourse import Midcourse, MidcourseError
+from midcourse.core.effects import DID_IT_HAPPEN
 from midcourse.core.events import Recorded
 from midcourse.core.ids import Position, SessionId
 from midcourse.core.session import ENDED
 from midcourse.ports.store import Store
 from midcourse.runtime.loading import read_events
+from midcourse.runtime.settling import DID_NOT, HAPPENED
 from midcourse.wiring import open_store
 from tests.chaos import commands, remote
 from tests.chaos.commands import Commands
 from tests.chaos.crew import Crew
-from tests.chaos.person import DONE, NOT_DONE
 from tests.chaos.ways import Ways
 from tests.faults.checker import Answer, Evidence, Violation, stuck, violations
 
@@ -234,8 +235,8 @@ async def _mend(inside: Midcourse, sent: Commands, name: str, done: set[str]) ->
         await send("resume", handle.resume)
     for ask in session.asks:
         value = "yes"
-        if ask.reason == "did_it_happen":
+        if ask.reason == DID_IT_HAPPEN:
             step = ask.step.rpartition("!")[0]
             key = next((call.key for call in session.calls.values() if call.step == step), "")
-            value = DONE if key in done else NOT_DONE
+            value = HAPPENED if key in done else DID_NOT
         await send("answer", partial(handle.answer, value, ask=ask.id))
