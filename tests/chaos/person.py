@@ -66,7 +66,7 @@ class Person:
             roll = self._chance.random()
             if len(live) < self._ways.live and (roll < 0.25 or not live):
                 await self._start()
-            elif roll < 0.257 and self._ways.halts:
+            elif 0.25 <= roll < 0.26 and self._ways.halts:
                 await self._operate()
             elif heads:
                 await self._command(self._pick(heads, live))
