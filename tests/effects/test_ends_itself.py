@@ -30,11 +30,37 @@ def interrupt_in_thread() -> None:
     raise KeyboardInterrupt
 
 
+def first_of_none() -> None:
+    next(row for row in ())
+
+
+async def first_of_none_async() -> None:
+    next(row for row in ())
+
+
+async def close_like_a_generator() -> None:
+    raise GeneratorExit
+
+
+def end_an_async_loop_in_thread() -> None:
+    raise StopAsyncIteration
+
+
+async def end_an_async_loop() -> None:
+    raise StopAsyncIteration
+
+
 BODIES: list[tuple[Callable[[], Awaitable[None]] | Callable[[], None], str]] = [
     (cancel_something_of_its_own, "CancelledError"),
     (leave_async, "SystemExit"),
     (leave_in_thread, "SystemExit"),
     (interrupt_in_thread, "KeyboardInterrupt"),
+    # Python itself makes a RuntimeError of a StopIteration that leaves a coroutine.
+    (first_of_none, "RuntimeError"),
+    (first_of_none_async, "RuntimeError"),
+    (close_like_a_generator, "GeneratorExit"),
+    (end_an_async_loop_in_thread, "StopAsyncIteration"),
+    (end_an_async_loop, "StopAsyncIteration"),
 ]
 
 
@@ -56,15 +82,30 @@ def leaves(_arguments: Mapping[str, object], _result: object, _key: str) -> None
     sys.exit(3)
 
 
+def finds_nothing(_arguments: Mapping[str, object], _result: object, _key: str) -> None:
+    next(row for row in ())
+
+
 @midcourse.tool(effect="write", undo=leaves, local=True)
 async def write_something() -> str:
     """A tool whose undo ends itself."""
     return "written"
 
 
-async def test_an_undo_that_ends_itself_has_failed_and_the_program_goes_on(place: Place) -> None:
+@midcourse.tool(effect="write", undo=finds_nothing, local=True)
+async def write_something_else() -> str:
+    """A tool whose undo finds no row."""
+    return "written"
+
+
+@pytest.mark.parametrize(
+    ("tool", "detail"), [(write_something, "SystemExit: 3"), (write_something_else, "RuntimeError: StopIteration")]
+)
+async def test_an_undo_that_ends_itself_has_failed_and_the_program_goes_on(
+    place: Place, tool: Callable[[], Awaitable[str]], detail: str
+) -> None:
     async def writes(run: midcourse.Run) -> str:
-        return await run.step("write", write_something)
+        return await run.step("write", tool)
 
     async with place.open(agent := resumable(writes)) as mc:
         session = await mc.start(agent)
@@ -72,7 +113,7 @@ async def test_an_undo_that_ends_itself_has_failed_and_the_program_goes_on(place
         receipt = await session.undo()
 
     (line,) = receipt.lines
-    assert (line.outcome, line.detail) == ("undo failed", "SystemExit: 3")
+    assert (line.outcome, line.detail) == ("undo failed", detail)
 
 
 @midcourse.tool(effect="write")

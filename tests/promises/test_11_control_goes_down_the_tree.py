@@ -103,6 +103,55 @@ async def test_a_resume_lifts_only_the_pauses_it_caused(place: Place) -> None:
         assert await session.result() == ["one", "two"]
 
 
+async def test_a_second_pause_reaches_a_child_that_was_resumed_by_itself(place: Place) -> None:
+    """``stopped`` is said only once nothing of the tree runs, whatever a person resumed since the first pause."""
+    tool = Tool(holds=True)
+    parent, kid = _family(tool)
+    async with place.open(parent, kid) as mc:
+        session = await mc.start(parent)
+        await tool.entered.wait()
+        [child] = await _children(mc, session)
+        await session.pause(grace=0, until="stopped")
+        for number in range(2):
+            tool.entered.clear()
+            await child.resume()
+            await tool.entered.wait()
+            reply = await session.pause("stop it all", grace=0, until="stopped")
+            assert (reply.level, reply.running) == ("stopped", ())
+            assert await child.status() == "paused"
+            assert len(tool.begun) == 2 + number
+        tool.may_end.set()
+        await session.resume()
+        assert await session.result() == ["one"]
+
+
+@pytest.mark.parametrize("first", ["parent", "child"])
+async def test_the_parents_pause_and_a_persons_are_lifted_by_their_own_resumes(place: Place, first: str) -> None:
+    """Whichever came first: the child continues once both are lifted."""
+    tool = Tool(holds=True)
+    parent, kid = _family(tool)
+    async with place.open(parent, kid) as mc:
+        session = await mc.start(parent)
+        await tool.entered.wait()
+        [child] = await _children(mc, session)
+        if first == "parent":
+            await session.pause(grace=0, until="stopped", by="bob")
+        own = await child.pause("wrong account", grace=0, until="stopped", by="ann")
+        if first == "child":
+            await session.pause(grace=0, until="stopped", by="bob")
+        await session.resume(by="bob")
+        await until(child, "session.pause_lifted")
+        state = await child.state()
+        assert (state.status, state.pause and state.pause.by, len(tool.begun)) == ("paused", "ann", 1)
+        await session.pause(grace=0, until="stopped", by="bob")
+        assert (await child.resume(own.pause, by="ann")).status == "paused"
+        state = await child.state()
+        assert (state.pause and state.pause.by, len(tool.begun)) == (f"parent {session.id}", 1)
+        tool.may_end.set()
+        await session.resume(by="bob")
+        assert await session.result() == ["one"]
+
+
 async def test_a_cancel_reaches_the_children_too(place: Place) -> None:
     """Running or paused, each child is cancelled before its parent is."""
     tool = Tool(holds=True)

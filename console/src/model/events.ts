@@ -40,6 +40,8 @@ export interface EventData {
   "session.forked": { source: string };
   "session.parked": object;
   "session.pause_requested": { pause: string; by: string; reason: string; grace: number | null; lapses?: number | null };
+  "session.pause_renewed": { pause: string; by: string };
+  "session.pause_lifted": { pause: string; by: string };
   "session.paused": { unknown: string[]; unreached: string[] };
   "session.resumed": { by: string; pause: string | null };
   "session.redirected": { text: string; level: MessageLevel; by: string; grace: number | null };

@@ -167,6 +167,7 @@ export class Run {
         this.mark(record, policy?.decision.level === "ask" ? "ask" : "pause", by);
         break;
       }
+      case "session.pause_lifted": this.note(record, "One of two pauses was lifted", `by ${record.data.by}; the other one holds`); break;
       case "session.paused":
         this.halting((one) => { one.stopped_at = record.at; one.unknown = record.data.unknown; one.unreached = record.data.unreached; });
         break;

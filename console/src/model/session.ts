@@ -17,6 +17,8 @@ export interface OpenAsk {
 export interface ChildAsk { child: string; ask: string; reason: string; prompt: string; since: number }
 export interface StandingPause {
   id: string; by: string; since: number; origin: Status; reason: string; grace: number | null; lapses_at: number | null;
+  /** The parent's pause of a child that people have paused, too. */
+  beneath?: StandingPause | null;
 }
 export interface StandingCancel { by: string; since: number; grace: number; reason: string; undo: UndoChoice; force: boolean }
 /** A stop that waits for the end of the turn, because the session is protected. */
@@ -185,10 +187,21 @@ function change(session: Session, record: Recorded, before: Status): void {
     case "session.pause_requested": {
       const { pause: id, by, reason, grace, lapses } = record.data;
       const lapses_at = lapses == null ? null : at + lapses;
-      if (session.pause) session.pause = { ...session.pause, grace, reason: reason || session.pause.reason, lapses_at };
-      else session.pause = { id, by, since: at, origin: before, reason, grace, lapses_at };
+      const standing = session.pause;
+      if (standing && standing.id === id) { session.pause = { ...standing, grace, reason: reason || standing.reason, lapses_at }; break; }
+      const pause = { id, by, since: at, origin: standing?.origin ?? before, reason, grace, lapses_at, beneath: null };
+      // The people's pause is on top: it is the one that people see, name and lift.
+      if (!standing) session.pause = pause;
+      else if (by.startsWith("parent ")) session.pause = { ...standing, grace, beneath: pause };
+      else session.pause = { ...pause, beneath: standing };
       break;
     }
+    case "session.pause_lifted":
+      if (session.pause?.beneath) {
+        const { beneath, ...top } = session.pause;
+        session.pause = record.data.pause === top.id ? { ...beneath, origin: top.origin } : { ...top, beneath: null };
+      }
+      break;
     case "session.resumed": session.pause = null; session.failure = null; session.unreached = []; break;
     case "session.redirected": {
       const { text, level, by } = record.data;

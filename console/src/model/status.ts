@@ -22,6 +22,7 @@ export const TRANSITIONS: Readonly<Record<string, Partial<Record<Status, Target>
   "ask.answered": { waiting: "running" },
   "ask.closed": { waiting: "running" },
   "session.pause_requested": from(["queued", "running", "waiting", "pausing"], "pausing"),
+  "session.pause_renewed": from(["pausing", "paused"], "pausing"),
   "session.paused": { pausing: "paused" },
   "session.resumed": { pausing: "back", paused: "back", failed: "running" },
   "session.cancel_requested": from(LIVE, "cancelling"),

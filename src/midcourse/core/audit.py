@@ -293,7 +293,10 @@ def _words(command: cmd.AnyCommand, events: Iterable[ev.AnyEvent]) -> list[str]:
         case cmd.Redirect(text=text, level=level, grace=grace, resume=resume):
             words = [level, _seconds(grace), "and resume" if resume else "", text]
         case cmd.Resume(pause=pause):
-            words = [pause or next((one.pause or "" for one in events if isinstance(one, ev.SessionResumed)), "")]
+            words = [
+                pause
+                or next((one.pause or "" for one in events if isinstance(one, ev.SessionResumed | ev.PauseLifted)), "")
+            ]
         case cmd.Answer(ask=ask):
             # Only which ask: its value may be a secret.
             words = [ask or next((one.ask for one in events if isinstance(one, ev.AskAnswered)), "")]

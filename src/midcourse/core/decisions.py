@@ -11,6 +11,7 @@ from midcourse.core import events as ev
 from midcourse.core.asks import AMBIGUOUS, CANCEL, GO_ON, NEED_APPROVAL, REVIEW, is_yes
 from midcourse.core.codec import decode
 from midcourse.core.effects import UndoChoice
+from midcourse.core.evolution import joins_pause
 from midcourse.core.ids import (
     CommandId,
     StepId,
@@ -22,7 +23,16 @@ from midcourse.core.ids import (
     queued_id,
     root_of,
 )
-from midcourse.core.session import ENDED, LIVE, DeferredStop, OpenAsk, Session, StandingCancel, Status
+from midcourse.core.session import (
+    ENDED,
+    LIVE,
+    DeferredStop,
+    OpenAsk,
+    Session,
+    StandingCancel,
+    StandingPause,
+    Status,
+)
 from midcourse.errors import Refused
 
 DEADLINE: Final = "deadline"
@@ -75,7 +85,7 @@ def expire(session: Session, now: float) -> Events:
     pause = session.pause
     has_lapsed = pause is not None and pause.lapses_at is not None and pause.lapses_at <= now
     if pause is not None and has_lapsed and session.status in (Status.PAUSING, Status.PAUSED):
-        events.append(ev.SessionResumed(by=LAPSE, pause=pause.id))
+        events.append(_without_pause(pause, LAPSE))
     return tuple(events)
 
 
@@ -178,22 +188,34 @@ def _pause_now(session: Session, command: cmd.Pause) -> Events:
 
 
 def _pause_again(session: Session, command: cmd.AnyCommand) -> Events:
-    """A second pause may give less time, say why, lapse later or never: not the other way round."""
+    """A second pause may give less time, say why, lapse later or never: not the other way round.
+
+    It goes down to the children again, which may have been resumed since. The parent's pause and the people's are two.
+    """
     assert isinstance(command, cmd.Pause)
     assert session.pause is not None
     standing = session.pause
     graces = [grace for grace in (standing.grace, command.grace) if grace is not None]
     grace = min(graces) if graces else None
-    lapses = None if standing.lapses_at is None else command.lapses
+    asked = ev.PauseRequested(pause=standing.id, by=command.by, reason=command.reason, grace=grace)
+    renewed: Events = (ev.PauseRenewed(pause=standing.id, by=command.by),) if session.children else ()
+    if joins_pause(standing, command.by):
+        own = pause_id(session.pauses + 1)
+        on_top = standing.id if command.by.startswith(cmd.BY_PARENT) else own
+        renewed = (ev.PauseRenewed(pause=on_top, by=command.by),) if renewed else ()
+        return (replace(asked, pause=own, lapses=command.lapses), *renewed)
     is_said = command.reason in ("", standing.reason)
     if grace == standing.grace and is_said and standing.lapses_at is None:
-        return ()
-    return (ev.PauseRequested(pause=standing.id, by=command.by, reason=command.reason, grace=grace, lapses=lapses),)
+        return renewed
+    return (replace(asked, lapses=None if standing.lapses_at is None else command.lapses), *renewed)
 
 
 def _resume(session: Session, command: cmd.AnyCommand) -> Events:
     assert isinstance(command, cmd.Resume)
     assert session.pause is not None
+    beneath = session.pause.beneath
+    if beneath is not None and command.pause == beneath.id:
+        return (ev.PauseLifted(pause=beneath.id, by=command.by),)
     if command.pause is not None and command.pause != session.pause.id:
         _check_pause_was(session, command)
         why = f"'{command.pause}' was lifted before; it is paused again, by '{session.pause.id}'"
@@ -209,7 +231,13 @@ def _lifted(session: Session, command: cmd.AnyCommand) -> Events:
         why = f"a policy has paused it, and '{reviews[0].id}' is a person's to answer, never the session's"
         raise refused(session, command, "own_ask", why)
     closed = (ev.AskClosed(ask=ask.id, step=ask.step, end="superseded") for ask in reviews)
-    return (*closed, ev.SessionResumed(by=command.by, pause=session.pause.id))
+    return (*closed, _without_pause(session.pause, command.by))
+
+
+def _without_pause(pause: StandingPause, by: str) -> ev.SessionResumed | ev.PauseLifted:
+    """The pause on top is lifted; what the parent still holds stays paused."""
+    kind = ev.SessionResumed if pause.beneath is None else ev.PauseLifted
+    return kind(pause=pause.id, by=by)
 
 
 def is_review(ask: OpenAsk) -> bool:

@@ -103,6 +103,20 @@ class PauseRequested(Event, tag="session.pause_requested@1"):
     """When it was put into the inbox; for a policy, when it decided."""
 
 
+class PauseRenewed(Event, tag="session.pause_renewed@1"):
+    """The pause that stands goes down to the children again: one of them may have been resumed since."""
+
+    pause: PauseId
+    by: str
+
+
+class PauseLifted(Event, tag="session.pause_lifted@1"):
+    """One of two pauses was lifted, the parent's or the people's. The other one still holds the session."""
+
+    pause: PauseId
+    by: str
+
+
 class SessionPaused(Event, tag="session.paused@1"):
     """Nothing of the session runs. ``unknown`` are calls that were lost with their process, ``unreached`` children."""
 
@@ -628,6 +642,8 @@ AnyEvent = (
     | SessionForked
     | SessionParked
     | PauseRequested
+    | PauseRenewed
+    | PauseLifted
     | StopDeferred
     | StopTakenBack
     | SessionPaused

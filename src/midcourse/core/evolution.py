@@ -10,6 +10,7 @@ import msgspec
 
 from midcourse.core import events as ev
 from midcourse.core import open_calls
+from midcourse.core.commands import BY_PARENT
 from midcourse.core.effects import DID_IT_HAPPEN
 from midcourse.core.ids import SessionId, StepId, ask_id, child_id, intervention_id, message_id, pause_id, queued_id
 from midcourse.core.receipt import changed_receipt, held_line, line_key, line_of
@@ -128,12 +129,22 @@ def _contradiction(session: Session, event: ev.AnyEvent) -> str:
         case ev.AskAnswered(ask=ask, step=step) | ev.AskClosed(ask=ask, step=step):
             one = session.ask(ask)
             return "" if one is not None and one.step == step else f"step '{step}' has no open ask '{ask}'"
-        case ev.PauseRequested(pause=pause):
-            expected = session.pause.id if session.pause else pause_id(session.pauses + 1)
-            return "" if pause == expected else f"the pause is '{expected}', not '{pause}'"
+        case ev.PauseRequested(pause=pause, by=by):
+            following = pause_id(session.pauses + 1)
+            expected = session.pause.id if session.pause else following
+            joins = session.pause is not None and joins_pause(session.pause, by) and pause == following
+            return "" if joins or pause == expected else f"the pause is '{expected}', not '{pause}'"
+        case ev.PauseRenewed(pause=pause):
+            return "" if session.pause is not None and pause == session.pause.id else f"'{pause}' does not stand"
+        case ev.PauseLifted(pause=pause):
+            both = (
+                () if session.pause is None or session.pause.beneath is None else (session.pause, session.pause.beneath)
+            )
+            return "" if any(pause == one.id for one in both) else f"'{pause}' is not one of two pauses that stand"
         case ev.SessionResumed(pause=pause):
             standing = session.pause.id if session.pause else None
-            return "" if pause == standing else f"'{standing}' stands, not '{pause}'"
+            held = session.pause is not None and session.pause.beneath is not None
+            return "" if pause == standing and not held else f"'{standing}' stands, not '{pause}'"
         case ev.StopDeferred():
             return "" if session.is_protected else "it is not protected"
         case ev.StopTakenBack():
@@ -296,7 +307,16 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
                 changes["halted_from"] = Status.RUNNING
         case ev.PauseRequested():
             changes["pause"] = _paused_by(session, event, at)
-            changes["pauses"] = session.pauses + (session.pause is None)
+            changes["pauses"] = session.pauses + (event.pause == pause_id(session.pauses + 1))
+        case ev.PauseRenewed():
+            assert session.pause is not None
+            changes["pause"] = replace(session.pause, renewals=session.pause.renewals + 1)
+        case ev.PauseLifted(pause=pause):
+            assert session.pause is not None
+            assert session.pause.beneath is not None
+            on_top = replace(session.pause, beneath=None)
+            below = replace(session.pause.beneath, origin=on_top.origin)
+            changes["pause"] = below if pause == on_top.id else on_top
         case ev.SessionResumed():
             changes |= {"pause": None, "failure": None, "unreached": ()}
         case ev.SessionRedirected():
@@ -559,7 +579,20 @@ def _firmer(standing: StandingCancel, event: ev.CancelRequested, at: float) -> S
 
 def _paused_by(session: Session, event: ev.PauseRequested, at: float) -> StandingPause:
     lapses_at = None if event.lapses is None else at + event.lapses
-    if session.pause is not None:
-        reason = event.reason or session.pause.reason
-        return replace(session.pause, grace=event.grace, reason=reason, lapses_at=lapses_at)
-    return StandingPause(event.pause, event.by, at, session.status, event.reason, event.grace, lapses_at)
+    standing = session.pause
+    if standing is not None and event.pause == standing.id:
+        reason = event.reason or standing.reason
+        return replace(standing, grace=event.grace, reason=reason, lapses_at=lapses_at)
+    origin = session.status if standing is None else standing.origin
+    pause = StandingPause(event.pause, event.by, at, origin, event.reason, event.grace, lapses_at)
+    if standing is None:
+        return pause
+    # The people's pause is on top: it is the one that people see, name and lift.
+    if event.by.startswith(BY_PARENT):
+        return replace(standing, grace=event.grace, beneath=pause)
+    return replace(pause, renewals=standing.renewals, beneath=standing)
+
+
+def joins_pause(standing: StandingPause, by: str) -> bool:
+    """Whether a pause of ``by`` stands beside ``standing``: one is the parent's, the other one people's."""
+    return standing.beneath is None and standing.by.startswith(BY_PARENT) != by.startswith(BY_PARENT)

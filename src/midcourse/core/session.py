@@ -59,6 +59,8 @@ TRANSITIONS: Final[Mapping[tuple[Status, type[ev.Event]], Status | str]] = {
     (Status.WAITING, ev.PauseRequested): Status.PAUSING,
     (Status.PAUSING, ev.PauseRequested): Status.PAUSING,
     (Status.PAUSED, ev.PauseRequested): Status.PAUSED,
+    (Status.PAUSING, ev.PauseRenewed): Status.PAUSING,
+    (Status.PAUSED, ev.PauseRenewed): Status.PAUSING,
     (Status.PAUSING, ev.SessionPaused): Status.PAUSED,
     (Status.PAUSING, ev.SessionResumed): BACK,
     (Status.PAUSED, ev.SessionResumed): BACK,
@@ -83,6 +85,7 @@ ALLOWED_IN: Final[Mapping[type[ev.Event], frozenset[Status]]] = {
     ev.AskAnswered: LIVE - {Status.CANCELLING},
     # A cancel withdraws asks while it is under way; a new turn supersedes those that a failed one left open.
     ev.AskClosed: frozenset(Status),
+    ev.PauseLifted: frozenset({Status.PAUSING, Status.PAUSED}),
     ev.SessionParked: frozenset({Status.PAUSED, Status.WAITING, Status.HALTED, Status.RUNNING, Status.QUEUED}),
     ev.SessionTaken: frozenset(Status),
     ev.SessionForked: frozenset(Status),
@@ -242,7 +245,11 @@ class QueuedMessage(msgspec.Struct, gc=False, frozen=True):
 
 
 class StandingPause(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
-    """The pause that stands, and the status it came from. ``lapses_at``: when it lifts itself, if it does."""
+    """The pause that stands, and the status it came from. ``lapses_at``: when it lifts itself, if it does.
+
+    ``beneath`` is the parent's pause of a child that people have paused too: each is lifted by its own resume.
+    ``renewals``: how often it was sent down to the children again.
+    """
 
     id: PauseId
     by: str
@@ -251,6 +258,12 @@ class StandingPause(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     reason: str = ""
     grace: float | None = None
     lapses_at: float | None = None
+    renewals: int = 0
+    beneath: "StandingPause | None" = None
+
+    def of(self, by: str) -> "StandingPause | None":
+        """Return the pause that ``by`` asked for: this one, or the one beneath it."""
+        return self if self.by == by else self.beneath if self.beneath is not None and self.beneath.by == by else None
 
 
 class StandingCancel(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):

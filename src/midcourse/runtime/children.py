@@ -84,7 +84,8 @@ def passed_on(session: Session, child: SessionId) -> cmd.AnyCommand | None:
     by = parent_name(session.id)
     if session.status is Status.PAUSING and session.pause is not None:
         grace = session.pause.grace
-        identity = passed_on_id(child, f"{session.pause.id}/{grace}")
+        again = f"/again_{session.pause.renewals}" if session.pause.renewals else ""
+        identity = passed_on_id(child, f"{session.pause.id}/{grace}{again}")
         return cmd.Pause(id=identity, by=by, reason=session.pause.reason, grace=grace)
     if session.status is Status.CANCELLING and session.cancel is not None:
         grace = session.cancel.grace

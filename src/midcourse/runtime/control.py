@@ -260,8 +260,8 @@ class Control:
             session = await self.session(child)
         if session.finishing is not None and session.finishing.by == by and session.finishing.stop == "pause":
             command = cmd.Resume(id=passed_on_id(child, f"back/{session.position}"), by=by)
-        elif session.pause is not None and session.pause.by == by:
-            command = cmd.Resume(id=passed_on_id(child, f"resume/{session.pause.id}"), by=by, pause=session.pause.id)
+        elif session.pause is not None and (held := session.pause.of(by)) is not None:
+            command = cmd.Resume(id=passed_on_id(child, f"resume/{held.id}"), by=by, pause=held.id)
         elif session.status is Status.HALTED and session.halted_by == by:
             command = cmd.Lift(id=passed_on_id(child, f"lift/{session.halts}"), by=by, role="operate")
         elif session.status is Status.FAILED and again:

@@ -46,6 +46,8 @@ from midcourse.runtime.world import World
 log = logging.getLogger("midcourse")
 
 RESTS: Final = frozenset({Status.PAUSED, Status.WAITING, Status.HALTED})
+_TRY_AGAIN: Final = 0.5
+"""Seconds until a session that could not be released is tried again, if nothing happens before."""
 STOPS: Final = frozenset({"ask", "pause", "stop"})
 """What a policy decides that pauses."""
 
@@ -75,7 +77,7 @@ class Driver:
         self._inbox = Inbox(
             journal, self.gate, around.store, running=self.running, decided=self.wake, unavailable=unavailable
         )
-        self._starting = Starting(journal, around.admission, sponsor.while_open if sponsor else None)
+        self._starting = Starting(journal, around.admission, sponsor.unless_stopped if sponsor else None)
         self._children = Children(journal, self.gate, around.tree, moved=self.react)
         self._undoing = Undoing(journal, self.gate, around)
         self._settling = Settling(journal, self.gate, around, self._undoing, moved=self.react)
@@ -151,6 +153,11 @@ class Driver:
     def session(self) -> Session:
         """The session as it is, durable or not."""
         return self.journal.session
+
+    @property
+    def has_agent(self) -> bool:
+        """Whether its agent can run here."""
+        return self._agent is not None
 
     @property
     def may_ask(self) -> bool:
@@ -506,10 +513,10 @@ class Driver:
         await self._around.store.put(self.id, command.id, encode_command(command), self._around.clock.now())
         await self.settle()
 
-    def while_open(self, act: Callable[[], None]) -> bool:
-        """Do it if the gate stands open, and tell whether it did."""
+    def unless_stopped(self, act: Callable[[], None]) -> bool:
+        """Do it if no stop stands against this session's calls, and return whether it was done."""
         with self.journal.lock:
-            if not self.gate.is_open:
+            if not self.gate.lets_calls_continue:
                 return False
             act()
             return True
@@ -575,12 +582,14 @@ class Driver:
                     self._complete(self._task.ending)
             case Status.HALTED if not self._children.have_stopped():
                 pass
+            case _ if self.journal.is_untouched and session.status in RESTS:
+                self._let_go()
             case Status.PAUSED | Status.WAITING | Status.HALTED:
                 self.journal.save_snapshot()
                 self._let_go(ev.SessionParked())
             case Status.QUEUED | Status.RUNNING:
                 if self.gate.draining:
-                    self._let_go(ev.SessionParked())
+                    self._let_go(*(() if self.journal.is_untouched else (ev.SessionParked(),)))
                 elif (self._agent is None and self._unavailable is None) or self._starting.waits_for_its_parent:
                     self._let_go()
             case Status.COMPLETED | Status.FAILED | Status.CANCELLED if self._leaving is None:
@@ -647,16 +656,22 @@ class Driver:
         self._leaving = self._around.loop.create_task(self._leave(events, blobs, seen))
 
     async def _leave(self, events: tuple[ev.AnyEvent, ...], blobs: tuple[Blob, ...], seen: Position) -> None:
-        left = False
+        left = moved = False
         try:
             left = await self.journal.let_go(*events, blobs=blobs, seen=seen)
-            if not left:
-                await self.settle()
+            moved = left or bool(await self.settle()) or self.session.position != seen
         except MidcourseError as error:
             log.warning("session %s: %s", self.id, error)
+        except Exception:
+            log.exception("session %s: a command could not be decided", self.id)
         finally:
             self._leaving = None
-            self._end() if left else self.react()
+            if left:
+                self._end()
+            elif moved or self.journal.broken is not None:
+                self.react()
+            else:  # nothing is new: to try again at once would be to spin
+                self._look_again("leave", _TRY_AGAIN)
 
     def _abandon(self) -> None:
         """The journal cannot be written: stop everything that lives, and leave the session as it lies in the store."""

@@ -38,11 +38,18 @@ class Gate:
     @property
     def is_open(self) -> bool:
         """Whether a call may begin now. Look under the journal's lock, and pass in the same hold of it."""
+        return not self.torn and self.lets_calls_continue
+
+    @property
+    def lets_calls_continue(self) -> bool:
+        """Whether no stop stands against what has begun: an agent that has ended leaves its calls to end by themselves.
+
+        A child that was spawned has begun in this sense, although its own agent has not.
+        """
         journal = self._journal
         return (
             journal.session.status in LETS_RUN
             and not self.stops_on_the_way
-            and not self.torn
             and not self.draining
             and journal.broken is None
             and not journal.leaving

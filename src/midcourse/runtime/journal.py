@@ -100,6 +100,7 @@ class Journal:
         self._tokens_since = since.tokens
         self._streamed: dict[StepId, int] = {}
         self._snapshot_size = snapshot_size
+        self._taken: AnyEvent | None = None
 
     @property
     def session(self) -> Session:
@@ -115,6 +116,15 @@ class Journal:
     def now(self) -> float:
         """The time that an event would have."""
         return self._clock.now()
+
+    def take(self, taken: AnyEvent) -> None:
+        """Journal who owns the session now, in front of the first fact that this owner appends, and not without one."""
+        self._taken = taken
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether nothing was appended since this owner took the session."""
+        return self._taken is not None
 
     def note(self, event: AnyEvent, *blobs: Blob) -> None:
         """Fold an event now; it is written with the next append, or when this loop has run what is ready."""
@@ -175,6 +185,9 @@ class Journal:
         return self._write(deciding, tuple(replace(entry, at=self._clock.now()) for entry in audit))
 
     def _add(self, event: AnyEvent) -> None:
+        if self._taken is not None:
+            taken, self._taken = self._taken, None
+            self._add(taken)
         at = self._clock.now()
         content = encode_record(Record(at, event))
         position = self._fold.advance(at, event, content)
@@ -255,6 +268,8 @@ class Journal:
     def after(self, *events: AnyEvent) -> Session:
         """The session as it would be after ``events``."""
         session = self.session
+        if events and self._taken is not None:
+            events = (self._taken, *events)
         for event in events:
             session = evolve(session, Recorded(Position(session.position + 1), session.at, event))
         return session
@@ -304,6 +319,8 @@ class Journal:
                 raise self.broken
             if seen is not None and self.session.position != seen:
                 return False
+            if events and self._taken is not None:
+                events = (self._taken, *events)
             if self._rows:
                 self._write(None)
             ahead = Fold(self.session, StepLog(), self._fold.digest)  # the log is not looked at before the write

@@ -15,7 +15,7 @@ from midcourse.core.evolution import GIVEN_UP
 from midcourse.core.ids import StepId, ask_id
 from midcourse.core.replies import RunningCall
 from midcourse.core.session import OpenCall
-from midcourse.errors import Unencodable
+from midcourse.errors import MidcourseError, Unencodable
 from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.surroundings import Surroundings
@@ -77,6 +77,7 @@ class Settling:
     async def settle(self, step: StepId, *, asks: bool = True) -> Outcome:
         """Until nothing more can be done about the call now; ``asking``: a person has to answer first."""
         self.active[step] = "to be settled"
+        acted: tuple[OpenCall, Act] | None = None
         try:
             while True:
                 with self._journal.lock:
@@ -84,10 +85,14 @@ class Settling:
                     if call is None or not call.end:
                         return "settled"
                     act = next_act(self._journal.session, call, self._around.clock.now())
-                if act.do == "close" and asks and call.effect == "irreversible":
+                if act.do == "close" and asks and call.effect == "irreversible" and call.told != "no":
                     act = Act("ask")  # the step is wanted again, and nobody can say whether it may be done
                 elif act.do == "close" and asks and call.effect == "reversible" and call.undo != "done":
                     act = Act("give_up")  # it is wanted again, and may exist
+                # One act on one state of the call: without a new fact, or a wait, it would be repeated for ever.
+                if act.do != "wait" and (call, act) == acted:
+                    raise _no_progress(call, act)
+                acted = (call, act)
                 match act.do:
                     case "wait" | "probe" if self._gate.draining:
                         return "settled"  # whoever goes on with the session settles it
@@ -186,6 +191,15 @@ class Settling:
         with self._journal.lock:
             detail = "it was interrupted, and its undo failed: it may have happened"
             self._journal.note(ev.StepFailed(step=call.step, attempt=call.attempt, kind=GIVEN_UP, detail=detail))
+
+
+def _no_progress(call: OpenCall, act: Act) -> MidcourseError:
+    return MidcourseError(
+        f"Step '{call.name}' cannot be settled: '{act.do}' changed nothing. This is a fault of Midcourse; report it "
+        "with the session's journal. Cancel the session, or redirect it.",
+        code="no_progress",
+        step=call.step,
+    )
 
 
 def did_it_happen_id(call: OpenCall) -> StepId:

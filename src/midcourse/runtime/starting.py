@@ -15,14 +15,14 @@ from midcourse.runtime.agents import Agent
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.run import INTERRUPT
 
-WhileOpen = Callable[[Callable[[], None]], bool]
-"""Does something while a parent's gate stands open, and tells whether it did."""
+UnlessStopped = Callable[[Callable[[], None]], bool]
+"""Does something unless a stop stands against the parent's calls, and returns whether it was done."""
 
 
 class Starting:
     """What comes before an agent's first line. On the agent's loop."""
 
-    def __init__(self, journal: Journal, admission: Admission, sponsor: WhileOpen | None) -> None:
+    def __init__(self, journal: Journal, admission: Admission, sponsor: UnlessStopped | None) -> None:
         self._journal = journal
         self._admission = admission
         self._sponsor = sponsor
@@ -70,7 +70,7 @@ class Starting:
         return True
 
     def begin(self) -> bool:
-        """Journal the start, if this is one. A child starts only while its parent's gate is open."""
+        """Journal the start, if this is one. A child starts unless its parent is stopped."""
         if self._journal.session.status is not Status.QUEUED:
             return True
         if self._sponsor is None:

@@ -317,8 +317,6 @@ class Steps:
             if not call.stopped and task.cancelling():
                 raise
             ended.error = None if call.stopped else error  # something of its own was cancelled
-        except (SystemExit, KeyboardInterrupt) as error:  # a body that ends itself does not end its program
-            ended.error = error
         except InterruptRequested:
             ended.stopped = True
         except Interrupt as interrupt:
@@ -330,6 +328,10 @@ class Steps:
             # What a body makes of its abort is not how it ended by itself.
             ended.stopped = call.asked_to_end.yes and not call.timed_out and not isinstance(error, Unencodable)
             ended.error = None if ended.stopped else error
+        except BaseException as error:  # a body that ends itself does not end its program
+            if not _is_current(task):
+                raise  # not the body's: this coroutine is being thrown away with its loop
+            ended.error = error
         while task.cancelling():
             task.uncancel()
         return ended
@@ -477,6 +479,14 @@ class Steps:
             attempt = call.attempt if call else record.attempt
             journal.note(ev.StepClosed(step=step.id, attempt=attempt, message=message, truth=truth))
         raise redirected(journal.session, message, record.text, truth)
+
+
+def _is_current(task: "asyncio.Task[Any]") -> bool:
+    """Whether ``task`` runs now."""
+    try:
+        return asyncio.current_task() is task
+    except RuntimeError:  # no loop runs
+        return False
 
 
 def _check_arguments(step: Step) -> None:

@@ -59,10 +59,12 @@ class Tending:
 
     def _holds(self, child: Session) -> bool:
         """Whether a pause of this session's still holds the child, although it stands no more."""
-        mine = self._journal.session
-        held = child.pause or child.finishing
-        is_pause = child.pause is not None or (child.finishing is not None and child.finishing.stop == "pause")
-        return held is not None and is_pause and held.by == parent_name(mine.id) and mine.status in LETS_RUN
+        mine, by = self._journal.session, parent_name(self._journal.session.id)
+        if mine.status not in LETS_RUN:
+            return False
+        if child.pause is not None:
+            return child.pause.of(by) is not None
+        return child.finishing is not None and child.finishing.stop == "pause" and child.finishing.by == by
 
     @contextmanager
     def _setting_going(self, call: Call) -> Generator[None]:

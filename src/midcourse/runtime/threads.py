@@ -12,6 +12,21 @@ P = ParamSpec("P")
 _IDLE_SECONDS = 10.0
 
 
+def carriable(function: Callable[P, T]) -> Callable[P, T]:
+    """Return ``function`` such that a ``StopIteration`` leaves it as a ``RuntimeError``, as it leaves a coroutine.
+
+    A future cannot carry it: who waits for one would wait for ever.
+    """
+
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return function(*args, **kwargs)
+        except StopIteration as error:
+            raise RuntimeError(f"StopIteration: {error}" if error.args else "StopIteration") from error
+
+    return call
+
+
 class Threads(Executor):
     """Runs each call in a thread, kept for the next one for a while, at most ``limit`` at the same time."""
 
@@ -30,7 +45,7 @@ class Threads(Executor):
             if not future.set_running_or_notify_cancel():
                 return
             try:
-                future.set_result(fn(*args, **kwargs))
+                future.set_result(carriable(fn)(*args, **kwargs))
             except BaseException as error:  # noqa: BLE001 - whatever it is, it is the call's outcome
                 future.set_exception(error)
 

@@ -360,7 +360,11 @@ class Worker:
                 self.meter.taking(loaded.state.session, self.clock.monotonic() - began)
             calls = driver.journal.session.calls.values()
             lost = tuple(call.step for call in calls if not call.end or call.undo == "running")
-            driver.journal.append(ev.SessionTaken(epoch=owned.epoch, worker=self.id, lost=lost))
+            taken = ev.SessionTaken(epoch=owned.epoch, worker=self.id, lost=lost)
+            if lost or (driver.has_agent and loaded.state.session.status in AT_WORK):
+                driver.journal.append(taken)  # calls were lost, or work is continued here: that is a fact
+            else:
+                driver.journal.take(taken)
         self.unwritten.taken(session_id)
         return driver
 

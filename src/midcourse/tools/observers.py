@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 
 from midcourse.errors import MidcourseError
 from midcourse.ports.observer import Observer
+from midcourse.runtime.threads import carriable
 from midcourse.tools.database import Cell, Database
 from midcourse.tools.database import database as database_at
 from midcourse.tools.refusals import bad_argument, wrong_kind
@@ -143,7 +144,7 @@ class _Told:
         if inspect.iscoroutinefunction(self.function):
             found: object = await self.function(arguments)
         else:
-            found = await asyncio.to_thread(self.function, arguments)
+            found = await asyncio.to_thread(carriable(self.function), arguments)
             if inspect.isawaitable(found):
                 found = await found
         return None if found is None else str(found)

@@ -1,0 +1,112 @@
+"""Promise 14: nothing stands still, and nothing spins. Every session ends, waits for a named person, or progresses."""
+
+import asyncio
+
+import pytest
+
+import midcourse
+from midcourse.core.events import StepSettled
+from midcourse.runtime.settling import DID_NOT, HAPPENED
+from tests.promises.faults import Faulty
+from tests.promises.harness import Place, Tool, history, resumable, turns, types, until_status, until_true
+
+
+@pytest.mark.parametrize(("answer", "attempts"), [(DID_NOT, 2), (HAPPENED, 1)])
+async def test_an_answer_about_a_lost_call_after_a_redirect_is_used_once(
+    place: Place, answer: str, attempts: int
+) -> None:
+    """The step is wanted again: a "no" lets it begin, and is no reason to ask or to journal anything again."""
+    pay = Tool(holds=True, effect="write")
+
+    async def payer(run: midcourse.Run) -> object:
+        return await run.step("pay", pay.run, 7)
+
+    agent = resumable(payer)
+    async with place.open(agent, grace=0) as mc:
+        session = await mc.start(agent)
+        await pay.entered.wait()
+    pay.may_end.set()
+    async with place.open(agent) as mc:
+        session = await mc.get(session.id)
+        await session.next_ask()
+        await session.redirect("use the other account")
+        await session.answer(answer, ask=(await session.next_ask()).id)
+        await session.result()
+        assert len(pay.begun) == attempts
+        settled = [one for one in await history(session) if isinstance(one.event, StepSettled)]
+        assert len(settled) == attempts - 1
+
+
+@pytest.mark.parametrize("ends", ["raises", "returns"])
+async def test_a_parent_whose_agent_ends_while_its_child_is_queued_ends_after_it(place: Place, ends: str) -> None:
+    """What was spawned is in flight: it starts once, does its work, and its parent ends after it."""
+    work, over = Tool(), asyncio.Event()
+
+    async def child(run: midcourse.Run) -> object:
+        return await run.step("work", work.run, run.goal)
+
+    kid = resumable(child, name="kid")
+
+    async def parent(run: midcourse.Run) -> str:
+        spawned = asyncio.ensure_future(run.spawn(kid, "one", key="one"))
+        await over.wait()
+        spawned.cancel()
+        if ends == "raises":
+            raise ValueError("no such row")
+        return "done"
+
+    store = Faulty(await place.store())
+    async with place.open(agent := resumable(parent, name="parent"), kid, store=store) as mc:
+        session = await mc.start(agent)
+        store.holds = lambda call: call == "create"
+        await until_true(lambda: "create" in store.held)
+        over.set()
+        await turns(20)
+        assert await session.status() == "running"
+        store.let_through()
+        assert await until_status(session, "failed", "completed") == ("failed" if ends == "raises" else "completed")
+        [head] = [head for head in await mc.list() if head.parent == session.id]
+        assert (head.status, work.ended) == ("completed", [("one",)])
+        happened = types(await history(await mc.get(head.id)))
+        assert happened.count("session.taken") == 1
+
+
+@pytest.mark.parametrize("drive", [True, False])
+async def test_a_refused_command_leaves_the_journal_as_it_is(place: Place, drive: bool) -> None:
+    """An ended session has no owner: who decides the row takes it, and writes nothing that is not a new fact."""
+
+    async def nothing(_run: midcourse.Run) -> str:
+        return "done"
+
+    async with place.open(agent := resumable(nothing)) as mc:
+        session = await mc.start(agent)
+        await session.result()
+    async with place.open(agent, drive=drive) as mc:
+        session = await mc.get(session.id)
+        before = (await session.state()).position
+        for number in range(3):
+            with pytest.raises(midcourse.Refused):
+                await session.resume(command_id=f"r{number}")
+        assert (await session.state()).position == before
+        await session.redirect("once more")
+        assert (await session.state()).position > before
+
+
+async def test_a_take_without_a_fact_is_journaled_with_the_first_fact(place: Place) -> None:
+    """Who took a paused session is known as soon as it matters: before the first event that the new owner appends."""
+    tool = Tool(holds=True)
+
+    async def worker(run: midcourse.Run) -> object:
+        return await run.step("work", tool.run, 1)
+
+    async with place.open(agent := resumable(worker)) as mc:
+        session = await mc.start(agent)
+        await tool.entered.wait()
+        await session.pause(grace=0, until="stopped")
+    async with place.open(agent) as mc:
+        session = await mc.get(session.id)
+        before = (await session.state()).position
+        tool.may_end.set()
+        await session.resume()
+        await session.result()
+        assert types(await history(session))[before : before + 2] == ["session.taken", "session.resumed"]
