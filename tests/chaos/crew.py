@@ -24,6 +24,8 @@ START: Final = 30.0
 """Seconds in which a process has to begin; this machine may have other things to do."""
 DRAIN: Final = 25.0
 """Seconds in which a worker ends that was asked to: the grace, the cleanup, and the longest call."""
+LAST_WORDS: Final = 10.0
+"""Seconds in which the processes that a worker had started for its tools end after it."""
 NO_ROOM: Final = 4096
 """Bytes up to which a process may write files when its store is full."""
 
@@ -43,18 +45,25 @@ class Member:
     """Whether something is being done to it."""
 
     def __post_init__(self) -> None:
-        threading.Thread(target=self._listen, daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
 
     def _listen(self) -> None:
         assert self.process.stdout is not None
-        with (self.folder / f"{self.name}.log").open("a", buffering=1) as kept:
-            for line in self.process.stdout:
+        with (self.folder / f"{self.name}.log").open("a", buffering=1) as kept, self.process.stdout as said:
+            for line in said:
                 if line.startswith(READY):
                     self.said = line.removeprefix(READY).strip()
                     self.ready.set()
                 if len(line) < 2000:
                     kept.write(line)
         self.ready.set()  # it never will be
+
+    def end(self) -> None:
+        """Kill it, and hear what it had said."""
+        self.signal(signal.SIGKILL)
+        self.process.wait()
+        self._listener.join(LAST_WORDS)
 
     @property
     def is_alive(self) -> bool:
@@ -213,9 +222,7 @@ class Crew:
     def end(self) -> None:
         """All of them, at once."""
         for member in self.members:
-            member.signal(signal.SIGKILL)
-        for member in self.members:
-            member.process.wait()
+            member.end()
 
     def write(self) -> None:
         """What was done, for whoever looks at the folder later."""

@@ -109,8 +109,11 @@ async def play(ways: Ways, folder: Path) -> Outcome:
     store = f"sqlite:///{folder / 'store.db'}"
     try:
         async with midcourse.open(store, drive=False, settings=ways.settings()) as inside:
-            onlooker = Onlooker(inside, await open_store(store))
-            await _play(crew, onlooker, outcome)
+            read = await open_store(store)
+            try:
+                await _play(crew, Onlooker(inside, read), outcome)
+            finally:
+                await read.close()
     finally:
         crew.end()
         crew.write()
