@@ -38,6 +38,7 @@ class Machine:
         self.time = 0.0
         self.chance = Random(f"{seed} machine")
         self.processes: list[Process] = []
+        self.living: list[Process] = []
         self.spins = ""
         self.trace: list[str] = []
         self.turns = 0
@@ -82,17 +83,19 @@ class Machine:
     def run(self, until: float, *, done: Callable[[], bool] = lambda: False) -> None:
         """Let everything happen, until a time or until something is done."""
         while self.time < until and not self.spins and not done():
-            ready = [loop for process in self.processes if process.turns for loop in process.loops if loop.ready]
+            turning = [loop for process in self.living if not process.stopped for loop in process.loops]
+            for loop in turning:
+                loop.move_due()
+            ready = [loop for loop in turning if loop.ready]
             if ready:
                 self._turn(ready)
-            elif not self._jump(until):
-                self.time = until
+            else:
+                times = [loop.next_due for loop in turning if loop.next_due is not None]
+                if self._events:
+                    times.append(self._events[0][0])
+                self.time = max(self.time, min(*times, until)) if times else until
             while self._events and self._events[0][0] <= self.time:
                 heapq.heappop(self._events)[2]()
-            for process in self.processes:
-                if process.turns:
-                    for loop in process.loops:
-                        loop.move_due()
 
     def _turn(self, ready: "list[Loop]") -> None:
         which = self.chance.randrange(len(ready)) if len(ready) > 1 else 0
@@ -106,19 +109,10 @@ class Machine:
             self.spins = f"{AT_ONCE} callbacks within a second"
             return
         self._reads = 0
-        with running(loop):
-            loop.turn()
+        asyncio._set_running_loop(loop)  # noqa: SLF001
+        loop.turn()
+        asyncio._set_running_loop(None)  # noqa: SLF001
         self.time += self.chance.random() * COST
-
-    def _jump(self, until: float) -> bool:
-        times = [self._events[0][0]] if self._events else []
-        for process in self.processes:
-            if process.turns:
-                times += [loop.next_due for loop in process.loops if loop.next_due is not None]
-        if not times:
-            return False
-        self.time = max(self.time, min(*times, until))
-        return True
 
 
 @contextmanager
@@ -147,6 +141,7 @@ class Process:
         self.on_death: list[Callable[[], None]] = []
         self.loop = self.new_loop()
         machine.processes.append(self)
+        machine.living.append(self)
 
     @property
     def turns(self) -> bool:
@@ -174,6 +169,7 @@ class Process:
         """End it at once."""
         if self.alive:
             self.alive = False
+            self.machine.living.remove(self)
             for act in self.on_death:
                 act()
 
@@ -199,7 +195,7 @@ class Loop(asyncio.AbstractEventLoop):
 
     def move_due(self) -> None:
         """What is due is ready."""
-        while (due := self.next_due) is not None and due <= self.machine.time:
+        while self._timers and self._timers[0][0] <= self.machine.time:
             self.ready.append(heapq.heappop(self._timers)[2])
 
     def turn(self) -> None:

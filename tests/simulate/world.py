@@ -88,7 +88,6 @@ class Node(Process):
 
     async def leave(self, grace: float) -> None:
         """What SIGTERM does."""
-        self.is_leaving = True
         if self.midcourse is not None:
             with suppress(MidcourseError):
                 await self.midcourse.close(grace)
@@ -178,6 +177,7 @@ class World:
         quiet = self.machine.time
         while not self.machine.spins and not self._has_grown():
             self._run(LOOK)
+            self._replace_workers()
             seen = Evidence(journals=self.journals())
             if not stuck(seen, now=self.now(), patience=-1.0):
                 return []
@@ -316,11 +316,12 @@ class World:
     def _fate_term(self, chance: Random) -> None:
         victim = self._victim(chance)
         if victim is not None and victim.turns and not victim.is_leaving:
+            victim.is_leaving = True
             victim.start(victim.leave(chance.choice((0.0, 0.2, 2.0))))
             self._again(chance)
 
     def _fate_power(self, chance: Random) -> None:
-        for process in self.machine.processes:
+        for process in [*self.machine.living]:
             process.kill()
         self.wires.heard.clear()
         count = self.plan.workers
@@ -533,7 +534,7 @@ def play(plan: Plan) -> Outcome:
     with quietly():
         world = World(plan)
         outcome = world.play()
-        for process in world.machine.processes:
+        for process in [*world.machine.living]:
             process.kill()
         del world
     return outcome
