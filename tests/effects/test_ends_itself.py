@@ -42,6 +42,10 @@ async def close_like_a_generator() -> None:
     raise GeneratorExit
 
 
+def close_like_a_generator_in_thread() -> None:
+    raise GeneratorExit
+
+
 def end_an_async_loop_in_thread() -> None:
     raise StopAsyncIteration
 
@@ -59,6 +63,7 @@ BODIES: list[tuple[Callable[[], Awaitable[None]] | Callable[[], None], str]] = [
     (first_of_none, "RuntimeError"),
     (first_of_none_async, "RuntimeError"),
     (close_like_a_generator, "GeneratorExit"),
+    (close_like_a_generator_in_thread, "RuntimeError"),
     (end_an_async_loop_in_thread, "StopAsyncIteration"),
     (end_an_async_loop, "StopAsyncIteration"),
 ]

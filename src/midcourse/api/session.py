@@ -1,6 +1,5 @@
 """A session's handle: every verb that steers one session of an open store, and what it tells."""
 
-import asyncio
 import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Generic, Literal, TypeVar, get_args, overload
@@ -329,7 +328,7 @@ class SessionHandle(Generic[T_co]):
             SessionEnded: the session ended, and asks nothing any more.
             TimeoutError: nothing is asked in time. It goes on.
         """
-        async with asyncio.timeout(timeout):
+        async with self._worker.clock.timeout(timeout):
             while True:
                 session = await self.state()
                 if session.asks:
@@ -347,7 +346,7 @@ class SessionHandle(Generic[T_co]):
             SessionEnded: it was cancelled, or failed; the sentence says why.
             TimeoutError: it has not ended in time. It goes on.
         """
-        async with asyncio.timeout(timeout):
+        async with self._worker.clock.timeout(timeout):
             session, cause = await self._control.ended(self.id)
         if session.erased_at is not None:
             raise Refused(

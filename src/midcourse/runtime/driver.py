@@ -22,6 +22,7 @@ from midcourse.core.pace import Pace
 from midcourse.core.replies import RunningCall
 from midcourse.core.session import ENDED, Message, Session, Status
 from midcourse.errors import AgentUnavailable, Diverged, Interrupt, MidcourseError
+from midcourse.ports.clock import Timer
 from midcourse.runtime.agent_task import AgentTask, Failed, Returned
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.calls import Call
@@ -46,6 +47,8 @@ from midcourse.runtime.world import World
 log = logging.getLogger("midcourse")
 
 RESTS: Final = frozenset({Status.PAUSED, Status.WAITING, Status.HALTED})
+AHEAD: Final = 1.0
+"""Seconds that a journal may be ahead of the wall clock; more, and the wall clock was set back."""
 _TRY_AGAIN: Final = 0.5
 """Seconds until a session that could not be released is tried again, if nothing happens before."""
 STOPS: Final = frozenset({"ask", "pause", "stop"})
@@ -73,7 +76,7 @@ class Driver:
         self._unavailable = unavailable
         self._around = around
         self._gone = gone
-        self._task = AgentTask(self.gate, cleanup=around.settings.cleanup, moved=self.react)
+        self._task = AgentTask(self.gate, around.clock, cleanup=around.settings.cleanup, moved=self.react)
         self._inbox = Inbox(
             journal, self.gate, around.store, running=self.running, decided=self.wake, unavailable=unavailable
         )
@@ -93,7 +96,7 @@ class Driver:
         self._start_task: asyncio.Task[None] | None = None
         self._recovery: asyncio.Task[None] | None = None
         self._heard: int | None = None
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._timers: dict[str, Timer] = {}
         self._rests_since: float | None = None
         self._last_run_call = around.clock.monotonic()
         self._silence_told = False
@@ -158,6 +161,11 @@ class Driver:
     def session(self) -> Session:
         """The session as it is, durable or not."""
         return self.journal.session
+
+    @property
+    def now(self) -> float:
+        """The session's time, which no step of the wall clock moves."""
+        return self.journal.now
 
     @property
     def has_agent(self) -> bool:
@@ -309,7 +317,7 @@ class Driver:
 
     def _stop_calls(self) -> None:
         """Abort the calls whose grace is over; look again when the next one's will be."""
-        now = self._around.clock.now()
+        now = self.journal.now
         later: list[float] = []
         for call in list(self.gate.begun.values()):
             deadline = self._deadline_of(call)
@@ -354,12 +362,12 @@ class Driver:
     def _look_again(self, why: str, delay: float) -> None:
         if why in self._timers:
             self._timers[why].cancel()
-        self._timers[why] = self._around.loop.call_later(max(0.0, delay), self.react)
+        self._timers[why] = self._around.clock.call_later(delay, self.react)
 
     def _meet_deadlines(self) -> None:
         if not self.journal.session.deadlines:
             return
-        now = self._around.clock.now()
+        now = self.journal.now
         with self.journal.lock:
             self._inbox.expire(now)
             deadlines = self.journal.session.deadlines
@@ -384,7 +392,7 @@ class Driver:
         if not self._children.have_stopped() or self.gate.has_calls or cancel is None:
             return
         if self._task.is_alive:
-            left = cancel.since + cancel.grace - self._around.clock.now()
+            left = cancel.since + cancel.grace - self.journal.now
             if self._task.is_in_its_own_code and left > 0:
                 self._look_again("cancel", left)
             else:
@@ -568,7 +576,7 @@ class Driver:
 
     def drain(self, until: float) -> None:
         """Take the session out of memory at its next safe point; calls in flight may go on until then."""
-        self.gate.draining, self.gate.drain_until = True, until
+        self.gate.draining, self.gate.drain_until = True, self.journal.now + until - self._around.clock.now()
         self.react()
 
     def _let_go_if_nothing_lives(self) -> None:
@@ -587,6 +595,8 @@ class Driver:
                     self._complete(self._task.ending)
             case Status.HALTED if not self._children.have_stopped():
                 pass
+            case Status.PAUSED | Status.WAITING | Status.HALTED if self._is_ahead:
+                pass
             case _ if self.journal.is_untouched and session.status in RESTS:
                 self._let_go()
             case Status.PAUSED | Status.WAITING | Status.HALTED:
@@ -602,15 +612,19 @@ class Driver:
             case _:
                 pass
 
+    @property
+    def _is_ahead(self) -> bool:
+        """Whether the wall clock was set back behind a session with a deadline, which a sweep would wake too late."""
+        ahead = self.journal.now - self._around.clock.now()
+        return bool(self.journal.session.deadlines) and ahead > AHEAD and not self.gate.draining
+
     def _consider_parking(self) -> None:
         """A warm session that has rested long enough is taken down, to be started cold when it is resumed."""
         now = self._around.clock.monotonic()
-        if self.gate.draining and (
-            not self._task.is_in_its_own_code or self.gate.drain_until <= self._around.clock.now()
-        ):
+        if self.gate.draining and (not self._task.is_in_its_own_code or self.gate.drain_until <= self.journal.now):
             self._task.take_down()
         elif self.gate.draining:
-            self._look_again("drain", self.gate.drain_until - self._around.clock.now())
+            self._look_again("drain", self.gate.drain_until - self.journal.now)
         elif self.journal.session.status not in RESTS:
             self._rests_since = None
         else:

@@ -85,8 +85,9 @@ class Inbox:
 
     def _decide(self, row: InboxRow) -> tuple[Outcome, Awaitable[None]]:
         """Decide one row and append what it makes. Under the lock, so that the calls it lists are all there are."""
-        # Whatever was put after a deadline comes too late, whenever somebody reads it.
-        expired, entries = self._expired(row.put_at)
+        # Whatever was put after a deadline comes too late, whenever somebody reads it. By the wall clock it may have
+        # been put in the future.
+        expired, entries = self._expired(min(row.put_at, self._journal.now))
         session = self._journal.after(*expired)
         events: tuple[ev.AnyEvent, ...] = ()
         try:

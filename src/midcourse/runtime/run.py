@@ -420,7 +420,7 @@ class Run:
             reason=reason,
             prompt=prompt,
             options=tuple(options),
-            expires_at=None if expires is None else self._clock.now() + expires,
+            expires_at=None if expires is None else self._journal.now + expires,
             default=value,
             on_redirect=on_redirect,
         )
@@ -611,7 +611,7 @@ class Run:
     async def _arrive(self, what: str) -> None:
         if self._gate.torn:
             # An agent that catches its stop and comes again, and again, must not keep everybody else from running.
-            await asyncio.sleep(0.01)
+            await self._clock.sleep(0.01)
         self._enter(what)
 
     def _enter(self, what: str) -> None:

@@ -93,7 +93,7 @@ class Steps:
                 # Most of a replay is this: no task, no future, and everybody else's turn now and then.
                 self._recalled += 1
                 if self._recalled % AT_ONCE == 0:
-                    await asyncio.sleep(0)
+                    await self._around.clock.sleep(0)
                 return record.text if record.streamed else _typed(wanted, bytes(record.value.raw))
         return await self._submit(wanted)
 
@@ -189,7 +189,7 @@ class Steps:
     def _may_begin(self, step: StepId) -> bool:
         with self._journal.lock:
             session = self._journal.session
-            act = next_act(session, session.calls[step], self._around.clock.now())
+            act = next_act(session, session.calls[step], self._journal.now)
             return act.do in ("again", "close")
 
     async def _begin(self, step: Step, answers: tuple[Value, ...], approval: Approval | None) -> Call | None:
@@ -341,7 +341,7 @@ class Steps:
         limit = step.tool.timeout
         if limit is None:
             return await self._run(step, call)
-        scope = call.limit = asyncio.timeout(limit)
+        scope = call.limit = self._around.clock.timeout(limit)
         try:
             async with scope:
                 return await self._run(step, call)

@@ -10,6 +10,7 @@ from typing import cast
 from midcourse.core.codec import encode
 from midcourse.errors import MisusedRun
 from midcourse.ports.bus import Delta
+from midcourse.ports.clock import Timer
 from midcourse.runtime.calls import Call, Ended
 from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
@@ -38,10 +39,12 @@ class Streaming:
 
     async def read(self, body: Callable[[], object], call: Call, ended: Ended) -> None:
         """Read a stream to its end: a preview for each piece, a durable segment now and then."""
+        clock = self._around.clock
         made = body()
         source = cast("AsyncIterator[object]", await made if inspect.isawaitable(made) else made)
         end: StreamEnd | None = None
-        flush: asyncio.TimerHandle | None = None
+        flush: Timer | None = None
+        flushed_by = 0.0
         try:
             async for piece in source:
                 if isinstance(piece, StreamEnd):
@@ -59,9 +62,9 @@ class Streaming:
                     self._around.fanout.preview(Delta(self._journal.session.id, call.step, call.attempt, offset, text))
                 if len(call.tail) >= self._journal.pace.segment:
                     self._flush(call)
-                elif flush is None or flush.when() <= asyncio.get_running_loop().time():
-                    delay = self._around.settings.segment_seconds
-                    flush = asyncio.get_running_loop().call_later(delay, self._flush, call)
+                elif flush is None or flushed_by <= clock.monotonic():
+                    flushed_by = clock.monotonic() + self._around.settings.segment_seconds
+                    flush = clock.call_at(flushed_by, self._flush, call)
         finally:
             if flush is not None:
                 flush.cancel()

@@ -15,14 +15,16 @@ _IDLE_SECONDS = 10.0
 def carriable(function: Callable[P, T]) -> Callable[P, T]:
     """Return ``function`` such that a ``StopIteration`` leaves it as a ``RuntimeError``, as it leaves a coroutine.
 
-    A future cannot carry it: who waits for one would wait for ever.
+    A future cannot carry it, and a ``GeneratorExit`` out of one closes the coroutines that wait for it instead of
+    reaching them: who waits for either would wait for ever.
     """
 
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return function(*args, **kwargs)
-        except StopIteration as error:
-            raise RuntimeError(f"StopIteration: {error}" if error.args else "StopIteration") from error
+        except (StopIteration, GeneratorExit) as error:
+            name = type(error).__name__
+            raise RuntimeError(f"{name}: {error}" if error.args else name) from error
 
     return call
 

@@ -23,6 +23,7 @@ from midcourse.core.receipt import Entry
 from midcourse.core.replies import RunningCall
 from midcourse.core.session import Hold, OpenCall, Status
 from midcourse.errors import MidcourseError, ToolUnavailable, words_of
+from midcourse.runtime.clock import wait
 from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.loading import content_of
@@ -100,9 +101,9 @@ class Undoing:
         """Roll back an effect of a call that had ended: up to three times, whatever comes of it."""
         call, tries = entry.call, entry.call.undos
         by_itself = entry.ended and not call.end and call.undo != "lost"
-        wait = 0.0 if by_itself else call.settled_at - self._around.clock.now()
+        wait = 0.0 if by_itself else call.settled_at - self._journal.now
         while tries < UNDO_TRIES and self._journal.session.status is not Status.HALTED:
-            await asyncio.sleep(max(0.0, wait))
+            await self._around.clock.sleep(max(0.0, wait))
             tried = await self.undo_once(_with_tries(call, tries), entry.result)
             tries += 1
             if not (tried.error or tried.lost):
@@ -164,7 +165,7 @@ class Undoing:
             await written
             if not tried.error:
                 return
-            await asyncio.sleep(pause_before(number))
+            await self._around.clock.sleep(pause_before(number))
 
     def remember(self, step: StepId, given: bytes) -> None:
         """Keep the arguments of a call that the journal does not hold in full, while this process has the session."""
@@ -182,8 +183,7 @@ class Undoing:
         """Run it to its end. One that does not end in time is cancelled; a thread can only be waited for."""
         seconds = self._around.settings.undo_timeout if limit is None else limit
         task = asyncio.ensure_future(self._guarded(function, arguments))
-        done, _ = await asyncio.wait({task}, timeout=seconds)
-        if done:
+        if await wait(self._around.clock, {task}, seconds):
             return task.result()
         if not inspect.iscoroutinefunction(inspect.unwrap(function)):
             name = getattr(function, "__qualname__", type(function).__qualname__)

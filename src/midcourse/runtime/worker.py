@@ -147,14 +147,14 @@ class Worker:
         until = self.clock.now() + grace
         patience = self.clock.monotonic() + grace + self.settings.cleanup
         # Those that are just being taken or made are among the drivers then.
-        while (self._attending or self._unbroken) and self.clock.monotonic() < patience:  # noqa: ASYNC110
-            await asyncio.sleep(0.002)
+        while (self._attending or self._unbroken) and self.clock.monotonic() < patience:
+            await self.clock.sleep(0.002)
         leaving = self.drivers()
         for driver in leaving:
             driver.drain(until)
         # Looked at, not waited for: drivers end by themselves, each in its own time.
-        while any(not driver.is_over for driver in leaving) and self.clock.monotonic() < patience:  # noqa: ASYNC110
-            await asyncio.sleep(0.002)
+        while any(not driver.is_over for driver in leaving) and self.clock.monotonic() < patience:
+            await self.clock.sleep(0.002)
         return len(leaving)
 
     @property

@@ -98,7 +98,7 @@ class World:
             policy = tool.on_change
             arguments, _ = restored(tool, await content_of(self._around.store, before.given))
             observer = next(one for one in tool.observes if one.resource(arguments) == resource)
-            async with at_once, asyncio.timeout(self._around.settings.world_timeout):
+            async with at_once, self._around.clock.timeout(self._around.settings.world_timeout):
                 now = await observer.version(arguments)
         except Exception as error:  # noqa: BLE001 - that it could not be checked is an outcome, too
             words = without_secrets(words_of(error)) or type(error).__name__

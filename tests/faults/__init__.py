@@ -1,0 +1,1 @@
+"""Faults put in on purpose, and the checker that says which promises held."""
