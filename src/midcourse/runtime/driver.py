@@ -141,6 +141,11 @@ class Driver:
                 calls.append(RunningCall(StepId("agent"), "the agent's own code", "agent", 1, seconds))
             return tuple(calls)
 
+    def calls(self) -> list[Call]:
+        """The calls that have begun and not ended. On any thread."""
+        with self.journal.lock:
+            return [] if self._over else list(self.gate.begun.values())
+
     def show_risk(self, risk: float | None) -> None:
         """Tell lists of the risk that was measured last, with the next append."""
         self.journal.risk = risk

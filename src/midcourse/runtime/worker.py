@@ -63,6 +63,10 @@ THREADS: Final = 64
 """Plain functions that may run as steps at the same time."""
 
 
+_SAYS_AGAIN: Final = 5.0
+"""Seconds between two sentences about what the end of this process waits for."""
+
+
 class Worker:
     """Owns sessions of one store in this process. Without ``drives`` it sends commands and decides what nobody owns."""
 
@@ -98,6 +102,7 @@ class Worker:
         self._given: dict[SessionId, Agent[object]] = {}
         self._unbroken: set[asyncio.Task[None]] = set()
         self._draining = self._closing = False
+        self._last: asyncio.Task[None] | None = None
         self._threads = Threads(THREADS)
         self._processes = Processes(the_minder(), prepare=enter_process)
 
@@ -186,6 +191,36 @@ class Worker:
         await self.drain(grace)
         for driver in self.drivers():
             log.error("session %s: still running: %s", driver.id, ", ".join(call.name for call in driver.running()))
+        if self.living():  # still owned here: another worker would undo and repeat what has not ended
+            self._last = asyncio.get_running_loop().create_task(self._close_after_calls())
+        else:
+            await self._close()
+
+    def living(self) -> list[str]:
+        """Name the calls that have begun and not ended. On any thread."""
+        return [f"'{call.name}' of session {driver.id}" for driver in self.drivers() for call in driver.calls()]
+
+    @property
+    def is_closing_after_calls(self) -> bool:
+        """Whether it only waits for calls to end."""
+        return self._last is not None and not self._last.done()
+
+    async def closed(self) -> None:
+        """Wait until the last call has ended and the store is closed. Says now and then what it waits for."""
+        while self._last is not None and self.is_closing_after_calls:
+            log.warning("waiting for %s. A second signal ends this process and leaves them as lost", self._names())
+            await asyncio.wait({self._last}, timeout=_SAYS_AGAIN)
+
+    def _names(self) -> str:
+        return ", ".join(self.living()) or "the end of its last call"
+
+    async def _close_after_calls(self) -> None:
+        while self.living():  # noqa: ASYNC110 - drivers end by themselves, each in its own time
+            await asyncio.sleep(0.02)
+        await self.drain(0.0)
+        await self._close()
+
+    async def _close(self) -> None:
         await self.supervisor.finish(self.settings.cleanup)
         await self._processes.close()
         await self._checkpoints.close()
