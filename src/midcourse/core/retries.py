@@ -25,11 +25,13 @@ _CODES: Final = frozenset(
         "overloaded_error",
         "rate_limit_error",
         "rate_limit_exceeded",
+        "requests",
         "server_error",
         "server_overloaded",
         "service_unavailable",
         "timeout",
         "timeout_error",
+        "tokens",
     }
 )
 """What providers call a failure that passes, where a stream tells of it and no status does."""
@@ -187,7 +189,12 @@ def _is_of_the_connection(error: BaseException) -> bool:
     reason: object = getattr(error, "reason", None)  # of urllib's URLError
     if isinstance(reason, OSError) and reason is not error and _is_of_the_connection(reason):
         return True
-    return any(kind.__name__ in _CONNECTION.get(kind.__module__.partition(".")[0], ()) for kind in type(error).__mro__)
+    return any(kind.__name__ in _CONNECTION.get(_package_of(kind), ()) for kind in type(error).__mro__)
+
+
+def _package_of(kind: type) -> str:
+    """Without the number of a second edition, such as httpx2's."""
+    return kind.__module__.partition(".")[0].removesuffix("2")
 
 
 def _status(error: BaseException) -> int | None:

@@ -73,6 +73,7 @@ class Run:
         state: object,
         history: History,
         may_ask: bool,
+        retry: Retry | None,
         touch: Callable[[], None],
         release: Callable[[Hold], Awaitable[None]],
     ) -> None:
@@ -88,6 +89,7 @@ class Run:
         self._steps = steps
         self._clock = clock
         self._may_ask = may_ask
+        self._retry = retry
         self._touch_driver = touch
         self._let_go_of = release
         self._ordinals: Counter[str] = Counter()
@@ -222,7 +224,10 @@ class Run:
         times, with growing waits; ``retry`` says it otherwise, ``Retry(attempts=1)`` not at all.
         """
         return cast(
-            "str", await self._submit(name, "model", body, arguments, key, on_redirect, on_cut, heard, retry=retry)
+            "str",
+            await self._submit(
+                name, "model", body, arguments, key, on_redirect, on_cut, heard, retry=retry or self._retry
+            ),
         )
 
     async def spawn(self, agent: "Agent[T]", goal: str, *, key: str | None = None) -> T:

@@ -24,7 +24,7 @@ class Step:
     ``given`` are its arguments in order, ``by_name`` those of a model's tool call. ``body`` calls the function, where a
     framework has more to give it than its arguments; ``shape`` makes its result something that can be journaled.
     ``heard`` is how many messages of people went into the wish for it: after another one, it does not begin.
-    ``retry``: None is what the tool declares, and for a model what every model request has.
+    ``retry``: None is what the tool declares, or for a model what every request has.
     """
 
     id: StepId
