@@ -351,7 +351,7 @@ async def test_a_retry_after_is_waited_for_and_one_that_is_too_long_is_a_failure
 
 
 async def test_a_pause_takes_effect_at_once_while_it_waits(place: Place) -> None:
-    """Nothing runs. After the resume the wait goes on, and a cancel ends it at once."""
+    """Nothing runs. After the resume the rest is waited for, and a cancel ends it at once."""
     tool = Flaky(ConnectionError(), effect="idempotent", retry=LATER)
     async with place.open(calling(tool)) as mc:
         session = await mc.start(calling(tool))
@@ -475,9 +475,7 @@ async def test_a_text_that_broke_off_is_said_again_or_continued(place: Place) ->
 
 
 @pytest.mark.parametrize("declared", [{"effect": "read"}, {"effect": "idempotent"}, {"reversible": True}])
-async def test_whoever_takes_the_session_waits_for_the_rest_and_tries_again(
-    place: Place, declared: dict[str, Any]
-) -> None:
+async def test_the_next_owner_waits_for_the_rest_and_tries_again(place: Place, declared: dict[str, Any]) -> None:
     """The owner dies while it waits. Its failure counts; an idempotent call keeps its key, a reversible is undone."""
     tool = Flaky(Answered(503), Answered(503), retry=midcourse.Retry(3, NEVER, 1.0, NEVER, 0.0), **declared)
     one, later = calling(tool), Skipping()

@@ -1,7 +1,7 @@
 """Tries a step again that raised what may pass: says when, and waits until then.
 
-The wait is journaled before it begins, so that the next owner of the session waits for the rest of it. A step that waits
-stands at the gate: a pause, a cancel and the end of the process find nothing that runs.
+The wait is journaled before it begins, so that the next owner of the session waits for the rest of it. A step that
+waits stands at the gate: a pause, a cancel and the end of the process find nothing that runs.
 """
 
 import logging

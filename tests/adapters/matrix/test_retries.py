@@ -64,7 +64,7 @@ async def test_what_the_provider_refuses_for_good_is_asked_once(stage: Stage) ->
 
 
 async def test_a_pause_and_a_redirect_take_effect_while_a_request_waits_to_be_made_again(stage: Stage) -> None:
-    """Nobody waits for the provider's minute."""
+    """Neither of them waits for the provider's minute."""
     stage.provider.fail_next(Fail(429, "slow down", retry_after=TOO_LONG))
     async with stage.started(courses.after_a_note(courses.ALL_DONE)) as session:
         waits = (await until(session, "step.retrying")).event

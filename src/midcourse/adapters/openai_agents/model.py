@@ -299,7 +299,7 @@ class _Patience:
 
 
 class _Broken(Exception):
-    """What a failed stream calls the reason, for whoever decides whether it is tried again."""
+    """What a failed stream calls the reason: it says whether the request is made again."""
 
     def __init__(self, event: object) -> None:
         super().__init__()
