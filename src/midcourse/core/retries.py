@@ -147,7 +147,7 @@ class Retry:
         planned = self.first_wait
         for _ in range(failures - 1):  # bounded at each turn: the power by itself may be too large for a number
             planned = min(self.max_wait, planned * self.factor)
-        planned = min(self.max_wait, planned) * (1 - self.jitter * chance)
+        planned = round(min(self.max_wait, planned) * (1 - self.jitter * chance), 3)
         return planned if told is None else max(planned, told)
 
 

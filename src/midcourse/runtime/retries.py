@@ -53,7 +53,7 @@ class Retries:
             kind=type(error).__name__,
             detail=detail,
             wait=wait,
-            again_at=now + wait,
+            again_at=round(now + wait, 3),
             attempts=retry.attempts,
             retry_after=told,
             unanswered=isinstance(error, ProcessDied) or not was_answered(error),
