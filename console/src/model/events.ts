@@ -81,6 +81,9 @@ export interface EventData {
   "step.not_begun": Attempted;
   "step.finished": Attempted & Spent & { value: Value; streamed: boolean; told_by: string; nothing_done: boolean };
   "step.failed": Attempted & Spent & { kind: string; detail: string; cut: boolean; nothing_done: boolean };
+  "step.retrying": Attempted & Spent & {
+    kind: string; detail: string; wait: number; again_at: number; attempts: number; retry_after: number | null; unanswered: boolean; left: number | null;
+  };
   "step.aborted": Attempted & { asked: boolean };
   "step.settled": Attempted & { by: string; happened: boolean | null };
   "step.cut": Attempted & Spent & { length: number };

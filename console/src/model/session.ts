@@ -128,6 +128,13 @@ function change(session: Session, record: Recorded, before: Status): void {
       childless(session, record.data.step);
       break;
     case "step.failed": end(session, record.data, true); childless(session, record.data.step); break;
+    case "step.retrying": {
+      const { data } = record;
+      const call = session.calls.get(data.step);
+      end(session, data, true);
+      if (call) session.calls.set(data.step, calls.failed(call, data, at));
+      break;
+    }
     case "step.cut": end(session, record.data); break;
     case "step.closed":
       session.calls.delete(record.data.step);

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 from midcourse.core.effects import MAY_HAVE_HAPPENED
+from midcourse.core.retries import Retry
 from midcourse.core.session import Message
 from midcourse.core.terms import NO_TERMS, Terms, check_terms
 from midcourse.errors import InvalidInput, MidcourseError, Redirected, StepError
@@ -47,6 +48,7 @@ def held_agent(
     on_new_version: OnNewVersion,
     origin: str,
     terms: Terms | None = None,
+    retry: Retry | None = None,
 ) -> Agent[Any]:
     """Register a framework's agent under ``name``: whoever imports the module that wraps it can go on with it."""
     if not name:
@@ -61,6 +63,7 @@ def held_agent(
         on_new_version=on_new_version,
         asks=asks,
         terms=check_terms(terms or NO_TERMS),
+        retry=retry,
     )
     register_agent(made)
     return made

@@ -11,7 +11,7 @@ from midcourse.core.endings import without_result
 from midcourse.core.interventions import Intervention
 from midcourse.core.receipt import Receipt
 from midcourse.core.replies import Reply, RunningCall
-from midcourse.core.session import Session, Status
+from midcourse.core.session import OpenCall, Session, Status
 
 SHAPES: Final[Mapping[str, str]] = {
     # Hollow is not there yet, solid is so.
@@ -159,6 +159,7 @@ def situation(session: Session, now: float) -> str:
     """The first thing to know of a session in its status."""
     running = [call for call in session.calls.values() if not call.end]
     still = ", ".join(f"{call.name} ({span(now - call.since)})" for call in running)
+    retries = " ".join(_retry_words(call, now) for call in session.calls.values() if call.end == "failed")
     match session.status:
         case Status.QUEUED:
             return "Nothing has run yet."
@@ -166,7 +167,8 @@ def situation(session: Session, now: float) -> str:
             asked = f"{session.deferred.by} wants to {session.deferred.stop} it"
             return f"Protected: it finishes its turn first ({asked}). {f'Running: {still}.' if still else ''}".strip()
         case Status.RUNNING:
-            return f"Running: {still}." if still else "Running."
+            running_words = f"Running: {still}." if still else "" if retries else "Running."
+            return f"{running_words} {retries}".strip()
         case Status.PAUSING | Status.CANCELLING:
             return f"Nothing new begins. Still running: {still}." if still else "Nothing new begins."
         case Status.PAUSED:
@@ -184,6 +186,12 @@ def situation(session: Session, now: float) -> str:
             return f"It was forced to end half-way, and what it had reached is discarded.{anew}"
         case _:
             return f"It has ended. A new turn: midcourse message {session.id} TEXT"
+
+
+def _retry_words(call: OpenCall, now: float) -> str:
+    left = call.again_at - now
+    when = f"in {span(left)}" if left > 0 else "now"
+    return f"{call.name} raised {call.raised} (attempt {call.attempt}) and is tried again {when}."
 
 
 def _lifting(session: Session) -> str:

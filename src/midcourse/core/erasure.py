@@ -40,6 +40,7 @@ KEPT: Final[Mapping[type, frozenset[str]]] = {
     ev.UndoEnded: frozenset({"key"}),
     ev.StepFinished: frozenset({"told_by"}),
     ev.StepFailed: frozenset({"kind"}),
+    ev.StepRetrying: frozenset({"kind"}),
     ev.InterventionLabelled: frozenset({"about"}),
     ev.SessionErased: frozenset({"reason", "kept"}),
     ev.ReceiptLine: frozenset({"name"}),

@@ -462,6 +462,28 @@ class StepFailed(Event, tag="step.failed@1"):
     free: bool = False
 
 
+class StepRetrying(Event, tag="step.retrying@1"):
+    """The attempt raised what may pass, and the step is tried again ``wait`` seconds later, at ``again_at``.
+
+    It is one of ``attempts`` that its retry allows. ``retry_after`` is what the other side asked for; ``unanswered``:
+    no answer came, so what it sent must settle. ``left``: seconds of the step's timeout that the next one has.
+    """
+
+    step: StepId
+    attempt: int
+    kind: str
+    detail: str
+    wait: float
+    again_at: float
+    attempts: int
+    retry_after: float | None = None
+    unanswered: bool = False
+    left: float | None = None
+    cost: float = 0.0
+    tokens: int = 0
+    free: bool = False
+
+
 class StepAborted(Event, tag="step.aborted@1"):
     """A stop ended this attempt, which may have happened all the same. ``asked``: it ended itself, to ask a person."""
 
@@ -680,6 +702,7 @@ AnyEvent = (
     | StepNotBegun
     | StepFinished
     | StepFailed
+    | StepRetrying
     | StepAborted
     | StepSettled
     | StepCut

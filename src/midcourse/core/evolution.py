@@ -101,6 +101,8 @@ def _contradiction(session: Session, event: ev.AnyEvent) -> str:
             return _not_again(session.calls.get(step))
         case ev.StepFinished() | ev.StepFailed() | ev.SegmentWritten():
             return _not_open(session, event.step, event.attempt) or _cannot_end(session, event)
+        case ev.StepRetrying():
+            return _not_open(session, event.step, event.attempt) or _cannot_retry(session.calls[event.step])
         case ev.StepNotBegun() | ev.StepAborted() | ev.StepCut() | ev.StepSettled():
             return _not_open(session, event.step, event.attempt)
         case ev.UndoBegun(step=step) if step in session.calls:
@@ -189,6 +191,13 @@ def _not_again(before: OpenCall | None) -> str:
     return ""
 
 
+def _cannot_retry(call: OpenCall) -> str:
+    """Why an attempt that is open is not tried again by itself."""
+    if call.end:
+        return f"step '{call.step}' does not run any more"
+    return "what cannot be undone is not done again by itself" if call.effect == "irreversible" else ""
+
+
 def _cannot_end(session: Session, event: ev.StepFinished | ev.StepFailed | ev.SegmentWritten) -> str:
     """A call that is not alive has an outcome only if somebody told it, or if its undo was given up."""
     if not session.calls[event.step].end:
@@ -244,6 +253,9 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
             changes |= _still_loose(session.calls[event.step], session)
             changes["calls"] = _without(session.calls, event.step)
             changes |= _spent(session, event) | _childless(session, event.step)
+        case ev.StepRetrying():
+            changes["calls"] = _with(session, open_calls.failed(session.calls[event.step], event, at))
+            changes |= _spent(session, event)
         case ev.StepClosed():
             changes |= _loosened(session, [session.calls[event.step]] if event.step in session.calls else [])
             changes["calls"] = _without(session.calls, event.step)
@@ -429,8 +441,10 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
 
 
 def _begun(session: Session, event: ev.StepBegun, at: float) -> OpenCall:
+    before = session.calls.get(event.step)
     inherited = bool(session.loose_keys) and loose_key(event.tool, event.digest) in session.loose_keys
-    call = open_calls.begun(event, at, before=session.calls.get(event.step), inherited=inherited)
+    inherited = inherited or (before is not None and before.inherited and before.key == event.key)
+    call = open_calls.begun(event, at, before=before, inherited=inherited)
     return replace(call, said=len(session.messages))
 
 
@@ -504,16 +518,18 @@ def _worked(session: Session, status: Status, event: ev.AnyEvent, at: float) -> 
     return {"worked": worked, "working_since": at if status in WORKS else None}
 
 
-def _spent(session: Session, event: ev.StepFinished | ev.StepFailed | ev.StepCut) -> dict[str, object]:
+def _spent(
+    session: Session, event: ev.StepFinished | ev.StepFailed | ev.StepRetrying | ev.StepCut
+) -> dict[str, object]:
     spent: dict[str, object] = {"cost": session.cost + event.cost, "tokens": session.tokens + event.tokens}
     if not event.cost and not event.free and _has_a_price(session.calls[event.step], event):
         spent["unpriced"] = session.unpriced + 1
     return spent
 
 
-def _has_a_price(call: OpenCall, event: ev.StepFinished | ev.StepFailed | ev.StepCut) -> bool:
+def _has_a_price(call: OpenCall, event: ev.StepFinished | ev.StepFailed | ev.StepRetrying | ev.StepCut) -> bool:
     """Whether nothing is no answer to what it cost: a model was asked, here or by a child. What failed may be free."""
-    return event.tokens > 0 or (call.kind == "model" and not isinstance(event, ev.StepFailed))
+    return event.tokens > 0 or (call.kind == "model" and not isinstance(event, ev.StepFailed | ev.StepRetrying))
 
 
 def _childless(session: Session, step: StepId) -> dict[str, object]:

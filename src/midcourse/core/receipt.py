@@ -106,6 +106,8 @@ def line_of(call: OpenCall) -> ev.ReceiptLine:
             pass
     if not call.end:
         return _line(call, "still running")
+    if call.end == "failed":
+        return _line(call, "unknown", f"it raised {call.raised}, and was to be tried again; it may have happened")
     how = "it was aborted" if call.end == "aborted" else "its process is gone"
     return _line(call, "unknown", f"{how}; it may have happened")
 
@@ -155,7 +157,7 @@ def changed_receipt(before: Session, after: Session, event: ev.AnyEvent) -> Sess
             call = before.calls[event.step]
             if call.effect != "read":
                 _end_line(lines, call, event)
-        case ev.StepNotBegun() | ev.StepAborted() | ev.StepSettled() | ev.StepClosed():
+        case ev.StepNotBegun() | ev.StepAborted() | ev.StepSettled() | ev.StepRetrying() | ev.StepClosed():
             call = before.calls.get(event.step)
             if call is not None:
                 _update(lines, call, after.calls.get(event.step))
@@ -297,6 +299,10 @@ class Ledger:
                     if event.cut:
                         entry.call = replace(entry.call, end="aborted", ended_at=at)
                 self._end(event.step, "failed", NOTHING, at)
+            case ev.StepRetrying():
+                entry = self._of(event.step)
+                if entry is not None:
+                    self._becomes(event.step, open_calls.failed(entry.call, event, at))
             case ev.StepAborted():
                 entry = self._of(event.step)
                 if entry is not None:
@@ -440,6 +446,8 @@ def _expected_line(entry: Entry, choice: UndoChoice, *, finishes_first: bool) ->
     rolls_back = choice == "all" or (choice == "in-flight" and in_flight)
     if rolls_back and call.can_undo:
         return _line(call, "undone")
+    if in_flight and call.end == "failed":
+        return line_of(call)
     if in_flight:
         return _line(call, "unknown", "it will be aborted and may have happened")
     return entry.line

@@ -127,6 +127,8 @@ ALLOWED_IN: Final[Mapping[type[ev.Event], frozenset[Status]]] = {
         ),
         LIVE,
     ),
+    # Nothing of a session that is being cancelled is done again.
+    ev.StepRetrying: LIVE - {Status.CANCELLING},
     ev.InterventionLabelled: frozenset(Status),
     ev.StopDeferred: frozenset({Status.RUNNING, Status.WAITING}),
     ev.StopTakenBack: frozenset({Status.RUNNING, Status.WAITING}),
@@ -139,8 +141,9 @@ ALLOWED_IN: Final[Mapping[type[ev.Event], frozenset[Status]]] = {
 class OpenCall(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     """An attempt at a step that has begun and has no outcome.
 
-    ``end`` is how its body stopped living: not at all, ``aborted`` by a stop, or ``lost`` with its process. Neither is
-    an outcome: a request that nobody waits for may still land until ``settled_at``. ``undo``: how the last undo ended.
+    ``end`` is how its body stopped living: not at all, ``aborted`` by a stop, ``lost`` with its process, or ``failed``
+    with what ``raised`` names, to be tried again at ``again_at``. None is an outcome: a request that nobody waits for
+    may still land until ``settled_at``. ``undo``: how the last undo ended.
     ``redirected`` is the place of the last message that changed the course since; there were ``said`` when it began.
     """
 
@@ -159,7 +162,7 @@ class OpenCall(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     can_probe: bool = False
     asks_if_silent: bool = False
     inherited: bool = False
-    end: Literal["", "aborted", "lost"] = ""
+    end: Literal["", "aborted", "lost", "failed"] = ""
     ended_at: float = 0.0
     silent: bool = False
     undo: Literal["", "running", "done", "failed", "lost"] = ""
@@ -168,6 +171,8 @@ class OpenCall(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     told: Literal["", "no"] = ""
     redirected: int | None = None
     said: int = 1
+    raised: str = ""
+    again_at: float = 0.0
     before: "OpenCall | None" = None
 
     @property

@@ -82,11 +82,12 @@ class Wait:
 class Fail:
     """An error of the provider: an HTTP answer if nothing was said before it, else the end of a broken stream.
 
-    Status 0 is a connection that is cut, without a word about why.
+    Status 0 is a connection that is cut, without a word about why. ``retry_after``: the header of that name.
     """
 
     status: int
     message: str
+    retry_after: str = ""
 
 
 @dataclass(frozen=True, slots=True)

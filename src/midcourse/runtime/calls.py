@@ -96,9 +96,13 @@ class Call:
 
 @dataclass(slots=True, eq=False)
 class Ended:
-    """How an attempt ended: stopped, by an error, by an interrupt, or with a result."""
+    """How an attempt ended: stopped, by an error, by an interrupt, or with a result.
+
+    ``returned``: its function did, whatever became of the result.
+    """
 
     stopped: bool = False
+    returned: bool = False
     error: BaseException | None = None
     interrupt: Interrupt | None = None
     content: bytes | None = None

@@ -493,6 +493,7 @@ class Driver:
                 state=state,
                 history=history,
                 may_ask=agent.asks,
+                retry=agent.retry,
                 touch=self.touch,
                 release=self._undoing.release,
             )

@@ -189,7 +189,8 @@ class Settling:
 
     def _give_up(self, call: OpenCall) -> None:
         with self._journal.lock:
-            detail = "it was interrupted, and its undo failed: it may have happened"
+            how = f"it raised {call.raised}" if call.end == "failed" else "it was interrupted"
+            detail = f"{how}, and its undo failed: it may have happened"
             self._journal.note(ev.StepFailed(step=call.step, attempt=call.attempt, kind=GIVEN_UP, detail=detail))
 
 

@@ -37,6 +37,7 @@ from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.loading import content_of, contents_of
 from midcourse.runtime.processes import ProcessDied
+from midcourse.runtime.retries import Retries
 from midcourse.runtime.settling import Settling, did_it_happen_id
 from midcourse.runtime.streaming import Streaming
 from midcourse.runtime.surroundings import Surroundings
@@ -75,6 +76,7 @@ class Steps:
         self._asking = Asking(journal, gate, around.store, moved=moved, diverged=diverged)
         self._approving = Approving(journal, gate, around)
         self._streaming = Streaming(journal, gate, around)
+        self._retries = Retries(journal, gate, around)
         self._tending = Tending(journal, around, moved=moved)
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiters: dict[StepId, list[asyncio.Future[Any]]] = {}
@@ -152,6 +154,7 @@ class Steps:
             if record.outcome:
                 return await self._replayed(step, record)
         while True:
+            await self._retries.wait(step)
             record = await self._settle(step)
             if record is not None and record.outcome:  # somebody could tell what became of it
                 return await self._replayed(step, record)
@@ -164,10 +167,13 @@ class Steps:
             if call is None:
                 continue
             ended = await self._execute(step, call)
-            self._journal_end(step, call, ended)
+            is_tried_again = self._journal_end(step, call, ended)
             self._moved()
+            if is_tried_again:
+                continue
             if ended.error is not None:
-                raise _step_error(step, type(ended.error).__name__, _told(ended.error)) from ended.error
+                tried = self._journal.log.steps[step.id].failures + 1
+                raise _step_error(step, type(ended.error).__name__, _told(ended.error), tried) from ended.error
             if ended.streamed:
                 return self._journal.log.steps[step.id].text
             if ended.content is not None:
@@ -305,6 +311,7 @@ class Steps:
                 await self._tending.until_ended(call, ended, *step.child)
             else:
                 result = await self._invoke(step, call)
+                ended.returned = True
                 if isinstance(result, Unchanged):
                     ended.nothing_done, result = True, result.result
                 if step.shape is not None:
@@ -338,7 +345,7 @@ class Steps:
 
     async def _invoke(self, step: Step, call: Call) -> object:
         """Run the function where it can best be stopped: as a task, in a process of its own, or else in a thread."""
-        limit = step.tool.timeout
+        limit = self._retries.limit(step)
         if limit is None:
             return await self._run(step, call)
         scope = call.limit = self._around.clock.timeout(limit)
@@ -347,7 +354,7 @@ class Steps:
                 return await self._run(step, call)
         except TimeoutError as error:
             call.timed_out = scope.expired()
-            raise TimeoutError(f"no end after {limit:g} s") if call.timed_out else error from None
+            raise TimeoutError(f"no end after {step.tool.timeout:g} s") if call.timed_out else error from None
 
     def _run(self, step: Step, call: Call) -> Awaitable[object]:
         if step.tool.is_async:
@@ -373,7 +380,8 @@ class Steps:
             call.in_thread = False
         return await result if inspect.isawaitable(result) else result
 
-    def _journal_end(self, step: Step, call: Call, ended: Ended) -> None:
+    def _journal_end(self, step: Step, call: Call, ended: Ended) -> bool:
+        """Write down how an attempt ended. True: it raised, and is tried again."""
         journal, attempt = self._journal, call.attempt
         spent = call.spent.cost if call.spent.cost is not None and isfinite(call.spent.cost) else None
         failed_for = spent if ended.cost is None else ended.cost
@@ -410,6 +418,10 @@ class Steps:
                 self._asking.open(question)
             elif ended.error is not None:
                 kind, detail = type(ended.error).__name__, _told(ended.error)
+                again = self._retries.planned(step, call, ended, detail)
+                if again is not None:
+                    journal.note(again)
+                    return True
                 failed = ev.StepFailed(
                     step=step.id,
                     attempt=attempt,
@@ -436,6 +448,7 @@ class Steps:
                     observed=ended.observed,
                 )
                 journal.note(finished, *((blob,) if blob else ()))
+        return False
 
     async def _replayed(self, step: Step, record: StepRecord) -> object:
         match record.outcome:
@@ -444,7 +457,7 @@ class Steps:
                     record.text if record.streamed else _typed(step, await content_of(self._around.store, record.value))
                 )
             case "failed":
-                raise _step_error(step, record.kind, record.detail)
+                raise _step_error(step, record.kind, record.detail, record.failures + 1)
             case _:
                 raise redirected(self._journal.session, record.message, record.text, record.detail)
 
@@ -519,5 +532,6 @@ def _told(error: BaseException) -> str:
     return without_secrets(words_of(error))
 
 
-def _step_error(step: Step, kind: str, detail: str) -> StepError:
-    return StepError(f"Step '{step.name}' failed: {kind}: {detail}", step=step.id, kind=kind, detail=detail)
+def _step_error(step: Step, kind: str, detail: str, attempts: int = 1) -> StepError:
+    often = f" after {attempts} attempts" if attempts > 1 else ""
+    return StepError(f"Step '{step.name}' failed{often}: {kind}: {detail}", step=step.id, kind=kind, detail=detail)

@@ -20,6 +20,7 @@ import msgspec
 
 from midcourse.core.codec import decode, is_secret_name
 from midcourse.core.effects import Declared, Effect, effect_of
+from midcourse.core.retries import Retry
 from midcourse.errors import InvalidInput, ToolUnavailable
 from midcourse.ports.observer import Observer
 
@@ -89,6 +90,7 @@ class Tool(Generic[P, T_co]):
     cost: float = 0.0
     timeout: float | None = None
     run_in: RunIn = "thread"
+    retry: Retry | None = None
     __wrapped__: Callable[P, T_co] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -277,6 +279,7 @@ def tool(
     cost: float = 0.0,
     timeout: float | None = None,
     run_in: RunIn = "thread",
+    retry: Retry | None = None,
     name: str | None = None,
 ) -> Callable[[Callable[P, T]], Tool[P, T]]: ...
 def tool(
@@ -297,6 +300,8 @@ def tool(
     - ``observes`` what it looked at, to be checked before a cold resume; ``on_change`` says what a change leads to.
     - ``resources``, ``environment`` (``prod`` asks a person first), ``cost`` of one call (paid calls ask, too).
     - ``timeout`` in seconds; ``run_in="process"`` makes a plain function killable at once.
+    - ``retry`` tries a call again that raised what may pass, such as a broken connection: a ``read`` freely, an
+      ``idempotent`` one with its key, a ``write`` once its ``undo`` has succeeded. ``timeout`` is for all attempts.
     """
 
     def declare(one: Callable[P, T]) -> Tool[P, T]:
@@ -355,6 +360,7 @@ _FIELDS: Final = (
     "cost",
     "timeout",
     "run_in",
+    "retry",
 )
 
 
@@ -377,6 +383,10 @@ def _check(made: Tool[..., Any]) -> None:
         given = ("arguments", "result", "key") if field_name == "undo" else ("arguments", "key")
         if value is not None and not _takes(value, len(given)):
             raise _bad(made, field_name, f"{field_name} cannot be called with ({', '.join(given)}), which it is given")
+    if made.retry is not None and not isinstance(made.retry, Retry):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's
+        raise _bad(made, "retry", f"retry is {made.retry!r}; it is a midcourse.Retry, such as Retry(attempts=3)")
+    if made.retry is not None:
+        check_retry(made, made.retry)
     if made.timeout == 0:
         raise _bad(made, "timeout", "timeout is 0; it is a number of seconds above 0, or None for as long as it takes")
     for observer in made.observes:
@@ -390,6 +400,21 @@ def _check(made: Tool[..., Any]) -> None:
         )
     if made.run_in == "process" and "<" in made.origin:
         raise _bad(made, "run_in", "a closure cannot be sent to a process; define it at the top level of a module")
+
+
+def check_retry(made: Tool[..., Any], retry: Retry) -> None:
+    """What cannot be undone is not tried again by itself.
+
+    Raises:
+        InvalidInput: the tool is irreversible.
+    """
+    if made.kind == "irreversible" and retry.attempts > 1:
+        raise _bad(
+            made,
+            "retry",
+            "it is irreversible, so it is not tried again by itself: it may have happened although it raised. Declare "
+            "effect='read' or effect='idempotent' if that is true, or give it an undo",
+        )
 
 
 def _takes(function: Callable[..., object], count: int) -> bool:

@@ -21,6 +21,7 @@ from midcourse.adapters.langgraph.nodes import held_nodes
 from midcourse.adapters.langgraph.records import SHELVES
 from midcourse.adapters.langgraph.saver import MidcourseSaver
 from midcourse.core.codec import decode, encode
+from midcourse.core.retries import Retry
 from midcourse.core.terms import Terms
 from midcourse.errors import InvalidInput, Redirected
 from midcourse.runtime.agents import Agent, OnNewVersion
@@ -71,6 +72,7 @@ def wrap(
     context: Callable[[Run], Any] | None = None,
     asks: bool = True,
     terms: Terms | None = None,
+    retry: Retry | None = None,
     version: str | None = None,
     on_new_version: OnNewVersion = "go_on",
 ) -> Agent[Any]:
@@ -81,6 +83,7 @@ def wrap(
     ``interrupt()`` becomes an ask, and its answer the resume value. ``to_input`` makes the graph's input of what a
     person said (default: a message), ``to_output`` the result of its last state (default: the last message's text).
     ``declare`` says what nodes and tools do, by name; functions declare themselves with ``@midcourse.tool``.
+    ``retry`` is for its model requests: five attempts if nothing is said.
 
     Raises:
         InvalidInput: the graph brings a checkpointer of its own.
@@ -110,6 +113,7 @@ def wrap(
         on_new_version=on_new_version,
         origin=f"{module_of_caller()}:{title}",
         terms=terms,
+        retry=retry,
     )
 
 

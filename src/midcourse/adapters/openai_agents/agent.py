@@ -33,6 +33,7 @@ from midcourse.adapters.openai_agents.memory import Memory
 from midcourse.adapters.openai_agents.nesting import the_nest
 from midcourse.adapters.openai_agents.servers import connected
 from midcourse.adapters.openai_agents.using import Used
+from midcourse.core.retries import Retry
 from midcourse.core.terms import Terms
 from midcourse.errors import MisusedRun
 from midcourse.runtime.agents import Agent, OnNewVersion
@@ -53,6 +54,7 @@ def wrap(
     max_turns: int | None = agents.run.DEFAULT_MAX_TURNS,
     asks: bool = True,
     terms: Terms | None = None,
+    retry: Retry | None = None,
     version: str | None = None,
     on_new_version: OnNewVersion = "go_on",
 ) -> Agent[Any]:
@@ -66,7 +68,7 @@ def wrap(
 
     ``session`` gives one of the SDK's sessions: it is read before the first turn, and added to after each.
     ``max_turns`` counts for a turn of the session, redirects and resumes included. Tracing is off unless ``run_config``
-    has it on.
+    has it on. ``retry`` is for its model requests: five attempts if nothing is said.
     """
     check_tools(agent)
     config = _configuration(run_config)
@@ -90,6 +92,7 @@ def wrap(
         on_new_version=on_new_version,
         origin=f"{module_of_caller()}:{name or agent.name}",
         terms=terms,
+        retry=retry,
     )
 
 

@@ -9,6 +9,7 @@ import msgspec
 from midcourse.adapters.plain.readers import READERS, Chat, ModelError, Reader
 from midcourse.adapters.plain.replies import Reply
 from midcourse.adapters.plain.words import host, say_clearly
+from midcourse.core.retries import Retry
 from midcourse.errors import InvalidInput
 from midcourse.runtime.asking import OnRedirect
 from midcourse.runtime.calls import current_call
@@ -62,7 +63,7 @@ class Streamed(AsyncIterator[str | StreamEnd]):
                 if text := reader.take(event):
                     yield text
             if not reader.ended:
-                raise ModelError("The stream ended before the model had.")
+                raise ModelError("The stream ended before the model had.") from ConnectionResetError()
         except Exception as error:
             say_clearly(error, client, address)
             if isinstance(error, json.JSONDecodeError):
@@ -82,7 +83,7 @@ def streamed(create: Create, **request: Any) -> Streamed:
 
     ``create`` is that method, or ``client.responses.create``, or ``client.messages.create`` of Anthropic's client. The
     request is streamed whatever ``stream`` says, and made once: the client's own retries are off, so that there is no
-    request that nobody sees. A stop closes the stream.
+    request that nobody sees; ``run.stream`` makes it again. A stop closes the stream.
 
     In the step:
         InvalidInput: it is another function, or a request that this cannot hold.
@@ -97,6 +98,7 @@ async def model_reply(
     *,
     key: str | None = None,
     on_redirect: OnRedirect = "again",
+    retry: Retry | None = None,
 ) -> Reply:
     """Call a model that may want to use tools: ``await model_reply(run, "think", lambda: streamed(…, tools=…))``.
 
@@ -106,7 +108,7 @@ async def model_reply(
         StepError: the request failed.
         Redirected: with ``on_redirect="raise"``, a redirect cut it.
     """
-    said = await run.stream(name, lambda: request().whole(), key=key, on_redirect=on_redirect)
+    said = await run.stream(name, lambda: request().whole(), key=key, on_redirect=on_redirect, retry=retry)
     return msgspec.convert(cast("object", said), Reply)
 
 

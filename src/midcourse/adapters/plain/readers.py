@@ -17,7 +17,14 @@ Own = Callable[[str], str]
 
 
 class ModelError(Exception):
-    """A stream of a model broke off, in a way that its client does not call an error. A step's ``kind``."""
+    """A stream of a model broke off, in a way that its client does not call an error. A step's ``kind``.
+
+    ``code`` is what the provider calls the reason, if it does.
+    """
+
+    def __init__(self, words: str, code: str | None = None) -> None:
+        super().__init__(words)
+        self.code = code
 
 
 @dataclass(slots=True, eq=False)
@@ -177,9 +184,10 @@ class Responses(Reader):
                     self.ended = (why.reason if why else "") or event.type.removeprefix("response.")
                 elif event.type == "response.failed":
                     error = event.response.error
-                    raise ModelError(f"{self.model} failed: {error.message if error else 'it does not say why'}")
+                    why = error.message if error else "it does not say why"
+                    raise ModelError(f"{self.model} failed: {why}", error.code if error else None)
             case "error":
-                raise ModelError(f"{self.model} broke off: {event.message} ({event.code or 'error'})")
+                raise ModelError(f"{self.model} broke off: {event.message} ({event.code or 'error'})", event.code)
             case kind if kind.endswith(".delta"):  # arguments, reasoning: not for the reader, but to be paid
                 self.pieces += 1
             case _:

@@ -31,6 +31,7 @@ from midcourse.adapters.pydantic_ai.conversation import Conversation
 from midcourse.adapters.pydantic_ai.model import StepModel
 from midcourse.adapters.pydantic_ai.toolset import StepToolset
 from midcourse.core.codec import canonical, preview
+from midcourse.core.retries import Retry
 from midcourse.core.terms import Terms
 from midcourse.errors import MisusedRun, Redirected
 from midcourse.runtime.agents import Agent, OnNewVersion
@@ -51,6 +52,7 @@ def wrap(
     usage_limits: UsageLimits | None = None,
     asks: bool = True,
     terms: Terms | None = None,
+    retry: Retry | None = None,
     version: str | None = None,
     on_new_version: OnNewVersion = "go_on",
     origin: str = "",
@@ -65,6 +67,7 @@ def wrap(
     ``usage_limits`` are Pydantic AI's own (50 requests, if nothing is said), counted from the start, from a redirect or
     from a resume in another process.
     Calls that need approval, and calls whose result comes from elsewhere, become asks; with ``asks=False`` they fail.
+    ``retry`` is for its model requests: five attempts if nothing is said.
     """
 
     check_factory("deps", deps)
@@ -84,6 +87,7 @@ def wrap(
         on_new_version=on_new_version,
         origin=origin or f"{module_of_caller()}:{name or agent.name}",
         terms=terms,
+        retry=retry,
     )
 
 
