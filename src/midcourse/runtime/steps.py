@@ -233,6 +233,8 @@ class Steps:
         try:
             await written
         except MidcourseError as error:  # the owner stops; nothing of this is the agent's to handle
+            gate.on_the_way.discard(step.id)
+            self._moved()  # the agent may have been taken down before: nothing else tells the owner
             raise InterruptRequested from error
         finally:
             gate.on_the_way.discard(step.id)
