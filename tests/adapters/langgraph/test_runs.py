@@ -124,7 +124,8 @@ async def test_the_thread_of_a_node_that_is_cancelled_ends() -> None:
 
 
 @pytest.mark.parametrize("is_open", [False, True], ids=["plain", "with a model"])
-async def test_a_retry_policy_tries_a_node_again(*, is_open: bool) -> None:
+async def test_a_retry_policy_tries_a_node_again(*, is_open: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("midcourse.runtime.retries.MODEL_RETRY", midcourse.Retry(1))
     tried: list[int] = []
 
     def fails_twice(said: Any = None) -> str:
