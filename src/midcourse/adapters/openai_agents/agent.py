@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import agents
@@ -11,6 +12,7 @@ from agents import (
     ModelResponse,
     OutputGuardrailTripwireTriggered,
     RunConfig,
+    RunHooks,
     Runner,
     RunResult,
 )
@@ -27,8 +29,8 @@ from midcourse.adapters.holding import (
     module_of_caller,
     ours_behind,
 )
-from midcourse.adapters.openai_agents.conversation import Conversation, Item, calls_of, grown, told
-from midcourse.adapters.openai_agents.copies import Copies, check_tools
+from midcourse.adapters.openai_agents.conversation import Conversation, Item, as_given, calls_of, grown, told
+from midcourse.adapters.openai_agents.copies import Copies, check_tools, type_of_results
 from midcourse.adapters.openai_agents.memory import Memory
 from midcourse.adapters.openai_agents.nesting import the_nest
 from midcourse.adapters.openai_agents.servers import connected
@@ -49,6 +51,7 @@ def wrap(
     context: ContextFactory | None = None,
     declare: Declarations | None = None,
     run_config: RunConfig | dict[str, Any] | None = None,
+    hooks: RunHooks[Any] | None = None,
     session: SessionFactory | None = None,
     max_turns: int | None = agents.run.DEFAULT_MAX_TURNS,
     asks: bool = True,
@@ -64,6 +67,7 @@ def wrap(
     ``declare={"search": {"effect": "read"}}``; functions declare themselves with ``@midcourse.tool``, below
     ``@function_tool``. Calls that need approval become asks; with ``asks=False`` they are refused.
 
+    ``hooks`` are the SDK's own for a run, and serve all sessions of the agent; they may run again after a crash.
     ``session`` gives one of the SDK's sessions: it is read before the first turn, and added to after each.
     ``max_turns`` counts for a turn of the session, redirects and resumes included. Tracing is off unless ``run_config``
     has it on.
@@ -79,7 +83,7 @@ def wrap(
         memory = None if session is None else Memory(run, name or agent.name, session(run))
         held = Held(run, name or agent.name, declare or {}, config, memory)
         async with connected(agent):
-            return await held.follow(agent, ready, max_turns)
+            return await held.follow(agent, ready, hooks, max_turns)
 
     return held_agent(
         function,
@@ -113,9 +117,11 @@ class Held:
         self._turns: int = run.state.get("turns", 0)
         self._current: agents.Agent[Any] | None = None
 
-    async def follow(self, agent: agents.Agent[Any], context: Any, max_turns: int | None) -> Any:
+    async def follow(
+        self, agent: agents.Agent[Any], context: Any, hooks: RunHooks[Any] | None, max_turns: int | None
+    ) -> Any:
         """Run the agent to its end, beginning anew from the conversation whenever a person changes its course."""
-        await self.conversation.close_turn_before()
+        await self.conversation.close_turn_before(partial(type_of_results, agent))
         items = self.conversation.messages
         if self._memory is not None:
             items = await self._memory.before(items)
@@ -126,8 +132,9 @@ class Held:
             try:
                 result = await Runner.run(
                     self._current,
-                    cast("Any", [*items, told(new)] if new else items),
+                    cast("Any", as_given([*items, told(new)] if new else items)),
                     context=context,
+                    hooks=hooks,
                     max_turns=None if max_turns is None else max(1, max_turns - self._turns),
                     run_config=self.configured(self._config),
                 )
