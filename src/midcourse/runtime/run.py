@@ -546,6 +546,21 @@ class Run:
         asked = {ask.step for ask in session.asks if not is_review(ask)}
         return frozenset(self._open | set(session.running) | asked)
 
+    def keep(self, name: str, value: object) -> None:
+        """Journal a value beside a step: noted before the step's end, it is durable no later. Also inside a step.
+
+        For adapters whose calls do more than return a result. ``run.kept`` has it until the next checkpoint.
+        """
+        content, blob = value_of(encode(value, what=name))
+        with self._journal.lock:
+            drawn = ev.ValueDrawn(name=f"kept {name}", value=content)
+            self._journal.note(drawn, *((blob,) if blob else ()))
+
+    async def kept(self, name: str) -> Any:
+        """Return what was last kept under that name since the checkpoint; None if nothing was."""
+        drawn = self._journal.log.drawn.get(f"kept {name}")
+        return decode(await self._steps.content_of(drawn[-1])) if drawn else None
+
     # ---- what a replay must see again
 
     def now(self) -> datetime:

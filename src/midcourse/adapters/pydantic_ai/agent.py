@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias, cast
 
 from pydantic_ai import AbstractToolset, RunContext
+from pydantic_ai._enqueue import run_queue
 from pydantic_ai.agent import AbstractAgent
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import UserError
@@ -29,6 +30,7 @@ from midcourse.adapters.holding import (
 )
 from midcourse.adapters.pydantic_ai.conversation import Conversation
 from midcourse.adapters.pydantic_ai.model import StepModel
+from midcourse.adapters.pydantic_ai.queue import Waiting
 from midcourse.adapters.pydantic_ai.toolset import StepToolset
 from midcourse.core.codec import canonical, preview
 from midcourse.core.terms import Terms
@@ -104,6 +106,7 @@ class Held(AbstractCapability[Any]):
         self.declarations = declarations
         self.listener = Listener(run)
         self.conversation = Conversation(run)
+        self.waiting = Waiting(run)
         self.to_approve: dict[str, str] = {}
         self.tool_names: set[str] = set()
 
@@ -142,6 +145,7 @@ class Held(AbstractCapability[Any]):
                 self._miss_declared()
                 if not self.listener.has_news:  # what was said to its last words is no message to an ended session
                     self.conversation.keep(messages)
+                    self.waiting.keep()
                     return to_jsonable_python(result.output)
 
     def _miss_declared(self) -> None:
@@ -154,9 +158,14 @@ class Held(AbstractCapability[Any]):
         if self.run.under_way:
             return
         self.conversation.keep(messages)
+        self.waiting.keep()
         await self.run.checkpoint(durable=False)
 
     # ---- what Pydantic AI asks a capability
+
+    async def before_run(self, ctx: RunContext[Any]) -> None:
+        """Hand over what waits since an earlier run."""
+        self.waiting.begin(run_queue(ctx))
 
     def get_wrapper_model(self, model: Model) -> Model:
         """The model, its requests made steps."""
