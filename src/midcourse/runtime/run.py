@@ -339,7 +339,7 @@ class Run:
         if name in self._journal.session.holds:
             raise MisusedRun(f"'{name}' is held already. Let go of it first, or use another name.", code="held_already")
         taken = ev.HoldTaken(name=name, release=origin, given=given)
-        await self._durably(taken, *((blob,) if blob else ()))
+        await self._durably(taken, blobs=(blob,) if blob else ())
 
     async def release(self, name: str) -> None:
         """Let go of what ``run.hold`` named.
@@ -369,10 +369,10 @@ class Run:
         self._ordinals[f"told {counter}"] += 1
         return ordinal < getattr(self._journal.log, counter)
 
-    async def _durably(self, event: ev.AnyEvent, *blobs: Blob) -> None:
+    async def _durably(self, *events: ev.AnyEvent, blobs: tuple[Blob, ...] = ()) -> None:
         try:
             with self._journal.lock:
-                written = self._journal.append(event, blobs=blobs)
+                written = self._journal.append(*events, blobs=blobs)
             await written
         except MidcourseError as error:  # the owner stops; nothing of this is the agent's to handle
             raise InterruptRequested from error
@@ -559,6 +559,8 @@ class Run:
     async def kept(self, name: str) -> Any:
         """Return what was last kept under that name since the checkpoint; None if nothing was."""
         drawn = self._journal.log.drawn.get(f"kept {name}")
+        if drawn and drawn[-1].blob:
+            await self._durably()  # a blob that was just noted is not in the store yet
         return decode(await self._steps.content_of(drawn[-1])) if drawn else None
 
     # ---- what a replay must see again
