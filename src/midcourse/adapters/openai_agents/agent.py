@@ -20,11 +20,11 @@ from agents.memory import Session
 from agents.run_config import CallModelData, ModelInputData, _coerce_run_config  # pyright: ignore[reportPrivateUsage] - as its runner does
 from pydantic_core import to_jsonable_python
 
+from midcourse.adapters.context import Context, ContextMaker
 from midcourse.adapters.holding import (
     Declarations,
     Listener,
     NewCourse,
-    check_factory,
     held_agent,
     module_of_caller,
     ours_behind,
@@ -62,7 +62,8 @@ def wrap(
     """Make an agent of the OpenAI Agents SDK one that Midcourse can start, pause, resume, redirect, cancel and recover.
 
     Every model request and every function call becomes a step, those of agents it hands off to and of agents that are
-    its tools among them. ``context`` makes the context for a run, in each process that drives it (it is not journaled).
+    its tools among them. ``context`` makes the context for a run, in each process that drives it. If it is a Pydantic
+    model, what the run changes in it is journaled, and put back in the next process.
     ``declare`` says what tools do that are no functions of yours, such as an MCP server's:
     ``declare={"search": {"effect": "read"}}``; functions declare themselves with ``@midcourse.tool``, below
     ``@function_tool``. Calls that need approval become asks; with ``asks=False`` they are refused.
@@ -75,15 +76,14 @@ def wrap(
     check_tools(agent)
     config = _configuration(run_config)
 
-    check_factory("context", context)
+    maker = ContextMaker("context", context)
 
     async def function(run: Run) -> Any:
-        made = None if context is None else context(run)
-        ready = await made if inspect.isawaitable(made) else made
+        made = await maker.make(run)
         memory = None if session is None else Memory(run, name or agent.name, session(run))
-        held = Held(run, name or agent.name, declare or {}, config, memory)
+        held = Held(run, name or agent.name, declare or {}, config, memory, made)
         async with connected(agent):
-            return await held.follow(agent, ready, hooks, max_turns)
+            return await held.follow(agent, hooks, max_turns)
 
     return held_agent(
         function,
@@ -101,11 +101,18 @@ class Held:
     """One run of the agent in one session: where it stands, and what it was last asked and said."""
 
     def __init__(
-        self, run: Run, name: str, declarations: Declarations, config: RunConfig, memory: Memory | None
+        self,
+        run: Run,
+        name: str,
+        declarations: Declarations,
+        config: RunConfig,
+        memory: Memory | None,
+        context: Context,
     ) -> None:
         self.run = run
         self.name = name
         self.declarations = declarations
+        self.context = context
         self.listener = Listener(run)
         self.conversation = Conversation(run)
         self.asked: list[Item] = []
@@ -117,9 +124,7 @@ class Held:
         self._turns: int = run.state.get("turns", 0)
         self._current: agents.Agent[Any] | None = None
 
-    async def follow(
-        self, agent: agents.Agent[Any], context: Any, hooks: RunHooks[Any] | None, max_turns: int | None
-    ) -> Any:
+    async def follow(self, agent: agents.Agent[Any], hooks: RunHooks[Any] | None, max_turns: int | None) -> Any:
         """Run the agent to its end, beginning anew from the conversation whenever a person changes its course."""
         await self.conversation.close_turn_before(partial(type_of_results, agent))
         items = self.conversation.messages
@@ -133,7 +138,7 @@ class Held:
                 result = await Runner.run(
                     self._current,
                     cast("Any", as_given([*items, told(new)] if new else items)),
-                    context=context,
+                    context=self.context.value,
                     hooks=hooks,
                     max_turns=None if max_turns is None else max(1, max_turns - self._turns),
                     run_config=self.configured(self._config),
@@ -193,6 +198,7 @@ class Held:
         if self._memory is not None:
             self._memory.follow(self.conversation.messages, items)
         self.conversation.keep(items)
+        self.context.save()
 
     # ---- what the SDK is given
 

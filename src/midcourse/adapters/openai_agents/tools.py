@@ -99,6 +99,7 @@ class _Calls:
 
         def shape(result: Any) -> object:
             returned[:] = [self._validated(result)]
+            held.context.note()
             return journaled(returned[0])
 
         try:

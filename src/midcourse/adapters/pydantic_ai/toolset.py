@@ -62,6 +62,7 @@ class StepToolset(WrapperToolset[Any]):
         def shape(result: Any) -> object:
             shaped = journaled(result)
             enqueued.keep()
+            self.held.deps.note()
             return shaped
 
         try:
