@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from pydantic_ai import ModelRetry, RunContext
+from pydantic_ai.capabilities import Capability
 
 import midcourse
 from midcourse.models.script import Call, Conversation, Text, replies
@@ -138,3 +139,53 @@ async def test_what_a_tool_enqueued_before_it_asked_for_a_retry_is_kept(place: P
             await again.resume()
         assert await again.result(PATIENCE) == "Done."
     assert [text for text in said(desk.heard[-1]) if "door" in text] == ["The door is shut."]
+
+
+async def test_a_capability_that_a_finished_tool_has_loaded_is_loaded_after_the_kill_of_a_parallel_call(
+    place: Place,
+) -> None:
+    may_end = asyncio.Event()
+    refunds = Capability[Any](id="refunds", description="Refunds.", instructions="Be kind.", defer_loading=True)
+
+    @refunds.tool_plain
+    @midcourse.tool(effect="read")
+    def refund() -> str:
+        """Refund it."""
+        return "refunded"
+
+    def script(heard: Conversation, /) -> Any:
+        match len(heard.calls):
+            case 0:
+                return [Call("learn"), Call("listen")]
+            case 2:
+                return [Call("refund")]
+            case _:
+                return [Text(heard.results("refund")[-1])]
+
+    desk = Desk(script, capabilities=[refunds])
+
+    @desk.agent.tool
+    @midcourse.tool(effect="read")
+    def learn(ctx: RunContext[Any]) -> str:
+        """Learn how to refund."""
+        ctx.load_capability("refunds")
+        return "learned"
+
+    @desk.agent.tool_plain
+    @midcourse.tool(effect="read")
+    async def listen() -> str:
+        """Listen until it may end."""
+        await may_end.wait()
+        return "a bell"
+
+    agent = desk.held()
+    async with place.open(agent) as mc:
+        session = await mc.start(agent, "go")
+        await until(session, "step.finished", times=2)
+        await session.pause(grace=0, until="stopped")
+    may_end.set()
+    async with place.open(agent) as mc:
+        again = await mc.get(session.id)
+        await again.resume()
+        assert await again.result(PATIENCE) == "refunded"
+    assert len(desk.heard) == 3

@@ -1,11 +1,11 @@
 """What calls enqueue into a conversation of Pydantic AI: kept with the call that did, and until it is delivered."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pydantic_ai import RunContext
 from pydantic_ai._enqueue import PendingMessage, PendingMessageQueue
-from pydantic_ai.messages import ModelMessagesTypeAdapter
+from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelRequest
 
 from midcourse.adapters.pydantic_ai.conversation import dump
 from midcourse.runtime.run import Run
@@ -26,6 +26,7 @@ class CallQueue(PendingMessageQueue):
         self._run = run
         self._name = f"{ENQUEUED} {key}"
         self._queue = queue
+        self._loads: list[tuple[str, Sequence[Any]]] = []
         self._began = self._ended = self._is_kept = False
 
     def append(self, pending: PendingMessage) -> None:
@@ -37,7 +38,8 @@ class CallQueue(PendingMessageQueue):
         self._queue.append(pending)
 
     def append_capability_load(self, capability_id: str, records: Sequence[Any]) -> bool:
-        """Enqueue a load, which is the run's own."""
+        """Enqueue the load of a capability, which is the run's own: loaded twice is loaded once."""
+        self._loads.append((capability_id, records))
         return self._queue.append_capability_load(capability_id, records)
 
     def begin(self) -> None:
@@ -48,9 +50,10 @@ class CallQueue(PendingMessageQueue):
 
     def keep(self) -> None:
         """Journal what the call has enqueued: as it ends, and in place of what an earlier attempt had."""
-        if self or self._is_kept:
+        if self or self._loads or self._is_kept:
             self._is_kept = True
-            self._run.keep(self._name, dumped(self))
+            loads = [[name, dump([ModelRequest(parts=records)])] for name, records in self._loads]
+            self._run.keep(self._name, {"queue": dumped(self), "loads": loads})
 
     async def end(self, ctx: RunContext[Any], *, failed: bool = False) -> None:
         """End the call: the run's queue gets what it enqueued, here or where it was made."""
@@ -58,8 +61,12 @@ class CallQueue(PendingMessageQueue):
             self._ended = True
         if failed and self._began:
             self.keep()
-        for pending in self if self._began else loaded(await self._run.kept(self._name) or (), ctx):
+        kept: dict[str, list[Any]] | None = None if self._began else await self._run.kept(self._name)
+        for pending in self if kept is None else loaded(kept["queue"], ctx):
             self._queue.append(pending)
+        for name, content in () if kept is None else kept["loads"]:
+            (request,) = ModelMessagesTypeAdapter.validate_python(content)
+            self._queue.append_capability_load(name, cast("Any", request.parts))
 
 
 class Waiting:
