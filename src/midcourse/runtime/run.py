@@ -357,7 +357,7 @@ class Run:
         if name in self._journal.session.holds:
             raise MisusedRun(f"'{name}' is held already. Let go of it first, or use another name.", code="held_already")
         taken = ev.HoldTaken(name=name, release=origin, given=given)
-        await self._durably(taken, *((blob,) if blob else ()))
+        await self._durably(taken, blobs=(blob,) if blob else ())
 
     async def release(self, name: str) -> None:
         """Let go of what ``run.hold`` named.
@@ -387,10 +387,10 @@ class Run:
         self._ordinals[f"told {counter}"] += 1
         return ordinal < getattr(self._journal.log, counter)
 
-    async def _durably(self, event: ev.AnyEvent, *blobs: Blob) -> None:
+    async def _durably(self, *events: ev.AnyEvent, blobs: tuple[Blob, ...] = ()) -> None:
         try:
             with self._journal.lock:
-                written = self._journal.append(event, blobs=blobs)
+                written = self._journal.append(*events, blobs=blobs)
             await written
         except MidcourseError as error:  # the owner stops; nothing of this is the agent's to handle
             raise InterruptRequested from error
@@ -563,6 +563,23 @@ class Run:
         session = self._journal.session
         asked = {ask.step for ask in session.asks if not is_review(ask)}
         return frozenset(self._open | set(session.running) | asked)
+
+    def keep(self, name: str, value: object) -> None:
+        """Journal a value beside a step: noted before the step's end, it is durable no later. Also inside a step.
+
+        For adapters whose calls do more than return a result. ``run.kept`` has it until the next checkpoint.
+        """
+        content, blob = value_of(encode(value, what=name))
+        with self._journal.lock:
+            drawn = ev.ValueDrawn(name=f"kept {name}", value=content)
+            self._journal.note(drawn, *((blob,) if blob else ()))
+
+    async def kept(self, name: str) -> Any:
+        """Return what was last kept under that name since the checkpoint; None if nothing was."""
+        drawn = self._journal.log.drawn.get(f"kept {name}")
+        if drawn and drawn[-1].blob:
+            await self._durably()  # a blob that was just noted is not in the store yet
+        return decode(await self._steps.content_of(drawn[-1])) if drawn else None
 
     # ---- what a replay must see again
 
