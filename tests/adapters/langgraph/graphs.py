@@ -10,6 +10,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
+from langgraph import func as functional_api
 from langgraph.graph import START, MessagesState, StateGraph  # pyright: ignore[reportMissingTypeStubs] - it has types, but does not say so
 from langgraph.prebuilt import ToolNode, tools_condition
 from pydantic import Field
@@ -17,6 +18,9 @@ from pydantic import Field
 import midcourse
 from midcourse.core.events import StepBegun
 
+entrypoint: Any = functional_api.entrypoint
+task: Any = functional_api.task
+"""What they make of a function has types that nothing can say."""
 Answer = Callable[[list[BaseMessage]], Any]
 
 

@@ -3,11 +3,10 @@
 import asyncio
 import copy
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final, TypeAlias, cast, overload
+from typing import Any, Final, TypeAlias, cast
 
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata
 from langgraph.graph import StateGraph  # pyright: ignore[reportMissingTypeStubs] - it has types, but does not say so
 from langgraph.pregel import Pregel  # pyright: ignore[reportMissingTypeStubs] - it has types, but does not say so
@@ -16,7 +15,6 @@ from pydantic_core import to_jsonable_python
 
 from midcourse.adapters.holding import Declarations, check_factory, held_agent, module_of_caller, ours_behind, step_key
 from midcourse.adapters.langgraph.held import Held, as_interrupt, enter
-from midcourse.adapters.langgraph.model import StepModel, chat_model_in, in_place_of
 from midcourse.adapters.langgraph.nodes import held_nodes
 from midcourse.adapters.langgraph.records import SHELVES
 from midcourse.adapters.langgraph.saver import MidcourseSaver
@@ -33,30 +31,6 @@ _CLOSES: Final = "midcourse_closes"
 """The scope whose steps are in the graph's checkpoint: the journal opens another, unless a crash comes in between."""
 _STATE: Final = "m/state"
 """The key of what people have said and how much of it the graph has: in one write with the messages that have it."""
-
-
-@overload
-def held(model: BaseChatModel) -> StepModel: ...
-@overload
-def held(model: Runnable[Any, Any]) -> Runnable[Any, Any]: ...
-def held(model: Runnable[Any, Any]) -> Runnable[Any, Any]:
-    """A chat model whose requests are steps in a held graph, and which is itself anywhere else.
-
-    Also one that tools or a schema are bound to already.
-
-    Raises:
-        InvalidInput: there is no chat model in it.
-    """
-    if isinstance(model, StepModel):
-        return model
-    if isinstance(model, BaseChatModel):
-        return StepModel(inner=model)
-    found = chat_model_in(model)
-    if found is None:
-        raise InvalidInput(
-            f"A {type(model).__name__} is no chat model, and there is none in it: held(ChatOpenAI(…)).", field="model"
-        )
-    return in_place_of(found, StepModel(inner=found), model)
 
 
 def wrap(
@@ -130,11 +104,12 @@ class SessionSaver(MidcourseSaver):
     ) -> RunnableConfig:
         opens = not config.get("configurable", {}).get("checkpoint_ns") and not self._run.under_way
         ours = cast("CheckpointMetadata", {**metadata, _CLOSES: self._run.scope if opens else ""})
-        stored = await super().aput(config, checkpoint, ours, new_versions)
-        # In this order: with the scope opened first, a crash in between would have finished steps done again.
-        if opens:
-            if self.held is not None:
-                self.held.forget_counts()
+        if not opens or self.held is None:
+            return await super().aput(config, checkpoint, ours, new_versions)
+        with self.held.superstep():
+            stored = await super().aput(config, checkpoint, ours, new_versions)
+            # In this order: with the scope opened first, a crash in between would have finished steps done again.
+            self.held.forget_counts()
             # Also by a run that catches up: all that is journaled since the last one is in this superstep.
             await self._run.checkpoint(durable=False, ahead=True)
         return stored

@@ -2,7 +2,8 @@
 
 import asyncio
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
 from typing import Any, Final, NoReturn, cast
@@ -41,8 +42,23 @@ class Held:
         self._serde = serde
         self._counted: dict[int, tuple[object, dict[str, int]]] = {}
         self._failed: set[str] = set()
+        self._stands = asyncio.Event()
+        self._stands.set()
 
     # ---- steps
+
+    @contextmanager
+    def superstep(self) -> Generator[None]:
+        """A superstep is stored, and the scope of the next steps is opened: none begins before that is done."""
+        self._stands.clear()
+        try:
+            yield
+        finally:
+            self._stands.set()
+
+    async def stands(self) -> None:
+        """Wait until it is clear in which scope the next step is: LangGraph may begin nodes while it stores."""
+        await self._stands.wait()
 
     def key(self, name: str, *, call: str = "", about: str = "") -> str:
         """The key of the next call of ``name`` in the node that runs: the same when the node is run again.

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, cast
+from typing import Any, cast, overload
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
@@ -18,7 +18,7 @@ from midcourse.adapters.holding import MODEL
 from midcourse.adapters.langgraph.held import Held, current, raise_as_was
 from midcourse.adapters.langgraph.threads import wait_for
 from midcourse.adapters.prices import dollars
-from midcourse.errors import MisusedRun, Redirected, StepError
+from midcourse.errors import InvalidInput, MisusedRun, Redirected, StepError
 from midcourse.runtime.calls import current_call, in_a_step
 from midcourse.runtime.streaming import StreamEnd
 
@@ -80,6 +80,7 @@ class StepModel(BaseChatModel):
     async def _step(
         self, held: Held, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any]
     ) -> ChatResult:
+        await held.stands()
         while True:
             sent = held.heard(messages)
 
@@ -122,6 +123,30 @@ class StepModel(BaseChatModel):
         once = client.with_options(max_retries=0)
         clients = {"root_async_client": once, "async_client": once.chat.completions}
         return self.inner.model_copy(update={**changed, **clients})
+
+
+@overload
+def held(model: BaseChatModel) -> StepModel: ...
+@overload
+def held(model: Runnable[Any, Any]) -> Runnable[Any, Any]: ...
+def held(model: Runnable[Any, Any]) -> Runnable[Any, Any]:
+    """A chat model whose requests are steps in a held graph, and which is itself anywhere else.
+
+    Also one that tools or a schema are bound to already.
+
+    Raises:
+        InvalidInput: there is no chat model in it.
+    """
+    if isinstance(model, StepModel):
+        return model
+    if isinstance(model, BaseChatModel):
+        return StepModel(inner=model)
+    found = chat_model_in(model)
+    if found is None:
+        raise InvalidInput(
+            f"A {type(model).__name__} is no chat model, and there is none in it: held(ChatOpenAI(…)).", field="model"
+        )
+    return in_place_of(found, StepModel(inner=found), model)
 
 
 def chat_model_in(runnable: Any) -> BaseChatModel | None:
