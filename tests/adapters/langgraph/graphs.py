@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, TypedDict
 
 from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models.chat_models import agenerate_from_stream
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
@@ -46,6 +47,9 @@ class Says(BaseChatModel):
 
     def _generate(self, *arguments: Any, **keywords: Any) -> ChatResult:
         raise NotImplementedError
+
+    async def _agenerate(self, messages: list[BaseMessage], *arguments: Any, **keywords: Any) -> ChatResult:
+        return await agenerate_from_stream(self._astream(messages))
 
     async def _astream(
         self, messages: list[BaseMessage], *arguments: Any, **keywords: Any

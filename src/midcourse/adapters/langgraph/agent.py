@@ -7,6 +7,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import merge_configs
 from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata
 from langgraph.graph import StateGraph  # pyright: ignore[reportMissingTypeStubs] - it has types, but does not say so
 from langgraph.pregel import Pregel  # pyright: ignore[reportMissingTypeStubs] - it has types, but does not say so
@@ -14,9 +15,11 @@ from langgraph.types import Command, Interrupt, StateSnapshot
 from pydantic_core import to_jsonable_python
 
 from midcourse.adapters.holding import Declarations, check_factory, held_agent, module_of_caller, ours_behind, step_key
+from midcourse.adapters.langgraph.callbacks import ModelWatch
 from midcourse.adapters.langgraph.held import Held, as_interrupt, enter
 from midcourse.adapters.langgraph.nodes import held_nodes
 from midcourse.adapters.langgraph.records import SHELVES
+from midcourse.adapters.langgraph.reviews import calls_in, decided
 from midcourse.adapters.langgraph.saver import MidcourseSaver
 from midcourse.core.codec import decode, encode
 from midcourse.core.terms import Terms
@@ -137,7 +140,8 @@ class GraphRun:
         self._saver = saver
         self._context = context
         settings = {**config.get("configurable", {}), "thread_id": str(run.session_id)}
-        self._config: RunnableConfig = {**config, "configurable": settings}
+        watched: RunnableConfig = {**config, "configurable": settings}
+        self._config = merge_configs(watched, {"callbacks": [ModelWatch(self._held)]})
 
     async def follow(self, to_input: MakeInput, to_output: TakeOutput) -> Any:
         """Run the graph to its end, asking people where it interrupts itself."""
@@ -206,19 +210,18 @@ class GraphRun:
 
     async def _ask(self, interrupt: Interrupt) -> Any:
         asked = as_interrupt(interrupt.value)
-        about = cast("dict[str, Any]", interrupt.value if isinstance(interrupt.value, dict) else {})
-        options = about.get("options", ())
         try:
-            return await self._run.ask(
+            answer = await self._run.ask(
                 asked.prompt,
                 reason=asked.reason,
-                options=tuple(map(str, cast("Sequence[Any]", options))) if isinstance(options, list | tuple) else (),
+                options=_options(interrupt.value),
                 key=step_key(interrupt.id),
                 on_redirect="raise",
             )
         except Redirected as redirect:
             # Words, marked as what they are: code that waits for a yes must not take them for one.
-            return f"Redirected: {redirect.instruction}"
+            answer = f"Redirected: {redirect.instruction}"
+        return decided(interrupt.value, answer)
 
     async def _stands_at_breakpoint(self) -> bool:
         """Whether the stored checkpoint is one at which LangGraph had stopped, or would have: it would not again."""
@@ -266,6 +269,14 @@ def stops(graph: Any, checkpoint: Checkpoint, before: Checkpoint | None, followi
 def _any_of(graph: Any, named: str | Sequence[str], nodes: Sequence[str]) -> bool:
     hidden = {name for name, node in graph.nodes.items() if "langsmith:hidden" in (node.tags or ())}
     return any(name not in hidden if named == "*" else name in named for name in nodes if not name.startswith("__"))
+
+
+def _options(value: Any) -> tuple[str, ...]:
+    if calls_in(value) is not None:
+        return ("yes", "no")
+    about = cast("dict[str, Any]", value if isinstance(value, dict) else {})
+    options = about.get("options", ())
+    return tuple(map(str, cast("Sequence[Any]", options))) if isinstance(options, list | tuple) else ()
 
 
 def _checkpoint_ids(snapshot: StateSnapshot) -> list[str]:

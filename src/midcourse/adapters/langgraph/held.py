@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import logging
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -14,10 +15,13 @@ from langgraph.config import get_config
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from midcourse.adapters.holding import MODEL, Declarations, Listener, as_raised, became, step_key
+from midcourse.adapters.langgraph.reviews import calls_in, question
 from midcourse.core.codec import canonical, preview
 from midcourse.core.effects import MAY_HAVE_HAPPENED
 from midcourse.errors import Interrupt, StepError
 from midcourse.runtime.run import Earlier, Run
+
+log = logging.getLogger("midcourse")
 
 _SERIALISED: Final = "langgraph"
 _TUPLE: Final = "tuple"
@@ -42,10 +46,17 @@ class Held:
         self._serde = serde
         self._counted: dict[int, tuple[object, dict[str, int]]] = {}
         self._failed: set[str] = set()
+        self._warned: set[str] = set()
         self._stands = asyncio.Event()
         self._stands.set()
 
     # ---- steps
+
+    def warn(self, sentence: str) -> None:
+        """Say it in the log, once."""
+        if sentence not in self._warned:
+            self._warned.add(sentence)
+            log.warning("session %s: %s", self.run.session_id, sentence)
 
     @contextmanager
     def superstep(self) -> Generator[None]:
@@ -272,6 +283,8 @@ def valid(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
 
 def as_interrupt(value: Any) -> Interrupt:
     """What a graph interrupts itself with, as a question to a person."""
+    if calls := calls_in(value):
+        return Interrupt("need_approval", question(calls)[:_PROMPT])
     about = cast("dict[str, Any]", value if isinstance(value, dict) else {})
     named = next((about[word] for word in ("prompt", "question", "message", "query") if about.get(word)), None)
     if isinstance(value, str):

@@ -1,0 +1,64 @@
+"""What LangChain's callbacks tell: that a graph asks a model which is not held."""
+
+from typing import Any
+from uuid import UUID
+
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.messages import BaseMessage
+
+from midcourse.adapters.langgraph.functions import running
+from midcourse.adapters.langgraph.held import Held
+from midcourse.adapters.langgraph.model import is_held_request
+from midcourse.runtime.calls import in_a_step
+
+
+class ModelWatch(BaseCallbackHandler):
+    """Says so, once for each node. What a tool asks is part of the tool's call, which declares what it does."""
+
+    run_inline = True
+
+    def __init__(self, held: Held) -> None:
+        self._held = held
+
+    @property
+    def ignore_chain(self) -> bool:
+        """Nodes and chains as such are of no interest."""
+        return True
+
+    def on_chat_model_start(
+        self,
+        serialized: dict[str, Any],
+        messages: list[list[BaseMessage]],
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        tags: list[str] | None = None,
+        metadata: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """A chat model is asked."""
+        self._look(metadata, kwargs)
+
+    def on_llm_start(
+        self,
+        serialized: dict[str, Any],
+        prompts: list[str],
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        tags: list[str] | None = None,
+        metadata: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """A model that completes texts is asked: there is no way to hold one."""
+        self._look(metadata, kwargs)
+
+    def _look(self, metadata: dict[str, Any] | None, about: dict[str, Any]) -> None:
+        model = str(about.get("invocation_params", {}).get("_type", "model"))
+        if is_held_request(model) or (in_a_step() and not running()):
+            return
+        node = running() or str((metadata or {}).get("langgraph_node", ""))
+        self._held.warn(
+            f"Node '{node}' asks a model that is not held ({model}): a stop does not cut its answer, a redirect does "
+            "not reach it, and what it costs is not counted. Ask held(model) in its place."
+        )
