@@ -95,6 +95,10 @@ class Assisted:
         """Asks."""
         return ask_elsewhere(state)
 
+    async def awaited(self, state: Any) -> Any:
+        """Has it asked."""
+        return self.after(state)
+
 
 def _of_a_framework(function: Any) -> Any:
     """The function as one whose module is LangChain's."""
@@ -133,6 +137,7 @@ OPEN: dict[str, Any] = {
     "interrupt of a module": _by_module,
     "interrupt imported inside": _imported_inside,
     "interrupt in a framework's middleware": Assisted().after,
+    "a method that its object's other one calls": Assisted().awaited,
     "a model made inside": _made_inside,
     "a task": _a_task,
 }

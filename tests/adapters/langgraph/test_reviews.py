@@ -87,7 +87,7 @@ async def test_a_redirect_refuses_what_was_to_be_reviewed(mode: str) -> None:
     assert not sent
 
 
-ASK_USER = {
+ASK_USER: dict[str, Any] = {
     "action_requests": [{"name": "ask", "args": {}}, {"name": "send", "args": {}}],
     "review_configs": [
         {"action_name": "ask", "allowed_decisions": ["respond"]},

@@ -14,7 +14,8 @@ from tests.promises.harness import NEVER
 
 
 def _warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING and "Node" in one.message]
+    said = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
+    return [one for one in said if "Node '" in one or "Tool '" in one]
 
 
 async def _text(model: Says, asked: Any) -> str:
@@ -73,3 +74,19 @@ async def test_held_models_and_models_of_tools_are_nothing_to_tell(caplog: pytes
     model = held(Says(answer=after(calls("summarise", text="short"))))
     assert await result(wrap(with_tools(model, [summarise]), name="summarises")) == "short"
     assert not _warnings(caplog)
+
+
+async def test_a_tool_in_a_graph_that_a_function_calls_is_said_to_be_no_step(caplog: pytest.LogCaptureFixture) -> None:
+    @tool
+    async def send(to: str) -> str:
+        """Send a letter."""
+        return f"sent to {to}"
+
+    inner: Any = with_tools(held(Says(answer=after(calls("send", to="Ann")))), [send]).compile()
+
+    async def delegate(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [(await inner.ainvoke(state))["messages"][-1]]}
+
+    assert await result(wrap(one_node(delegate, state=MessagesState), name="calls-a-graph")) == "sent to Ann"
+    (warning,) = _warnings(caplog)
+    assert "Tool 'send' is called by a graph" in warning

@@ -15,7 +15,7 @@ from langgraph.types import Command, Interrupt, StateSnapshot
 from pydantic_core import to_jsonable_python
 
 from midcourse.adapters.holding import Declarations, check_factory, held_agent, module_of_caller, ours_behind, step_key
-from midcourse.adapters.langgraph.callbacks import ModelWatch
+from midcourse.adapters.langgraph.callbacks import HoldWatch
 from midcourse.adapters.langgraph.held import Held, as_interrupt, enter
 from midcourse.adapters.langgraph.nodes import held_nodes
 from midcourse.adapters.langgraph.records import SHELVES
@@ -141,7 +141,7 @@ class GraphRun:
         self._context = context
         settings = {**config.get("configurable", {}), "thread_id": str(run.session_id)}
         watched: RunnableConfig = {**config, "configurable": settings}
-        self._config = merge_configs(watched, {"callbacks": [ModelWatch(self._held)]})
+        self._config: RunnableConfig = merge_configs(watched, {"callbacks": [HoldWatch(self._held)]})
 
     async def follow(self, to_input: MakeInput, to_output: TakeOutput) -> Any:
         """Run the graph to its end, asking people where it interrupts itself."""

@@ -1,4 +1,4 @@
-"""What LangChain's callbacks tell: that a graph asks a model which is not held."""
+"""What LangChain's callbacks tell: that a graph asks a model, or calls a tool, which is not held."""
 
 from typing import Any
 from uuid import UUID
@@ -6,14 +6,14 @@ from uuid import UUID
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import BaseMessage
 
-from midcourse.adapters.langgraph.functions import running
+from midcourse.adapters.langgraph.functions import is_held_call, running
 from midcourse.adapters.langgraph.held import Held
 from midcourse.adapters.langgraph.model import is_held_request
 from midcourse.runtime.calls import in_a_step
 
 
-class ModelWatch(BaseCallbackHandler):
-    """Says so, once for each node. What a tool asks is part of the tool's call, which declares what it does."""
+class HoldWatch(BaseCallbackHandler):
+    """Says so, once for each node or tool. What a tool asks is part of its call, which declares what it does."""
 
     run_inline = True
 
@@ -52,6 +52,26 @@ class ModelWatch(BaseCallbackHandler):
     ) -> None:
         """A model that completes texts is asked: there is no way to hold one."""
         self._look(metadata, kwargs)
+
+    def on_tool_start(
+        self,
+        serialized: dict[str, Any],
+        input_str: str,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        tags: list[str] | None = None,
+        metadata: dict[str, Any] | None = None,
+        inputs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """A tool is called: by a node of tools that is held, or by something else."""
+        if not is_held_call.get() and not in_a_step():
+            self._held.warn(
+                f"Tool '{serialized.get('name', '')}' is called by a graph or a function that a node calls, so it is "
+                "no step: a stop does not wait for it, and after a crash it is called again. Make that graph a node, "
+                "or what calls it a task or a tool."
+            )
 
     def _look(self, metadata: dict[str, Any] | None, about: dict[str, Any]) -> None:
         model = str(about.get("invocation_params", {}).get("_type", "model"))

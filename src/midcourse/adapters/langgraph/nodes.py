@@ -19,7 +19,7 @@ from langgraph.pregel import Pregel  # pyright: ignore[reportMissingTypeStubs] -
 from langgraph.pregel._read import PregelNode  # pyright: ignore[reportMissingTypeStubs] - it has types, but does not say so
 
 from midcourse.adapters.holding import closed, declared, refused
-from midcourse.adapters.langgraph.functions import call_as_step
+from midcourse.adapters.langgraph.functions import call_as_step, is_held_call
 from midcourse.adapters.langgraph.held import as_interrupt, current, raise_as_was
 from midcourse.adapters.langgraph.reaching import reaches_steps
 from midcourse.adapters.langgraph.tasks import tasks_held
@@ -42,7 +42,7 @@ def held_nodes(nodes: Mapping[str, PregelNode], open_nodes: Collection[str]) -> 
             made[name] = node.copy({"bound": subgraph, "subgraphs": [subgraph]})
         elif name != "__start__" and name not in open_nodes and _is_plain(bound):
             made[name] = node.copy({"bound": _held_node(name, cast("RunnableCallable", bound))})
-        elif type(bound) is RunnableCallable and cast("Any", bound).afunc is not None:
+        elif type(bound) is RunnableCallable:
             made[name] = node.copy({"bound": _open_node(bound, open_nodes)})
         else:
             made[name] = node
@@ -50,26 +50,29 @@ def held_nodes(nodes: Mapping[str, PregelNode], open_nodes: Collection[str]) -> 
 
 
 def _is_plain(bound: Any) -> bool:
-    function = _function(bound)
-    return function is not None and not reaches_steps(function)
+    return _function(bound) is not None and not reaches_steps([bound.func, bound.afunc])
 
 
 def _function(bound: Any) -> Callable[..., Any] | None:
+    """What LangGraph would run: the awaited half of a node that has two."""
     if type(bound) is not RunnableCallable:
         return None
-    return cast("Callable[..., Any] | None", bound.func or bound.afunc)
+    return cast("Callable[..., Any] | None", bound.func if _is_lent_a_thread(bound) else bound.afunc)
+
+
+def _is_lent_a_thread(bound: Any) -> bool:
+    """Whether it is a plain function only, which LangGraph would run in one of the loop's few threads."""
+    afunc: object = bound.afunc
+    return afunc is None or (isinstance(afunc, partial) and cast("partial[Any]", afunc).func is run_in_executor)
 
 
 def _open_node(bound: Any, open_nodes: Collection[str]) -> Any:
     """A node that is run as LangGraph runs it, its tasks as steps."""
-    function = cast("Callable[..., Awaitable[Any]]", bound.afunc)
-    if isinstance(function, partial) and cast("partial[Any]", function).func is run_in_executor:
-        # LangGraph would run it in one of the loop's few threads.
-        function = cast("Callable[..., Awaitable[Any]]", partial(in_own_thread, bound.func))
+    function: Any = partial(in_own_thread, bound.func) if _is_lent_a_thread(bound) else bound.afunc
 
     async def opened(*arguments: Any, **keywords: Any) -> Any:
         with tasks_held(open_nodes):
-            return await cast("Any", function)(*arguments, **keywords)
+            return await function(*arguments, **keywords)
 
     made = copy.copy(bound)
     made.afunc = opened
@@ -163,6 +166,7 @@ async def _call(execute: Execute, request: Any) -> Any:
     if held is None or tool is None:
         return await execute(request)
     await held.stands()
+    is_held_call.set(True)
     name, call = str(request.tool_call["name"]), request.tool_call
     function = (tool.coroutine or tool.func) if isinstance(tool, StructuredTool) else None
     steps = held.run

@@ -77,6 +77,7 @@ def _parts(value: object) -> Iterator[object]:
             yield from list(cast("Collection[object]", value))[:_WIDE]
         case MethodType():
             yield from (value.__func__, value.__self__)
+            yield from _methods(value)
         case FunctionType():
             yield from _named(value)
         case Pregel():
@@ -89,6 +90,15 @@ def _parts(value: object) -> Iterator[object]:
                 yield getattr(cast("Any", value), name, None)
         case _:
             yield from _members(value)
+
+
+def _methods(method: MethodType) -> Iterator[object]:
+    """The methods of its object that it may call: those whose names it has."""
+    code = getattr(method.__func__, "__code__", None)
+    for name in set(_names(code)) if code else ():
+        found = getattr(type(method.__self__), name, None)
+        if isinstance(found, FunctionType):
+            yield MethodType(found, method.__self__)
 
 
 def _members(value: object) -> Iterator[object]:
