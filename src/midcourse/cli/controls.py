@@ -9,10 +9,11 @@ from midcourse.cli.opening import HERE, JsonOption, SessionArgument, Target, fin
 from midcourse.cli.people import me
 from midcourse.cli.printing import carry_out, print_json, say
 from midcourse.cli.receipts import show_receipt
-from midcourse.cli.words import reply_words
+from midcourse.cli.words import needed_words, reply_words
 from midcourse.core.allowed import did_you_mean
 from midcourse.core.bulk import MOST_SESSIONS, BulkOutcome
 from midcourse.core.decisions import finishes_first
+from midcourse.core.events import ReceiptLine
 from midcourse.core.receipt import Receipt
 from midcourse.core.replies import Level, Reply
 from midcourse.core.session import ENDED, Status
@@ -22,6 +23,7 @@ from midcourse.runtime.clock import SystemClock
 
 PAUSABLE: Final = tuple(one.value for one in (Status.QUEUED, Status.RUNNING, Status.WAITING))
 """Statuses in which a pause does something."""
+_UNDO_FAILED: Final = ("undo failed", "undo ran with unknown result")
 Until = Literal["stopping", "stopped"]
 UntilOption = Annotated[
     Until, typer.Option("--until", help="Wait until nothing new begins (stopping), or until nothing runs (stopped).")
@@ -274,6 +276,9 @@ def cancel(
                 )
                 return
             show_receipt(receipt)
+            needed = await handle.state()
+            if needed.needs:
+                say(needed_words(needed))
             if not receipt.final:
                 say(f"The final receipt: midcourse show {handle.id}")
             elif before.status in ENDED:
@@ -295,7 +300,7 @@ def undo(
     """Roll back every effect of a session that has ended, newest first, as far as it can be.
 
     What cannot be undone is said, not hidden: the receipt tells of each effect what was observed. A session that still
-    works is cancelled with --undo all instead.
+    works is cancelled with --undo all instead. Exits with 1 if an undo failed, or has not ended in time.
 
     \b
     Example:
@@ -308,10 +313,25 @@ def undo(
             receipt = await handle.undo(reason, wait=wait, by=me())
             if as_json:
                 print_json(_receipt(receipt))
-                return
-            show_receipt(receipt)
+            else:
+                show_receipt(receipt)
+        failed = [line for line in receipt.lines if line.outcome in _UNDO_FAILED]
+        if failed or not receipt.final:
+            if not as_json:
+                say(_why_undo_failed(session, failed))
+            raise typer.Exit(1)
 
     carry_out(work(), as_json=as_json)
+
+
+def _why_undo_failed(session: str, failed: Sequence[ReceiptLine]) -> str:
+    if failed:
+        names = ", ".join(dict.fromkeys(line.name for line in failed))
+        return f"Not undone: {names}. To try again: midcourse undo {session}"
+    return (
+        "It has not ended yet: a process that has the session's agent undoes it (midcourse serve, or a program that "
+        f"opens the store). See how far it is: midcourse show {session}"
+    )
 
 
 @with_target

@@ -49,6 +49,15 @@ LEFT_ALONE: Final = (
 """The first thing to know of a session that is at work by its status, and is not."""
 
 
+def needed_words(session: Session) -> str:
+    """Which tools a cancel waits for, and how it ends."""
+    tools = ", ".join(f"'{one}'" for one in session.needs)
+    return (
+        f"Its undo needs {tools}, which no process that drives it has. It continues once one imports that: midcourse "
+        f"serve --agents FILE, or a program that opens the store. To give it up: midcourse cancel {session.id} --force"
+    )
+
+
 def status_text(status: str, finishes_first: str = "", *, unattended: bool = False) -> Text:
     """A status as a shape and a word; colour only where a person is needed or something went wrong.
 
@@ -167,6 +176,8 @@ def situation(session: Session, now: float) -> str:
             return f"Protected: it finishes its turn first ({asked}). {f'Running: {still}.' if still else ''}".strip()
         case Status.RUNNING:
             return f"Running: {still}." if still else "Running."
+        case Status.CANCELLING if session.needs:
+            return needed_words(session)
         case Status.PAUSING | Status.CANCELLING:
             return f"Nothing new begins. Still running: {still}." if still else "Nothing new begins."
         case Status.PAUSED:

@@ -484,7 +484,9 @@ def _withdrawn(session: Session, by: str) -> Events:
 def _firmer_cancel(session: Session, command: cmd.AnyCommand) -> Events:
     assert isinstance(command, cmd.Cancel)
     assert session.cancel is not None
-    return _firmer(session.cancel, command, force=_is_forced(session, command))
+    force = _is_forced(session, command)
+    # Forced while it waits for a tool, it gives up what only that tool could undo.
+    return _firmer(session.cancel, command, force=force, always=force and bool(session.needs))
 
 
 def _firmer(standing: StandingCancel, command: cmd.Cancel, *, force: bool, always: bool = False) -> Events:

@@ -352,6 +352,12 @@ class LoopBlocked(Event, tag="agent.blocked@1"):
     advice: str = "run this call in a plain function given to run.step, which gets a thread"
 
 
+class ToolsNeeded(Event, tag="tools.needed@1"):
+    """What a cancel rolls back needs tools that this process does not have. It continues where they are."""
+
+    tools: tuple[str, ...]
+
+
 class ChildAsked(Event, tag="child.asked@1"):
     """A child of this session, or a child's child, needs a person."""
 
@@ -657,6 +663,7 @@ AnyEvent = (
     | AgentChanged
     | AgentSilent
     | LoopBlocked
+    | ToolsNeeded
     | ChildAsked
     | ChildAskClosed
     | CheckpointTaken

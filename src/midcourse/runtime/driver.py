@@ -39,6 +39,7 @@ from midcourse.runtime.standing import halt_of
 from midcourse.runtime.starting import Starting
 from midcourse.runtime.steps import Steps
 from midcourse.runtime.surroundings import Surroundings
+from midcourse.runtime.tools import Moved
 from midcourse.runtime.undoing import Undoing
 from midcourse.runtime.watchdog import Blocked, task_name
 from midcourse.runtime.world import World
@@ -77,10 +78,11 @@ class Driver:
         )
         self._starting = Starting(journal, around.admission, sponsor.while_open if sponsor else None)
         self._children = Children(journal, self.gate, around.tree, moved=self.react)
-        self._undoing = Undoing(journal, self.gate, around)
+        moved = Moved(journal.session.origin, agent.origin if agent is not None else "")
+        self._undoing = Undoing(journal, self.gate, around, moved)
         self._settling = Settling(journal, self.gate, around, self._undoing, moved=self.react)
         self._rollback = Rollback(journal, around, self._undoing, self._settling, moved=self.react)
-        self._world = World(journal, around, is_cold=is_recovering)
+        self._world = World(journal, around, moved, is_cold=is_recovering)
         self._steps = Steps(
             journal, self.gate, around, settling=self._settling, moved=self.react, diverged=self._diverged
         )
@@ -412,7 +414,8 @@ class Driver:
             return False
         if self._rollback.is_running:
             return True
-        if self.gate.draining and self._rollback.is_needed(choice):  # whoever takes the session next goes on with it
+        # Whoever takes the session next goes on with it.
+        if self._rollback.lacks_tools or (self.gate.draining and self._rollback.is_needed(choice)):
             self._let_go()
             return True
         if self._agent is None and self._unavailable is None and self._rollback.is_needed(choice):
