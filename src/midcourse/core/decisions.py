@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
-from midcourse.core.asks import AMBIGUOUS, CANCEL, GO_ON, NEED_APPROVAL, REVIEW, is_yes
+from midcourse.core.asks import AMBIGUOUS, CANCEL, GO_ON, NEED_APPROVAL, REVIEW, is_unclear, is_yes
 from midcourse.core.codec import decode
 from midcourse.core.effects import UndoChoice
 from midcourse.core.ids import (
@@ -523,6 +523,12 @@ def _answer(session: Session, command: cmd.AnyCommand) -> Events:
     if not _may_answer(ask, command.role):
         why = f"'{ask.id}' asks for an approval, which needs the role 'approve'; yours is '{command.role}'"
         raise refused(session, command, "approver_only", why)
+    if _asks_to_approve(ask) and is_unclear(command.value, ask.options):
+        why = (
+            f"{decode(command.value.raw)!r} is neither yes nor no, and '{ask.id}' is still open. Answer 'yes' to "
+            "approve, 'no' to refuse, or say in a sentence what is wrong"
+        )
+        raise refused(session, command, "unclear_answer", why)
     answered = ev.AskAnswered(ask=ask.id, step=ask.step, value=command.value, by=command.by)
     return (answered, *_review(session, ask, command)) if is_review(ask) else (answered,)
 
@@ -561,6 +567,10 @@ _STAYS: Final = frozenset({"", "no", "stop", "wait", "not yet", "false"})
 """Answers to a review that leave it paused: who wants it to go on says so."""
 _LEVELS: Final[Mapping[str, ev.Level]] = {REVIEW: "step", AMBIGUOUS: "goal"}
 """What an answer in words is: an instruction, or the goal that was not clear. To any other question, an explanation."""
+
+
+def _asks_to_approve(ask: OpenAsk) -> bool:
+    return ask.reason == NEED_APPROVAL or ask.options == ("approve", "refuse")
 
 
 def _may_answer(ask: OpenAsk, role: cmd.Role) -> bool:
