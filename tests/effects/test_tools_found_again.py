@@ -123,6 +123,15 @@ def test_a_tool_is_found_by_the_end_of_its_import_path_if_only_one_has_it(known:
     assert known_tool("tools:make") is None, "either may be meant"
 
 
+def test_a_program_is_not_run_a_second_time_to_find_what_it_defines(tmp_path: Path) -> None:
+    (tmp_path / "page.py").write_text(
+        "print('runs')\nfrom midcourse.runtime.tools import find_tool, origin_of\ndef free(): ...\n"
+        "assert origin_of(free) == 'page:free'\nassert find_tool('page:free').function is free\n"
+    )
+    run = subprocess.run([sys.executable, "page.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (run.stdout, run.stderr) == ("runs\n", "")
+
+
 def test_what_no_file_defines_keeps_the_name_of_the_main_module() -> None:
     code = "import midcourse\n@midcourse.tool\ndef f(): ...\n@midcourse.agent\nasync def g(run): ...\n"
     code += "print(f.origin, g.origin)"

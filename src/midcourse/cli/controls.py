@@ -228,9 +228,12 @@ def cancel(
         bool,
         typer.Option(
             "--force",
-            help="End a protected session half-way (as an operator): what it had reached is discarded, and a new "
-            "session begins the same anew. Without this it finishes its turn first.",
+            help="End a protected session half-way (as an operator): what it had reached is discarded. Without this "
+            "it finishes its turn first.",
         ),
+    ] = False,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="With --force: a new session begins the same anew.")
     ] = False,
     grace: Annotated[
         float, typer.Option("--grace", metavar="SECONDS", min=0.0, help="Calls in flight may go on so long.")
@@ -252,9 +255,12 @@ def cancel(
       midcourse cancel sess_0198f2 --undo all
       midcourse cancel sess_0198f2 --force --preview
       midcourse cancel sess_0198f2 --force
+      midcourse cancel sess_0198f2 --force --restart
     """
+    if restart and not force:
+        raise typer.BadParameter("--restart goes with --force: only what is forced to end is begun anew.")
     if preview:
-        carry_out(_preview(target, session, force=force, as_json=as_json), as_json=as_json)
+        carry_out(_preview(target, session, force=force, restart=restart, as_json=as_json), as_json=as_json)
         return
 
     async def work() -> None:
@@ -263,7 +269,9 @@ def cancel(
             before = await handle.state()
             # What finishes first is not waited for: that may take long, and it says so at once.
             level: Level = "decided" if finishes_first(before) and not force else until
-            reply = await handle.cancel(reason, grace=grace, undo=undo, force=force, until=level, wait=wait, by=me())
+            reply = await handle.cancel(
+                reason, grace=grace, undo=undo, force=force, restart=restart, until=level, wait=wait, by=me()
+            )
             receipt = await handle.receipt()
             if as_json:
                 print_json({**_reply(reply), "receipt": _receipt(receipt)})
@@ -360,10 +368,10 @@ def message(
     control(target, session, work, as_json=as_json)
 
 
-async def _preview(target: Target, session: str, *, force: bool, as_json: bool) -> None:
+async def _preview(target: Target, session: str, *, force: bool, restart: bool, as_json: bool) -> None:
     async with opened(target) as sessions:
         handle = await find(sessions, session)
-        found = await handle.preview(force=force)
+        found = await handle.preview(force=force, restart=restart)
         state = await handle.state()
     if as_json:
         print_json({choice: _receipt(one) for choice, one in found.items()})
@@ -372,18 +380,17 @@ async def _preview(target: Target, session: str, *, force: bool, as_json: bool) 
         say(f"It has ended, {state.status}: a cancel changes nothing. To roll it back: midcourse undo {handle.id}")
         show_receipt(found["all"])
         return
-    say(f"Nothing was cancelled. With midcourse cancel {handle.id}{' --force' if force else ''} …")
+    options = f"{' --force' if force else ''}{' --restart' if restart else ''}"
+    say(f"Nothing was cancelled. With midcourse cancel {handle.id}{options} …")
     if any(one.begins_anew for one in found.values()):
         say("what it has reached is discarded, and a new session begins the same anew.")
+    elif force and finishes_first(state):
+        say("what it has reached is discarded. Nothing begins anew.")
     for choice, one in found.items():
         say("", f"--undo {choice}")
         show_receipt(one)
     if any(one.twice for one in found.values()):
-        say(
-            "",
-            "If nothing may happen twice, halt it and cancel it then, without --force; nothing is begun anew:",
-            f"midcourse kill-switch throw --agent {state.agent} --reason TEXT",
-        )
+        say("", "If nothing may happen twice, leave out --restart: then nothing is begun anew.")
 
 
 def _receipt(receipt: Receipt) -> dict[str, Any]:

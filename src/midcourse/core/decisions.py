@@ -469,6 +469,7 @@ def _cancel_now(session: Session, command: cmd.Cancel) -> Events:
         reason=command.reason,
         undo=chosen,
         force=_is_forced(session, command),
+        restart=command.restart and _is_forced(session, command),
         operates=command.role == "operate",
     )
     if session.status is Status.QUEUED:
@@ -493,13 +494,21 @@ def _firmer(standing: StandingCancel, command: cmd.Cancel, *, force: bool, alway
     """A second cancel may give less time, roll more back and discard what was reached, never the other way round."""
     grace = min(command.grace, standing.grace)
     undo = _firmest(standing.undo, command.undo or standing.undo)
+    restart = (command.restart and force) or standing.restart
     force = force or standing.force
     operates = command.role == "operate" or standing.operates
-    if not always and (grace, undo, force) == (standing.grace, standing.undo, standing.force):
+    before = (standing.grace, standing.undo, standing.force, standing.restart)
+    if not always and (grace, undo, force, restart) == before:
         return ()
     return (
         ev.CancelRequested(
-            by=command.by, grace=grace, reason=command.reason, undo=undo, force=force, operates=operates
+            by=command.by,
+            grace=grace,
+            reason=command.reason,
+            undo=undo,
+            force=force,
+            restart=restart,
+            operates=operates,
         ),
     )
 

@@ -182,7 +182,8 @@ class BudgetRaised(Event, tag="budget.raised@1"):
 class CancelRequested(Event, tag="session.cancel_requested@1"):
     """Somebody wants the session to end. ``grace``: how long calls in flight may go on; ``undo``: what to roll back.
 
-    ``force``: what finishes first does not. What a protected session was at is discarded, and a new one begins.
+    ``force``: what finishes first does not. What a protected session was at is discarded; with ``restart``, a new one
+    begins the same.
     """
 
     by: str
@@ -190,6 +191,7 @@ class CancelRequested(Event, tag="session.cancel_requested@1"):
     reason: str = ""
     undo: UndoChoice = "in-flight"
     force: bool = False
+    restart: bool = False
     operates: bool = False
     """Whether an operator wished it: the kill switch's halts of children are theirs alone to end."""
     wished_at: float | None = None

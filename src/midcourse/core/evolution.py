@@ -544,7 +544,9 @@ def _cancelled_by(session: Session, event: ev.CancelRequested, at: float) -> Sta
         return replace(firmer, gives_up=True) if event.force and session.needs else firmer
     lines = {line_key(call.step, call.key): line_of(call) for call in session.calls.values() if call.effect != "read"}
     lines |= {f"hold {hold.name}": held_line(hold) for hold in session.holds.values()}
-    return StandingCancel(event.by, at, event.grace, event.reason, event.undo, lines, event.force, event.operates)
+    return StandingCancel(
+        event.by, at, event.grace, event.reason, event.undo, lines, event.force, event.operates, restart=event.restart
+    )
 
 
 def _firmer(standing: StandingCancel, event: ev.CancelRequested, at: float) -> StandingCancel:
@@ -561,6 +563,7 @@ def _firmer(standing: StandingCancel, event: ev.CancelRequested, at: float) -> S
         undo=event.undo,
         force=standing.force or event.force,
         operates=standing.operates or event.operates,
+        restart=standing.restart or event.restart,
     )
 
 

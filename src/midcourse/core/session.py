@@ -269,6 +269,7 @@ class StandingCancel(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     force: bool = False
     operates: bool = False
     gives_up: bool = False
+    restart: bool = False
 
 
 class DeferredStop(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):

@@ -19,6 +19,7 @@ from midcourse.core.decisions import next_turn
 from midcourse.core.effects import UndoChoice, may_abort
 from midcourse.core.ids import CommandId, Position, SessionId, StepId, pause_id
 from midcourse.core.pace import Pace
+from midcourse.core.receipt import begins_anew
 from midcourse.core.replies import RunningCall
 from midcourse.core.session import ENDED, Message, Session, Status
 from midcourse.errors import AgentUnavailable, Diverged, Interrupt, MidcourseError
@@ -385,8 +386,7 @@ class Driver:
         unreached = tuple(sorted(self._children.unreached))
         receipt = tuple(cancel.receipt.values())
         ended = ev.SessionCancelled(receipt=receipt, unreached=unreached)
-        is_discarded = cancel.force and self.session.is_protected
-        if is_discarded and self.session.parent is None:  # a child is begun anew by its parent, if at all
+        if begins_anew(self.session):
             self._leaving = self._around.loop.create_task(self._restart(ended, self.session.position))
         else:
             self._let_go(ended)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from math import isfinite
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import (
     Any,
     Final,
@@ -589,7 +589,7 @@ def find_tool(origin: str, moved: Moved = NOT_MOVED) -> Tool[..., Any]:
     for path in _paths(origin, moved):
         try:
             if path not in _registered:
-                importlib.import_module(path.partition(":")[0])
+                _module(path.partition(":")[0])
             # A module may declare it under a path that is no attribute of it.
             return _registered[path] if path in _registered else tool_of(_imported(path))
         except Exception as error:  # noqa: BLE001 - importing runs code that is not ours
@@ -610,10 +610,17 @@ def call_tool(origin: str, arguments: tuple[object, ...], by_name: Mapping[str, 
     return found.function(*arguments) if by_name is None else found.function(**found.typed(by_name))
 
 
+def _module(name: str) -> ModuleType:
+    """A module by its name. The program's own file is not loaded a second time: that would run it again."""
+    if name not in sys.modules and name == module_name("__main__"):
+        return sys.modules["__main__"]
+    return importlib.import_module(name)
+
+
 def _imported(origin: str) -> Any:
     """What stands at an import path: ``module:name``, or ``module:maker({"root": …}).name`` for one of a made set."""
     module, _, qualified = origin.partition(":")
-    found: Any = importlib.import_module(module)
+    found: Any = _module(module)
     made = _MADE.fullmatch(qualified)
     if made is not None:
         maker, keywords, qualified = made.groups()
