@@ -37,7 +37,7 @@ const ROWS: [string, Partial<View>, string[]][] = [
   ["protected, a pause waits", { isProtected: true, deferred: "pause" }, ["Take it back the pause that waits for the end", "Redirect at the next step", "Cancel after this turn: it finishes first"]],
   ["protected, a cancel waits", { isProtected: true, deferred: "cancel" }, ["Take it back the cancel that waits for the end", "Redirect at the next step", "(Cancelling) at the end of this turn"]],
   ["protected, a cancel waits, an operator looks", { isProtected: true, deferred: "cancel", mayForce: true }, ["Take it back the cancel that waits for the end", "Redirect at the next step", "Force… would end it half-way; shows first what that means"]],
-  ["protected, forced: what that means is shown", { isProtected: true, deferred: "cancel", mayForce: true, tray: "force" }, ["Let it finish the cancel waits for its end", "Redirect at the next step", "Force it discarded, begun anew; cannot be taken back"]],
+  ["protected, forced: what that means is shown", { isProtected: true, deferred: "cancel", mayForce: true, tray: "force" }, ["Let it finish the cancel waits for its end", "Redirect at the next step", "Force it discarded; cannot be taken back"]],
   ["forced", { status: "cancelled", isProtected: true, isDiscarded: true }, ["(Pause) it has ended", "(New turn) what it had reached was discarded", "Undo… 1 kept effect can still be undone"]],
   ["completed", { status: "completed", undoable: 3 }, ["(Pause) it has ended", "New turn goes on from here with a new instruction", "Undo… 3 effects can be undone"]],
   ["erased", { status: "completed", isErased: true, undoable: 1, allowed: new Set(["cancel"]) }, ["(Pause) it has ended", "(New turn) what was said was erased", "(Undo…) what it would need was erased"]],

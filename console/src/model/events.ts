@@ -71,6 +71,7 @@ export interface EventData {
   "agent.changed": { before: string; now: string };
   "agent.silent": { seconds: number; advice: string };
   "agent.blocked": { seconds: number; where: string; advice: string };
+  "tools.needed": { tools: string[] };
   "child.asked": { child: string; ask: string; reason: string; prompt: string };
   "child.ask_closed": { child: string; ask: string };
   "checkpoint.taken": { scope: string };

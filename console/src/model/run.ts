@@ -237,6 +237,7 @@ export class Run {
       case "agent.changed": this.note(record, "Goes on under another version of its agent", `${record.data.before} → ${record.data.now}`); break;
       case "agent.silent": this.note(record, `The agent's own code has said nothing for ${Math.round(record.data.seconds)} s`, record.data.advice, true); break;
       case "agent.blocked": this.note(record, `The agent's code held its loop for ${record.data.seconds.toFixed(1)} s`, `${record.data.where} · ${record.data.advice}`, true); break;
+      case "tools.needed": this.note(record, `Its undo waits for ${record.data.tools.join(", ")}`, "No process that drives it has this. It continues once one imports it.", true); break;
       case "report.made": {
         const { message, hypothesis, artifact, documentation } = record.data;
         if (hypothesis) this.note(record, "Hypothesis", hypothesis);

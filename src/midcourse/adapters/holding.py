@@ -15,7 +15,7 @@ from midcourse.core.terms import NO_TERMS, Terms, check_terms
 from midcourse.errors import InvalidInput, MidcourseError, Redirected, StepError
 from midcourse.runtime.agents import Agent, OnNewVersion, register_agent
 from midcourse.runtime.run import Earlier, Run
-from midcourse.runtime.tools import Tool, declared_tool, register, tool_of
+from midcourse.runtime.tools import Tool, declared_tool, module_name, register, tool_of
 
 Declarations: TypeAlias = Mapping[str, Tool[..., Any] | Mapping[str, Any]]
 """What tools do to the world, by the name the model calls them by: for tools that are no functions of yours."""
@@ -84,7 +84,8 @@ def check_factory(name: str, given: object) -> None:
 
 def module_of_caller(depth: int = 2) -> str:
     """The module that calls ``wrap``, by whose import another process gets the agent."""
-    return str(sys._getframe(depth).f_globals.get("__name__", ""))  # noqa: SLF001 - as namedtuple and logging do  # pyright: ignore[reportPrivateUsage]
+    name = sys._getframe(depth).f_globals.get("__name__", "")  # noqa: SLF001 - as namedtuple and logging do  # pyright: ignore[reportPrivateUsage]
+    return module_name(str(name))
 
 
 class Listener:

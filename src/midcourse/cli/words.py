@@ -49,6 +49,15 @@ LEFT_ALONE: Final = (
 """The first thing to know of a session that is at work by its status, and is not."""
 
 
+def needed_words(session: Session) -> str:
+    """Which tools a cancel waits for, and how it ends."""
+    tools = ", ".join(f"'{one}'" for one in session.needs)
+    return (
+        f"Its undo needs {tools}, which no process that drives it has. It continues once one imports that: midcourse "
+        f"serve --agents FILE, or a program that opens the store. To give it up: midcourse cancel {session.id} --force"
+    )
+
+
 def status_text(status: str, finishes_first: str = "", *, unattended: bool = False) -> Text:
     """A status as a shape and a word; colour only where a person is needed or something went wrong.
 
@@ -169,6 +178,8 @@ def situation(session: Session, now: float) -> str:
         case Status.RUNNING:
             running_words = f"Running: {still}." if still else "" if retries else "Running."
             return f"{running_words} {retries}".strip()
+        case Status.CANCELLING if session.needs:
+            return needed_words(session)
         case Status.PAUSING | Status.CANCELLING:
             return f"Nothing new begins. Still running: {still}." if still else "Nothing new begins."
         case Status.PAUSED:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
-from midcourse.core.asks import AMBIGUOUS, CANCEL, GO_ON, NEED_APPROVAL, REVIEW, is_yes
+from midcourse.core.asks import AMBIGUOUS, CANCEL, GO_ON, NEED_APPROVAL, REVIEW, is_unclear, is_yes
 from midcourse.core.codec import decode
 from midcourse.core.effects import UndoChoice
 from midcourse.core.evolution import joins_pause
@@ -497,6 +497,7 @@ def _cancel_now(session: Session, command: cmd.Cancel) -> Events:
         reason=command.reason,
         undo=chosen,
         force=_is_forced(session, command),
+        restart=command.restart and _is_forced(session, command),
         operates=command.role == "operate",
     )
     if session.status is Status.QUEUED:
@@ -512,20 +513,30 @@ def _withdrawn(session: Session, by: str) -> Events:
 def _firmer_cancel(session: Session, command: cmd.AnyCommand) -> Events:
     assert isinstance(command, cmd.Cancel)
     assert session.cancel is not None
-    return _firmer(session.cancel, command, force=_is_forced(session, command))
+    force = _is_forced(session, command)
+    # Forced while it waits for a tool, it gives up what only that tool could undo.
+    return _firmer(session.cancel, command, force=force, always=force and bool(session.needs))
 
 
 def _firmer(standing: StandingCancel, command: cmd.Cancel, *, force: bool, always: bool = False) -> Events:
     """A second cancel may give less time, roll more back and discard what was reached, never the other way round."""
     grace = min(command.grace, standing.grace)
     undo = _firmest(standing.undo, command.undo or standing.undo)
+    restart = (command.restart and force) or standing.restart
     force = force or standing.force
     operates = command.role == "operate" or standing.operates
-    if not always and (grace, undo, force) == (standing.grace, standing.undo, standing.force):
+    before = (standing.grace, standing.undo, standing.force, standing.restart)
+    if not always and (grace, undo, force, restart) == before:
         return ()
     return (
         ev.CancelRequested(
-            by=command.by, grace=grace, reason=command.reason, undo=undo, force=force, operates=operates
+            by=command.by,
+            grace=grace,
+            reason=command.reason,
+            undo=undo,
+            force=force,
+            restart=restart,
+            operates=operates,
         ),
     )
 
@@ -549,6 +560,12 @@ def _answer(session: Session, command: cmd.AnyCommand) -> Events:
     if not _may_answer(ask, command.role):
         why = f"'{ask.id}' asks for an approval, which needs the role 'approve'; yours is '{command.role}'"
         raise refused(session, command, "approver_only", why)
+    if _asks_to_approve(ask) and is_unclear(command.value, ask.options):
+        why = (
+            f"{decode(command.value.raw)!r} is neither yes nor no, and '{ask.id}' is still open. Answer 'yes' to "
+            "approve, 'no' to refuse, or say in a sentence what is wrong"
+        )
+        raise refused(session, command, "unclear_answer", why)
     answered = ev.AskAnswered(ask=ask.id, step=ask.step, value=command.value, by=command.by)
     return (answered, *_review(session, ask, command)) if is_review(ask) else (answered,)
 
@@ -587,6 +604,10 @@ _STAYS: Final = frozenset({"", "no", "stop", "wait", "not yet", "false"})
 """Answers to a review that leave it paused: who wants it to go on says so."""
 _LEVELS: Final[Mapping[str, ev.Level]] = {REVIEW: "step", AMBIGUOUS: "goal"}
 """What an answer in words is: an instruction, or the goal that was not clear. To any other question, an explanation."""
+
+
+def _asks_to_approve(ask: OpenAsk) -> bool:
+    return ask.reason == NEED_APPROVAL or ask.options == ("approve", "refuse")
 
 
 def _may_answer(ask: OpenAsk, role: cmd.Role) -> bool:

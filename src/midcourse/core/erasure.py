@@ -34,6 +34,7 @@ KEPT: Final[Mapping[type, frozenset[str]]] = {
     ev.AgentChanged: frozenset({"before", "now"}),
     ev.AgentSilent: frozenset({"advice"}),
     ev.LoopBlocked: frozenset({"advice"}),
+    ev.ToolsNeeded: frozenset({"tools"}),
     ev.CheckpointTaken: frozenset({"scope"}),
     ev.StepBegun: frozenset({"name", "key", "tool"}),
     ev.UndoBegun: frozenset({"name", "key"}),

@@ -196,7 +196,8 @@ class BudgetRaised(Event, tag="budget.raised@1"):
 class CancelRequested(Event, tag="session.cancel_requested@1"):
     """Somebody wants the session to end. ``grace``: how long calls in flight may go on; ``undo``: what to roll back.
 
-    ``force``: what finishes first does not. What a protected session was at is discarded, and a new one begins.
+    ``force``: what finishes first does not. What a protected session was at is discarded; with ``restart``, a new one
+    begins the same.
     """
 
     by: str
@@ -204,6 +205,7 @@ class CancelRequested(Event, tag="session.cancel_requested@1"):
     reason: str = ""
     undo: UndoChoice = "in-flight"
     force: bool = False
+    restart: bool = False
     operates: bool = False
     """Whether an operator wished it: the kill switch's halts of children are theirs alone to end."""
     wished_at: float | None = None
@@ -364,6 +366,12 @@ class LoopBlocked(Event, tag="agent.blocked@1"):
     seconds: float
     where: str
     advice: str = "run this call in a plain function given to run.step, which gets a thread"
+
+
+class ToolsNeeded(Event, tag="tools.needed@1"):
+    """What a cancel rolls back needs tools that this process does not have. It continues where they are."""
+
+    tools: tuple[str, ...]
 
 
 class ChildAsked(Event, tag="child.asked@1"):
@@ -695,6 +703,7 @@ AnyEvent = (
     | AgentChanged
     | AgentSilent
     | LoopBlocked
+    | ToolsNeeded
     | ChildAsked
     | ChildAskClosed
     | CheckpointTaken

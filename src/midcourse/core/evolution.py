@@ -275,6 +275,9 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
             if isinstance(event, ev.UndoEnded) and not event.error and not event.lost:
                 kept = {name: key for name, key in session.loose_keys.items() if key != event.key}
                 changes["loose_keys"] = kept  # what was undone is done again under a new key
+            changes["needs"] = ()
+        case ev.ToolsNeeded(tools=tools):
+            changes["needs"] = tools
         case ev.UndoRequested():
             changes["undo"] = StandingUndo(event.by, at, event.reason)
         case ev.UndoFinished():
@@ -298,6 +301,7 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
             changes["unreached"] = unreached
         case ev.SessionForked():
             changes |= {"calls": {}, "children": {}, "child_asks": (), "unreached": (), "holds": {}, "loose_keys": {}}
+            changes["needs"] = ()
             changes["asks"] = tuple(ask for ask in session.asks if ask.reason != DID_IT_HAPPEN)
             changes["deferred"] = None  # meant for its source, as a force is
             if session.cancel is not None:
@@ -387,6 +391,7 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
             changes["pause"] = None
             changes["halted_from"] = None
             changes["deferred"] = None
+            changes["needs"] = ()
         case ev.SessionCancelled():
             changes |= {
                 "receipt": event.receipt,
@@ -396,6 +401,7 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
                 "child_asks": (),
                 "discarded": session.is_protected and session.cancel is not None and session.cancel.force,
                 "restarted_as": event.restarted_as,
+                "needs": (),
             }
         case ev.SessionHalted():
             changes |= {
@@ -570,10 +576,13 @@ def _opened(event: ev.AskOpened, at: float) -> OpenAsk:
 
 def _cancelled_by(session: Session, event: ev.CancelRequested, at: float) -> StandingCancel:
     if session.cancel is not None:
-        return _firmer(session.cancel, event, at)
+        firmer = _firmer(session.cancel, event, at)
+        return replace(firmer, gives_up=True) if event.force and session.needs else firmer
     lines = {line_key(call.step, call.key): line_of(call) for call in session.calls.values() if call.effect != "read"}
     lines |= {f"hold {hold.name}": held_line(hold) for hold in session.holds.values()}
-    return StandingCancel(event.by, at, event.grace, event.reason, event.undo, lines, event.force, event.operates)
+    return StandingCancel(
+        event.by, at, event.grace, event.reason, event.undo, lines, event.force, event.operates, restart=event.restart
+    )
 
 
 def _firmer(standing: StandingCancel, event: ev.CancelRequested, at: float) -> StandingCancel:
@@ -590,6 +599,7 @@ def _firmer(standing: StandingCancel, event: ev.CancelRequested, at: float) -> S
         undo=event.undo,
         force=standing.force or event.force,
         operates=standing.operates or event.operates,
+        restart=standing.restart or event.restart,
     )
 
 

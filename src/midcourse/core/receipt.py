@@ -29,7 +29,7 @@ NAMED: Final = 3
 class Receipt(msgspec.Struct, frozen=True):
     """One line per effect, in the order they began; ``final`` once the session has ended and no undo is under way.
 
-    ``begins_anew``: it was forced to end half-way, or would be; a new session begins the same anew.
+    ``begins_anew``: it was forced to end half-way with ``restart``, or would be; a new session begins the same anew.
     """
 
     lines: tuple[ev.ReceiptLine, ...]
@@ -83,9 +83,12 @@ def _what(line: ev.ReceiptLine) -> str:
 
 
 def begins_anew(session: Session) -> bool:
-    """Whether a force has ended it half-way, or is about to. A child is begun anew by its parent, if at all."""
-    is_forced = session.cancel is not None and session.cancel.force
-    return session.is_protected and session.parent is None and is_forced
+    """Whether it was forced to end half-way, or is about to be, and a new session begins the same anew.
+
+    A child is begun anew by its parent, if at all.
+    """
+    restarts = session.cancel is not None and session.cancel.force and session.cancel.restart
+    return session.is_protected and session.parent is None and restarts
 
 
 # ---- lines

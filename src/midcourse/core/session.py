@@ -95,6 +95,7 @@ ALLOWED_IN: Final[Mapping[type[ev.Event], frozenset[Status]]] = {
     ev.UndoBegun: frozenset(Status) - {Status.HALTED, Status.QUEUED},
     ev.UndoEnded: frozenset(Status),
     ev.HoldReleased: frozenset(Status),
+    ev.ToolsNeeded: frozenset({Status.CANCELLING, Status.HALTED}),
     ev.WorldChanged: frozenset({Status.QUEUED, Status.RUNNING, Status.WAITING, Status.PAUSING}),
     ev.SessionRedirected: frozenset(
         {Status.QUEUED, Status.RUNNING, Status.PAUSING, Status.PAUSED, Status.WAITING},
@@ -272,7 +273,10 @@ class StandingPause(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
 
 
 class StandingCancel(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
-    """The cancel under way. ``receipt`` has a line for each effect that was in flight or has been rolled back since."""
+    """The cancel under way. ``receipt`` has a line for each effect that was in flight or has been rolled back since.
+
+    ``gives_up``: an operator does not wait for tools that no process has.
+    """
 
     by: str
     since: float
@@ -282,6 +286,8 @@ class StandingCancel(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     receipt: Mapping[str, ev.ReceiptLine] = {}
     force: bool = False
     operates: bool = False
+    gives_up: bool = False
+    restart: bool = False
 
 
 class DeferredStop(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
@@ -327,7 +333,8 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
     """A session as its journal tells it, up to ``position``.
 
     ``unpriced`` model calls have no known price: what was spent is at least ``cost``. It has ``worked`` for so many
-    seconds, and since ``working_since`` if that is set; while it waits, is paused or halted, the clock stands.
+    seconds, and since ``working_since`` if that is set; while it waits, is paused or halted, the clock stands. Its
+    cancel ``needs`` these tools, and waits for a process that has them.
     """
 
     id: SessionId
@@ -368,6 +375,7 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
     restarted_as: SessionId | None = None
     undo: StandingUndo | None = None
     holds: Mapping[str, Hold] = {}
+    needs: tuple[str, ...] = ()
     loose_keys: Mapping[str, str] = {}
     changes: tuple[ev.Change, ...] = ()
     halted_from: Status | None = None

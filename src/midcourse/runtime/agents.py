@@ -11,6 +11,7 @@ from midcourse.core.events import Mode
 from midcourse.core.retries import Retry
 from midcourse.core.terms import NO_TERMS, Terms, check_terms
 from midcourse.errors import InvalidInput
+from midcourse.runtime.tools import origin_of
 
 if TYPE_CHECKING:
     from midcourse.runtime.run import Run
@@ -102,7 +103,7 @@ def agent(
             function=one,
             version=version or _source_digest(one),
             mode=mode,
-            origin=f"{one.__module__}:{one.__qualname__}",
+            origin=origin_of(one),
             # A closure lives in its process alone: another one could not build it again.
             resumable="<locals>" not in one.__qualname__ and "<lambda>" not in one.__qualname__,
             on_new_version=on_new_version,

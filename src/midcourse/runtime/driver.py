@@ -19,6 +19,7 @@ from midcourse.core.decisions import next_turn
 from midcourse.core.effects import UndoChoice, may_abort
 from midcourse.core.ids import CommandId, Position, SessionId, StepId, pause_id
 from midcourse.core.pace import Pace
+from midcourse.core.receipt import begins_anew
 from midcourse.core.replies import RunningCall
 from midcourse.core.session import ENDED, Message, Session, Status
 from midcourse.errors import AgentUnavailable, Diverged, Interrupt, MidcourseError
@@ -40,6 +41,7 @@ from midcourse.runtime.standing import halt_of
 from midcourse.runtime.starting import Starting
 from midcourse.runtime.steps import Steps
 from midcourse.runtime.surroundings import Surroundings
+from midcourse.runtime.tools import Moved
 from midcourse.runtime.undoing import Undoing
 from midcourse.runtime.watchdog import Blocked, task_name
 from midcourse.runtime.world import World
@@ -82,10 +84,11 @@ class Driver:
         )
         self._starting = Starting(journal, around.admission, sponsor.unless_stopped if sponsor else None)
         self._children = Children(journal, self.gate, around.tree, moved=self.react)
-        self._undoing = Undoing(journal, self.gate, around)
+        moved = Moved(journal.session.origin, agent.origin if agent is not None else "")
+        self._undoing = Undoing(journal, self.gate, around, moved)
         self._settling = Settling(journal, self.gate, around, self._undoing, moved=self.react)
         self._rollback = Rollback(journal, around, self._undoing, self._settling, moved=self.react)
-        self._world = World(journal, around, is_cold=is_recovering)
+        self._world = World(journal, around, moved, is_cold=is_recovering)
         self._steps = Steps(
             journal, self.gate, around, settling=self._settling, moved=self.react, diverged=self._diverged
         )
@@ -403,8 +406,7 @@ class Driver:
         unreached = tuple(sorted(self._children.unreached))
         receipt = tuple(cancel.receipt.values())
         ended = ev.SessionCancelled(receipt=receipt, unreached=unreached)
-        is_discarded = cancel.force and self.session.is_protected
-        if is_discarded and self.session.parent is None:  # a child is begun anew by its parent, if at all
+        if begins_anew(self.session):
             self._leaving = self._around.loop.create_task(self._restart(ended, self.session.position))
         else:
             self._let_go(ended)
@@ -432,7 +434,8 @@ class Driver:
             return False
         if self._rollback.is_running:
             return True
-        if self.gate.draining and self._rollback.is_needed(choice):  # whoever takes the session next goes on with it
+        # Whoever takes the session next goes on with it.
+        if self._rollback.lacks_tools or (self.gate.draining and self._rollback.is_needed(choice)):
             self._let_go()
             return True
         if self._agent is None and self._unavailable is None and self._rollback.is_needed(choice):

@@ -96,6 +96,8 @@ class Settling:
                 match act.do:
                     case "wait" | "probe" if self._gate.draining:
                         return "settled"  # whoever goes on with the session settles it
+                    case "wait" | "undo" | "probe" if call.told != "no" and self._undoing.must_wait(call.tool):
+                        return "settled"  # a process that has the tool settles it
                     case "wait":
                         await self._wait(act.until)
                     case "undo":

@@ -42,7 +42,7 @@ from midcourse.runtime.settling import Settling, did_it_happen_id
 from midcourse.runtime.streaming import Streaming
 from midcourse.runtime.surroundings import Surroundings
 from midcourse.runtime.tending import Tending
-from midcourse.runtime.tools import Unchanged, call_tool
+from midcourse.runtime.tools import Unchanged, call_tool, path_here
 from midcourse.runtime.wanted import Step
 from midcourse.runtime.watchdog import task_name
 from midcourse.runtime.world import observe
@@ -364,7 +364,7 @@ class Steps:
         if step.tool.run_in == "process":
             about = (call.step, call.name, call.attempt, call.key)
             # By its import path: what stands there is the tool, so that the function itself cannot be pickled.
-            return self._around.processes.run(about, call_tool, (step.tool.origin, step.given, step.by_name))
+            return self._around.processes.run(about, call_tool, (path_here(step.tool), step.given, step.by_name))
         return self._in_thread(step, call)
 
     async def _in_thread(self, step: Step, call: Call) -> object:

@@ -39,7 +39,9 @@ CODES: Final[Mapping[str, Code]] = {
     "kill_switch_stands": Code(409, "A kill switch stands over the session. Somebody with `operate` lifts it first."),
     "already_answered": Code(409, "The ask was answered or closed before. There is nothing to do."),
     "ask_id_required": Code(409, "It is not clear which ask is meant. Name one; the problem lists them."),
-    "unclear_answer": Code(409, "The answer is nearly one of a review's own words. Say that, or a whole sentence."),
+    "unclear_answer": Code(
+        409, "The answer is nearly a word that decides (`ok` is no `yes`). Say that word, or a sentence."
+    ),
     "session_discarded": Code(409, "The session was forced to end half-way. Go on in the one that began anew."),
     "session_erased": Code(409, "What was said in the session was erased. Start a new one."),
     "not_ended": Code(409, "The session has not ended, and its texts are needed until then. Cancel it first."),

@@ -131,7 +131,7 @@ function right(view: View): Slot {
   if (finishesFirst(view)) {
     if (view.deferred !== "cancel") return cancel("after this turn: it finishes first", "finishes first");
     if (!view.mayForce) return idle("Cancelling", "at the end of this turn", "finishes first", "cancelling");
-    if (view.tray === "force") return slot("discard", "Force it", "discarded, begun anew; cannot be taken back", "no way back", "cancelled", "Enter", "main");
+    if (view.tray === "force") return slot("discard", "Force it", "discarded; cannot be taken back", "no way back", "cancelled", "Enter", "main");
     return slot("half-way", "Force…", "would end it half-way; shows first what that means", "shows it first", "cancelled", "c");
   }
   switch (view.status) {

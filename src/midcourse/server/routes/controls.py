@@ -10,7 +10,7 @@ from midcourse.api import Midcourse, check_correction
 from midcourse.core import commands as cmd
 from midcourse.core.ids import AskId, MessageId, PauseId, SessionId
 from midcourse.core.replies import Reply
-from midcourse.core.requests import answer_value
+from midcourse.core.requests import answer_value, check_restart
 from midcourse.errors import InvalidInput
 from midcourse.runtime.desk import open_ask
 from midcourse.server import schemas
@@ -127,7 +127,8 @@ async def cancel(
     """End the session. `undo`: what is in flight (the default), `all` that had been done, or `none`.
 
     A session of the class `protected` finishes its turn first (`finishes_first` in the answer). An operator ends it
-    half-way with `force`: what it had reached is discarded, and `restarted_as` names the session that begins anew.
+    half-way with `force`: what it had reached is discarded. With `restart` as well, a new session begins the same
+    anew, and `restarted_as` names it.
     """
     wish = body or schemas.Cancel()
     command = caller.wish(
@@ -136,6 +137,7 @@ async def cancel(
         grace=wish.grace,
         undo=wish.undo,
         force=wish.force,
+        restart=check_restart(wish.force, wish.restart),
     )
     return told(await caller.send(session_id, command, until=wish.until, wait=wish.wait))
 
