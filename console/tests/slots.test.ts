@@ -23,6 +23,7 @@ const ROWS: [string, Partial<View>, string[]][] = [
   ["running", {}, ["Pause resume keeps context", "Redirect changes the step or goal", "Cancel partial work is saved to the session"]],
   ["pausing, irreversible", { status: "pausing", still: [call("irreversible")] }, ["(Pausing) waits for send_report", "Redirect kept, seen at resume", "Cancel partial work is saved to the session"]],
   ["pausing, can be torn", { status: "pausing", still: [call("read")] }, ["Don't wait aborts it now; done again on resume", "Redirect kept, seen at resume", "Cancel partial work is saved to the session"]],
+  ["paused at the cap", { status: "paused", isCapped: true }, ["(Resume) the cap is reached: raise it first", "Redirect kept until you resume", "Cancel partial work is saved to the session"]],
   ["paused", { status: "paused", hasChange: true }, ["Resume continues at step 15 with your change", "Redirect kept until you resume", "Cancel partial work is saved to the session"]],
   ["waiting", { status: "waiting" }, ["Pause the question stays open", "Redirect withdraws the question", "Cancel withdraws the question, saves partial work"]],
   ["cancel preview", { status: "pausing", tray: "preview" }, ["Keep going resumes where it stopped", "Redirect instead of cancelling", "Cancel run undo 2, keep the rest"]],

@@ -39,7 +39,7 @@ export interface EventData {
   "session.taken": { lost: string[]; silent: boolean };
   "session.forked": { source: string };
   "session.parked": object;
-  "session.pause_requested": { pause: string; by: string; reason: string; grace: number | null; lapses?: number | null };
+  "session.pause_requested": { pause: string; by: string; reason: string; grace: number | null; lapses?: number | null; budget?: number | null };
   "session.paused": { unknown: string[]; unreached: string[] };
   "session.resumed": { by: string; pause: string | null };
   "session.redirected": { text: string; level: MessageLevel; by: string; grace: number | null };
@@ -83,7 +83,7 @@ export interface EventData {
   "step.settled": Attempted & { by: string; happened: boolean | null };
   "step.cut": Attempted & Spent & { length: number };
   "step.closed": Attempted & { message: number; truth: string };
-  "segment.written": Attempted & { offset: number; text: string };
+  "segment.written": Attempted & { offset: number; text: string; cost?: number };
   "ask.opened": {
     ask: string; step: string; reason: string; prompt: string; options: string[]; expires_at: number | null;
     default: Value | null; on_expiry: "fail" | "cancel";

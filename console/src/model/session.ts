@@ -17,6 +17,8 @@ export interface OpenAsk {
 export interface ChildAsk { child: string; ask: string; reason: string; prompt: string; since: number }
 export interface StandingPause {
   id: string; by: string; since: number; origin: Status; reason: string; grace: number | null; lapses_at: number | null;
+  /** What the cap must be before it can be lifted. */
+  budget: number | null;
 }
 export interface StandingCancel { by: string; since: number; grace: number; reason: string; undo: UndoChoice; force: boolean }
 /** A stop that waits for the end of the turn, because the session is protected. */
@@ -120,6 +122,15 @@ function change(session: Session, record: Recorded, before: Status): void {
       else session.calls.delete(record.data.step);
       break;
     }
+    case "segment.written": {
+      const { step, cost = 0 } = record.data;
+      const call = session.calls.get(step);
+      if (call && cost > call.spent) {
+        session.cost += cost - call.spent;
+        session.calls.set(step, { ...call, spent: cost });
+      }
+      break;
+    }
     case "step.finished":
       session.finished_steps += 1;
       end(session, record.data);
@@ -183,10 +194,10 @@ function change(session: Session, record: Recorded, before: Status): void {
       if (session.halted_from === "waiting") session.halted_from = "running";
       break;
     case "session.pause_requested": {
-      const { pause: id, by, reason, grace, lapses } = record.data;
+      const { pause: id, by, reason, grace, lapses, budget = null } = record.data;
       const lapses_at = lapses == null ? null : at + lapses;
-      if (session.pause) session.pause = { ...session.pause, grace, reason: reason || session.pause.reason, lapses_at };
-      else session.pause = { id, by, since: at, origin: before, reason, grace, lapses_at };
+      if (session.pause) session.pause = { ...session.pause, grace, reason: reason || session.pause.reason, lapses_at, budget: budget ?? session.pause.budget };
+      else session.pause = { id, by, since: at, origin: before, reason, grace, lapses_at, budget };
       break;
     }
     case "session.resumed": session.pause = null; session.failure = null; session.unreached = []; break;
@@ -256,9 +267,11 @@ function forget(session: Session): void {
 
 function end(session: Session, spent: { step: string; cost: number; tokens: number; free: boolean }, isFailed = false): void {
   // Nothing is no answer to what a model cost, here or in a child. What failed may be free.
-  if (!spent.cost && !spent.free && (spent.tokens > 0 || (session.calls.get(spent.step)?.kind === "model" && !isFailed))) session.unpriced += 1;
+  const counted = session.calls.get(spent.step)?.spent ?? 0;
+  const isKnown = spent.cost > 0 || spent.free;
+  if (!isKnown && !counted && (spent.tokens > 0 || (session.calls.get(spent.step)?.kind === "model" && !isFailed))) session.unpriced += 1;
   session.calls.delete(spent.step);
-  session.cost += spent.cost;
+  if (isKnown) session.cost = Math.max(0, session.cost + spent.cost - counted);
   session.tokens += spent.tokens;
 }
 

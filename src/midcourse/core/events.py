@@ -101,6 +101,8 @@ class PauseRequested(Event, tag="session.pause_requested@1"):
     lapses: float | None = None
     wished_at: float | None = None
     """When it was put into the inbox; for a policy, when it decided."""
+    budget: float | None = None
+    """Dollars that the session's budget must be before this pause can be lifted."""
 
 
 class SessionPaused(Event, tag="session.paused@1"):
@@ -486,12 +488,16 @@ class StepClosed(Event, tag="step.closed@1"):
 
 
 class SegmentWritten(Event, tag="segment.written@1"):
-    """A piece of streamed output, durable while its step still runs. It supersedes what stood from ``offset`` on."""
+    """A piece of streamed output, durable while its step still runs. It supersedes what stood from ``offset`` on.
+
+    ``cost`` is what the attempt has cost by then, in all, as far as that is known; its end says it again.
+    """
 
     step: StepId
     attempt: int
     offset: int
     text: str
+    cost: float = 0.0
 
 
 class AskOpened(Event, tag="ask.opened@1"):

@@ -10,6 +10,7 @@ import msgspec
 
 from midcourse.core import events as ev
 from midcourse.core import open_calls
+from midcourse.core.budget import LAST_ANSWERS
 from midcourse.core.effects import DID_IT_HAPPEN
 from midcourse.core.ids import SessionId, StepId, ask_id, child_id, intervention_id, message_id, pause_id, queued_id
 from midcourse.core.receipt import changed_receipt, held_line, line_key, line_of
@@ -225,7 +226,11 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
         case ev.StepFinished():
             changes["calls"] = _without(session.calls, event.step)
             changes["finished_steps"] = session.finished_steps + 1
-            changes |= _spent(session, event) | _childless(session, event.step)
+            changes |= _spent(session, event) | _usual(session, event) | _childless(session, event.step)
+        case ev.SegmentWritten(cost=cost) if cost > session.calls[event.step].spent:
+            call = session.calls[event.step]
+            changes["cost"] = session.cost + cost - call.spent
+            changes["calls"] = _with(session, replace(call, spent=cost))
         case ev.StepCut():
             changes["calls"] = _without(session.calls, event.step)
             changes |= _spent(session, event)
@@ -485,10 +490,26 @@ def _worked(session: Session, status: Status, event: ev.AnyEvent, at: float) -> 
 
 
 def _spent(session: Session, event: ev.StepFinished | ev.StepFailed | ev.StepCut) -> dict[str, object]:
-    spent: dict[str, object] = {"cost": session.cost + event.cost, "tokens": session.tokens + event.tokens}
-    if not event.cost and not event.free and _has_a_price(session.calls[event.step], event):
+    call = session.calls[event.step]
+    is_known = event.cost or event.free
+    # What its segments told of is counted already; the end knows better.
+    added = event.cost - call.spent if is_known else 0.0
+    spent: dict[str, object] = {"cost": max(0.0, session.cost + added), "tokens": session.tokens + event.tokens}
+    if not is_known and not call.spent and _has_a_price(call, event):
         spent["unpriced"] = session.unpriced + 1
     return spent
+
+
+def _usual(session: Session, event: ev.StepFinished) -> dict[str, object]:
+    """What the last answers of models were like: by that the next one is priced."""
+    if session.calls[event.step].kind != "model":
+        return {}
+    changes: dict[str, object] = {}
+    if event.tokens:
+        changes["outputs"] = (*session.outputs, event.tokens)[-LAST_ANSWERS:]
+    if event.cost or event.free:
+        changes["prices"] = (*session.prices, event.cost)[-LAST_ANSWERS:]
+    return changes
 
 
 def _has_a_price(call: OpenCall, event: ev.StepFinished | ev.StepFailed | ev.StepCut) -> bool:
@@ -561,5 +582,6 @@ def _paused_by(session: Session, event: ev.PauseRequested, at: float) -> Standin
     lapses_at = None if event.lapses is None else at + event.lapses
     if session.pause is not None:
         reason = event.reason or session.pause.reason
-        return replace(session.pause, grace=event.grace, reason=reason, lapses_at=lapses_at)
-    return StandingPause(event.pause, event.by, at, session.status, event.reason, event.grace, lapses_at)
+        budget = session.pause.budget if event.budget is None else event.budget
+        return replace(session.pause, grace=event.grace, reason=reason, lapses_at=lapses_at, budget=budget)
+    return StandingPause(event.pause, event.by, at, session.status, event.reason, event.grace, lapses_at, event.budget)

@@ -139,6 +139,7 @@ class OpenCall(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     ``end`` is how its body stopped living: not at all, ``aborted`` by a stop, or ``lost`` with its process. Neither is
     an outcome: a request that nobody waits for may still land until ``settled_at``. ``undo``: how the last undo ended.
     ``redirected`` is the place of the last message that changed the course since; there were ``said`` when it began.
+    ``spent`` dollars of it are in the session's cost already.
     """
 
     step: StepId
@@ -166,6 +167,7 @@ class OpenCall(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     redirected: int | None = None
     said: int = 1
     before: "OpenCall | None" = None
+    spent: float = 0.0
 
     @property
     def lost(self) -> bool:
@@ -242,7 +244,10 @@ class QueuedMessage(msgspec.Struct, gc=False, frozen=True):
 
 
 class StandingPause(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
-    """The pause that stands, and the status it came from. ``lapses_at``: when it lifts itself, if it does."""
+    """The pause that stands, and the status it came from. ``lapses_at``: when it lifts itself, if it does.
+
+    ``budget``: what the session's budget must be before it can be lifted.
+    """
 
     id: PauseId
     by: str
@@ -251,6 +256,7 @@ class StandingPause(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     reason: str = ""
     grace: float | None = None
     lapses_at: float | None = None
+    budget: float | None = None
 
 
 class StandingCancel(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
@@ -310,6 +316,7 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
 
     ``unpriced`` model calls have no known price: what was spent is at least ``cost``. It has ``worked`` for so many
     seconds, and since ``working_since`` if that is set; while it waits, is paused or halted, the clock stands.
+    ``outputs`` are the tokens and ``prices`` the dollars of the last few answers of models.
     """
 
     id: SessionId
@@ -365,6 +372,8 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
     cost: float = 0.0
     unpriced: int = 0
     tokens: int = 0
+    outputs: tuple[int, ...] = ()
+    prices: tuple[float, ...] = ()
     worked: float = 0.0
     working_since: float | None = None
     result: Value | None = None

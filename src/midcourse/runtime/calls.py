@@ -1,7 +1,7 @@
 """One attempt at a step, in flight: what it is, how it is stopped, and the text it has streamed."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -83,7 +83,8 @@ class Call:
             return ()
         text = "".join(self.tail)
         self.tail.clear()
-        return (SegmentWritten(step=self.step, attempt=self.attempt, offset=self.offset - len(text), text=text),)
+        offset, cost = self.offset - len(text), max(0.0, self.spent.cost or 0.0)
+        return (SegmentWritten(step=self.step, attempt=self.attempt, offset=offset, text=text, cost=cost),)
 
     def running(self, now: float) -> RunningCall:
         """As a control's answer lists it."""
@@ -109,6 +110,10 @@ class Ended:
     observed: Mapping[str, Observation] = field(default_factory=dict[str, Observation])
 
 
+def _affords_all(_cost: float) -> None:
+    """Outside a session nothing is too dear."""
+
+
 @dataclass(frozen=True, slots=True)
 class CurrentCall:
     """What the body of a step can know of its own call."""
@@ -125,10 +130,24 @@ class CurrentCall:
     spent: Spent = field(default_factory=Spent, repr=False)
     prices: Prices = field(default_factory=dict[str, Price], repr=False)
     """What models cost that are on no price list, as it was declared here."""
+    afford: Callable[[float], None] = field(default=_affords_all, repr=False)
+    usual_output: int = 0
+    """Tokens that a model's answer has in this session, on average of the last few."""
 
     def spend(self, cost: float | None, tokens: int | None = None) -> None:
-        """Say what this call has cost so far, in all; None: nobody knows. A cut is charged with what was said last."""
+        """Say what this call has cost so far, in all; None: nobody knows. A cut is charged with what was said last.
+
+        Said while a stream comes, it cuts the stream where the session's budget ends.
+        """
         self.spent.cost, self.spent.tokens = cost, tokens
+
+    def foresee(self, cost: float) -> None:
+        """Say what a request is going to cost, before it is made.
+
+        Raises:
+            InterruptRequested: that is more than is left of the session's budget, which is paused for it.
+        """
+        self.afford(cost)
 
     @property
     def answer(self) -> Any:

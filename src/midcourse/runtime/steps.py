@@ -8,10 +8,12 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
+from functools import partial
 from math import isfinite
 from typing import Any, Final, cast
 
 from midcourse.core import events as ev
+from midcourse.core.budget import usual_output
 from midcourse.core.codec import NOTHING, Blob, Value, decode, encode, secret_free, value_of, without_secrets
 from midcourse.core.effects import DID_NOT_HAPPEN, MAY_HAVE_HAPPENED, NO_EFFECT, may_abort, next_act
 from midcourse.core.evolution import loose_key
@@ -37,6 +39,7 @@ from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.loading import content_of, contents_of
 from midcourse.runtime.processes import ProcessDied
+from midcourse.runtime.purse import Purse
 from midcourse.runtime.settling import Settling, did_it_happen_id
 from midcourse.runtime.streaming import Streaming
 from midcourse.runtime.surroundings import Surroundings
@@ -65,6 +68,7 @@ class Steps:
         settling: Settling,
         moved: Callable[[], None],
         diverged: Callable[[Diverged], None],
+        at_cap: Callable[[float, float], None],
     ) -> None:
         self._journal = journal
         self._gate = gate
@@ -74,8 +78,9 @@ class Steps:
         self._diverged = diverged
         self._asking = Asking(journal, gate, around.store, moved=moved, diverged=diverged)
         self._approving = Approving(journal, gate, around)
-        self._streaming = Streaming(journal, gate, around)
-        self._tending = Tending(journal, around, moved=moved)
+        self._purse = Purse(journal, gate, at_cap)
+        self._streaming = Streaming(journal, gate, around, self._purse)
+        self._tending = Tending(journal, around, moved=moved, counted=self._purse.stop_if_spent)
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiters: dict[StepId, list[asyncio.Future[Any]]] = {}
         self._recalled = 0
@@ -160,6 +165,9 @@ class Steps:
             self._close_if_redirected(step)
             approval = await self._approving.approved(step, self._key(step))
             self._close_if_redirected(step)
+            if step.kind != "model" and not self._purse.affords(step.tool.cost):
+                self._moved()
+                continue
             call = await self._begin(step, answers, approval)
             if call is None:
                 continue
@@ -298,9 +306,12 @@ class Steps:
         try:
             answers = tuple(map(decode, await contents_of(self._around.store, call.answers)))
             about = (call.step, call.name, call.attempt, call.key, call.prefix, answers)
-            enter(CurrentCall(*about, call.asked_to_end, call.spent, self._around.settings.prices))
+            prices, usual = self._around.settings.prices, usual_output(self._journal.session)
+            afford = partial(self._purse.afford, call)
+            enter(CurrentCall(*about, call.asked_to_end, call.spent, prices, afford, usual))
             if step.kind == "model":
-                await self._streaming.read(step.call, call, ended)
+                foresees = getattr(step.tool.function, "foresees", False)
+                await self._streaming.read(step.call, call, ended, foresees=foresees)
             elif step.child is not None:
                 await self._tending.until_ended(call, ended, *step.child)
             else:
@@ -422,14 +433,16 @@ class Steps:
                 journal.note(failed)
             else:
                 value, blob = value_of(ended.content) if ended.content is not None else (NOTHING, None)
+                paid = step.tool.cost if spent is None else spent  # as the tool declares it, or told
+                cost = paid if step.kind == "tool" else spent if ended.cost is None else ended.cost
                 finished = ev.StepFinished(
                     step=step.id,
                     attempt=attempt,
                     value=value,
                     streamed=ended.streamed,
                     nothing_done=ended.nothing_done,
-                    cost=ended.cost or 0.0,
-                    free=ended.cost == 0,
+                    cost=cost or 0.0,
+                    free=cost == 0 and step.kind != "tool",
                     tokens=ended.tokens,
                     observed=ended.observed,
                 )

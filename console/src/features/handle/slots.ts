@@ -64,6 +64,7 @@ function left(view: View): Slot {
     }
     case "paused":
       if (onlyWatches(view)) return idle("Resume", WATCHING, "watch only", "running");
+      if (view.isCapped) return idle("Resume", "the cap is reached: raise it first", "raise the cap", "running");
       // Just paused, the last word on what is allowed is from before.
       if (!may(view, "resume")) return idle("Resume", "asking what is allowed now", "asking", "running");
       if (view.isLost) return slot("resume", "Resume", "sent when connected", "sent later", "running", "p", "go");

@@ -24,6 +24,8 @@ export interface View {
   /** Whether the last step has its outcome, so that the next one is ahead. */
   isBetween: boolean;
   hasChange: boolean;
+  /** Nothing goes on before the cap is raised. */
+  isCapped?: boolean;
   isProtected: boolean;
   /** A stop waits for the end of the turn: which one, if somebody has asked for it. */
   deferred: "" | "pause" | "cancel";
