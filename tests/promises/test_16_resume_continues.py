@@ -271,3 +271,122 @@ async def test_a_call_that_declares_more_than_the_policy_allows_for_one_is_asked
         assert "It costs about 1.5, more than the 1 that one call may cost" in ask.prompt
         await session.answer("approve")
         await session.result()
+
+
+# ---- a cut text goes on
+
+
+WORDS = [f"word{number} " for number in range(30)]
+
+
+class Speaker:
+    """A model that says thirty words, ten dollars a hundred, and goes on from what it has said."""
+
+    def __init__(self, *, can: bool = True) -> None:
+        self.can = can
+        self.asked: list[str] = []
+        self.paid = 0
+        self.stands = asyncio.Event()
+        self.may_go_on = asyncio.Event()
+
+    async def speak(self) -> AsyncIterator[str | midcourse.StreamEnd]:
+        """Stand still after twelve words, the first time."""
+        call = midcourse.current_call()
+        self.asked.append(call.prefix)
+        call.can_continue("prefix" if self.can else "")
+        begun = len(call.prefix.split())
+        said = 0
+        for number in range(begun, len(WORDS)):
+            said += 1
+            self.paid += 1
+            call.spend(said * 0.1, said)
+            yield WORDS[number]
+            if number == 11:
+                self.stands.set()
+                await self.may_go_on.wait()
+        yield midcourse.StreamEnd(cost=said * 0.1, tokens=said)
+
+
+@pytest.mark.parametrize("is_cold", [False, True], ids=["warm", "cold"])
+async def test_a_text_that_was_cut_goes_on_from_the_cut_and_is_paid_once(place: Place, *, is_cold: bool) -> None:
+    model = Speaker()
+    agent = resumable(lambda run: run.stream("tell", model.speak))
+    async with place.open(agent) as mc:
+        session = await mc.start(agent, "a goal", session_id="s")
+        await model.stands.wait()
+        await session.pause(until="stopped")
+        state = await session.state()
+        assert list(state.cuts.values()) == ["prefix"], "what a resume would do is known before it"
+        model.may_go_on.set()
+        if not is_cold:
+            await session.resume()
+            assert await session.result() == "".join(WORDS)
+    if is_cold:
+        async with place.open(agent) as mc:
+            session = await mc.get("s")
+            await session.resume()
+            assert await session.result() == "".join(WORDS)
+            assert await spent(session) == 3.0
+    assert model.asked == ["", "".join(WORDS[:12])]
+    assert model.paid == len(WORDS)
+
+
+async def test_a_text_that_cannot_go_on_begins_again_and_that_is_known_before(place: Place) -> None:
+    model = Speaker(can=False)
+    agent = resumable(lambda run: run.stream("tell", model.speak))
+    async with place.open(agent) as mc:
+        session = await mc.start(agent, "a goal")
+        await model.stands.wait()
+        await session.pause(until="stopped")
+        assert list((await session.state()).cuts.values()) == [""]
+        model.may_go_on.set()
+        await session.resume()
+        assert await session.result() == "".join(WORDS)
+        assert not (await session.state()).cuts
+    assert model.asked == ["", ""]
+
+
+async def test_after_a_change_of_course_nothing_goes_on_with_the_old_answer(place: Place) -> None:
+    model = Speaker()
+    agent = resumable(lambda run: run.stream("tell", model.speak))
+    async with place.open(agent) as mc:
+        session = await mc.start(agent, "a goal")
+        await model.stands.wait()
+        await session.pause(until="stopped")
+        model.may_go_on.set()
+        await session.redirect("Otherwise.", resume=True)
+        await session.result()
+    assert model.asked == ["", ""]
+
+
+@pytest.mark.usefixtures("no_encoder")
+async def test_a_very_long_run_is_finished_piece_by_piece(place: Place) -> None:
+    """The strategy ``incremental``: what is a durable segment is never said again, however often it is stopped."""
+    model = Speaker()
+
+    async def work(run: midcourse.Run) -> str:
+        return await run.stream("tell", model.speak)
+
+    agent = under(work, "standard", task_class="very_long")
+    async with opened(place, agent) as mc:
+        session = await mc.start(agent, "a goal")
+        await model.stands.wait()
+        await session.pause(until="stopped")
+        model.may_go_on.set()
+        await session.resume()
+        assert await session.result() == "".join(WORDS)
+    assert model.paid == len(WORDS)
+
+
+async def test_a_stream_that_the_cap_has_cut_goes_on_when_the_cap_is_raised(place: Place) -> None:
+    model = Speaker()
+    model.may_go_on.set()
+    agent = capped(lambda run: run.stream("tell", model.speak), terms=midcourse.Terms(budget=2.0))
+    async with place.open(agent) as mc:
+        session = await mc.start(agent, "a goal")
+        await until_status(session, "paused")
+        assert await spent(session) == 2.0
+        await session.raise_budget(5.0)
+        assert await session.result() == "".join(WORDS)
+        assert await spent(session) == 3.0
+    assert model.asked == ["", "".join(WORDS[:20])]

@@ -81,7 +81,7 @@ export interface EventData {
   "step.failed": Attempted & Spent & { kind: string; detail: string; cut: boolean; nothing_done: boolean };
   "step.aborted": Attempted & { asked: boolean };
   "step.settled": Attempted & { by: string; happened: boolean | null };
-  "step.cut": Attempted & Spent & { length: number };
+  "step.cut": Attempted & Spent & { length: number; continues?: "" | "prefix" | "quote" };
   "step.closed": Attempted & { message: number; truth: string };
   "segment.written": Attempted & { offset: number; text: string; cost?: number };
   "ask.opened": {

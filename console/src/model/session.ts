@@ -29,6 +29,8 @@ export interface Session {
   id: string; agent: string; parent: string | null; forked_from: string; terms: Terms; created_at: number; created_by: string;
   status: Status; position: number; at: number; turn: number;
   messages: Message[]; seen: number; queue: QueuedMessage[];
+  /** Answers that a stop has cut, and how a resume goes on with each; empty: it begins again. */
+  cuts: Map<string, string>;
   calls: Map<string, OpenCall>; children: Map<string, string>; child_asks: ChildAsk[]; unreached: string[];
   asks: OpenAsk[]; pause: StandingPause | null; deferred: DeferredStop | null; cancel: StandingCancel | null; undo: StandingUndo | null;
   /** It was forced to end half-way; the session that begins the same anew. */
@@ -69,7 +71,7 @@ export function created(id: string, record: RecordOf<"session.created">): Sessio
     id, agent: data.agent, parent: data.parent, forked_from: data.forked_from, terms: { ...data.terms }, created_at: at, created_by: data.by,
     status: "queued", position, at, turn: 1,
     messages: [{ text: data.goal, level: "goal", turn: 1, by: data.by, at, withdrawn: false }], seen: 1, queue: [],
-    calls: new Map(), children: new Map(), child_asks: [], unreached: [], asks: [], pause: null, deferred: null, cancel: null, undo: null,
+    cuts: new Map(), calls: new Map(), children: new Map(), child_asks: [], unreached: [], asks: [], pause: null, deferred: null, cancel: null, undo: null,
     discarded: false, restarted_as: null,
     holds: new Set(), changes: [], halted_from: null, halted_by: "", halted_why: "", halted_at: 0, halted_switch: "",
     plan: [], progress: null, hypothesis: "", finished_steps: 0, cost: 0, unpriced: 0, tokens: 0, result: null, failure: null, receipt: [],
@@ -114,6 +116,7 @@ function change(session: Session, record: Recorded, before: Status): void {
       const { data } = record;
       session.calls.set(data.step, calls.begun(data, at, session.calls.get(data.step), session.messages.length));
       if (data.kind === "child") session.children.set(data.step, childId(session.id, data.step));
+      session.cuts.delete(data.step);
       break;
     }
     case "step.not_begun": {
@@ -137,9 +140,10 @@ function change(session: Session, record: Recorded, before: Status): void {
       childless(session, record.data.step);
       break;
     case "step.failed": end(session, record.data, true); childless(session, record.data.step); break;
-    case "step.cut": end(session, record.data); break;
+    case "step.cut": end(session, record.data); session.cuts.set(record.data.step, record.data.continues ?? ""); break;
     case "step.closed":
       session.calls.delete(record.data.step);
+      session.cuts.delete(record.data.step);
       childless(session, record.data.step);
       session.seen = Math.max(session.seen, Math.min(record.data.message + 1, session.messages.length));
       break;
@@ -206,6 +210,7 @@ function change(session: Session, record: Recorded, before: Status): void {
       const place = session.messages.length;
       session.messages = [...session.messages, { text, level, turn: session.turn, by, at, withdrawn: false }];
       for (const [step, call] of session.calls) session.calls.set(step, { ...call, redirected: place });
+      for (const step of session.cuts.keys()) session.cuts.set(step, "");
       break;
     }
     case "message.queued":
@@ -218,6 +223,7 @@ function change(session: Session, record: Recorded, before: Status): void {
     case "session.turn_opened": openTurn(session, record); break;
     case "checkpoint.taken":
       for (const [step, call] of session.calls) if (call.end) session.calls.delete(step);
+      session.cuts.clear();
       session.checkpoint_at = record.position;
       break;
     case "stop.deferred": session.deferred = { ...record.data, since: at }; break;
@@ -228,6 +234,7 @@ function change(session: Session, record: Recorded, before: Status): void {
       session.discarded = session.cancel?.force ?? false;
       session.restarted_as = record.data.restarted_as ?? null;
       forget(session);
+      session.cuts.clear();
       session.unreached = record.data.unreached;
       break;
     case "session.halted":
@@ -238,7 +245,7 @@ function change(session: Session, record: Recorded, before: Status): void {
       session.halted_switch = record.data.switch ?? "";
       break;
     case "session.halt_lifted": session.halted_from = null; break;
-    case "session.completed": session.result = record.data.result; session.calls.clear(); session.deferred = null; break;
+    case "session.completed": session.result = record.data.result; session.calls.clear(); session.cuts.clear(); session.deferred = null; break;
     case "session.failed": session.failure = { ...record.data }; session.pause = session.deferred = null; break;
     case "intervention.made": session.interventions += 1; break;
     case "intervention.labelled": session.labels = { ...session.labels, [record.data.about]: record.data.verdict }; break;
@@ -319,6 +326,7 @@ function openTurn(session: Session, record: RecordOf<"session.turn_opened">): vo
   session.seen = session.messages.length;
   if (queued !== null) session.queue = session.queue.slice(1);
   forget(session);
+  session.cuts.clear();
   session.pause = session.cancel = session.undo = session.result = session.failure = null;
   session.changes = [];
   session.receipt = [];

@@ -22,6 +22,8 @@ Level = Literal["step", "goal", "clarify"]
 MessageLevel = Literal[Level, "event"]
 """What a message to a session is: a person's, at its level, or word of an event outside."""
 StepKind = Literal["tool", "model", "child"]
+Continues = Literal["", "prefix", "quote"]
+"""How a cut text goes on: from its own end, or by a request that quotes it. Empty: the answer begins again."""
 Mode = Literal["replay", "state"]
 DeferredVerb = Literal["pause", "cancel"]
 """A stop that waits for the end of the turn."""
@@ -468,7 +470,10 @@ class StepSettled(Event, tag="step.settled@1"):
 
 
 class StepCut(Event, tag="step.cut@1"):
-    """A stop or a redirect cut this model stream; what it had said stays, marked as cut."""
+    """A stop or a redirect cut this model stream; what it had said stays, marked as cut.
+
+    ``continues``: how the next attempt goes on from that; empty, if the answer begins again.
+    """
 
     step: StepId
     attempt: int
@@ -476,6 +481,7 @@ class StepCut(Event, tag="step.cut@1"):
     cost: float = 0.0
     tokens: int = 0
     free: bool = False
+    continues: Continues = ""
 
 
 class StepClosed(Event, tag="step.closed@1"):

@@ -216,6 +216,8 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
     match event:
         case ev.StepBegun():
             changes["calls"] = _with(session, _begun(session, event, at))
+            if event.step in session.cuts:
+                changes["cuts"] = _without(session.cuts, event.step)
             if event.kind == "child":
                 changes["children"] = {**session.children, event.step: child_id(session.id, event.step)}
             if session.loose_keys and loose_key(event.tool, event.digest) in session.loose_keys:
@@ -233,6 +235,7 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
             changes["calls"] = _with(session, replace(call, spent=cost))
         case ev.StepCut():
             changes["calls"] = _without(session.calls, event.step)
+            changes["cuts"] = {**session.cuts, event.step: event.continues}
             changes |= _spent(session, event)
         case ev.StepFailed():
             changes |= _still_loose(session.calls[event.step], session)
@@ -241,6 +244,7 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
         case ev.StepClosed():
             changes |= _loosened(session, [session.calls[event.step]] if event.step in session.calls else [])
             changes["calls"] = _without(session.calls, event.step)
+            changes["cuts"] = _without(session.cuts, event.step)
             changes |= _childless(session, event.step)
             changes["seen"] = max(session.seen, min(event.message + 1, len(session.messages)))
         case ev.StepAborted():  # a child that was stopped with its parent goes on with it
@@ -311,6 +315,7 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
             )
             index = len(session.messages)
             changes["calls"] = {step: replace(call, redirected=index) for step, call in session.calls.items()}
+            changes["cuts"] = dict.fromkeys(session.cuts, "")  # to what is asked now it was no answer
         case ev.MessageQueued():
             changes["queue"] = (*session.queue, QueuedMessage(event.message, event.text, event.by, at))
             changes["queued"] = session.queued + 1
@@ -333,6 +338,7 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
                 "withdrawn": sum(message.withdrawn for message in said),
                 "queue": session.queue if event.queued is None else session.queue[1:],
                 "calls": {},
+                "cuts": {},
                 "children": {},
                 "child_asks": (),
                 "unreached": (),
@@ -346,6 +352,7 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
             }
         case ev.CheckpointTaken(scope=scope):
             changes["scope"] = scope
+            changes["cuts"] = {}
             changes["checkpoints"] = session.checkpoints + 1
             changes["scope_messages"] = len(session.messages)
             # What is not done again by its name may be by its arguments.
@@ -365,6 +372,7 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
                 "receipt": event.receipt,
                 "unreached": event.unreached,
                 "calls": {},
+                "cuts": {},
                 "children": {},
                 "child_asks": (),
                 "discarded": session.is_protected and session.cancel is not None and session.cancel.force,
@@ -384,6 +392,7 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
         case ev.SessionCompleted(result=result):
             changes["result"] = result
             changes["calls"] = {}
+            changes["cuts"] = {}
             changes["deferred"] = None
         case ev.SessionFailed():
             changes["failure"] = Failure(event.code, event.message, event.step)

@@ -316,7 +316,8 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
 
     ``unpriced`` model calls have no known price: what was spent is at least ``cost``. It has ``worked`` for so many
     seconds, and since ``working_since`` if that is set; while it waits, is paused or halted, the clock stands.
-    ``outputs`` are the tokens and ``prices`` the dollars of the last few answers of models.
+    ``outputs`` are the tokens and ``prices`` the dollars of the last few answers of models. ``cuts`` are the answers
+    that a stop has cut, and how a resume goes on with each.
     """
 
     id: SessionId
@@ -344,6 +345,7 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
     queue: tuple[QueuedMessage, ...] = ()
     queued: int = 0
     calls: Mapping[StepId, OpenCall] = {}
+    cuts: Mapping[StepId, ev.Continues] = {}
     children: Mapping[StepId, SessionId] = {}
     child_asks: tuple[ChildAsk, ...] = ()
     unreached: tuple[SessionId, ...] = ()

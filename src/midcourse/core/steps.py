@@ -77,6 +77,7 @@ class StepRecord(msgspec.Struct, gc=False, omit_defaults=True):
     undone: bool = False
     pieces: list[str] = msgspec.field(default_factory=list[str])
     length: int = 0
+    continues: ev.Continues = ""
 
     @property
     def text(self) -> str:
@@ -159,6 +160,9 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
                 # Tried again it is another effect, with a line of its own; only an idempotent one is still the same.
                 record.generation += record.effect in ("reversible", "irreversible")
                 self._spend(event.step)
+            case ev.StepCut():
+                if event.step in self.steps:
+                    self.steps[event.step].continues = event.continues
             case ev.StepClosed():
                 record = self._open(event.step)
                 record.outcome, record.message, record.detail = "closed", event.message, event.truth

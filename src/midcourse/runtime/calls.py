@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from midcourse.core.codec import Value
 from midcourse.core.effects import Effect
-from midcourse.core.events import Observation, SegmentWritten, StepKind
+from midcourse.core.events import Continues, Observation, SegmentWritten, StepKind
 from midcourse.core.ids import StepId
 from midcourse.core.prices import Price, Prices
 from midcourse.core.replies import RunningCall
@@ -43,6 +43,8 @@ class Call:
     key: str = ""
     note: str = ""
     prefix: str = ""
+    way: Continues = ""
+    continues: Continues | None = None
     answers: "tuple[Value, ...]" = ()
     asked_to_end: AskedToEnd = field(default_factory=AskedToEnd)
     spent: Spent = field(default_factory=Spent)
@@ -124,6 +126,7 @@ class CurrentCall:
     key: str = ""
     """What the other side knows this call by: send it along, so that a second request under it does nothing."""
     prefix: str = ""
+    """What the attempt before had said, if this one goes on from there: ``way`` says how."""
     answers: tuple[object, ...] = ()
     """What people answered to each ``Interrupt`` that this call has raised so far."""
     asked_to_end: AskedToEnd = field(default_factory=AskedToEnd, repr=False)
@@ -133,6 +136,7 @@ class CurrentCall:
     afford: Callable[[float], None] = field(default=_affords_all, repr=False)
     usual_output: int = 0
     """Tokens that a model's answer has in this session, on average of the last few."""
+    live: Call | None = field(default=None, repr=False)
 
     def spend(self, cost: float | None, tokens: int | None = None) -> None:
         """Say what this call has cost so far, in all; None: nobody knows. A cut is charged with what was said last.
@@ -140,6 +144,21 @@ class CurrentCall:
         Said while a stream comes, it cuts the stream where the session's budget ends.
         """
         self.spent.cost, self.spent.tokens = cost, tokens
+
+    @property
+    def way(self) -> Continues:
+        """How this call goes on from ``prefix``, as the attempt before said it would."""
+        return "" if self.live is None else self.live.way
+
+    def continue_at(self, offset: int) -> None:
+        """Go on from so much of ``prefix``; what stood behind it is said again. Before anything is."""
+        if self.live is not None:
+            self.live.offset = offset
+
+    def can_continue(self, way: Continues) -> None:
+        """Say how an attempt after this one would go on, if this one is cut; empty: it would begin again."""
+        if self.live is not None:
+            self.live.continues = way
 
     def foresee(self, cost: float) -> None:
         """Say what a request is going to cost, before it is made.

@@ -208,7 +208,8 @@ class Steps:
                 return None
             record = journal.log.steps.get(step.id)
             begun, blob = self._begun(step, record, approval)
-            prefix = record.text if record and step.on_cut == "continue" else ""
+            way = _way(step, record, journal.log.redirects)
+            prefix = record.text if record and way else ""
             call = Call(
                 step.id,
                 step.name,
@@ -219,7 +220,8 @@ class Steps:
                 begun.key,
                 "" if may_abort(begun.effect) else CANNOT_BE_UNDONE if step.tool.declared else UNDECLARED,
                 prefix,
-                answers,
+                way,
+                answers=answers,
                 offset=len(prefix),
             )
             starts = (ev.SessionWoken(), begun) if journal.session.status is Status.WAITING else (begun,)
@@ -308,7 +310,7 @@ class Steps:
             about = (call.step, call.name, call.attempt, call.key, call.prefix, answers)
             prices, usual = self._around.settings.prices, usual_output(self._journal.session)
             afford = partial(self._purse.afford, call)
-            enter(CurrentCall(*about, call.asked_to_end, call.spent, prices, afford, usual))
+            enter(CurrentCall(*about, call.asked_to_end, call.spent, prices, afford, usual, call))
             if step.kind == "model":
                 foresees = getattr(step.tool.function, "foresees", False)
                 await self._streaming.read(step.call, call, ended, foresees=foresees)
@@ -404,6 +406,7 @@ class Steps:
                     cost=spent or 0.0,
                     tokens=tokens,
                     free=spent == 0,
+                    continues=_continues(step, call) if length else "",
                 )
                 journal.note(cut)
             elif ended.stopped:
@@ -490,6 +493,22 @@ class Steps:
             attempt = call.attempt if call else record.attempt
             journal.note(ev.StepClosed(step=step.id, attempt=attempt, message=message, truth=truth))
         raise redirected(journal.session, message, record.text, truth)
+
+
+def _way(step: Step, record: StepRecord | None, redirects: int) -> ev.Continues:
+    """How an attempt goes on from what the last one had said: not after a redirect, unless the agent wants it so."""
+    if record is None:
+        return ""
+    if record.continues and record.redirects == redirects:
+        return record.continues
+    return "prefix" if step.on_cut == "continue" else ""
+
+
+def _continues(step: Step, call: Call) -> ev.Continues:
+    """How the next attempt goes on: as the body says, else as the agent wants it."""
+    if call.continues is not None:
+        return call.continues
+    return "prefix" if step.on_cut == "continue" else ""
 
 
 def _check_arguments(step: Step) -> None:

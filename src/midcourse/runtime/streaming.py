@@ -63,13 +63,12 @@ class Streaming:
                 text = _checked_piece(call, piece)
                 await self._gate.until_fresh()
                 with self._journal.lock:
-                    if call.cut:
-                        call.stopped = True
-                        raise asyncio.CancelledError
+                    _end_if_cut(call)
                     offset = call.write(text)
                     # Under the lock: no preview comes after the decision of a stop.
                     self._around.fanout.preview(Delta(self._journal.session.id, call.step, call.attempt, offset, text))
                     self._purse.stop_if_spent()
+                    _end_if_cut(call)  # at the cap, not a word more is asked for
                 if len(call.tail) >= self._journal.pace.segment:
                     self._flush(call)
                 elif flush is None or flush.when() <= asyncio.get_running_loop().time():
@@ -94,6 +93,12 @@ class Streaming:
                 pieces = len(call.tail)
                 for segment in call.take_tail():
                     self._journal.note_segment(segment, pieces)
+
+
+def _end_if_cut(call: Call) -> None:
+    if call.cut:
+        call.stopped = True
+        raise asyncio.CancelledError
 
 
 def _checked_piece(call: Call, piece: object) -> str:
