@@ -14,7 +14,7 @@ const CALM: View = {
 };
 const call = (effect: OpenCall["effect"]): OpenCall => ({
   step: "1/send#0", name: "send_report", kind: "tool", attempt: 1, since: 0, effect, key: "k", settle: 0, can_undo: false, end: "", ended_at: 0, undo: "",
-  undos: 0, told: "", redirected: null, said: 1, before: null,
+  undos: 0, told: "", redirected: null, said: 1, before: null, spent: 0,
 });
 const shown = (view: Partial<View>): string[] => slotsFor({ ...CALM, ...view }).map((slot) => `${slot.disabled ? "(" : ""}${slot.label}${slot.disabled ? ")" : ""} ${slot.long}`);
 
@@ -23,6 +23,9 @@ const ROWS: [string, Partial<View>, string[]][] = [
   ["running", {}, ["Pause resume keeps context", "Redirect changes the step or goal", "Cancel partial work is saved to the session"]],
   ["pausing, irreversible", { status: "pausing", still: [call("irreversible")] }, ["(Pausing) waits for send_report", "Redirect kept, seen at resume", "Cancel partial work is saved to the session"]],
   ["pausing, can be torn", { status: "pausing", still: [call("read")] }, ["Don't wait aborts it now; done again on resume", "Redirect kept, seen at resume", "Cancel partial work is saved to the session"]],
+  ["paused at the cap", { status: "paused", isCapped: true }, ["(Resume) the cap is reached: raise it first", "Redirect kept until you resume", "Cancel partial work is saved to the session"]],
+  ["paused in an answer", { status: "paused", cut: "goes on", isBetween: false }, ["Resume continues this answer at step 14", "Redirect kept until you resume", "Cancel partial work is saved to the session"]],
+  ["paused in an answer that cannot go on", { status: "paused", cut: "again" }, ["Resume begins this answer again", "Redirect kept until you resume", "Cancel partial work is saved to the session"]],
   ["paused", { status: "paused", hasChange: true }, ["Resume continues at step 15 with your change", "Redirect kept until you resume", "Cancel partial work is saved to the session"]],
   ["waiting", { status: "waiting" }, ["Pause the question stays open", "Redirect withdraws the question", "Cancel withdraws the question, saves partial work"]],
   ["cancel preview", { status: "pausing", tray: "preview" }, ["Keep going resumes where it stopped", "Redirect instead of cancelling", "Cancel run undo 2, keep the rest"]],

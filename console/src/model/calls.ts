@@ -8,13 +8,15 @@ export interface OpenCall {
   end: "" | "aborted" | "lost" | "failed"; ended_at: number; again_at: number;
   undo: "" | "running" | "done" | "failed" | "lost"; undos: number;
   told: "" | "no"; redirected: number | null; said: number; before: OpenCall | null;
+  /** Dollars of it that are in the session's cost already. */
+  spent: number;
 }
 
 export function begun(data: EventData["step.begun"], at: number, before: OpenCall | undefined, said: number): OpenCall {
   return {
     step: data.step, name: data.name, kind: data.kind, attempt: data.attempt, since: at, effect: data.effect, key: data.key,
     settle: data.settle, can_undo: data.can_undo, end: "", ended_at: 0, again_at: 0, undo: "", undos: 0, told: "", redirected: null, said,
-    before: before ? { ...before, before: null } : null,
+    before: before ? { ...before, before: null } : null, spent: 0,
   };
 }
 

@@ -39,7 +39,7 @@ export interface EventData {
   "session.taken": { lost: string[]; silent: boolean };
   "session.forked": { source: string };
   "session.parked": object;
-  "session.pause_requested": { pause: string; by: string; reason: string; grace: number | null; lapses?: number | null };
+  "session.pause_requested": { pause: string; by: string; reason: string; grace: number | null; lapses?: number | null; budget?: number | null };
   "session.pause_renewed": { pause: string; by: string };
   "session.pause_lifted": { pause: string; by: string };
   "session.paused": { unknown: string[]; unreached: string[] };
@@ -87,9 +87,9 @@ export interface EventData {
   };
   "step.aborted": Attempted & { asked: boolean };
   "step.settled": Attempted & { by: string; happened: boolean | null };
-  "step.cut": Attempted & Spent & { length: number };
+  "step.cut": Attempted & Spent & { length: number; continues?: "" | "prefix" | "quote" };
   "step.closed": Attempted & { message: number; truth: string };
-  "segment.written": Attempted & { offset: number; text: string };
+  "segment.written": Attempted & { offset: number; text: string; cost?: number };
   "ask.opened": {
     ask: string; step: string; reason: string; prompt: string; options: string[]; expires_at: number | null;
     default: Value | null; on_expiry: "fail" | "cancel";

@@ -143,6 +143,9 @@ def resume(
     pause: Annotated[
         str | None, typer.Option("--pause", metavar="ID", help="Only if this pause still stands, such as pause_2.")
     ] = None,
+    budget: Annotated[
+        float | None, typer.Option("--budget", metavar="DOLLARS", help="Raise what it may cost, and go on with it.")
+    ] = None,
     wait: WaitOption = 10.0,
     target: Target = HERE,
     as_json: JsonOption = False,
@@ -150,15 +153,21 @@ def resume(
     """Go on with a paused session, or try a failed one again.
 
     What had finished is not done again; what was aborted is. It runs as soon as a process that has its agent drives
-    it: a server, or a program that has the store open.
+    it: a server, or a program that has the store open. A session that has reached its budget goes on once that is
+    raised, with --budget.
 
     \b
     Examples:
       midcourse resume sess_0198f2
       midcourse resume sess_0198f2 --pause pause_2
+      midcourse resume sess_0198f2 --budget 2.50
     """
+    if pause is not None and budget is not None:
+        raise typer.BadParameter("Give --pause or --budget: a raised budget lifts whatever pause stands.")
 
     async def work(handle: Handle[Any]) -> Reply:
+        if budget is not None:
+            return await handle.raise_budget(budget, wait=wait, by=me())
         return await handle.resume(pause, wait=wait, by=me())
 
     control(target, session, work, as_json=as_json)

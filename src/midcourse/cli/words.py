@@ -7,6 +7,7 @@ from typing import Final
 
 from rich.text import Text
 
+from midcourse.core.budget import wanted
 from midcourse.core.endings import without_result
 from midcourse.core.interventions import Intervention
 from midcourse.core.receipt import Receipt
@@ -183,7 +184,7 @@ def situation(session: Session, now: float) -> str:
         case Status.PAUSING | Status.CANCELLING:
             return f"Nothing new begins. Still running: {still}." if still else "Nothing new begins."
         case Status.PAUSED:
-            return f"Nothing runs. Resume it with: midcourse resume {session.id}"
+            return f"Nothing runs. {_resuming(session)}"
         case Status.WAITING:
             return "Nothing runs: it waits for an answer."
         case Status.HALTED:
@@ -203,6 +204,16 @@ def _retry_words(call: OpenCall, now: float) -> str:
     left = call.again_at - now
     when = f"in {span(left)}" if left > 0 else "now"
     return f"{call.name} raised {call.raised} (attempt {call.attempt}) and is tried again {when}."
+
+
+def _resuming(session: Session) -> str:
+    """How a paused session goes on, and what becomes of an answer that was cut."""
+    enough = wanted(session)
+    if enough is not None:
+        return f"It has reached its budget; raise it with: midcourse resume {session.id} --budget {enough:g}"
+    again = any(not way for way in session.cuts.values())
+    then = f" {'Begins' if again else 'Continues'} the answer that was cut{' again' if again else ''}."
+    return f"Resume it with: midcourse resume {session.id}{then if session.cuts else ''}"
 
 
 def _lifting(session: Session) -> str:

@@ -22,6 +22,8 @@ Level = Literal["step", "goal", "clarify"]
 MessageLevel = Literal[Level, "event"]
 """What a message to a session is: a person's, at its level, or word of an event outside."""
 StepKind = Literal["tool", "model", "child"]
+Continues = Literal["", "prefix", "quote"]
+"""How a cut text goes on: from its own end, or by a request that quotes it. Empty: the answer begins again."""
 Mode = Literal["replay", "state"]
 DeferredVerb = Literal["pause", "cancel"]
 """A stop that waits for the end of the turn."""
@@ -101,6 +103,8 @@ class PauseRequested(Event, tag="session.pause_requested@1"):
     lapses: float | None = None
     wished_at: float | None = None
     """When it was put into the inbox; for a policy, when it decided."""
+    budget: float | None = None
+    """Dollars that the session's budget must be before this pause can be lifted."""
 
 
 class PauseRenewed(Event, tag="session.pause_renewed@1"):
@@ -510,7 +514,10 @@ class StepSettled(Event, tag="step.settled@1"):
 
 
 class StepCut(Event, tag="step.cut@1"):
-    """A stop or a redirect cut this model stream; what it had said stays, marked as cut."""
+    """A stop or a redirect cut this model stream; what it had said stays, marked as cut.
+
+    ``continues``: how the next attempt goes on from that; empty, if the answer begins again.
+    """
 
     step: StepId
     attempt: int
@@ -518,6 +525,7 @@ class StepCut(Event, tag="step.cut@1"):
     cost: float = 0.0
     tokens: int = 0
     free: bool = False
+    continues: Continues = ""
 
 
 class StepClosed(Event, tag="step.closed@1"):
@@ -530,12 +538,16 @@ class StepClosed(Event, tag="step.closed@1"):
 
 
 class SegmentWritten(Event, tag="segment.written@1"):
-    """A piece of streamed output, durable while its step still runs. It supersedes what stood from ``offset`` on."""
+    """A piece of streamed output, durable while its step still runs. It supersedes what stood from ``offset`` on.
+
+    ``cost`` is what the attempt has cost by then, in all, as far as that is known; its end says it again.
+    """
 
     step: StepId
     attempt: int
     offset: int
     text: str
+    cost: float = 0.0
 
 
 class AskOpened(Event, tag="ask.opened@1"):

@@ -10,6 +10,7 @@ import msgspec
 
 from midcourse.core import events as ev
 from midcourse.core import open_calls
+from midcourse.core.budget import LAST_ANSWERS
 from midcourse.core.commands import BY_PARENT
 from midcourse.core.effects import DID_IT_HAPPEN
 from midcourse.core.ids import SessionId, StepId, ask_id, child_id, intervention_id, message_id, pause_id, queued_id
@@ -235,6 +236,8 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
     match event:
         case ev.StepBegun():
             changes["calls"] = _with(session, _begun(session, event, at))
+            if event.step in session.cuts:
+                changes["cuts"] = _without(session.cuts, event.step)
             if event.kind == "child":
                 changes["children"] = {**session.children, event.step: child_id(session.id, event.step)}
             if session.loose_keys and loose_key(event.tool, event.digest) in session.loose_keys:
@@ -245,9 +248,14 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
         case ev.StepFinished():
             changes["calls"] = _without(session.calls, event.step)
             changes["finished_steps"] = session.finished_steps + 1
-            changes |= _spent(session, event) | _childless(session, event.step)
+            changes |= _spent(session, event) | _usual(session, event) | _childless(session, event.step)
+        case ev.SegmentWritten(cost=cost) if cost > session.calls[event.step].spent:
+            call = session.calls[event.step]
+            changes["cost"] = session.cost + cost - call.spent
+            changes["calls"] = _with(session, replace(call, spent=cost))
         case ev.StepCut():
             changes["calls"] = _without(session.calls, event.step)
+            changes["cuts"] = {**session.cuts, event.step: event.continues}
             changes |= _spent(session, event)
         case ev.StepFailed():
             changes |= _still_loose(session.calls[event.step], session)
@@ -259,6 +267,7 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
         case ev.StepClosed():
             changes |= _loosened(session, [session.calls[event.step]] if event.step in session.calls else [])
             changes["calls"] = _without(session.calls, event.step)
+            changes["cuts"] = _without(session.cuts, event.step)
             changes |= _childless(session, event.step)
             changes["seen"] = max(session.seen, min(event.message + 1, len(session.messages)))
         case ev.StepAborted():  # a child that was stopped with its parent goes on with it
@@ -342,6 +351,7 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
             )
             index = len(session.messages)
             changes["calls"] = {step: replace(call, redirected=index) for step, call in session.calls.items()}
+            changes["cuts"] = dict.fromkeys(session.cuts, "")  # to what is asked now it was no answer
         case ev.MessageQueued():
             changes["queue"] = (*session.queue, QueuedMessage(event.message, event.text, event.by, at))
             changes["queued"] = session.queued + 1
@@ -364,6 +374,7 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
                 "withdrawn": sum(message.withdrawn for message in said),
                 "queue": session.queue if event.queued is None else session.queue[1:],
                 "calls": {},
+                "cuts": {},
                 "children": {},
                 "child_asks": (),
                 "unreached": (),
@@ -377,6 +388,7 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
             }
         case ev.CheckpointTaken(scope=scope):
             changes["scope"] = scope
+            changes["cuts"] = {}
             changes["checkpoints"] = session.checkpoints + 1
             changes["scope_messages"] = len(session.messages)
             # What is not done again by its name may be by its arguments.
@@ -397,6 +409,7 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
                 "receipt": event.receipt,
                 "unreached": event.unreached,
                 "calls": {},
+                "cuts": {},
                 "children": {},
                 "child_asks": (),
                 "discarded": session.is_protected and session.cancel is not None and session.cancel.force,
@@ -417,6 +430,7 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
         case ev.SessionCompleted(result=result):
             changes["result"] = result
             changes["calls"] = {}
+            changes["cuts"] = {}
             changes["deferred"] = None
         case ev.SessionFailed():
             changes["failure"] = Failure(event.code, event.message, event.step)
@@ -527,10 +541,26 @@ def _worked(session: Session, status: Status, event: ev.AnyEvent, at: float) -> 
 def _spent(
     session: Session, event: ev.StepFinished | ev.StepFailed | ev.StepRetrying | ev.StepCut
 ) -> dict[str, object]:
-    spent: dict[str, object] = {"cost": session.cost + event.cost, "tokens": session.tokens + event.tokens}
-    if not event.cost and not event.free and _has_a_price(session.calls[event.step], event):
+    call = session.calls[event.step]
+    is_known = event.cost or event.free
+    # What its segments told of is counted already; the end knows better.
+    added = event.cost - call.spent if is_known else 0.0
+    spent: dict[str, object] = {"cost": max(0.0, session.cost + added), "tokens": session.tokens + event.tokens}
+    if not is_known and not call.spent and _has_a_price(call, event):
         spent["unpriced"] = session.unpriced + 1
     return spent
+
+
+def _usual(session: Session, event: ev.StepFinished) -> dict[str, object]:
+    """What the last answers of models were like: by that the next one is priced."""
+    if session.calls[event.step].kind != "model":
+        return {}
+    changes: dict[str, object] = {}
+    if event.tokens:
+        changes["outputs"] = (*session.outputs, event.tokens)[-LAST_ANSWERS:]
+    if event.cost or event.free:
+        changes["prices"] = (*session.prices, event.cost)[-LAST_ANSWERS:]
+    return changes
 
 
 def _has_a_price(call: OpenCall, event: ev.StepFinished | ev.StepFailed | ev.StepRetrying | ev.StepCut) -> bool:
@@ -608,9 +638,10 @@ def _paused_by(session: Session, event: ev.PauseRequested, at: float) -> Standin
     standing = session.pause
     if standing is not None and event.pause == standing.id:
         reason = event.reason or standing.reason
-        return replace(standing, grace=event.grace, reason=reason, lapses_at=lapses_at)
+        budget = standing.budget if event.budget is None else event.budget
+        return replace(standing, grace=event.grace, reason=reason, lapses_at=lapses_at, budget=budget)
     origin = session.status if standing is None else standing.origin
-    pause = StandingPause(event.pause, event.by, at, origin, event.reason, event.grace, lapses_at)
+    pause = StandingPause(event.pause, event.by, at, origin, event.reason, event.grace, lapses_at, event.budget)
     if standing is None:
         return pause
     # The people's pause is on top: it is the one that people see, name and lift.

@@ -146,6 +146,7 @@ class OpenCall(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     with what ``raised`` names, to be tried again at ``again_at``. None is an outcome: a request that nobody waits for
     may still land until ``settled_at``. ``undo``: how the last undo ended.
     ``redirected`` is the place of the last message that changed the course since; there were ``said`` when it began.
+    ``spent`` dollars of it are in the session's cost already.
     """
 
     step: StepId
@@ -175,6 +176,7 @@ class OpenCall(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     raised: str = ""
     again_at: float = 0.0
     before: "OpenCall | None" = None
+    spent: float = 0.0
 
     @property
     def lost(self) -> bool:
@@ -255,6 +257,7 @@ class StandingPause(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
 
     ``beneath`` is the parent's pause of a child that people have paused too: each is lifted by its own resume.
     ``renewals``: how often it was sent down to the children again.
+    ``budget``: what the session's budget must be before it can be lifted.
     """
 
     id: PauseId
@@ -264,6 +267,7 @@ class StandingPause(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     reason: str = ""
     grace: float | None = None
     lapses_at: float | None = None
+    budget: float | None = None
     renewals: int = 0
     beneath: "StandingPause | None" = None
 
@@ -334,7 +338,9 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
 
     ``unpriced`` model calls have no known price: what was spent is at least ``cost``. It has ``worked`` for so many
     seconds, and since ``working_since`` if that is set; while it waits, is paused or halted, the clock stands. Its
-    cancel ``needs`` these tools, and waits for a process that has them.
+    cancel ``needs`` these tools, and waits for a process that has them. ``outputs`` are the tokens and ``prices`` the
+    dollars of the last few answers of models. ``cuts`` are the answers that a stop has cut, and how a resume goes on
+    with each.
     """
 
     id: SessionId
@@ -362,6 +368,7 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
     queue: tuple[QueuedMessage, ...] = ()
     queued: int = 0
     calls: Mapping[StepId, OpenCall] = {}
+    cuts: Mapping[StepId, ev.Continues] = {}
     children: Mapping[StepId, SessionId] = {}
     child_asks: tuple[ChildAsk, ...] = ()
     unreached: tuple[SessionId, ...] = ()
@@ -391,6 +398,8 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
     cost: float = 0.0
     unpriced: int = 0
     tokens: int = 0
+    outputs: tuple[int, ...] = ()
+    prices: tuple[float, ...] = ()
     worked: float = 0.0
     working_since: float | None = None
     result: Value | None = None

@@ -85,6 +85,7 @@ class StepRecord(msgspec.Struct, gc=False, omit_defaults=True):
     left: float | None = None
     pieces: list[str] = msgspec.field(default_factory=list[str])
     length: int = 0
+    continues: ev.Continues = ""
 
     @property
     def text(self) -> str:
@@ -172,6 +173,9 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
                 record.failures += 1
                 record.again_at, record.wait, record.left = event.again_at, event.wait, event.left
                 record.cost, record.tokens = record.cost + event.cost, record.tokens + event.tokens
+            case ev.StepCut():
+                if event.step in self.steps:
+                    self.steps[event.step].continues = event.continues
             case ev.StepClosed():
                 record = self._open(event.step)
                 record.outcome, record.message, record.detail = "closed", event.message, event.truth

@@ -90,7 +90,13 @@ class Driver:
         self._rollback = Rollback(journal, around, self._undoing, self._settling, moved=self.react)
         self._world = World(journal, around, moved, is_cold=is_recovering)
         self._steps = Steps(
-            journal, self.gate, around, settling=self._settling, moved=self.react, diverged=self._diverged
+            journal,
+            self.gate,
+            around,
+            settling=self._settling,
+            moved=self.react,
+            diverged=self._diverged,
+            at_cap=self._inbox.stop_at_cap,
         )
         self._over = False
         self._is_recovering = is_recovering

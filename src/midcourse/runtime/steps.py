@@ -8,10 +8,12 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
+from functools import partial
 from math import isfinite
 from typing import Any, Final, cast
 
 from midcourse.core import events as ev
+from midcourse.core.budget import usual_output
 from midcourse.core.codec import NOTHING, Blob, Value, decode, encode, secret_free, value_of, without_secrets
 from midcourse.core.effects import DID_NOT_HAPPEN, MAY_HAVE_HAPPENED, NO_EFFECT, may_abort, next_act
 from midcourse.core.evolution import loose_key
@@ -37,6 +39,7 @@ from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.loading import content_of, contents_of
 from midcourse.runtime.processes import ProcessDied
+from midcourse.runtime.purse import Purse
 from midcourse.runtime.retries import Retries
 from midcourse.runtime.settling import Settling, did_it_happen_id
 from midcourse.runtime.streaming import Streaming
@@ -66,6 +69,7 @@ class Steps:
         settling: Settling,
         moved: Callable[[], None],
         diverged: Callable[[Diverged], None],
+        at_cap: Callable[[float, float], None],
     ) -> None:
         self._journal = journal
         self._gate = gate
@@ -75,9 +79,10 @@ class Steps:
         self._diverged = diverged
         self._asking = Asking(journal, gate, around.store, moved=moved, diverged=diverged)
         self._approving = Approving(journal, gate, around)
-        self._streaming = Streaming(journal, gate, around)
+        self._purse = Purse(journal, gate, at_cap)
+        self._streaming = Streaming(journal, gate, around, self._purse)
         self._retries = Retries(journal, gate, around)
-        self._tending = Tending(journal, around, moved=moved)
+        self._tending = Tending(journal, around, moved=moved, counted=self._purse.stop_if_spent)
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiters: dict[StepId, list[asyncio.Future[Any]]] = {}
         self._recalled = 0
@@ -163,6 +168,9 @@ class Steps:
             self._close_if_redirected(step)
             approval = await self._approving.approved(step, self._key(step))
             self._close_if_redirected(step)
+            if step.kind != "model" and not self._purse.affords(step.tool.cost):
+                self._moved()
+                continue
             call = await self._begin(step, answers, approval)
             if call is None:
                 continue
@@ -206,7 +214,8 @@ class Steps:
                 return None
             record = journal.log.steps.get(step.id)
             begun, blob = self._begun(step, record, approval)
-            prefix = record.text if record and step.on_cut == "continue" else ""
+            way = _way(step, record, journal.log.redirects)
+            prefix = record.text if record and way else ""
             call = Call(
                 step.id,
                 step.name,
@@ -217,7 +226,8 @@ class Steps:
                 begun.key,
                 "" if may_abort(begun.effect) else CANNOT_BE_UNDONE if step.tool.declared else UNDECLARED,
                 prefix,
-                answers,
+                way,
+                answers=answers,
                 offset=len(prefix),
             )
             starts = (ev.SessionWoken(), begun) if journal.session.status is Status.WAITING else (begun,)
@@ -306,9 +316,12 @@ class Steps:
         try:
             answers = tuple(map(decode, await contents_of(self._around.store, call.answers)))
             about = (call.step, call.name, call.attempt, call.key, call.prefix, answers)
-            enter(CurrentCall(*about, call.asked_to_end, call.spent, self._around.settings.prices))
+            prices, usual = self._around.settings.prices, usual_output(self._journal.session)
+            afford = partial(self._purse.afford, call)
+            enter(CurrentCall(*about, call.asked_to_end, call.spent, prices, afford, usual, call))
             if step.kind == "model":
-                await self._streaming.read(step.call, call, ended)
+                foresees = getattr(step.tool.function, "foresees", False)
+                await self._streaming.read(step.call, call, ended, foresees=foresees)
             elif step.child is not None:
                 await self._tending.until_ended(call, ended, *step.child)
             else:
@@ -405,6 +418,7 @@ class Steps:
                     cost=spent or 0.0,
                     tokens=tokens,
                     free=spent == 0,
+                    continues=_continues(step, call) if length else "",
                 )
                 journal.note(cut)
             elif ended.stopped:
@@ -438,14 +452,16 @@ class Steps:
                 journal.note(failed)
             else:
                 value, blob = value_of(ended.content) if ended.content is not None else (NOTHING, None)
+                paid = step.tool.cost if spent is None else spent  # as the tool declares it, or told
+                cost = paid if step.kind == "tool" else spent if ended.cost is None else ended.cost
                 finished = ev.StepFinished(
                     step=step.id,
                     attempt=attempt,
                     value=value,
                     streamed=ended.streamed,
                     nothing_done=ended.nothing_done,
-                    cost=ended.cost or 0.0,
-                    free=ended.cost == 0,
+                    cost=cost or 0.0,
+                    free=cost == 0 and step.kind != "tool",
                     tokens=ended.tokens,
                     observed=ended.observed,
                 )
@@ -502,6 +518,22 @@ def _is_current(task: "asyncio.Task[Any]") -> bool:
         return asyncio.current_task() is task
     except RuntimeError:  # no loop runs
         return False
+
+
+def _way(step: Step, record: StepRecord | None, redirects: int) -> ev.Continues:
+    """How an attempt goes on from what the last one had said: not after a redirect, unless the agent wants it so."""
+    if record is None:
+        return ""
+    if record.continues and record.redirects == redirects:
+        return record.continues
+    return "prefix" if step.on_cut == "continue" else ""
+
+
+def _continues(step: Step, call: Call) -> ev.Continues:
+    """How the next attempt goes on: as the body says, else as the agent wants it."""
+    if call.continues is not None:
+        return call.continues
+    return "prefix" if step.on_cut == "continue" else ""
 
 
 def _check_arguments(step: Step) -> None:

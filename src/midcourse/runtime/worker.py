@@ -127,6 +127,7 @@ class Worker:
             is_fresh=self._listener.is_fresh,
             admission=Admission(self.settings.max_running),
             environments=self.supervisor.environments,
+            most_for_a_call=self.supervisor.most_for_a_call,
             tree=tree,
             standing=self.standing,
         )

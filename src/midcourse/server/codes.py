@@ -50,6 +50,7 @@ CODES: Final[Mapping[str, Code]] = {
     "busy": Code(409, "The agent works, and the message was only for one that does not. Wait, or let it queue."),
     "message_seen": Code(409, "The agent's model has seen the message. Redirect it instead."),
     "not_raised": Code(409, "A budget can only be raised. Give a larger one."),
+    "budget_spent": Code(409, "The session has reached its budget. Raise it to the sum that the problem names."),
     "session_damaged": Code(409, "The session's journal is damaged. Restore the store, or start anew."),
     "session_exists": Code(409, "There is a session with that id. Leave the id out, or use another."),
     "agent_mismatch": Code(409, "The session is another agent's. Leave session_id out to start a new one."),

@@ -56,7 +56,13 @@ async def pause(
 @router.post(
     "/sessions/{session_id}/resume",
     responses=control_answers(
-        "already_resumed", "checkpoint_not_found", "not_allowed", "operator_only", "session_ended", "session_damaged"
+        "already_resumed",
+        "budget_spent",
+        "checkpoint_not_found",
+        "not_allowed",
+        "operator_only",
+        "session_ended",
+        "session_damaged",
     ),
 )
 async def resume(
@@ -75,7 +81,8 @@ async def resume(
 
 
 @router.post(
-    "/sessions/{session_id}/redirect", responses=control_answers("not_allowed", "session_damaged", "session_discarded")
+    "/sessions/{session_id}/redirect",
+    responses=control_answers("budget_spent", "not_allowed", "session_damaged", "session_discarded"),
 )
 async def redirect(session_id: SessionPath, caller: Steerer, body: schemas.Redirect) -> Response:
     """Change the course. The instruction is durable at once and is what the agent's model sees next.
@@ -163,6 +170,7 @@ async def undo(session_id: SessionPath, caller: Steerer, body: Annotated[schemas
         "approver_only",
         "ask_id_required",
         "ask_not_found",
+        "budget_spent",
         "not_allowed",
         "own_ask",
         "unclear_answer",
@@ -208,7 +216,10 @@ async def tell_event(session_id: SessionPath, caller: Steerer, body: schemas.Out
     return told(await caller.send(session_id, command, wait=body.wait))
 
 
-@router.post("/sessions/{session_id}/budget", responses=control_answers("not_allowed", "not_raised", "session_ended"))
+@router.post(
+    "/sessions/{session_id}/budget",
+    responses=control_answers("budget_spent", "not_allowed", "not_raised", "session_ended"),
+)
 async def raise_budget(session_id: SessionPath, caller: Steerer, body: schemas.Budget) -> Response:
     """Let it cost more, and go on with it if it is paused."""
     command = caller.wish(
