@@ -7,12 +7,14 @@ from itertools import groupby
 from math import inf
 from typing import Any, Final
 
+from midcourse.core import commands as cmd
+from midcourse.core.commands import encode_command
 from midcourse.core.ids import Position, SessionId, depth_of
 from midcourse.core.session import NEEDS_DRIVING, Session, Status
-from midcourse.errors import MidcourseError
+from midcourse.errors import Damaged, MidcourseError, SessionNotFound
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Head, Owned, Store
-from midcourse.runtime.children import STOPS_CHILDREN, passed_on
+from midcourse.runtime.children import STOPS_CHILDREN, parent_name, passed_on, passed_on_id
 from midcourse.runtime.driver import AHEAD, Driver
 from midcourse.runtime.loading import load
 from midcourse.runtime.standing import Standing, halt_of, must_halt
@@ -88,9 +90,20 @@ class Sweeper:
 
     async def _adopt(self, owned: Owned) -> None:
         """Take a session that nobody owns; but not a child that a stop of its parent's is still to reach."""
-        if not owned.pending and owned.head.status in _GOES_ON and await self._waits_for_a_stop(owned.head):
-            return
+        try:
+            if not owned.pending and owned.head.status in _GOES_ON and await self._waits_for_a_stop(owned.head):
+                return
+        except (Damaged, SessionNotFound) as error:
+            await self._pause_orphan(owned.head, error)
         await self._attend(owned.head.id)
+
+    async def _pause_orphan(self, child: Head, error: MidcourseError) -> None:
+        """Pause a child once if what stands above it cannot be read: a stop may be on its way, and nothing can tell."""
+        assert child.parent is not None
+        why = f"a session above it cannot be read: {error.message}"
+        pause = cmd.Pause(id=passed_on_id(child.id, "orphaned"), by=parent_name(child.parent), reason=why)
+        log.error("session %s is paused: %s", child.id, why)
+        await self._store.put(child.id, pause.id, encode_command(pause), self._clock.now())
 
     async def _waits_for_a_stop(self, child: Head) -> bool:
         """Whether a stop of its parent, or of anybody above that, is still to come down to it."""

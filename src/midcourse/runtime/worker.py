@@ -508,7 +508,7 @@ class Worker:
             log.warning("session %s: %s", session_id, error)
         else:
             log.error("session %s: stopped, because its journal cannot be written: %s", session_id, error)
-            self.unwritten.add(session_id, epoch)
+            self.unwritten.add(session_id, epoch, error)
         if driver is not None:
             driver.wake()
 
