@@ -7,12 +7,13 @@ from itertools import groupby
 from math import inf
 from typing import Any, Final
 
+from midcourse.core.commands import Cancel, encode_command
 from midcourse.core.ids import Position, SessionId, depth_of
-from midcourse.core.session import NEEDS_DRIVING, Session, Status
+from midcourse.core.session import ENDED, NEEDS_DRIVING, Session, Status
 from midcourse.errors import MidcourseError
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Head, Owned, Store
-from midcourse.runtime.children import STOPS_CHILDREN, passed_on
+from midcourse.runtime.children import STOPS_CHILDREN, parent_name, passed_on, passed_on_id
 from midcourse.runtime.driver import AHEAD, Driver
 from midcourse.runtime.loading import load
 from midcourse.runtime.standing import Standing, halt_of, must_halt
@@ -81,10 +82,22 @@ class Sweeper:
         return before is None or self._offset < before - AHEAD
 
     async def _adopt(self, owned: Owned) -> None:
-        """Take a session that nobody owns; but not a child that a stop of its parent's is still to reach."""
-        if not owned.pending and owned.head.status in _GOES_ON and await self._waits_for_a_stop(owned.head):
+        """Take a session that nobody owns; but not a child that a stop of its parent's is still to reach.
+
+        A child that has not begun is its parent's to begin. If the parent has ended, nobody else would.
+        """
+        head = owned.head
+        if not owned.pending and head.status in _GOES_ON and await self._waits_for_a_stop(head):
             return
-        await self._attend(owned.head.id)
+        if not owned.pending and head.status == Status.QUEUED and head.parent is not None:
+            above = await self._store.head(head.parent)
+            if above.head.status not in ENDED:
+                return
+            if above.head.status == Status.CANCELLED:
+                reason = "its parent was cancelled before it began"
+                cancel = Cancel(id=passed_on_id(head.id, "orphan"), by=parent_name(head.parent), reason=reason)
+                await self._store.put(head.id, cancel.id, encode_command(cancel), self._clock.now())
+        await self._attend(head.id)
 
     async def _waits_for_a_stop(self, child: Head) -> bool:
         """Whether a stop of its parent, or of anybody above that, is still to come down to it."""
@@ -123,8 +136,7 @@ class Sweeper:
             return True
         if head.status not in (Status.RUNNING, Status.QUEUED):
             return self._has_agent(head) or self._left_to_others.get(head.id) != head.position
-        waits_for_its_parent = head.parent is not None and head.status == Status.QUEUED
-        return self._has_agent(head) and not waits_for_its_parent
+        return self._has_agent(head)
 
 
 async def enforce(standing: Standing, drivers: Callable[[], list[Driver]]) -> None:
