@@ -133,13 +133,13 @@ class Person:
         """What two people do who look at a parent and at a child of it."""
         chance = self._chance
         child = await self._midcourse.get(chance.choice(sorted(session.children.values())))
-        here, there = chance.choice(((handle, child), (child, handle)))
         for verb, one in chance.choice(
             (
-                (("pause", here), ("resume", there), ("pause", here)),
-                (("pause", here), ("pause", there), ("resume", here)),
-                (("pause", here), ("cancel", there), ("resume", here)),
-                (("cancel", there), ("resume", here)),
+                (("pause", handle), ("resume", child), ("pause", handle)),
+                (("pause", handle), ("pause", child), ("resume", handle)),
+                (("pause", child), ("pause", handle), ("resume", handle)),
+                (("pause", handle), ("cancel", child), ("resume", handle)),
+                (("cancel", child), ("resume", handle)),
             )
         ):
             await getattr(self, f"_{verb}")(one, await one.state())

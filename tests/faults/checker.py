@@ -99,8 +99,8 @@ def answered(asked: Answer, reply: Reply, at: float) -> Answer:
         level=reply.level if reply.unreachable_since is None else "accepted",
         status=reply.status,
         position=reply.position,
-        # The answer to a resume tells of the pause that is left.
-        pause=asked.pause or ("" if asked.verb == "resume" else reply.pause or ""),
+        # What a resume is answered with is the pause that still stands, and not the one it lifted.
+        pause=asked.pause if asked.verb == "resume" else reply.pause or "",
         running=tuple(call.step for call in reply.running),
         unknown=tuple(reply.unknown),
         opens=asked.opens,

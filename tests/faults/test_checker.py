@@ -7,7 +7,8 @@ from midcourse.core import events as ev
 from midcourse.core.effects import Effect
 from midcourse.core.events import AnyEvent, Recorded
 from midcourse.core.ids import AskId, Epoch, PauseId, Position, SessionId, StepId
-from tests.faults.checker import Answer, Deed, Evidence, excerpt, stuck, violations
+from midcourse.core.replies import Reply
+from tests.faults.checker import Answer, Deed, Evidence, answered, excerpt, stuck, violations
 
 PARENT = "sess_p"
 CHILD = "sess_p.c"
@@ -175,6 +176,14 @@ def test_a_persons_pause_of_a_child_that_the_parents_resume_lifts_is_found() -> 
     parent = journal(*paused("bob"), resumed("bob"))
     assert told(parent, [], answers, child=child) == ["pause lifted by somebody else"]
     assert told(parent, [], [answers[0], answers[2]], child=child) == []
+
+
+def test_a_resume_that_leaves_another_pause_standing_lifts_what_it_was_not_named_for() -> None:
+    reply = Reply(level="decided", status="paused", session=SessionId(CHILD), durability="power", pause=PauseId("p_2"))
+    asked = Answer(session=CHILD, verb="resume", sent_at=3.5)
+    child = journal(*paused("parent sess_p"), resumed("parent sess_p"), parent=PARENT)
+    answers = [stop(CHILD, 3.3, by="ann", position=4, pause="p_1"), answered(asked, reply, 3.6), resume(PARENT, 3.8)]
+    assert told(journal(*paused("bob"), resumed("bob")), [], answers, child=child) == []
 
 
 def test_takeovers_without_a_new_fact_are_found_unless_processes_died() -> None:

@@ -1,14 +1,18 @@
 """Promise 2: durable before acknowledged. The stop does not wait for the disk; its answer does."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TypeVar
 
 import pytest
 
 import midcourse
-from midcourse.errors import StoreUnavailable
+from midcourse.errors import Damaged, StoreUnavailable
+from midcourse.testing.wrapped_store import WrappedStore
 from tests.promises.faults import Faulty
 from tests.promises.harness import Place, Tool, history, resumable, turns, types, until_status, until_true
+
+T = TypeVar("T")
 
 
 async def test_the_gate_is_shut_before_the_stop_is_written(place: Place) -> None:
@@ -142,6 +146,85 @@ async def test_a_stop_that_cannot_be_written_is_answered_stopped_not_durable(pla
         await session.resume()
         assert await session.result() == "done"
         assert len(first.ended) == len(second.ended) == 1
+
+
+@pytest.mark.parametrize("stop", ["pause", "cancel"])
+async def test_a_stop_in_the_owners_process_holds_although_the_store_cannot_be_read(place: Place, stop: str) -> None:
+    """Reading says "damaged": the gate is shut before anything is read, and the answer says how far it counts."""
+    first, second = Tool(holds=True), Tool()
+
+    async def agent(run: midcourse.Run) -> None:
+        await run.step("first", first.run)
+        await run.step("second", second.run)
+
+    store = Unreadable(await place.store())
+    async with place.open(resumable(agent), store=store) as mc:
+        session = await mc.start(resumable(agent))
+        await first.entered.wait()
+        store.is_damaged = True
+        verb = session.pause if stop == "pause" else session.cancel
+        reply = await verb("stop", grace=0, until="stopped")
+        assert (reply.level, reply.durable) == ("stopped", False)
+        first.may_end.set()
+        await turns(50)
+        assert second.begun == []
+        store.is_damaged = False
+
+
+class Unreadable(WrappedStore):
+    """A store that fails every call as a damaged file does, once it is damaged."""
+
+    is_damaged = False
+
+    def _write(self, call: str, make: Callable[[], Awaitable[T]]) -> Awaitable[T]:
+        return self._call(call, make) if self.is_damaged else make()
+
+    async def _call(self, call: str, make: Callable[[], Awaitable[T]]) -> T:
+        if self.is_damaged:
+            raise Damaged("The file is damaged. Restore it from a backup.")
+        return await make()
+
+
+@pytest.mark.parametrize("held", ["put", "decide"])
+async def test_the_answer_to_a_stop_comes_in_time_although_the_store_does_not(place: Place, held: str) -> None:
+    """Another program holds the file: what is known by then is that nothing runs, and that it is not durable."""
+    first, second = Tool(holds=True), Tool()
+
+    async def agent(run: midcourse.Run) -> None:
+        await run.step("first", first.run)
+        await run.step("second", second.run)
+
+    store = Faulty(await place.store())
+    async with place.open(resumable(agent), store=store) as mc:
+        session = await mc.start(resumable(agent))
+        await first.entered.wait()
+        store.holds = lambda write: write == held
+        reply = await session.pause(until="stopped", wait=0.0)
+        assert (reply.level, reply.durable, [call.name for call in reply.running]) == ("stopping", False, ["first"])
+        first.may_end.set()
+        await turns(50)
+        assert second.begun == []
+        store.let_through()
+        assert (await session.pause(until="stopped")).durable
+        assert second.begun == []
+
+
+async def test_a_command_that_the_store_does_not_take_in_time_says_so(place: Place) -> None:
+    """It may still be carried out: the same id says what became of it."""
+    tool = Tool(holds=True)
+    one = resumable(lambda run: run.step("fetch", tool.run))
+    store = Faulty(await place.store())
+    async with place.open(one, store=store) as mc:
+        session = await mc.start(one)
+        await tool.entered.wait()
+        store.holds = lambda write: write == "put"
+        with pytest.raises(StoreUnavailable, match="may still do so") as busy:
+            await session.redirect("the other one", wait=0.0, command_id="r")
+        assert busy.value.code == "store_busy"
+        store.let_through()
+        assert (await session.redirect("the other one", command_id="r")).level == "decided"
+        assert [message.text for message in (await session.state()).messages] == ["", "the other one"]
+        tool.may_end.set()
 
 
 async def test_nothing_begins_while_the_store_fails_and_the_session_goes_on_when_it_works_again(place: Place) -> None:

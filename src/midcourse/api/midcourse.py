@@ -341,8 +341,9 @@ class Midcourse:
     async def work(self, grace: float = 10.0) -> None:
         """Drive sessions until SIGTERM or SIGINT, then drain: take nothing new, let each go at its next safe point.
 
-        Calls in flight may go on for ``grace`` seconds. Nothing is cancelled: another process, or this one started
-        again, goes on with every session.
+        Calls in flight have ``grace`` seconds to end, then they are aborted. A call that does not end is waited for; a
+        second signal ends the process and leaves it as lost. Nothing is cancelled: another process, or this one started
+        again, continues every session.
         """
         asked = asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -355,7 +356,11 @@ class Midcourse:
             for one in signals:
                 loop.remove_signal_handler(one)
         await self.close(grace)
+        await self._worker.closed()
 
     async def close(self, grace: float = 2.0) -> None:
-        """Let every session go at its next safe point. None is cancelled: who opens the store next goes on with it."""
+        """Release every session at its next safe point. None is cancelled: who opens the store next continues it.
+
+        A call that does not end keeps its session: nobody takes it over before the call, or this process, has ended.
+        """
         await self._worker.close(grace)

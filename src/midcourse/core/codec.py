@@ -195,7 +195,27 @@ def encode(value: object, *, what: str) -> bytes:
         plain = msgspec.to_builtins(value, enc_hook=_plain)
         if not _is_finite(plain):
             raise _unencodable(what, _first_not_finite(plain, ""))
+    # JSON spells the keys 1 and "1" alike, and gives one of them back.
+    if _NUMBER_KEY.search(content) and len(_encoder.encode(msgspec.json.decode(content))) != len(content):
+        raise _unencodable(what, _first_double(msgspec.to_builtins(value, enc_hook=_plain, str_keys=False), ""))
     return content
+
+
+_NUMBER_KEY: Final = re.compile(rb'"-?[0-9][^"\\\\]*":')
+
+
+def _first_double(value: Any, path: str) -> str:
+    """Where in ``value`` two keys are spelled alike."""
+    items: Iterable[tuple[object, object]] = ()
+    if isinstance(value, dict):
+        items = cast("dict[object, object]", value).items()
+        spelled = [str(key) for key, _ in items]
+        double = next((key for key in spelled if spelled.count(key) > 1), None)
+        if double is not None:
+            return f'{path or "the value"} has two keys that are both written "{double}" in JSON'
+    elif isinstance(value, list | tuple):
+        items = enumerate(cast("list[object]", value))
+    return next((found for key, item in items if (found := _first_double(item, f"{path}[{key!r}]"))), "")
 
 
 def _unencodable(what: str, why: str) -> Unencodable:

@@ -1,5 +1,6 @@
 """Commands from anybody to any session: put into its inbox, decided by whoever owns it, answered with what is known."""
 
+import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from itertools import count
@@ -24,7 +25,15 @@ from midcourse.core.ids import AskId, Position, SessionId, again_id
 from midcourse.core.inspection import Inspection
 from midcourse.core.replies import Level, Reply
 from midcourse.core.session import ENDED, Session, Status
-from midcourse.errors import Damaged, InvalidInput, Refused, SessionNotFound, StoreError
+from midcourse.errors import (
+    Damaged,
+    InvalidInput,
+    MidcourseError,
+    Refused,
+    SessionNotFound,
+    StoreError,
+    StoreUnavailable,
+)
 from midcourse.ports.bus import Delta, Wake, Watch
 from midcourse.ports.shelves import goes_with
 from midcourse.ports.store import InboxRow
@@ -46,6 +55,10 @@ _FIRST = 8
 """Events that a watcher reads at first: more each time, as long as they are small."""
 BATCH_BYTES = 128 * 1024
 """What a reader that has stopped reading holds in memory, about: its events are read so many bytes at a time."""
+_LEAST_WAIT = 1.0
+_LATE = 0.5
+"""Seconds that an answer may come late. At least one is waited for the store, however impatient the caller is."""
+STOP_COMMANDS = (cmd.Pause, cmd.Cancel, cmd.Halt)
 STOPPING = frozenset({Status.PAUSING, Status.CANCELLING, Status.HALTED})
 STOPPED = frozenset({Status.PAUSED}) | ENDED
 
@@ -67,20 +80,44 @@ class Control:
         check_command(command)
         if until not in get_args(Level):
             raise InvalidInput(f"until is {until!r}; it is one of {', '.join(get_args(Level))}.", field="until")
-        worker = self.worker
-        owned = await worker.must_exist(session_id)
-        lifts = command.role == "operate" and isinstance(command, cmd.Lift | cmd.Resume)
-        # Whatever its head says: the halt may lie in the inbox. The record of its switch is older than that.
-        if lifts and await worker.standing.glance():
-            await self._check_standing(session_id, command)
-        stops = isinstance(command, cmd.Pause | cmd.Cancel | cmd.Halt)
-        driver = worker.driver(session_id) if stops else None
-        waits = isinstance(command, cmd.Pause) or (isinstance(command, cmd.Cancel) and not command.force)
-        if driver is not None and waits and finishes_first(driver.session):
-            driver = None  # it goes on until its end: nothing is held back on the way there
+        driver = self._driver_to_shut(session_id, command)
         if driver is not None:
             driver.shut()  # the stop does not wait for the disk
+        # In a task of its own: the gate stays shut until the stop is decided, whoever gives up waiting for the answer.
+        sending = asyncio.ensure_future(self._send(session_id, command, driver, until=until, wait=wait))
+        sending.add_done_callback(lambda done: _after_sending(done, driver))
+        done, _ = await asyncio.wait({sending}, timeout=max(wait, _LEAST_WAIT) + _LATE)
+        if done:
+            return sending.result()
+        if driver is None:
+            raise StoreUnavailable(
+                f"Cannot {cmd.phrase(command)} session '{session_id}': the store has not taken it within {wait:g} s, "
+                f"and may still do so. Send it again with the same id ('{command.id}') to see what became of it.",
+                code="store_busy",
+                session_id=session_id,
+            )
+        return self._not_durable(driver, "stopping" if driver.running() else "stopped")
+
+    def _driver_to_shut(self, session_id: SessionId, command: AnyCommand) -> Driver | None:
+        """Return the driver whose gate a stop shuts before anything is written, if there is one in this process."""
+        driver = self.worker.driver(session_id) if isinstance(command, STOP_COMMANDS) else None
+        waits = isinstance(command, cmd.Pause) or (isinstance(command, cmd.Cancel) and not command.force)
+        # What is protected goes on until its end: nothing is held back on the way there.
+        return None if driver is None or (waits and finishes_first(driver.session)) else driver
+
+    async def _send(
+        self, session_id: SessionId, command: AnyCommand, driver: Driver | None, *, until: Level, wait: float
+    ) -> Reply:
+        worker = self.worker
+        status = ""
+        deadline = worker.clock.monotonic() + wait
         try:
+            if driver is None:
+                status = (await worker.must_exist(session_id)).head.status
+            lifts = command.role == "operate" and isinstance(command, cmd.Lift | cmd.Resume)
+            # Whatever its head says: the halt may lie in the inbox. The record of its switch is older than that.
+            if lifts and await worker.standing.glance():
+                await self._check_standing(session_id, command)
             now = worker.clock.now()
             content = encode_command(command)
             row = await worker.store.put(session_id, command.id, content, now)
@@ -93,8 +130,8 @@ class Control:
                     session_id=session_id,
                 )
             with worker.fanout.watching(session_id) as watcher:
-                deadline = worker.clock.monotonic() + wait
-                outcome = await self._outcome(session_id, row, watcher, min(wait, worker.settings.unreachable_after))
+                left = max(0.0, deadline - worker.clock.monotonic())
+                outcome = await self._outcome(session_id, row, watcher, min(left, worker.settings.unreachable_after))
                 if outcome is None:
                     return await self._unanswered(session_id, row, patient=wait >= worker.settings.unreachable_after)
                 raise_if_refused(session_id, outcome)
@@ -102,24 +139,21 @@ class Control:
                 if lifts and await worker.standing.glance():
                     await self._check_standing(session_id, command, halts=True)
                 return await self._reply(session_id, outcome, watcher, until, deadline)
-        except StoreError as error:
+        except (StoreError, Damaged) as error:  # it cannot be written, or not even be read
             if driver is not None:
                 worker.unwritten.owe(session_id, command)
                 return await self._stopped_all_the_same(driver, error)
-            if not (stops and worker.has_given_up(session_id)):
+            if not (isinstance(command, STOP_COMMANDS) and worker.has_given_up(session_id)):
                 raise
             worker.unwritten.owe(session_id, command)
             # An earlier write had failed: nothing of the session runs, and nothing begins before the store works again.
             return Reply(
                 level="stopped",
-                status=owned.head.status,
+                status=status or Status.RUNNING.value,
                 session=session_id,
                 durability=worker.store.durability,
                 durable=False,
             )
-        finally:
-            if driver is not None:
-                driver.unshut()
 
     async def _check_standing(self, session_id: SessionId, command: AnyCommand, *, halts: bool = False) -> None:
         """Refuse to lift a halt while a kill switch stands over the session; ``halts``: after halting it again."""
@@ -222,7 +256,7 @@ class Control:
             counted=outcome.counted,
         )
 
-    async def _stopped_all_the_same(self, driver: Driver, error: StoreError) -> Reply:
+    async def _stopped_all_the_same(self, driver: Driver, error: MidcourseError) -> Reply:
         """The stop could not be written: the gate stays shut, what runs is stopped, and the answer says so."""
         worker = self.worker
         driver.journal.give_up(error)
@@ -231,11 +265,14 @@ class Control:
         with worker.fanout.watching(driver.id) as watcher:
             while not driver.is_over and worker.clock.monotonic() < deadline:
                 await watcher.wait(0.02)
+        return self._not_durable(driver, "stopped" if driver.is_over else "stopping")
+
+    def _not_durable(self, driver: Driver, level: Level) -> Reply:
         return Reply(
-            level="stopped" if driver.is_over else "stopping",
+            level=level,
             status=driver.journal.session.status.value,
             session=driver.id,
-            durability=worker.store.durability,
+            durability=self.worker.store.durability,
             durable=False,
             running=driver.running(),
         )
@@ -514,6 +551,14 @@ class Control:
         owned = await worker.store.head(session_id)
         if owned.alive and owned.owner != worker.id:
             worker.bus.send(owned.address, Watch(session_id, worker.bus.address, deltas))
+
+
+def _after_sending(sent: "asyncio.Task[Reply]", driver: Driver | None) -> None:
+    """The stop has been decided or refused: the status alone says whether the gate is open."""
+    if not sent.cancelled():
+        sent.exception()  # the caller may have given up waiting
+    if driver is not None:
+        driver.unshut()
 
 
 def _level(status: Status, running: tuple[object, ...]) -> Level:

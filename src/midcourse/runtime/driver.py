@@ -19,6 +19,7 @@ from midcourse.core.decisions import next_turn
 from midcourse.core.effects import UndoChoice, may_abort
 from midcourse.core.ids import CommandId, Position, SessionId, StepId, pause_id
 from midcourse.core.pace import Pace
+from midcourse.core.receipt import begins_anew
 from midcourse.core.replies import RunningCall
 from midcourse.core.session import ENDED, Message, Session, Status
 from midcourse.errors import AgentUnavailable, Diverged, Interrupt, MidcourseError
@@ -40,6 +41,7 @@ from midcourse.runtime.standing import halt_of
 from midcourse.runtime.starting import Starting, at_once
 from midcourse.runtime.steps import Steps
 from midcourse.runtime.surroundings import Surroundings
+from midcourse.runtime.tools import Moved
 from midcourse.runtime.undoing import Undoing
 from midcourse.runtime.watchdog import Blocked, task_name
 from midcourse.runtime.world import World
@@ -84,12 +86,19 @@ class Driver:
         begins = sponsor.unless_stopped if sponsor else at_once if orphaned else None
         self._starting = Starting(journal, around.admission, begins)
         self._children = Children(journal, self.gate, around.tree, moved=self.react)
-        self._undoing = Undoing(journal, self.gate, around)
+        moved = Moved(journal.session.origin, agent.origin if agent is not None else "")
+        self._undoing = Undoing(journal, self.gate, around, moved)
         self._settling = Settling(journal, self.gate, around, self._undoing, moved=self.react)
         self._rollback = Rollback(journal, around, self._undoing, self._settling, moved=self.react)
-        self._world = World(journal, around, is_cold=is_recovering)
+        self._world = World(journal, around, moved, is_cold=is_recovering)
         self._steps = Steps(
-            journal, self.gate, around, settling=self._settling, moved=self.react, diverged=self._diverged
+            journal,
+            self.gate,
+            around,
+            settling=self._settling,
+            moved=self.react,
+            diverged=self._diverged,
+            at_cap=self._inbox.stop_at_cap,
         )
         self._over = False
         self._is_recovering = is_recovering
@@ -145,6 +154,11 @@ class Driver:
                 seconds = round(max(0.0, now - self._last_run_call), 3)
                 calls.append(RunningCall(StepId("agent"), "the agent's own code", "agent", 1, seconds))
             return tuple(calls)
+
+    def calls(self) -> list[Call]:
+        """The calls that have begun and not ended. On any thread."""
+        with self.journal.lock:
+            return [] if self._over else list(self.gate.begun.values())
 
     def show_risk(self, risk: float | None) -> None:
         """Tell lists of the risk that was measured last, with the next append."""
@@ -400,8 +414,7 @@ class Driver:
         unreached = tuple(sorted(self._children.unreached))
         receipt = tuple(cancel.receipt.values())
         ended = ev.SessionCancelled(receipt=receipt, unreached=unreached)
-        is_discarded = cancel.force and self.session.is_protected
-        if is_discarded and self.session.parent is None:  # a child is begun anew by its parent, if at all
+        if begins_anew(self.session):
             self._leaving = self._around.loop.create_task(self._restart(ended, self.session.position))
         else:
             self._let_go(ended)
@@ -429,7 +442,8 @@ class Driver:
             return False
         if self._rollback.is_running:
             return True
-        if self.gate.draining and self._rollback.is_needed(choice):  # whoever takes the session next goes on with it
+        # Whoever takes the session next goes on with it.
+        if self._rollback.lacks_tools or (self.gate.draining and self._rollback.is_needed(choice)):
             self._let_go()
             return True
         if self._agent is None and self._unavailable is None and self._rollback.is_needed(choice):
@@ -490,6 +504,7 @@ class Driver:
                 state=state,
                 history=history,
                 may_ask=agent.asks,
+                retry=agent.retry,
                 touch=self.touch,
                 release=self._undoing.release,
             )

@@ -29,6 +29,7 @@ from midcourse.core.events import (
     StepCut,
     StepFailed,
     StepFinished,
+    StepRetrying,
     encode_record,
 )
 from midcourse.core.evolution import evolve
@@ -198,7 +199,7 @@ class Journal:
         position = self._fold.advance(at, event, content)
         self._rows.append((position, content, self._fold.digest))
         self._bytes_since += len(content)
-        if isinstance(event, StepFinished | StepFailed | StepCut | StepAborted):
+        if isinstance(event, StepFinished | StepFailed | StepRetrying | StepCut | StepAborted):
             self._count_call(event)
         if isinstance(event, AskOpened | AskAnswered | AskClosed):
             self._tell_of_checkpoint(event, position)
@@ -215,7 +216,7 @@ class Journal:
             shelf, items = found
             self._listed.setdefault(shelf, {}).update(items)
 
-    def _count_call(self, event: StepFinished | StepFailed | StepCut | StepAborted) -> None:
+    def _count_call(self, event: StepFinished | StepFailed | StepRetrying | StepCut | StepAborted) -> None:
         self._steps_since += 1
         told = 0 if isinstance(event, StepAborted) else event.tokens
         self._tokens_since += max(0, told - self._streamed.pop(event.step, 0))

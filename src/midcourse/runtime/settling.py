@@ -96,6 +96,8 @@ class Settling:
                 match act.do:
                     case "wait" | "probe" if self._gate.draining:
                         return "settled"  # whoever goes on with the session settles it
+                    case "wait" | "undo" | "probe" if call.told != "no" and self._undoing.must_wait(call.tool):
+                        return "settled"  # a process that has the tool settles it
                     case "wait":
                         await self._wait(act.until)
                     case "undo":
@@ -189,7 +191,8 @@ class Settling:
 
     def _give_up(self, call: OpenCall) -> None:
         with self._journal.lock:
-            detail = "it was interrupted, and its undo failed: it may have happened"
+            how = f"it raised {call.raised}" if call.end == "failed" else "it was interrupted"
+            detail = f"{how}, and its undo failed: it may have happened"
             self._journal.note(ev.StepFailed(step=call.step, attempt=call.attempt, kind=GIVEN_UP, detail=detail))
 
 

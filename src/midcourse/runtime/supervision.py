@@ -168,6 +168,11 @@ class Supervisor:
             return None if name in ("", UNWATCHED) else Environments()
         return policy.environments
 
+    def most_for_a_call(self, name: str) -> float | None:
+        """Dollars that one call may cost under a session's policy; None: any sum, or nobody knows."""
+        policy = self._policies.get(name)
+        return None if policy is None else policy.signals.cost.per_action
+
     def pace(self, terms: Terms, task_class: TaskClass | None = None) -> Pace:
         """How often a session is written down: as its policy says for its class, as far as that is known by now."""
         policy = self._policies.get(terms.policy)

@@ -38,19 +38,25 @@ class Sweeper:
         clock: Clock,
         *,
         has_agent: Callable[[Head], bool],
+        has_tools: Callable[[Session], bool],
         attend: Callable[[SessionId], Awaitable[None]],
     ) -> None:
         self._store = store
         self._clock = clock
         self._has_agent = has_agent
+        self._has_tools = has_tools
         self._attend = attend
         self._missed: set[str] = set()
         self._offset: float | None = None
         self._left_to_others: dict[SessionId, Position] = {}
+        self._lacking: dict[SessionId, Session] = {}
 
     def left(self, session: Session) -> None:
         """This process let a session go, and takes it no more if what is left needs the agent's tools."""
-        if session.status is Status.CANCELLING or (session.undo is not None and not session.undo.done):
+        self._lacking.pop(session.id, None)
+        if session.status is Status.CANCELLING and session.needs:
+            self._lacking[session.id] = session
+        elif session.status is Status.CANCELLING or (session.undo is not None and not session.undo.done):
             self._left_to_others[session.id] = session.position
         else:
             self._left_to_others.pop(session.id, None)
@@ -134,6 +140,8 @@ class Sweeper:
         head = owned.head
         if owned.pending:
             return True
+        if head.id in self._lacking:
+            return self._has_tools(self._lacking[head.id])
         if head.status not in (Status.RUNNING, Status.QUEUED):
             return self._has_agent(head) or self._left_to_others.get(head.id) != head.position
         return self._has_agent(head)

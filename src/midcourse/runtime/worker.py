@@ -54,6 +54,7 @@ from midcourse.runtime.supervision import UNWATCHED, Supervisor, Watched
 from midcourse.runtime.surroundings import Surroundings, Tree
 from midcourse.runtime.sweeping import Sweeper
 from midcourse.runtime.threads import Threads
+from midcourse.runtime.tools import Moved, known_tool
 from midcourse.runtime.turns import Turns
 from midcourse.runtime.unwritten import Unwritten
 
@@ -61,6 +62,10 @@ log = logging.getLogger("midcourse")
 
 THREADS: Final = 64
 """Plain functions that may run as steps at the same time."""
+
+
+_SAYS_AGAIN: Final = 5.0
+"""Seconds between two sentences about what the end of this process waits for."""
 
 
 class Worker:
@@ -90,7 +95,7 @@ class Worker:
         self.fanout = Fanout(bus, clock)
         self.standing = Standing(store)
         self.unwritten = Unwritten(store, clock)
-        self.sweeper = Sweeper(store, clock, has_agent=self._has_agent, attend=self.attend)
+        self.sweeper = Sweeper(store, clock, has_agent=self._has_agent, has_tools=self._has_tools, attend=self.attend)
         self._lock = threading.Lock()
         self._drivers: dict[SessionId, Driver] = {}
         self._watched: dict[SessionId, Watched] = {}
@@ -98,6 +103,7 @@ class Worker:
         self._given: dict[SessionId, Agent[object]] = {}
         self._unbroken: set[asyncio.Task[None]] = set()
         self._draining = self._closing = False
+        self._last: asyncio.Task[None] | None = None
         self._threads = Threads(THREADS)
         self._processes = Processes(the_minder(), prepare=enter_process)
 
@@ -121,6 +127,7 @@ class Worker:
             is_fresh=self._listener.is_fresh,
             admission=Admission(self.settings.max_running),
             environments=self.supervisor.environments,
+            most_for_a_call=self.supervisor.most_for_a_call,
             tree=tree,
             standing=self.standing,
         )
@@ -186,6 +193,36 @@ class Worker:
         await self.drain(grace)
         for driver in self.drivers():
             log.error("session %s: still running: %s", driver.id, ", ".join(call.name for call in driver.running()))
+        if self.living():  # still owned here: another worker would undo and repeat what has not ended
+            self._last = asyncio.get_running_loop().create_task(self._close_after_calls())
+        else:
+            await self._close()
+
+    def living(self) -> list[str]:
+        """Name the calls that have begun and not ended. On any thread."""
+        return [f"'{call.name}' of session {driver.id}" for driver in self.drivers() for call in driver.calls()]
+
+    @property
+    def is_closing_after_calls(self) -> bool:
+        """Whether it only waits for calls to end."""
+        return self._last is not None and not self._last.done()
+
+    async def closed(self) -> None:
+        """Wait until the last call has ended and the store is closed. Says now and then what it waits for."""
+        while self._last is not None and self.is_closing_after_calls:
+            log.warning("waiting for %s. A second signal ends this process and leaves them as lost", self._names())
+            await asyncio.wait({self._last}, timeout=_SAYS_AGAIN)
+
+    def _names(self) -> str:
+        return ", ".join(self.living()) or "the end of its last call"
+
+    async def _close_after_calls(self) -> None:
+        while self.living():  # noqa: ASYNC110 - drivers end by themselves, each in its own time
+            await asyncio.sleep(0.02)
+        await self.drain(0.0)
+        await self._close()
+
+    async def _close(self) -> None:
         await self.supervisor.finish(self.settings.cleanup)
         await self._processes.close()
         await self._checkpoints.close()
@@ -332,6 +369,12 @@ class Worker:
 
     def _has_agent(self, head: Head) -> bool:
         return head.agent in self.agents or head.id in self._given
+
+    def _has_tools(self, session: Session) -> bool:
+        """Whether this process has declared the tools that the session's cancel waits for."""
+        agent = self._given.get(session.id, self.agents.get(session.agent))
+        moved = Moved(session.origin, agent.origin if agent is not None else "")
+        return all(known_tool(origin, moved) is not None for origin in session.needs)
 
     def adopt(self, new: SessionId, source: SessionId) -> None:
         """A fork can go on wherever its source could: a closure in the process that has it."""

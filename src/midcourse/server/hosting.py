@@ -82,6 +82,7 @@ class _Host:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._asked = asyncio.Event()
         self._over = asyncio.Event()
+        self._control: Control | None = None
         self.ready: asyncio.Future[Control] = self._caller.create_future()
         threading.Thread(target=self._run, name=_AGENTS, daemon=True).start()
 
@@ -107,9 +108,11 @@ class _Host:
         except BaseException as error:  # noqa: BLE001 - it is raised where the store was asked for
             self._tell(partial(self.ready.set_exception, error))
             return
+        self._control = control
         self._tell(partial(self.ready.set_result, control))
         await self._asked.wait()
         await control.worker.close(self._grace)
+        await control.worker.closed()
 
     async def end(self) -> None:
         """Let every session go, and end the thread; or leave it behind, if an agent's code holds it and does not end.
@@ -119,11 +122,15 @@ class _Host:
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # it has ended by itself
                 self._loop.call_soon_threadsafe(self._asked.set)
-        try:
-            async with asyncio.timeout(self._patience):
-                await self._over.wait()
-        except TimeoutError:
-            log.error("the agents' loop is held and does not end; it is left behind. Nothing that was answered is lost")
+        while True:
+            try:
+                async with asyncio.timeout(self._patience):
+                    await self._over.wait()
+            except TimeoutError:
+                if self._control is not None and self._control.worker.is_closing_after_calls:
+                    continue  # it says what it waits for
+                log.error("the agents' loop is held and does not end; it is left behind. Nothing answered is lost")
+            return
 
     def _tell(self, act: Callable[[], object]) -> None:
         with contextlib.suppress(RuntimeError):  # the caller's loop is closed: the process is ending

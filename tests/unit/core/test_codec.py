@@ -354,3 +354,14 @@ def test_a_named_secret_is_left_out_of_arguments_and_the_rest_stays() -> None:
 def test_what_only_may_be_a_secret_stays_in_arguments_that_an_undo_acts_on(arguments: object) -> None:
     content = canonical(arguments)
     assert secret_free(content) is content
+
+
+@pytest.mark.parametrize("value", [{1: "a", "1": "b"}, {"rows": [{2.5: 0, "2.5": 1}]}, [{-1: 0, "-1": 1}]])
+def test_two_keys_that_json_writes_alike_are_refused_and_not_lost(value: object) -> None:
+    with pytest.raises(Unencodable, match="has two keys that are both written"):
+        encode(value, what="The result")
+
+
+@pytest.mark.parametrize("value", [{1: "a", 2: "b"}, {"1": "a", "b": {"1": 2}}, {"a": 'said "1": 2'}])
+def test_numbers_as_keys_are_taken_where_nothing_is_lost(value: dict[object, object]) -> None:
+    assert len(decode(encode(value, what="The result"))) == len(value)

@@ -33,6 +33,8 @@ class Writer:
         self._turn = turn
         self._path = path
         self._file = _identity(path)
+        self._log = Path(f"{path}-wal")
+        self._log_file: tuple[int, int] | None = None
         self.commits = 0
         self.writes = 0
         self._lane: Lane[sqlite3.Connection] = Lane(store=name, serve=self._serve, end=self._end, at_once=AT_ONCE)
@@ -102,18 +104,43 @@ class Writer:
             pass  # the next BEGIN says what is wrong with the connection
 
     def _check_file(self) -> None:
-        """A file that was deleted or replaced goes on taking commits, and all of them are lost."""
+        """A file that was deleted, replaced or emptied goes on taking commits, and all of them are lost.
+
+        So does the write-ahead log beside it, which SQLite itself never replaces while a connection is open.
+        """
         if _identity(self._path) != self._file:
-            raise StoreUnavailable(
-                f"{self._path} was removed or replaced while it was open: what is written now is not kept. "
-                "Put the file back or open the new one, and start again.",
-                code="store_replaced",
-                path=str(self._path),
-            )
+            raise _replaced(self._path)
+        log = _identity(self._log)
+        if self._log_file is None:
+            self._log_file = log
+        if log != self._log_file or (log is not None and not _is_log(self._log)):
+            raise _replaced(self._log)
 
     def _end(self) -> None:
         self._turn.close()
         self._connection.close()
+
+
+_LOG_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
+"""What a write-ahead log of SQLite begins with."""
+
+
+def _replaced(path: Path) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"{path} was removed, replaced or emptied while it was open: what is written now is not kept. "
+        "Stop this program, put the file back or open the new one, and start again.",
+        code="store_replaced",
+        path=str(path),
+    )
+
+
+def _is_log(path: Path) -> bool:
+    """Whether it begins as one does, or is empty, as another process' checkpoint may leave it until the next commit."""
+    try:
+        with open(path, "rb", buffering=0) as log:
+            return log.read(4) in (b"", *_LOG_MAGIC)
+    except OSError:
+        return False
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -1,6 +1,7 @@
 """The writer groups what waits, answers after the commit, and fails alone what fails alone."""
 
 import asyncio
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -87,11 +88,37 @@ def test_a_commit_that_fails_fails_everybody_in_it(path: Path) -> None:
 async def test_a_file_that_was_removed_is_noticed(path: Path, store: SqliteStore) -> None:
     await started(store)
     path.rename(path.with_suffix(".moved"))
-    with pytest.raises(StoreUnavailable, match="removed or replaced") as refused:
+    with pytest.raises(StoreUnavailable, match="removed, replaced or emptied") as refused:
         await store.put(SESSION, CommandId("cmd_1"), b"", 1.0)
     assert refused.value.code == "store_replaced"
     path.with_suffix(".moved").rename(path)
     await store.put(SESSION, CommandId("cmd_2"), b"", 1.0)
+
+
+@pytest.mark.parametrize("harm", ["removed", "replaced", "emptied"])
+async def test_a_write_ahead_log_that_was_removed_or_emptied_is_noticed(
+    path: Path, store: SqliteStore, harm: str
+) -> None:
+    """What is committed into it from then on would be gone with the process."""
+    await started(store)
+    log = path.with_name(f"{path.name}-wal")
+    if harm == "emptied":
+        os.truncate(log, 0)
+    else:
+        log.unlink()
+    if harm == "replaced":
+        log.write_bytes(b"something else")
+    with pytest.raises(StoreUnavailable, match="-wal was removed, replaced or emptied") as refused:
+        await store.put(SESSION, CommandId("cmd_1"), b"", 1.0)
+    assert refused.value.code == "store_replaced"
+
+
+async def test_a_log_that_another_process_has_checkpointed_is_no_damage(path: Path, store: SqliteStore) -> None:
+    await started(store)
+    for number in range(3):
+        with closing(sqlite3.connect(path)) as other:
+            other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        await store.put(SESSION, CommandId(f"cmd_{number}"), b"", 1.0)
 
 
 async def test_an_error_of_our_own_belongs_to_its_caller(store: SqliteStore) -> None:
