@@ -26,7 +26,7 @@ ODD: Final[Mapping[str, type[BaseException]]] = {
 class Remote:
     """The world outside of all processes: what it saw, and when."""
 
-    def __init__(self, now: Callable[[], float], tell: Callable[[str], None]) -> None:
+    def __init__(self, now: Callable[[], float], tell: Callable[[str], object]) -> None:
         self.deeds: list[Deed] = []
         self.there: set[str] = set()
         self._now = now
@@ -46,11 +46,7 @@ class Remote:
         self._tell(f"remote: {what} {effect} {session} {step} {attempt}")
 
 
-def _nothing(_: str) -> None:
-    pass
-
-
-remote = Remote(lambda: 0.0, _nothing)
+remote = Remote(float, str)
 """The world of the run that is simulated now."""
 
 

@@ -1,9 +1,13 @@
 """The simulation itself: a seed does the same again, time is cheap, and a plan is shortened."""
 
+from collections.abc import Callable
 from dataclasses import replace
+
+import pytest
 
 from tests.faults.checker import Violation
 from tests.simulate.plan import Plan, plan_of
+from tests.simulate.plants import PLANTS, planted
 from tests.simulate.shrink import shortened
 from tests.simulate.world import Outcome, play
 
@@ -36,3 +40,36 @@ def test_a_plan_without_anything_ends_at_once() -> None:
     outcome = play(replace(plan_of(0), deeds=()))
     assert not outcome.violations
     assert not outcome.journals
+
+
+PART = 50
+"""Seeds of one test, so that several processes share them."""
+
+
+@pytest.mark.parametrize("start", range(0, 300, PART))
+def test_no_seed_breaks_a_promise_and_nothing_stands_still_or_spins(start: int) -> None:
+    broken = {seed: play(plan_of(seed)).violations for seed in range(start, start + PART)}
+    told = [f"seed {seed}: {one}" for seed, found in broken.items() for one in found]
+    assert not told, f"python -m tests.simulate --seeds 1 --start SEED shows it: {told}"
+
+
+@pytest.mark.parametrize(
+    ("fault", "promises"),
+    [
+        ("answer-spins", {"spins"}),
+        ("queued-child", {"stands still", "spins", "journal grows without a fact"}),
+        ("false-stopped", {"works after a stop"}),
+        ("lifted-pause", {"pause lifted by somebody else"}),
+    ],
+)
+def test_a_fault_that_is_put_back_is_found(
+    fault: str, promises: set[str], record_property: Callable[[str, object], None]
+) -> None:
+    with planted(fault):
+        found = next((one for one in map(play, map(plan_of, range(200))) if one.kinds & promises), None)
+    assert found is not None
+    record_property("told", f"simulate: planted fault '{fault}' is found by seed {found.plan.seed}")
+
+
+def test_every_fault_that_can_be_put_back_is_looked_for() -> None:
+    assert {*PLANTS} == {"answer-spins", "queued-child", "false-stopped", "lifted-pause"}

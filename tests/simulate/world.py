@@ -6,7 +6,7 @@ import logging
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -151,6 +151,18 @@ class World:
         outcome.seconds, outcome.turns = machine.time, machine.turns
         outcome.counts = Counter(str(one.status) for one in seen.sessions.values())
         return outcome
+
+    def end(self) -> None:
+        """Leave nothing behind that could still run."""
+        for process in [*self.machine.living]:
+            process.kill()
+        for loop in [loop for process in self.machine.processes for loop in process.loops]:
+            for task in loop.tasks:
+                coroutine = task.get_coro()
+                if not task.done() and isinstance(coroutine, Coroutine):
+                    with suppress(BaseException):
+                        coroutine.close()
+        agents.remote = Remote(float, str)
 
     def _run(self, seconds: float, done: Callable[[], bool] = lambda: False) -> None:
         self.machine.run(self.machine.time + seconds, done=done)
@@ -534,7 +546,6 @@ def play(plan: Plan) -> Outcome:
     with quietly():
         world = World(plan)
         outcome = world.play()
-        for process in [*world.machine.living]:
-            process.kill()
+        world.end()
         del world
     return outcome

@@ -19,6 +19,12 @@ UnlessStopped = Callable[[Callable[[], None]], bool]
 """Does something unless a stop stands against the parent's calls, and returns whether it was done."""
 
 
+def at_once(act: Callable[[], None]) -> bool:
+    """Do it: there is no parent any more that could be stopped."""
+    act()
+    return True
+
+
 class Starting:
     """What comes before an agent's first line. On the agent's loop."""
 

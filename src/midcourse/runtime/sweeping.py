@@ -7,10 +7,9 @@ from itertools import groupby
 from math import inf
 from typing import Any, Final
 
-from midcourse.core import commands as cmd
-from midcourse.core.commands import encode_command
+from midcourse.core.commands import Cancel, Pause, encode_command
 from midcourse.core.ids import Position, SessionId, depth_of
-from midcourse.core.session import NEEDS_DRIVING, Session, Status
+from midcourse.core.session import ENDED, NEEDS_DRIVING, Session, Status
 from midcourse.errors import Damaged, MidcourseError, SessionNotFound
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Head, Owned, Store
@@ -91,17 +90,30 @@ class Sweeper:
     async def _adopt(self, owned: Owned) -> None:
         """Take a session that nobody owns; but not a child that a stop of its parent's is still to reach."""
         try:
-            if not owned.pending and owned.head.status in _GOES_ON and await self._waits_for_a_stop(owned.head):
+            if not owned.pending and owned.head.status in _GOES_ON and await self._is_left_to_its_parent(owned.head):
                 return
         except (Damaged, SessionNotFound) as error:
             await self._pause_orphan(owned.head, error)
         await self._attend(owned.head.id)
 
+    async def _is_left_to_its_parent(self, head: Head) -> bool:
+        """Whether a stop is still to come down to it, or it has not begun: its parent begins it, unless it has ended."""
+        if await self._waits_for_a_stop(head):
+            return True
+        if head.status != Status.QUEUED or head.parent is None:
+            return False
+        above = await self._store.head(head.parent)
+        if above.head.status == Status.CANCELLED:
+            reason = "its parent was cancelled before it began"
+            cancel = Cancel(id=passed_on_id(head.id, "orphan"), by=parent_name(head.parent), reason=reason)
+            await self._store.put(head.id, cancel.id, encode_command(cancel), self._clock.now())
+        return above.head.status not in ENDED
+
     async def _pause_orphan(self, child: Head, error: MidcourseError) -> None:
         """Pause a child once if what stands above it cannot be read: a stop may be on its way, and nothing can tell."""
         assert child.parent is not None
         why = f"a session above it cannot be read: {error.message}"
-        pause = cmd.Pause(id=passed_on_id(child.id, "orphaned"), by=parent_name(child.parent), reason=why)
+        pause = Pause(id=passed_on_id(child.id, "orphaned"), by=parent_name(child.parent), reason=why)
         log.error("session %s is paused: %s", child.id, why)
         await self._store.put(child.id, pause.id, encode_command(pause), self._clock.now())
 
@@ -144,8 +156,7 @@ class Sweeper:
             return self._has_tools(self._lacking[head.id])
         if head.status not in (Status.RUNNING, Status.QUEUED):
             return self._has_agent(head) or self._left_to_others.get(head.id) != head.position
-        waits_for_its_parent = head.parent is not None and head.status == Status.QUEUED
-        return self._has_agent(head) and not waits_for_its_parent
+        return self._has_agent(head)
 
 
 async def enforce(standing: Standing, drivers: Callable[[], list[Driver]]) -> None:

@@ -14,7 +14,7 @@ from midcourse.core.commands import Role, encode_command
 from midcourse.core.events import Record, Recorded, SessionCreated, encode_record
 from midcourse.core.fold import first
 from midcourse.core.ids import Epoch, Position, SessionId, WorkerId
-from midcourse.core.session import Session, Status
+from midcourse.core.session import ENDED, Session, Status
 from midcourse.core.tenants import DEFAULT, tenant_of
 from midcourse.core.terms import NO_TERMS, Terms
 from midcourse.errors import (
@@ -397,7 +397,8 @@ class Worker:
             await self._bury(owned, error)
             raise
         await self.supervisor.learn(loaded.state.session)
-        driver = self._drive(loaded, owned.epoch, taken=True, sponsor=sponsor)
+        orphaned = sponsor is None and await self._is_orphaned(owned.head)
+        driver = self._drive(loaded, owned.epoch, taken=True, sponsor=sponsor, orphaned=orphaned)
         with driver.journal.lock:
             if loaded.state.session.status in AT_WORK:
                 self.meter.taking(loaded.state.session, self.clock.monotonic() - began)
@@ -411,6 +412,10 @@ class Worker:
         self.unwritten.taken(session_id)
         return driver
 
+    async def _is_orphaned(self, head: Head) -> bool:
+        """Whether it is a child whose parent has ended: nobody else would begin it."""
+        return head.parent is not None and (await self.store.head(head.parent)).head.status in ENDED
+
     def _drive(
         self,
         loaded: Loaded,
@@ -420,6 +425,7 @@ class Worker:
         decides_first: bool = False,
         is_clear: bool = False,
         sponsor: Driver | None = None,
+        orphaned: bool = False,
     ) -> Driver:
         session = loaded.state.session
         journal = Journal(
@@ -453,6 +459,7 @@ class Worker:
             gone=self._forget,
             unavailable=unavailable,
             sponsor=sponsor,
+            orphaned=orphaned,
             is_recovering=taken or decides_first,
             is_clear=is_clear,
         )

@@ -1,0 +1,56 @@
+"""A child that had not begun when its parent ended is begun, or cancelled with it: it does not wait for ever."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import midcourse
+from midcourse.core.session import Status
+from midcourse.stores.memory import Memory, MemoryStore
+from midcourse.testing import FakeClock
+
+
+@midcourse.tool(effect="read")
+async def nap(seconds: float) -> float:
+    await asyncio.sleep(seconds)
+    return seconds
+
+
+@midcourse.agent(name="orphan")
+async def orphan(run: midcourse.Run) -> str:
+    await run.step("nap", nap, 1.0)
+    return "begun after all"
+
+
+@midcourse.agent(name="parent-of-orphan")
+async def parent(run: midcourse.Run) -> str:
+    spawned = asyncio.ensure_future(run.spawn(orphan, "nap"))
+    await run.step("nap", nap, 1.0)
+    return "did not wait" if not spawned.done() else "waited"
+
+
+@asynccontextmanager
+async def opened(memory: Memory, clock: FakeClock) -> AsyncGenerator[midcourse.Midcourse]:
+    async with midcourse.open(MemoryStore(memory), clock=clock, grace=0.0) as mc:
+        yield mc
+
+
+def test_a_child_that_was_halted_before_it_began_begins_although_its_parent_has_ended() -> None:
+    clock = FakeClock()
+
+    async def test() -> None:
+        memory = Memory()
+        async with opened(memory, clock) as mc:
+            thrown = await mc.kill_switch.throw(midcourse.Scope("agent", "orphan"), "not yet")
+            session = await mc.start(parent, "spawn")
+            await clock.sleep(3)
+            child = next(head.id for head in await mc.list() if head.parent == session.id)
+        async with opened(memory, clock) as mc:
+            await clock.sleep(3)
+            assert await (await mc.get(session.id)).status() is Status.COMPLETED
+            assert await (await mc.get(child)).status() is Status.HALTED
+            await mc.kill_switch.lift(str(thrown.switch.id), "now")
+            await mc.kill_switch.release(str(thrown.switch.id), [child])
+            assert await (await mc.get(child)).result(timeout=60) == "begun after all"
+
+    clock.run(test())
