@@ -22,7 +22,7 @@ ROOT: Final = Path(__file__).parents[2]
 Kind = Literal["worker", "person", "remote"]
 START: Final = 30.0
 """Seconds in which a process has to begin; this machine may have other things to do."""
-DRAIN: Final = 25.0
+DRAIN: Final = 40.0
 """Seconds in which a worker ends that was asked to: the grace, the cleanup, and the longest call."""
 LAST_WORDS: Final = 10.0
 """Seconds in which the processes that a worker had started for its tools end after it."""

@@ -30,11 +30,11 @@ from tests.chaos.crew import Crew
 from tests.chaos.ways import Ways
 from tests.faults.checker import Answer, Evidence, Violation, stuck, violations
 
-PATIENCE: Final = 12.0
+PATIENCE: Final = 20.0
 """Seconds without a new fact after which a session stands still, once nothing is done to any process."""
-HEAL: Final = 60.0
+HEAL: Final = 90.0
 """Seconds in which everything has to end, once everything is answered and resumed."""
-LATE: Final = 25.0
+LATE: Final = 40.0
 """Seconds in which people have had the answer to their last command, however busy this machine is."""
 BUSY: Final = 0.5
 """The share of a processor that a worker may use while every session rests."""
