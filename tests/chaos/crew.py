@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from tests.chaos import remote
 from tests.chaos.ways import READY, Ways
@@ -226,5 +226,9 @@ class Crew:
 
     def write(self) -> None:
         """What was done, for whoever looks at the folder later."""
-        lines: list[Any] = [[at, what] for at, what in self.faults]
-        (self.folder / "faults").write_text("\n".join(map(json.dumps, lines)))
+        (self.folder / "faults").write_text("\n".join(map(json.dumps, self.faults)))
+
+
+def faults_in(folder: Path) -> list[float]:
+    """When something was done to a process of the round in this folder."""
+    return [json.loads(line)[0] for line in (folder / "faults").read_text().splitlines()]
