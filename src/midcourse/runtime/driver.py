@@ -36,7 +36,7 @@ from midcourse.runtime.rollback import Rollback
 from midcourse.runtime.run import Run
 from midcourse.runtime.settling import Settling
 from midcourse.runtime.standing import halt_of
-from midcourse.runtime.starting import Starting, at_once
+from midcourse.runtime.starting import Starting
 from midcourse.runtime.steps import Steps
 from midcourse.runtime.surroundings import Surroundings
 from midcourse.runtime.undoing import Undoing
@@ -64,7 +64,6 @@ class Driver:
         gone: Callable[["Driver"], None],
         unavailable: AgentUnavailable | None = None,
         sponsor: "Driver | None" = None,
-        is_orphan: bool = False,
         is_recovering: bool = False,
         is_clear: bool = False,
     ) -> None:
@@ -78,8 +77,7 @@ class Driver:
         self._inbox = Inbox(
             journal, self.gate, around.store, running=self.running, decided=self.wake, unavailable=unavailable
         )
-        begins = sponsor.unless_stopped if sponsor else at_once if is_orphan else None
-        self._starting = Starting(journal, around.admission, begins)
+        self._starting = Starting(journal, around.admission, sponsor.unless_stopped if sponsor else None)
         self._children = Children(journal, self.gate, around.tree, moved=self.react)
         self._undoing = Undoing(journal, self.gate, around)
         self._settling = Settling(journal, self.gate, around, self._undoing, moved=self.react)

@@ -19,12 +19,6 @@ UnlessStopped = Callable[[Callable[[], None]], bool]
 """Does something unless a stop stands against the parent's calls, and returns whether it was done."""
 
 
-def at_once(act: Callable[[], None]) -> bool:
-    """Do it: this is a child whose parent has ended, so that nobody else starts it and no stop stands over it."""
-    act()
-    return True
-
-
 class Starting:
     """What comes before an agent's first line. On the agent's loop."""
 

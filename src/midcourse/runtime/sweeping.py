@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from midcourse.core.ids import Position, SessionId, depth_of
-from midcourse.core.session import ENDED, NEEDS_DRIVING, Session, Status
+from midcourse.core.session import NEEDS_DRIVING, Session, Status
 from midcourse.errors import MidcourseError
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Head, Owned, Store
@@ -67,10 +67,7 @@ class Sweeper:
 
     async def _adopt(self, owned: Owned) -> None:
         """Take a session that nobody owns; but not a child that a stop of its parent's is still to reach."""
-        if not owned.pending and owned.head.parent is not None and owned.head.status == Status.QUEUED:
-            if not await has_lost_its_parent(self._store, owned.head):
-                return  # its parent starts it
-        elif not owned.pending and owned.head.status in _GOES_ON and await self._waits_for_a_stop(owned.head):
+        if not owned.pending and owned.head.status in _GOES_ON and await self._waits_for_a_stop(owned.head):
             return
         await self._attend(owned.head.id)
 
@@ -111,14 +108,8 @@ class Sweeper:
             return True
         if head.status not in (Status.RUNNING, Status.QUEUED):
             return self._has_agent(head) or self._left_to_others.get(head.id) != head.position
-        return self._has_agent(head)
-
-
-async def has_lost_its_parent(store: Store, head: Head) -> bool:
-    """Whether this is a child that has not begun and whose parent has ended: a stop may have parted them."""
-    if head.parent is None or head.status != Status.QUEUED:
-        return False
-    return (await store.head(head.parent)).head.status in ENDED
+        waits_for_its_parent = head.parent is not None and head.status == Status.QUEUED
+        return self._has_agent(head) and not waits_for_its_parent
 
 
 async def enforce(standing: Standing, drivers: Callable[[], list[Driver]]) -> None:

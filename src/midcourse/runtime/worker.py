@@ -52,7 +52,7 @@ from midcourse.runtime.signals import SignalReader
 from midcourse.runtime.standing import Standing
 from midcourse.runtime.supervision import UNWATCHED, Supervisor, Watched
 from midcourse.runtime.surroundings import Surroundings, Tree
-from midcourse.runtime.sweeping import Sweeper, has_lost_its_parent
+from midcourse.runtime.sweeping import Sweeper
 from midcourse.runtime.threads import Threads
 from midcourse.runtime.turns import Turns
 from midcourse.runtime.unwritten import Unwritten
@@ -389,8 +389,7 @@ class Worker:
             await self._bury(owned, error)
             raise
         await self.supervisor.learn(loaded.state.session)
-        is_orphan = sponsor is None and await has_lost_its_parent(self.store, owned.head)
-        driver = self._drive(loaded, owned.epoch, taken=True, sponsor=sponsor, is_orphan=is_orphan)
+        driver = self._drive(loaded, owned.epoch, taken=True, sponsor=sponsor)
         with driver.journal.lock:
             if loaded.state.session.status in AT_WORK:
                 self.meter.taking(loaded.state.session, self.clock.monotonic() - began)
@@ -413,7 +412,6 @@ class Worker:
         decides_first: bool = False,
         is_clear: bool = False,
         sponsor: Driver | None = None,
-        is_orphan: bool = False,
     ) -> Driver:
         session = loaded.state.session
         journal = Journal(
@@ -447,7 +445,6 @@ class Worker:
             gone=self._forget,
             unavailable=unavailable,
             sponsor=sponsor,
-            is_orphan=is_orphan,
             is_recovering=taken or decides_first,
             is_clear=is_clear,
         )
