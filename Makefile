@@ -23,7 +23,7 @@ $(error Midcourse runs on Linux and macOS; on Windows, clone it inside WSL (`wsl
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help browser demo demo-reset screenshots console tools tools-and-console test collected thorough check format crash chaos model bench docs lock clean
+.PHONY: help browser demo demo-reset screenshots console tools tools-and-console test collected thorough check format crash chaos simulate model bench docs lock clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,6 +82,11 @@ crash: $(READY) ## kill a process at every port call, recover it, count what was
 
 chaos: $(READY) ## kill, stop and fill up real workers while people steer, for MINUTES=5; a SEED= to begin with
 	@$(BIN)/python -m tests.chaos --minutes $(MINUTES) --seed "$(SEED)"
+
+# What to play: make simulate SIMULATE="--seeds 1000 --start 5000"
+SIMULATE ?=
+simulate: $(READY) ## whole runs on a simulated machine, one for each seed, until stopped (Ctrl-C)
+	@$(BIN)/python -m tests.simulate $(SIMULATE)
 
 model: $(READY) ## check the model of the control protocol in full (minutes)
 	@$(BIN)/python $(MODEL)

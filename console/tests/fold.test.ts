@@ -19,7 +19,7 @@ function shown(session: Session, known: Known): Record<string, unknown> {
   const call = ["step", "name", "kind", "attempt", "since", "effect", "key", "settle", "can_undo", "end", "ended_at", "undo", "undos", "told", "redirected", "said"];
   const own: Record<string, unknown> = {
     goal: goalOf(session), budget: session.terms.budget, calls: [...session.calls.values()].map((one) => pick(one, call)),
-    children: Object.fromEntries(session.children), pause: pick(session.pause, ["id", "by", "since", "origin", "reason", "grace", "lapses_at"]),
+    cuts: Object.fromEntries(session.cuts), children: Object.fromEntries(session.children), pause: pick(session.pause, ["id", "by", "since", "origin", "reason", "grace", "lapses_at"]),
     deferred: pick(session.deferred, ["stop", "by", "since", "reason", "undo"]),
     cancel: pick(session.cancel, ["by", "since", "grace", "undo"]), undo: pick(session.undo, ["by", "since", "done"]),
     holds: [...session.holds].sort(),

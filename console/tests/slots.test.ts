@@ -14,7 +14,7 @@ const CALM: View = {
 };
 const call = (effect: OpenCall["effect"]): OpenCall => ({
   step: "1/send#0", name: "send_report", kind: "tool", attempt: 1, since: 0, effect, key: "k", settle: 0, can_undo: false, end: "", ended_at: 0, undo: "",
-  undos: 0, told: "", redirected: null, said: 1, before: null,
+  undos: 0, told: "", redirected: null, said: 1, before: null, spent: 0,
 });
 const shown = (view: Partial<View>): string[] => slotsFor({ ...CALM, ...view }).map((slot) => `${slot.disabled ? "(" : ""}${slot.label}${slot.disabled ? ")" : ""} ${slot.long}`);
 
@@ -23,6 +23,9 @@ const ROWS: [string, Partial<View>, string[]][] = [
   ["running", {}, ["Pause resume keeps context", "Redirect changes the step or goal", "Cancel partial work is saved to the session"]],
   ["pausing, irreversible", { status: "pausing", still: [call("irreversible")] }, ["(Pausing) waits for send_report", "Redirect kept, seen at resume", "Cancel partial work is saved to the session"]],
   ["pausing, can be torn", { status: "pausing", still: [call("read")] }, ["Don't wait aborts it now; done again on resume", "Redirect kept, seen at resume", "Cancel partial work is saved to the session"]],
+  ["paused at the cap", { status: "paused", isCapped: true }, ["(Resume) the cap is reached: raise it first", "Redirect kept until you resume", "Cancel partial work is saved to the session"]],
+  ["paused in an answer", { status: "paused", cut: "goes on", isBetween: false }, ["Resume continues this answer at step 14", "Redirect kept until you resume", "Cancel partial work is saved to the session"]],
+  ["paused in an answer that cannot go on", { status: "paused", cut: "again" }, ["Resume begins this answer again", "Redirect kept until you resume", "Cancel partial work is saved to the session"]],
   ["paused", { status: "paused", hasChange: true }, ["Resume continues at step 15 with your change", "Redirect kept until you resume", "Cancel partial work is saved to the session"]],
   ["waiting", { status: "waiting" }, ["Pause the question stays open", "Redirect withdraws the question", "Cancel withdraws the question, saves partial work"]],
   ["cancel preview", { status: "pausing", tray: "preview" }, ["Keep going resumes where it stopped", "Redirect instead of cancelling", "Cancel run undo 2, keep the rest"]],
@@ -37,7 +40,7 @@ const ROWS: [string, Partial<View>, string[]][] = [
   ["protected, a pause waits", { isProtected: true, deferred: "pause" }, ["Take it back the pause that waits for the end", "Redirect at the next step", "Cancel after this turn: it finishes first"]],
   ["protected, a cancel waits", { isProtected: true, deferred: "cancel" }, ["Take it back the cancel that waits for the end", "Redirect at the next step", "(Cancelling) at the end of this turn"]],
   ["protected, a cancel waits, an operator looks", { isProtected: true, deferred: "cancel", mayForce: true }, ["Take it back the cancel that waits for the end", "Redirect at the next step", "Force… would end it half-way; shows first what that means"]],
-  ["protected, forced: what that means is shown", { isProtected: true, deferred: "cancel", mayForce: true, tray: "force" }, ["Let it finish the cancel waits for its end", "Redirect at the next step", "Force it discarded, begun anew; cannot be taken back"]],
+  ["protected, forced: what that means is shown", { isProtected: true, deferred: "cancel", mayForce: true, tray: "force" }, ["Let it finish the cancel waits for its end", "Redirect at the next step", "Force it discarded; cannot be taken back"]],
   ["forced", { status: "cancelled", isProtected: true, isDiscarded: true }, ["(Pause) it has ended", "(New turn) what it had reached was discarded", "Undo… 1 kept effect can still be undone"]],
   ["completed", { status: "completed", undoable: 3 }, ["(Pause) it has ended", "New turn goes on from here with a new instruction", "Undo… 3 effects can be undone"]],
   ["erased", { status: "completed", isErased: true, undoable: 1, allowed: new Set(["cancel"]) }, ["(Pause) it has ended", "(New turn) what was said was erased", "(Undo…) what it would need was erased"]],

@@ -9,6 +9,7 @@ from midcourse.core.inspection import Inspection
 from midcourse.core.prices import Price
 from midcourse.core.receipt import Receipt
 from midcourse.core.replies import Reply, RunningCall
+from midcourse.core.retries import Retry, is_transient
 from midcourse.core.session import Message, Session, Status
 from midcourse.core.switches import Scope
 from midcourse.core.terms import DefaultAnswer, Terms
@@ -66,6 +67,7 @@ __all__ = [
     "Redirected",
     "Refused",
     "Reply",
+    "Retry",
     "Run",
     "RunningCall",
     "Scope",
@@ -89,6 +91,7 @@ __all__ = [
     "connect",
     "current_call",
     "events",
+    "is_transient",
     "open",
     "tool",
 ]

@@ -22,6 +22,10 @@ class Skipping(SystemClock):
         """Seconds since 1970."""
         return super().now() + self.skipped
 
+    def monotonic(self) -> float:
+        """Seconds that never go back."""
+        return super().monotonic() + self.skipped
+
 
 def held(function: Any, terms: midcourse.Terms, **declared: Any) -> midcourse.Agent[Any]:
     """An agent on these terms that may go on anywhere."""

@@ -21,13 +21,17 @@ pytestmark = pytest.mark.timeout(180)
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A server whose clock the agents put forward: no policy interrupts anybody in the first two minutes."""
     store = tmp_path_factory.mktemp("interventions") / "sessions.db"
-    real = SystemClock.now
+    now, monotonic = SystemClock.now, SystemClock.monotonic
 
-    def ahead(clock: SystemClock) -> float:
-        return real(clock) + Ahead.seconds
+    def now_ahead(clock: SystemClock) -> float:
+        return now(clock) + Ahead.seconds
+
+    def monotonic_ahead(clock: SystemClock) -> float:
+        return monotonic(clock) + Ahead.seconds
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(SystemClock, "now", ahead)
+        patched.setattr(SystemClock, "now", now_ahead)
+        patched.setattr(SystemClock, "monotonic", monotonic_ahead)
         with serving(f"sqlite:///{store}", *AGENTS, settings=SETTINGS, limits=LIMITS, durability="process") as running:
             GATES.begin()
             yield running

@@ -389,7 +389,7 @@ async def play_forced(client: Client) -> None:
     """A pause waits for the end, and an operator does not: what was reached is discarded, and begun anew once."""
     await client.saw(began("stuck"))
     await client.send("c-pause", client.handle.pause, "wait")
-    await client.send(CANCEL, client.handle.cancel, "enough", grace=0.0, force=True)
+    await client.send(CANCEL, client.handle.cancel, "enough", grace=0.0, force=True, restart=True)
     world.doors["stuck"].set()
     await client.ended()
     anew = SessionId(f"{SESSION}-again")

@@ -172,14 +172,17 @@ async def test_an_undo_in_a_thread_that_hangs_is_still_running_until_it_ends(pla
         may_end.set()
 
 
-async def test_a_tool_that_is_not_there_where_it_must_be_undone_is_said_to_be_missing(place: Place) -> None:
-    """The receipt tells which, and where it was looked for."""
+async def test_a_tool_that_is_not_there_where_it_must_be_undone_is_named_and_waited_for(place: Place) -> None:
+    """The journal tells which; an operator who does not wait for it is told the same by the receipt."""
     hanging = Hanging(_do_nothing)
     async with place.open(hanging.agent) as mc:
         session = await mc.start(hanging.agent)
         await hanging.entered.wait()
         with _not_here(hanging.tool):
-            await session.cancel(grace=0, until="stopped")
+            await session.cancel(grace=0, until="decided")
+            await until(session, "tools.needed")
+            assert (await session.state()).needs == (hanging.tool.origin,)
+            await session.cancel(force=True, until="stopped")
         ((name, outcome, detail),) = await _receipt(session)
         assert (name, outcome) == ("call", "undo failed")
         assert f"Tool '{hanging.tool.origin}' is not here" in detail

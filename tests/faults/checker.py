@@ -447,7 +447,13 @@ def _begun_after(seen: Evidence, stop: Answer, verb: Stop, begins: Sequence[Deed
 
 
 def _was_there(seen: Evidence, child: str, stop: Answer) -> bool:
-    """Whether a child had been born when the stop was answered, and the stop reached it."""
+    """Whether a child had been born when the stop was answered, and the stop reached it.
+
+    One that had ended by then and works again was set going by a person: its parent has its result, and it is a
+    session of its own since.
+    """
+    if any(ended <= stop.answered_at for ended in seen.ends.get(child, ())):
+        return False
     journal = seen.journals.get(child, ())
     parent = seen.sessions.get(stop.session)
     unreached = parent.unreached if parent is not None else ()

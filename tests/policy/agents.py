@@ -27,6 +27,10 @@ class Skipping(SystemClock):
         """Seconds since 1970."""
         return super().now() + self.skipped
 
+    def monotonic(self) -> float:
+        """Seconds that never go back."""
+        return super().monotonic() + self.skipped
+
 
 class World:
     """What the agents of one test work in. ``at_the_end`` is set when only their last call is left."""

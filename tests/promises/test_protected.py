@@ -179,14 +179,29 @@ async def test_only_an_operator_forces_it_half_way(place: Place) -> None:
         assert await session.result() == ["buy"]
 
 
-async def test_what_is_forced_is_discarded_and_begun_anew(place: Place) -> None:
+async def test_what_is_forced_is_discarded_and_begins_anew_only_if_that_is_asked_for(place: Place) -> None:
+    """Whoever ends a trade that hangs does not mean to place it again."""
+    tool = Tool(holds=True)
+    async with place.open(agent := _trader(tool)) as mc:
+        session = await _begun(mc, agent, tool)
+        assert not any(one.begins_anew for one in (await session.preview(force=True)).values())
+        with pytest.raises(midcourse.InvalidInput, match="restart goes with force"):
+            await session.cancel(restart=True)
+        reply = await session.cancel("stuck", force=True, grace=0, until="stopped")
+        assert (reply.level, reply.status, reply.restarted_as) == ("stopped", "cancelled", None)
+        assert ((await session.state()).discarded, (await session.receipt()).begins_anew) == (True, False)
+        assert [head.id for head in await mc.list()] == ["desk"]
+        assert tool.begun == [("buy",)]
+
+
+async def test_what_is_forced_with_restart_is_discarded_and_begun_anew(place: Place) -> None:
     """Its journal is kept and nothing goes on in it; a new session has the same agent, goal and terms."""
     tool = Tool(holds=True)
     async with place.open(agent := _trader(tool)) as mc:
         session = await _begun(mc, agent, tool)
         await session.redirect("buy less", level="goal")
         tool.entered.clear()
-        reply = await session.cancel("stuck", force=True, grace=0, until="stopped")
+        reply = await session.cancel("stuck", force=True, restart=True, grace=0, until="stopped")
         assert (reply.level, reply.status, reply.restarted_as) == ("stopped", "cancelled", "desk-again")
         state = await session.state()
         assert (state.discarded, state.restarted_as) == (True, "desk-again")
@@ -207,13 +222,13 @@ async def test_the_preview_of_a_force_is_what_the_force_comes_to(place: Place) -
     tool = Tool(holds=True, effect="idempotent")
     async with place.open(agent := _trader(tool)) as mc:
         session = await _begun(mc, agent, tool)
-        waits, forced = await session.preview(), await session.preview(force=True)
+        waits, forced = await session.preview(), await session.preview(force=True, restart=True)
         assert (waits["none"].begins_anew, waits["none"].lines[0].detail) == (False, "it finishes first")
         assert {one.begins_anew for one in forced.values()} == {True}
         assert {one.lines[0].outcome for one in forced.values()} == {"unknown"}
         assert "session.cancel_requested" not in types(await history(session)), "nothing is changed"
         tool.entered.clear()
-        await session.cancel(force=True, grace=0, until="stopped")
+        await session.cancel(force=True, restart=True, grace=0, until="stopped")
         receipt = await session.receipt()
         assert [line.outcome for line in receipt.twice] == ["unknown"]
         assert receipt.twice_words == forced["in-flight"].twice_words != ""
@@ -226,14 +241,16 @@ async def test_forced_twice_the_second_is_begun_anew_under_the_next_name(place: 
     """A name that somebody else has is left alone."""
     tool = Tool(holds=True)
     async with place.open(agent := _trader(tool)) as mc:
-        await (await mc.start(agent, "not mine", session_id="desk-again", terms=PROTECTED)).cancel(force=True, grace=0)
+        await (await mc.start(agent, "not mine", session_id="desk-again", terms=PROTECTED)).cancel(
+            force=True, restart=True, grace=0
+        )
         await until_status(await mc.get("desk-again"), "cancelled")
         tool.entered.clear()
         session = await _begun(mc, agent, tool)
-        reply = await session.cancel(force=True, grace=0, until="stopped")
+        reply = await session.cancel(force=True, restart=True, grace=0, until="stopped")
         assert reply.restarted_as == "desk-again-3"
         assert (await (await mc.get("desk-again-2")).state()).restarts == "desk-again"
-        await (await mc.get("desk-again-3")).cancel(force=True, grace=0, until="stopped")
+        await (await mc.get("desk-again-3")).cancel(force=True, restart=True, grace=0, until="stopped")
         assert (await (await mc.get("desk-again-4")).state()).goal == "buy"
         tool.may_end.set()
 
@@ -464,7 +481,7 @@ async def test_what_a_kill_switch_holds_is_not_ended_by_way_of_its_parent(place:
 async def test_forced_before_it_begins_there_is_nothing_to_begin_anew(place: Place) -> None:
     async with place.open(agent := _trader(Tool()), drive=False) as mc:
         session = await mc.start(agent, "buy", terms=PROTECTED)
-        assert (await session.cancel(force=True, until="stopped")).restarted_as is None
+        assert (await session.cancel(force=True, restart=True, until="stopped")).restarted_as is None
         assert not (await session.state()).discarded
 
 
@@ -488,7 +505,7 @@ async def test_a_firmer_cancel_that_comes_while_it_is_begun_anew_is_carried_out(
     monkeypatch.setattr(Control, "restart", held)
     async with place.open(agent := _trader(first, second)) as mc:
         session = await _begun(mc, agent, second)
-        await session.cancel(force=True, grace=0)
+        await session.cancel(force=True, restart=True, grace=0)
         await restarting.wait()
         assert (await session.cancel(undo="all")).level == "stopping"
         may_restart.set()

@@ -310,6 +310,19 @@ DRIVER: Final[Mapping[str, Callable[[Session, StepLog, Move], Sequence[ev.AnyEve
         lambda step, n, _, move: ev.StepFinished(step=step, attempt=n, streamed=True, tokens=3)
     ),
     "raise": _of_a_call(lambda step, n, _, __: ev.StepFailed(step=step, attempt=n, kind="OSError", detail="down")),
+    "raise what may pass": _of_a_call(
+        lambda step, n, _, move: ev.StepRetrying(
+            step=step,
+            attempt=n,
+            kind="ConnectionError",
+            detail="{gone}",
+            wait=1.0,
+            again_at=100.0,
+            attempts=5,
+            unanswered=bool(move.pick % 2),
+            cost=0.125,
+        )
+    ),
     "abort": _of_a_call(lambda step, n, _, __: ev.StepAborted(step=step, attempt=n)),
     "find the gate shut": _of_a_call(lambda step, n, _, __: ev.StepNotBegun(step=step, attempt=n)),
     "cut": _of_a_call(

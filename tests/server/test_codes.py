@@ -49,6 +49,7 @@ ELSEWHERE = {
     "session_damaged": "below",
     "session_discarded": "test_protected.py",
     "unclear_answer": "test_interventions.py",
+    "budget_spent": "test_budgets.py",
     "internal_error": "below",
     "store_unavailable": "below",
     "store_full": "below",

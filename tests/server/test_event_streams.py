@@ -15,6 +15,7 @@ import pytest
 import midcourse
 from midcourse.core.events import Recorded, StepFinished
 from midcourse.core.ids import Position, SessionId
+from midcourse.runtime.clock import SystemClock
 from midcourse.runtime.fanout import Watcher
 from midcourse.server import Limits, stream
 from midcourse.server.protocol import PatientProtocol
@@ -240,7 +241,7 @@ class Readers(list[socket.socket]):
 
 async def test_a_watcher_is_told_once_until_it_looks_and_then_again() -> None:
     """What tells a stalled reader costs nothing, and one that reads is woken each time."""
-    watcher = Watcher(deltas=False, only_ends=False)
+    watcher = Watcher(deltas=False, only_ends=False, clock=SystemClock())
     for _ in range(3):
         for _ in range(5):
             await asyncio.to_thread(watcher.poke)

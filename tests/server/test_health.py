@@ -87,8 +87,8 @@ async def test_a_control_thread_that_has_ended_makes_it_unready(memory: Place) -
     with served(memory) as running:
         control = running.server.control
         assert control is not None
-        loop = control.worker._listener._control  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-        loop.call_soon_threadsafe(loop.stop)
+        background = control.worker._listener._control  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        background.call_soon(lambda: asyncio.get_running_loop().stop())
         found = await eventually(lambda: asked(running, "/readyz"), lambda found: found.status_code == 503)
     assert found.json()["checks"]["control"] == "the thread that hears commands is late, or has ended"
 

@@ -37,10 +37,10 @@ async def test_a_stop_finishes_first_and_an_operator_forces_it(memory: Place) ->
             [head] = (await client.get("/sessions")).json()["sessions"]
             assert (head["status"], head["finishes_first"]) == ("running", "pause")
 
-            force = {"force": True, "grace": 0, "until": "stopped"}
+            force = {"force": True, "restart": True, "grace": 0, "until": "stopped"}
             refused = await client.post("/sessions/order/cancel", json=force, headers=await _token(client, "steer"))
             assert (refused.status_code, refused.json()["code"]) == (403, "operator_only"), refused.text
-            foreseen = "/sessions/order/cancel/preview?force=true"
+            foreseen = "/sessions/order/cancel/preview?force=true&restart=true"
             approver = await _token(client, "approve")
             refused = await client.get(foreseen, headers=approver)
             assert (refused.status_code, refused.json()["code"]) == (403, "operator_only"), refused.text

@@ -161,7 +161,7 @@ export class Live {
   // Not kept when there is no connection: no control waits behind them.
   label(about: string, verdict: Verdict): Promise<Reply> { return this.client.post<Reply>(`${this.path}/label`, { about, verdict }); }
   rate(score: number): Promise<Reply> { return this.client.post<Reply>(`${this.path}/rate`, { score }); }
-  preview(force = false): Promise<Preview> { return this.client.get<Preview>(`${this.path}/cancel/preview${force ? "?force=true" : ""}`); }
+  preview(): Promise<Preview> { return this.client.get<Preview>(`${this.path}/cancel/preview`); }
   blob(digest: string): Promise<unknown> { return this.client.get(`${this.path}/blobs/${digest}`); }
   fork(at: number | null, paused: boolean): Promise<SessionView> {
     return this.outbox.send<SessionView>("fork", "POST", `${this.path}/fork`, at === null ? { paused } : { at, paused });

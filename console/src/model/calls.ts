@@ -5,16 +5,18 @@ import type { Effect, EventData } from "./events";
 export interface OpenCall {
   step: string; name: string; kind: "tool" | "model" | "child"; attempt: number; since: number; effect: Effect; key: string;
   settle: number; can_undo: boolean;
-  end: "" | "aborted" | "lost"; ended_at: number;
+  end: "" | "aborted" | "lost" | "failed"; ended_at: number; again_at: number;
   undo: "" | "running" | "done" | "failed" | "lost"; undos: number;
   told: "" | "no"; redirected: number | null; said: number; before: OpenCall | null;
+  /** Dollars of it that are in the session's cost already. */
+  spent: number;
 }
 
 export function begun(data: EventData["step.begun"], at: number, before: OpenCall | undefined, said: number): OpenCall {
   return {
     step: data.step, name: data.name, kind: data.kind, attempt: data.attempt, since: at, effect: data.effect, key: data.key,
-    settle: data.settle, can_undo: data.can_undo, end: "", ended_at: 0, undo: "", undos: 0, told: "", redirected: null, said,
-    before: before ? { ...before, before: null } : null,
+    settle: data.settle, can_undo: data.can_undo, end: "", ended_at: 0, again_at: 0, undo: "", undos: 0, told: "", redirected: null, said,
+    before: before ? { ...before, before: null } : null, spent: 0,
   };
 }
 
@@ -22,6 +24,11 @@ export function begun(data: EventData["step.begun"], at: number, before: OpenCal
 export function aborted(call: OpenCall, asked: boolean, at: number): OpenCall | null {
   if (asked || call.effect === "read") return call.before;
   return { ...call, end: "aborted", ended_at: at };
+}
+
+/** It raised, and is tried again. What was answered need not settle: it ended by itself. */
+export function failed(call: OpenCall, data: EventData["step.retrying"], at: number): OpenCall {
+  return { ...call, end: "failed", ended_at: at, settle: data.unanswered ? call.settle : 0, again_at: data.again_at };
 }
 
 export function lost(call: OpenCall, at: number): OpenCall {

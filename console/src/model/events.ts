@@ -39,7 +39,7 @@ export interface EventData {
   "session.taken": { lost: string[]; silent: boolean };
   "session.forked": { source: string };
   "session.parked": object;
-  "session.pause_requested": { pause: string; by: string; reason: string; grace: number | null; lapses?: number | null };
+  "session.pause_requested": { pause: string; by: string; reason: string; grace: number | null; lapses?: number | null; budget?: number | null };
   "session.pause_renewed": { pause: string; by: string };
   "session.pause_lifted": { pause: string; by: string };
   "session.paused": { unknown: string[]; unreached: string[] };
@@ -71,6 +71,7 @@ export interface EventData {
   "agent.changed": { before: string; now: string };
   "agent.silent": { seconds: number; advice: string };
   "agent.blocked": { seconds: number; where: string; advice: string };
+  "tools.needed": { tools: string[] };
   "child.asked": { child: string; ask: string; reason: string; prompt: string };
   "child.ask_closed": { child: string; ask: string };
   "checkpoint.taken": { scope: string };
@@ -81,11 +82,14 @@ export interface EventData {
   "step.not_begun": Attempted;
   "step.finished": Attempted & Spent & { value: Value; streamed: boolean; told_by: string; nothing_done: boolean };
   "step.failed": Attempted & Spent & { kind: string; detail: string; cut: boolean; nothing_done: boolean };
+  "step.retrying": Attempted & Spent & {
+    kind: string; detail: string; wait: number; again_at: number; attempts: number; retry_after: number | null; unanswered: boolean; left: number | null;
+  };
   "step.aborted": Attempted & { asked: boolean };
   "step.settled": Attempted & { by: string; happened: boolean | null };
-  "step.cut": Attempted & Spent & { length: number };
+  "step.cut": Attempted & Spent & { length: number; continues?: "" | "prefix" | "quote" };
   "step.closed": Attempted & { message: number; truth: string };
-  "segment.written": Attempted & { offset: number; text: string };
+  "segment.written": Attempted & { offset: number; text: string; cost?: number };
   "ask.opened": {
     ask: string; step: string; reason: string; prompt: string; options: string[]; expires_at: number | null;
     default: Value | null; on_expiry: "fail" | "cancel";

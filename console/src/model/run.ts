@@ -96,6 +96,12 @@ export class Run {
         this.revise(record.data.step, (one) => { one.told_by = record.data.told_by; });
         break;
       case "step.failed": this.ended(record, "failed", null, [record.data.kind, record.data.detail].filter(Boolean).join(": ")); break;
+      case "step.retrying": {
+        const { kind, detail, again_at, attempts } = record.data;
+        this.ended(record, "retrying", null, [kind, detail].filter(Boolean).join(": "));
+        this.revise(record.data.step, (one) => { one.again_at = again_at; one.attempts = attempts; });
+        break;
+      }
       case "step.cut":
         this.ended(record, "aborted", null, "");
         this.revise(record.data.step, (one) => one.text.cutAt(record.data.attempt, { at: record.at, ...this.cutBy(), tokens: record.data.tokens }));
@@ -231,6 +237,7 @@ export class Run {
       case "agent.changed": this.note(record, "Goes on under another version of its agent", `${record.data.before} → ${record.data.now}`); break;
       case "agent.silent": this.note(record, `The agent's own code has said nothing for ${Math.round(record.data.seconds)} s`, record.data.advice, true); break;
       case "agent.blocked": this.note(record, `The agent's code held its loop for ${record.data.seconds.toFixed(1)} s`, `${record.data.where} · ${record.data.advice}`, true); break;
+      case "tools.needed": this.note(record, `Its undo waits for ${record.data.tools.join(", ")}`, "No process that drives it has this. It continues once one imports it.", true); break;
       case "report.made": {
         const { message, hypothesis, artifact, documentation } = record.data;
         if (hypothesis) this.note(record, "Hypothesis", hypothesis);
@@ -265,13 +272,13 @@ export class Run {
       kind: "step", step: data.step, name: data.name, of: data.kind, number: this.begun, arguments: data.arguments, effect: data.effect,
       attempt: data.attempt, state: "running", begun_at: at, ended_at: null, value: null, detail: "", told_by: "",
       child: data.kind === "child" ? childId(this.id, data.step) : "", text: new Text(), tokens: 0, cost: 0, undo: "", can_undo: data.can_undo, key: data.key,
-      from: data.attempt, until: null, earlier: null,
+      from: data.attempt, until: null, earlier: null, again_at: 0, attempts: 0,
     });
     this.steps.set(data.step, entry);
     if (data.kind !== "model") this.mark(record, data.effect === "read" ? "read" : "effect");
   }
 
-  private ended(record: RecordOf<"step.finished"> | RecordOf<"step.failed"> | RecordOf<"step.cut">, state: StepEntry["state"], value: Value | null, detail: string): void {
+  private ended(record: RecordOf<"step.finished"> | RecordOf<"step.failed"> | RecordOf<"step.retrying"> | RecordOf<"step.cut">, state: StepEntry["state"], value: Value | null, detail: string): void {
     this.revise(record.data.step, (one) => {
       one.state = state;
       one.ended_at = record.at;

@@ -19,6 +19,8 @@ export interface StandingPause {
   id: string; by: string; since: number; origin: Status; reason: string; grace: number | null; lapses_at: number | null;
   /** The parent's pause of a child that people have paused, too. */
   beneath?: StandingPause | null;
+  /** What the cap must be before it can be lifted. */
+  budget: number | null;
 }
 export interface StandingCancel { by: string; since: number; grace: number; reason: string; undo: UndoChoice; force: boolean }
 /** A stop that waits for the end of the turn, because the session is protected. */
@@ -29,6 +31,8 @@ export interface Session {
   id: string; agent: string; parent: string | null; forked_from: string; terms: Terms; created_at: number; created_by: string;
   status: Status; position: number; at: number; turn: number;
   messages: Message[]; seen: number; queue: QueuedMessage[];
+  /** Answers that a stop has cut, and how a resume goes on with each; empty: it begins again. */
+  cuts: Map<string, string>;
   calls: Map<string, OpenCall>; children: Map<string, string>; child_asks: ChildAsk[]; unreached: string[];
   asks: OpenAsk[]; pause: StandingPause | null; deferred: DeferredStop | null; cancel: StandingCancel | null; undo: StandingUndo | null;
   /** It was forced to end half-way; the session that begins the same anew. */
@@ -69,7 +73,7 @@ export function created(id: string, record: RecordOf<"session.created">): Sessio
     id, agent: data.agent, parent: data.parent, forked_from: data.forked_from, terms: { ...data.terms }, created_at: at, created_by: data.by,
     status: "queued", position, at, turn: 1,
     messages: [{ text: data.goal, level: "goal", turn: 1, by: data.by, at, withdrawn: false }], seen: 1, queue: [],
-    calls: new Map(), children: new Map(), child_asks: [], unreached: [], asks: [], pause: null, deferred: null, cancel: null, undo: null,
+    cuts: new Map(), calls: new Map(), children: new Map(), child_asks: [], unreached: [], asks: [], pause: null, deferred: null, cancel: null, undo: null,
     discarded: false, restarted_as: null,
     holds: new Set(), changes: [], halted_from: null, halted_by: "", halted_why: "", halted_at: 0, halted_switch: "",
     plan: [], progress: null, hypothesis: "", finished_steps: 0, cost: 0, unpriced: 0, tokens: 0, result: null, failure: null, receipt: [],
@@ -114,6 +118,7 @@ function change(session: Session, record: Recorded, before: Status): void {
       const { data } = record;
       session.calls.set(data.step, calls.begun(data, at, session.calls.get(data.step), session.messages.length));
       if (data.kind === "child") session.children.set(data.step, childId(session.id, data.step));
+      session.cuts.delete(data.step);
       break;
     }
     case "step.not_begun": {
@@ -122,15 +127,32 @@ function change(session: Session, record: Recorded, before: Status): void {
       else session.calls.delete(record.data.step);
       break;
     }
+    case "segment.written": {
+      const { step, cost = 0 } = record.data;
+      const call = session.calls.get(step);
+      if (call && cost > call.spent) {
+        session.cost += cost - call.spent;
+        session.calls.set(step, { ...call, spent: cost });
+      }
+      break;
+    }
     case "step.finished":
       session.finished_steps += 1;
       end(session, record.data);
       childless(session, record.data.step);
       break;
     case "step.failed": end(session, record.data, true); childless(session, record.data.step); break;
-    case "step.cut": end(session, record.data); break;
+    case "step.retrying": {
+      const { data } = record;
+      const call = session.calls.get(data.step);
+      end(session, data, true);
+      if (call) session.calls.set(data.step, calls.failed(call, data, at));
+      break;
+    }
+    case "step.cut": end(session, record.data); session.cuts.set(record.data.step, record.data.continues ?? ""); break;
     case "step.closed":
       session.calls.delete(record.data.step);
+      session.cuts.delete(record.data.step);
       childless(session, record.data.step);
       session.seen = Math.max(session.seen, Math.min(record.data.message + 1, session.messages.length));
       break;
@@ -185,11 +207,14 @@ function change(session: Session, record: Recorded, before: Status): void {
       if (session.halted_from === "waiting") session.halted_from = "running";
       break;
     case "session.pause_requested": {
-      const { pause: id, by, reason, grace, lapses } = record.data;
+      const { pause: id, by, reason, grace, lapses, budget = null } = record.data;
       const lapses_at = lapses == null ? null : at + lapses;
       const standing = session.pause;
-      if (standing && standing.id === id) { session.pause = { ...standing, grace, reason: reason || standing.reason, lapses_at }; break; }
-      const pause = { id, by, since: at, origin: standing?.origin ?? before, reason, grace, lapses_at, beneath: null };
+      if (standing && standing.id === id) {
+        session.pause = { ...standing, grace, reason: reason || standing.reason, lapses_at, budget: budget ?? standing.budget };
+        break;
+      }
+      const pause = { id, by, since: at, origin: standing?.origin ?? before, reason, grace, lapses_at, budget, beneath: null };
       // The people's pause is on top: it is the one that people see, name and lift.
       if (!standing) session.pause = pause;
       else if (by.startsWith("parent ")) session.pause = { ...standing, grace, beneath: pause };
@@ -208,6 +233,7 @@ function change(session: Session, record: Recorded, before: Status): void {
       const place = session.messages.length;
       session.messages = [...session.messages, { text, level, turn: session.turn, by, at, withdrawn: false }];
       for (const [step, call] of session.calls) session.calls.set(step, { ...call, redirected: place });
+      for (const step of session.cuts.keys()) session.cuts.set(step, "");
       break;
     }
     case "message.queued":
@@ -220,6 +246,7 @@ function change(session: Session, record: Recorded, before: Status): void {
     case "session.turn_opened": openTurn(session, record); break;
     case "checkpoint.taken":
       for (const [step, call] of session.calls) if (call.end) session.calls.delete(step);
+      session.cuts.clear();
       session.checkpoint_at = record.position;
       break;
     case "stop.deferred": session.deferred = { ...record.data, since: at }; break;
@@ -230,6 +257,7 @@ function change(session: Session, record: Recorded, before: Status): void {
       session.discarded = session.cancel?.force ?? false;
       session.restarted_as = record.data.restarted_as ?? null;
       forget(session);
+      session.cuts.clear();
       session.unreached = record.data.unreached;
       break;
     case "session.halted":
@@ -240,7 +268,7 @@ function change(session: Session, record: Recorded, before: Status): void {
       session.halted_switch = record.data.switch ?? "";
       break;
     case "session.halt_lifted": session.halted_from = null; break;
-    case "session.completed": session.result = record.data.result; session.calls.clear(); session.deferred = null; break;
+    case "session.completed": session.result = record.data.result; session.calls.clear(); session.cuts.clear(); session.deferred = null; break;
     case "session.failed": session.failure = { ...record.data }; session.pause = session.deferred = null; break;
     case "intervention.made": session.interventions += 1; break;
     case "intervention.labelled": session.labels = { ...session.labels, [record.data.about]: record.data.verdict }; break;
@@ -269,9 +297,11 @@ function forget(session: Session): void {
 
 function end(session: Session, spent: { step: string; cost: number; tokens: number; free: boolean }, isFailed = false): void {
   // Nothing is no answer to what a model cost, here or in a child. What failed may be free.
-  if (!spent.cost && !spent.free && (spent.tokens > 0 || (session.calls.get(spent.step)?.kind === "model" && !isFailed))) session.unpriced += 1;
+  const counted = session.calls.get(spent.step)?.spent ?? 0;
+  const isKnown = spent.cost > 0 || spent.free;
+  if (!isKnown && !counted && (spent.tokens > 0 || (session.calls.get(spent.step)?.kind === "model" && !isFailed))) session.unpriced += 1;
   session.calls.delete(spent.step);
-  session.cost += spent.cost;
+  if (isKnown) session.cost = Math.max(0, session.cost + spent.cost - counted);
   session.tokens += spent.tokens;
 }
 
@@ -319,6 +349,7 @@ function openTurn(session: Session, record: RecordOf<"session.turn_opened">): vo
   session.seen = session.messages.length;
   if (queued !== null) session.queue = session.queue.slice(1);
   forget(session);
+  session.cuts.clear();
   session.pause = session.cancel = session.undo = session.result = session.failure = null;
   session.changes = [];
   session.receipt = [];

@@ -3,7 +3,7 @@
 import type { Change, Decision, Effect, MessageLevel, ReceiptLine, UndoChoice, Value, Verdict } from "./events";
 import type { Text } from "./text";
 
-export type CallState = "running" | "finished" | "failed" | "aborted" | "closed" | "lost" | "not begun" | "asking";
+export type CallState = "running" | "finished" | "failed" | "aborted" | "closed" | "lost" | "not begun" | "asking" | "retrying";
 
 interface Common {
   /** Where it began in the journal, when, and how long the run had run by then. */
@@ -21,6 +21,8 @@ export interface StepEntry extends Common {
   undo: "" | "running" | "done" | "failed" | "lost"; can_undo: boolean; key: string;
   /** The attempts that are told here: a stream that was cut goes on further down, after what had cut it. */
   from: number; until: number | null; earlier: StepEntry | null;
+  /** When it is tried again, of how many attempts, while it waits for that. */
+  again_at: number; attempts: number;
 }
 export interface SaidEntry extends Common {
   kind: "said"; id: string; text: string; level: MessageLevel; by: string; turn: number; opens: boolean; queued: boolean;

@@ -9,12 +9,13 @@ from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 from midcourse.core.effects import MAY_HAVE_HAPPENED
+from midcourse.core.retries import Retry
 from midcourse.core.session import Message
 from midcourse.core.terms import NO_TERMS, Terms, check_terms
 from midcourse.errors import InvalidInput, MidcourseError, Redirected, StepError
 from midcourse.runtime.agents import Agent, OnNewVersion, register_agent
 from midcourse.runtime.run import Earlier, Run
-from midcourse.runtime.tools import Tool, declared_tool, register, tool_of
+from midcourse.runtime.tools import Tool, declared_tool, module_name, register, tool_of
 
 Declarations: TypeAlias = Mapping[str, Tool[..., Any] | Mapping[str, Any]]
 """What tools do to the world, by the name the model calls them by: for tools that are no functions of yours."""
@@ -47,6 +48,7 @@ def held_agent(
     on_new_version: OnNewVersion,
     origin: str,
     terms: Terms | None = None,
+    retry: Retry | None = None,
 ) -> Agent[Any]:
     """Register a framework's agent under ``name``: whoever imports the module that wraps it can go on with it."""
     if not name:
@@ -61,6 +63,7 @@ def held_agent(
         on_new_version=on_new_version,
         asks=asks,
         terms=check_terms(terms or NO_TERMS),
+        retry=retry,
     )
     register_agent(made)
     return made
@@ -81,7 +84,8 @@ def check_factory(name: str, given: object) -> None:
 
 def module_of_caller(depth: int = 2) -> str:
     """The module that calls ``wrap``, by whose import another process gets the agent."""
-    return str(sys._getframe(depth).f_globals.get("__name__", ""))  # noqa: SLF001 - as namedtuple and logging do  # pyright: ignore[reportPrivateUsage]
+    name = sys._getframe(depth).f_globals.get("__name__", "")  # noqa: SLF001 - as namedtuple and logging do  # pyright: ignore[reportPrivateUsage]
+    return module_name(str(name))
 
 
 class Listener:

@@ -1,7 +1,9 @@
 """Dollars from tokens: as somebody declared it, or by the price list that Pydantic AI keeps (genai-prices)."""
 
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from dataclasses import fields, is_dataclass
+from typing import Any, Final, cast
 
 from midcourse.runtime.calls import current_call, in_a_step
 
@@ -45,3 +47,84 @@ def dollars(
         with suppress(LookupError, ValueError):
             return float(_list.calc_price(usage, model, provider_id=provider).total_price)
     return None
+
+
+_BYTES: Final = 4
+"""Bytes of a token, on average: a guess, for as long as a provider has not told."""
+_PICTURE: Final = 1_000
+"""Tokens of a picture or a file that is sent along."""
+_DEEPEST: Final = 12
+_MANY: Final = 1_000
+
+
+def tokens_in(prompt: object, depth: int = 0) -> int:
+    """About how many tokens the texts of a request have, whatever objects a library makes of it."""
+    if isinstance(prompt, str):
+        is_file = prompt.startswith("data:") or (len(prompt) > 4_000 and " " not in prompt[:1_000])
+        return _PICTURE if is_file else -(-len(prompt.encode("utf-8", "replace")) // _BYTES)
+    if isinstance(prompt, bytes):
+        return _PICTURE
+    if prompt is None or isinstance(prompt, int | float) or callable(prompt) or depth > _DEEPEST:
+        return 0
+    if isinstance(prompt, Mapping):
+        items: list[object] = list(cast("Mapping[object, object]", prompt).values())
+    elif isinstance(prompt, list | tuple):
+        items = list(cast("list[object]", prompt))
+    elif is_dataclass(prompt):
+        items = [getattr(prompt, field.name, None) for field in fields(prompt)]
+    else:
+        items = list(getattr(prompt, "__dict__", {}).values())
+    return sum(tokens_in(item, depth + 1) for item in items)
+
+
+class Meter:
+    """The price of one request: foreseen before it is made, counted while it is answered. In the body of a step."""
+
+    def __init__(
+        self, prompt: object, *, at_most: int | None = None, provider: str | None = None, url: str | None = None
+    ) -> None:
+        """``at_most``: the most tokens that the answer may have."""
+        self.prompt = tokens_in(prompt)
+        self._at_most = at_most
+        self._provider = provider
+        self._url = url
+        self._known: tuple[object, ...] = ()
+        self._rates: tuple[float, float] | None = None
+
+    def begin(self, model: str) -> None:
+        """Before the request is made.
+
+        Raises:
+            InterruptRequested: it would cost more than is left of the session's budget.
+        """
+        call = current_call()
+        usual = call.usual_output if self._at_most is None else min(call.usual_output, self._at_most)
+        price = self.price(model, said=usual)
+        if price is not None:
+            call.foresee(price)
+
+    def count(self, model: str, said: int, heard: int = 0) -> None:
+        """More of the answer has come."""
+        current_call().spend(self.price(model, said=said, heard=heard), said)
+
+    def price(
+        self, model: str, *, said: int, heard: int = 0, cached: int = 0, written_to_cache: int = 0
+    ) -> float | None:
+        """Dollars; None where that is not known. As long as nothing was ``heard`` of the prompt, it is a guess."""
+        known = (model, heard or self.prompt, cached, written_to_cache)
+        if known != self._known:  # a look at the list takes longer than a word does
+            self._known = known
+            prompt, more = self._dollars(*known, 0), self._dollars(*known, _MANY)
+            self._rates = None if prompt is None or more is None else (prompt, (more - prompt) / _MANY)
+        return None if self._rates is None else self._rates[0] + said * self._rates[1]
+
+    def _dollars(self, model: str, heard: int, cached: int, written_to_cache: int, said: int) -> float | None:
+        return dollars(
+            model=model,
+            heard=heard,
+            said=said,
+            cached=cached,
+            written_to_cache=written_to_cache,
+            provider=self._provider,
+            url=self._url,
+        )

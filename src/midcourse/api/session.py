@@ -1,6 +1,5 @@
 """A session's handle: every verb that steers one session of an open store, and what it tells."""
 
-import asyncio
 import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Generic, Literal, TypeVar, get_args, overload
@@ -23,7 +22,7 @@ from midcourse.core.inspection import Inspection
 from midcourse.core.interventions import Intervention, Interventions
 from midcourse.core.receipt import Ledger, Receipt, begins_anew
 from midcourse.core.replies import Level, Reply
-from midcourse.core.requests import answer_value, check_command_id
+from midcourse.core.requests import answer_value, check_command_id, check_restart
 from midcourse.core.session import ENDED, OpenAsk, Session, Status
 from midcourse.core.signals import Signals
 from midcourse.core.tenants import tenant_of
@@ -124,6 +123,7 @@ class SessionHandle(Generic[T_co]):
         grace: float = 2.0,
         undo: UndoChoice | None = None,
         force: bool = False,
+        restart: bool = False,
         until: Level = "stopping",
         wait: float = 10.0,
         by: str = "local",
@@ -134,7 +134,8 @@ class SessionHandle(Generic[T_co]):
         ``undo``: roll back what is ``in-flight`` and let go of what is held (the default); ``all`` also what had
         finished, newest first, children first; ``none`` only stops. A second cancel may only be firmer.
         :meth:`preview` tells beforehand what each would do. A protected session finishes its turn first, unless it is
-        ended half-way with ``force``: what it had reached is discarded, and a new session begins the same anew.
+        ended half-way with ``force``: what it had reached is discarded. With ``restart`` as well, a new session begins
+        the same anew.
         """
         command = cmd.Cancel(
             id=self._command_id(command_id),
@@ -143,6 +144,7 @@ class SessionHandle(Generic[T_co]):
             grace=_FOREVER if grace == math.inf else grace,
             undo=undo,
             force=force,
+            restart=check_restart(force, restart),
         )
         return await self._send(command, until=until, wait=wait)
 
@@ -158,10 +160,10 @@ class SessionHandle(Generic[T_co]):
         await self._control.undone(self.id, wait)
         return await self.receipt()
 
-    async def preview(self, *, force: bool = False) -> Mapping[UndoChoice, Receipt]:
+    async def preview(self, *, force: bool = False, restart: bool = False) -> Mapping[UndoChoice, Receipt]:
         """What a cancel would make of each effect, by its ``undo``, if all goes well. Nothing is changed.
 
-        ``force``: what one with ``force`` would; ``begins_anew`` says whether a new session would begin the same anew.
+        ``force`` and ``restart``: what one with these would; ``begins_anew`` says whether a new session would begin.
 
         Raises:
             Refused: a cancel with ``force`` would be refused.
@@ -169,7 +171,8 @@ class SessionHandle(Generic[T_co]):
         ledger, state = await self._ledger(), await self.state()
         wish = cmd.Cancel(id=self._command_id(None), role=self._role, force=True)
         is_forced = force and any(isinstance(one, CancelRequested) and one.force for one in decide(state, wish))
-        anew = begins_anew(state) or (is_forced and state.is_protected and state.parent is None)
+        restarts = check_restart(force, restart) and is_forced
+        anew = begins_anew(state) or (restarts and state.is_protected and state.parent is None)
         waits = finishes_first(state) and not is_forced
         return {
             choice: ledger.preview(choice, finishes_first=waits, begins_anew=anew) for choice in get_args(UndoChoice)
@@ -329,7 +332,7 @@ class SessionHandle(Generic[T_co]):
             SessionEnded: the session ended, and asks nothing any more.
             TimeoutError: nothing is asked in time. It goes on.
         """
-        async with asyncio.timeout(timeout):
+        async with self._worker.clock.timeout(timeout):
             while True:
                 session = await self.state()
                 if session.asks:
@@ -347,7 +350,7 @@ class SessionHandle(Generic[T_co]):
             SessionEnded: it was cancelled, or failed; the sentence says why.
             TimeoutError: it has not ended in time. It goes on.
         """
-        async with asyncio.timeout(timeout):
+        async with self._worker.clock.timeout(timeout):
             session, cause = await self._control.ended(self.id)
         if session.erased_at is not None:
             raise Refused(

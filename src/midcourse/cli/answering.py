@@ -12,7 +12,7 @@ from midcourse.cli.opening import HERE, JsonOption, SessionArgument, Target, fin
 from midcourse.cli.people import me
 from midcourse.cli.printing import carry_out, plain, print_json, say
 from midcourse.cli.words import reply_words
-from midcourse.core.asks import NEED_APPROVAL, is_no, is_yes
+from midcourse.core.asks import NEED_APPROVAL, is_no, is_unclear, is_yes
 from midcourse.core.requests import answer_value
 from midcourse.core.session import ChildAsk, OpenAsk, Session
 from midcourse.core.spelling import spelled
@@ -48,9 +48,9 @@ def answer(
 ) -> None:
     """Answer what a session asks. It goes on with that, once: an ask takes one answer, and it cannot be taken back.
 
-    Where an approval is asked for (need_approval), yes, approve and true approve; anything else refuses and is passed
-    on as text. At a terminal you are asked before a word that is neither yes nor no is sent as a refusal (not with
-    --as-is). Without an answer this shows what is asked.
+    Where an approval is asked for (need_approval), yes, approve and true approve. Words that may mean yes (y, ok,
+    sure) are asked about again; any other text refuses and is passed on. At a terminal you are asked before such a text
+    is sent (not with --as-is). Without an answer this shows what is asked.
 
     \b
     Examples:
@@ -110,7 +110,7 @@ def _words(ask: OpenAsk | ChildAsk) -> str:
 def _be_sure(meant: Any) -> None:
     """Ask somebody at a terminal whether what is neither yes nor no is meant to refuse."""
     said = answer_value(meant)
-    if is_yes(said) or is_no(said) or not sys.stdin.isatty():
+    if is_yes(said) or is_no(said) or is_unclear(said) or not sys.stdin.isatty():
         return
     question = f"'{_cut(meant)}' is neither yes nor no: it refuses, and the agent is told that. Send it?"
     if not typer.confirm(plain(question, lines=False), err=True):

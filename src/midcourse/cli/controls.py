@@ -9,10 +9,11 @@ from midcourse.cli.opening import HERE, JsonOption, SessionArgument, Target, fin
 from midcourse.cli.people import me
 from midcourse.cli.printing import carry_out, print_json, say
 from midcourse.cli.receipts import show_receipt
-from midcourse.cli.words import reply_words
+from midcourse.cli.words import needed_words, reply_words
 from midcourse.core.allowed import did_you_mean
 from midcourse.core.bulk import MOST_SESSIONS, BulkOutcome
 from midcourse.core.decisions import finishes_first
+from midcourse.core.events import ReceiptLine
 from midcourse.core.receipt import Receipt
 from midcourse.core.replies import Level, Reply
 from midcourse.core.session import ENDED, Status
@@ -22,6 +23,7 @@ from midcourse.runtime.clock import SystemClock
 
 PAUSABLE: Final = tuple(one.value for one in (Status.QUEUED, Status.RUNNING, Status.WAITING))
 """Statuses in which a pause does something."""
+_UNDO_FAILED: Final = ("undo failed", "undo ran with unknown result")
 Until = Literal["stopping", "stopped"]
 UntilOption = Annotated[
     Until, typer.Option("--until", help="Wait until nothing new begins (stopping), or until nothing runs (stopped).")
@@ -141,6 +143,9 @@ def resume(
     pause: Annotated[
         str | None, typer.Option("--pause", metavar="ID", help="Only if this pause still stands, such as pause_2.")
     ] = None,
+    budget: Annotated[
+        float | None, typer.Option("--budget", metavar="DOLLARS", help="Raise what it may cost, and go on with it.")
+    ] = None,
     wait: WaitOption = 10.0,
     target: Target = HERE,
     as_json: JsonOption = False,
@@ -148,15 +153,21 @@ def resume(
     """Go on with a paused session, or try a failed one again.
 
     What had finished is not done again; what was aborted is. It runs as soon as a process that has its agent drives
-    it: a server, or a program that has the store open.
+    it: a server, or a program that has the store open. A session that has reached its budget goes on once that is
+    raised, with --budget.
 
     \b
     Examples:
       midcourse resume sess_0198f2
       midcourse resume sess_0198f2 --pause pause_2
+      midcourse resume sess_0198f2 --budget 2.50
     """
+    if pause is not None and budget is not None:
+        raise typer.BadParameter("Give --pause or --budget: a raised budget lifts whatever pause stands.")
 
     async def work(handle: Handle[Any]) -> Reply:
+        if budget is not None:
+            return await handle.raise_budget(budget, wait=wait, by=me())
         return await handle.resume(pause, wait=wait, by=me())
 
     control(target, session, work, as_json=as_json)
@@ -226,9 +237,12 @@ def cancel(
         bool,
         typer.Option(
             "--force",
-            help="End a protected session half-way (as an operator): what it had reached is discarded, and a new "
-            "session begins the same anew. Without this it finishes its turn first.",
+            help="End a protected session half-way (as an operator): what it had reached is discarded. Without this "
+            "it finishes its turn first.",
         ),
+    ] = False,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="With --force: a new session begins the same anew.")
     ] = False,
     grace: Annotated[
         float, typer.Option("--grace", metavar="SECONDS", min=0.0, help="Calls in flight may go on so long.")
@@ -250,9 +264,12 @@ def cancel(
       midcourse cancel sess_0198f2 --undo all
       midcourse cancel sess_0198f2 --force --preview
       midcourse cancel sess_0198f2 --force
+      midcourse cancel sess_0198f2 --force --restart
     """
+    if restart and not force:
+        raise typer.BadParameter("--restart goes with --force: only what is forced to end is begun anew.")
     if preview:
-        carry_out(_preview(target, session, force=force, as_json=as_json), as_json=as_json)
+        carry_out(_preview(target, session, force=force, restart=restart, as_json=as_json), as_json=as_json)
         return
 
     async def work() -> None:
@@ -261,7 +278,9 @@ def cancel(
             before = await handle.state()
             # What finishes first is not waited for: that may take long, and it says so at once.
             level: Level = "decided" if finishes_first(before) and not force else until
-            reply = await handle.cancel(reason, grace=grace, undo=undo, force=force, until=level, wait=wait, by=me())
+            reply = await handle.cancel(
+                reason, grace=grace, undo=undo, force=force, restart=restart, until=level, wait=wait, by=me()
+            )
             receipt = await handle.receipt()
             if as_json:
                 print_json({**_reply(reply), "receipt": _receipt(receipt)})
@@ -274,6 +293,9 @@ def cancel(
                 )
                 return
             show_receipt(receipt)
+            needed = await handle.state()
+            if needed.needs:
+                say(needed_words(needed))
             if not receipt.final:
                 say(f"The final receipt: midcourse show {handle.id}")
             elif before.status in ENDED:
@@ -295,7 +317,7 @@ def undo(
     """Roll back every effect of a session that has ended, newest first, as far as it can be.
 
     What cannot be undone is said, not hidden: the receipt tells of each effect what was observed. A session that still
-    works is cancelled with --undo all instead.
+    works is cancelled with --undo all instead. Exits with 1 if an undo failed, or has not ended in time.
 
     \b
     Example:
@@ -308,10 +330,25 @@ def undo(
             receipt = await handle.undo(reason, wait=wait, by=me())
             if as_json:
                 print_json(_receipt(receipt))
-                return
-            show_receipt(receipt)
+            else:
+                show_receipt(receipt)
+        failed = [line for line in receipt.lines if line.outcome in _UNDO_FAILED]
+        if failed or not receipt.final:
+            if not as_json:
+                say(_why_undo_failed(session, failed))
+            raise typer.Exit(1)
 
     carry_out(work(), as_json=as_json)
+
+
+def _why_undo_failed(session: str, failed: Sequence[ReceiptLine]) -> str:
+    if failed:
+        names = ", ".join(dict.fromkeys(line.name for line in failed))
+        return f"Not undone: {names}. To try again: midcourse undo {session}"
+    return (
+        "It has not ended yet: a process that has the session's agent undoes it (midcourse serve, or a program that "
+        f"opens the store). See how far it is: midcourse show {session}"
+    )
 
 
 @with_target
@@ -340,10 +377,10 @@ def message(
     control(target, session, work, as_json=as_json)
 
 
-async def _preview(target: Target, session: str, *, force: bool, as_json: bool) -> None:
+async def _preview(target: Target, session: str, *, force: bool, restart: bool, as_json: bool) -> None:
     async with opened(target) as sessions:
         handle = await find(sessions, session)
-        found = await handle.preview(force=force)
+        found = await handle.preview(force=force, restart=restart)
         state = await handle.state()
     if as_json:
         print_json({choice: _receipt(one) for choice, one in found.items()})
@@ -352,18 +389,17 @@ async def _preview(target: Target, session: str, *, force: bool, as_json: bool) 
         say(f"It has ended, {state.status}: a cancel changes nothing. To roll it back: midcourse undo {handle.id}")
         show_receipt(found["all"])
         return
-    say(f"Nothing was cancelled. With midcourse cancel {handle.id}{' --force' if force else ''} …")
+    options = f"{' --force' if force else ''}{' --restart' if restart else ''}"
+    say(f"Nothing was cancelled. With midcourse cancel {handle.id}{options} …")
     if any(one.begins_anew for one in found.values()):
         say("what it has reached is discarded, and a new session begins the same anew.")
+    elif force and finishes_first(state):
+        say("what it has reached is discarded. Nothing begins anew.")
     for choice, one in found.items():
         say("", f"--undo {choice}")
         show_receipt(one)
     if any(one.twice for one in found.values()):
-        say(
-            "",
-            "If nothing may happen twice, halt it and cancel it then, without --force; nothing is begun anew:",
-            f"midcourse kill-switch throw --agent {state.agent} --reason TEXT",
-        )
+        say("", "If nothing may happen twice, leave out --restart: then nothing is begun anew.")
 
 
 def _receipt(receipt: Receipt) -> dict[str, Any]:

@@ -202,7 +202,7 @@ def _describe(state: Session, steps: Sequence[StepView], *, unattended: bool = F
     now = SystemClock().now()
     deferred = state.finishing.stop if state.finishing is not None else ""
     title = status_text(state.status, deferred, unattended=unattended).plain
-    first = LEFT_ALONE if unattended else situation(state, now)
+    first = LEFT_ALONE if unattended and not state.needs else situation(state, now)
     say(f"{title}  {state.id}", state.goal or "(no goal)", first, "")
     facts = [
         ("agent", f"{state.agent} {state.agent_version}".strip()),

@@ -7,11 +7,12 @@ from typing import Final
 
 from rich.text import Text
 
+from midcourse.core.budget import wanted
 from midcourse.core.endings import without_result
 from midcourse.core.interventions import Intervention
 from midcourse.core.receipt import Receipt
 from midcourse.core.replies import Reply, RunningCall
-from midcourse.core.session import Session, Status
+from midcourse.core.session import OpenCall, Session, Status
 
 SHAPES: Final[Mapping[str, str]] = {
     # Hollow is not there yet, solid is so.
@@ -47,6 +48,15 @@ LEFT_ALONE: Final = (
     "does: midcourse serve, or a program that opens the store."
 )
 """The first thing to know of a session that is at work by its status, and is not."""
+
+
+def needed_words(session: Session) -> str:
+    """Which tools a cancel waits for, and how it ends."""
+    tools = ", ".join(f"'{one}'" for one in session.needs)
+    return (
+        f"Its undo needs {tools}, which no process that drives it has. It continues once one imports that: midcourse "
+        f"serve --agents FILE, or a program that opens the store. To give it up: midcourse cancel {session.id} --force"
+    )
 
 
 def status_text(status: str, finishes_first: str = "", *, unattended: bool = False) -> Text:
@@ -159,6 +169,7 @@ def situation(session: Session, now: float) -> str:
     """The first thing to know of a session in its status."""
     running = [call for call in session.calls.values() if not call.end]
     still = ", ".join(f"{call.name} ({span(now - call.since)})" for call in running)
+    retries = " ".join(_retry_words(call, now) for call in session.calls.values() if call.end == "failed")
     match session.status:
         case Status.QUEUED:
             return "Nothing has run yet."
@@ -166,11 +177,14 @@ def situation(session: Session, now: float) -> str:
             asked = f"{session.deferred.by} wants to {session.deferred.stop} it"
             return f"Protected: it finishes its turn first ({asked}). {f'Running: {still}.' if still else ''}".strip()
         case Status.RUNNING:
-            return f"Running: {still}." if still else "Running."
+            running_words = f"Running: {still}." if still else "" if retries else "Running."
+            return f"{running_words} {retries}".strip()
+        case Status.CANCELLING if session.needs:
+            return needed_words(session)
         case Status.PAUSING | Status.CANCELLING:
             return f"Nothing new begins. Still running: {still}." if still else "Nothing new begins."
         case Status.PAUSED:
-            return f"Nothing runs. Resume it with: midcourse resume {session.id}"
+            return f"Nothing runs. {_resuming(session)}"
         case Status.WAITING:
             return "Nothing runs: it waits for an answer."
         case Status.HALTED:
@@ -184,6 +198,22 @@ def situation(session: Session, now: float) -> str:
             return f"It was forced to end half-way, and what it had reached is discarded.{anew}"
         case _:
             return f"It has ended. A new turn: midcourse message {session.id} TEXT"
+
+
+def _retry_words(call: OpenCall, now: float) -> str:
+    left = call.again_at - now
+    when = f"in {span(left)}" if left > 0 else "now"
+    return f"{call.name} raised {call.raised} (attempt {call.attempt}) and is tried again {when}."
+
+
+def _resuming(session: Session) -> str:
+    """How a paused session goes on, and what becomes of an answer that was cut."""
+    enough = wanted(session)
+    if enough is not None:
+        return f"It has reached its budget; raise it with: midcourse resume {session.id} --budget {enough:g}"
+    again = any(not way for way in session.cuts.values())
+    then = f" {'Begins' if again else 'Continues'} the answer that was cut{' again' if again else ''}."
+    return f"Resume it with: midcourse resume {session.id}{then if session.cuts else ''}"
 
 
 def _lifting(session: Session) -> str:

@@ -112,6 +112,7 @@ class RemoteHandle(Generic[T_co]):
         grace: float = 2.0,
         undo: UndoChoice | None = None,
         force: bool = False,
+        restart: bool = False,
         until: Level = "stopping",
         wait: float = 10.0,
         by: str = "local",
@@ -121,13 +122,20 @@ class RemoteHandle(Generic[T_co]):
 
         ``undo``: roll back what is ``in-flight`` and let go of what is held (the default); ``all`` also what had
         finished, newest first, children first; ``none`` only stops. A second cancel may only be firmer. A protected
-        session finishes its turn first; an operator ends it half-way with ``force``, and it is begun anew.
+        session finishes its turn first; an operator ends it half-way with ``force``, and with ``restart`` as well a
+        new session begins the same anew.
         """
         seconds = _FOREVER if grace > _FOREVER else grace
         command = cmd.Cancel(
-            id=self._command_id(command_id), by=by, reason=reason, grace=seconds, undo=undo, force=force
+            id=self._command_id(command_id),
+            by=by,
+            reason=reason,
+            grace=seconds,
+            undo=undo,
+            force=force,
+            restart=restart,
         )
-        body = {"reason": reason, "grace": seconds, "undo": undo, "force": force, "until": until}
+        body = {"reason": reason, "grace": seconds, "undo": undo, "force": force, "restart": restart, "until": until}
         return await self._control(command, body, until=until, wait=wait)
 
     async def undo(
@@ -146,16 +154,18 @@ class RemoteHandle(Generic[T_co]):
             if receipt.final or left <= LONGEST_WAIT:
                 return receipt
 
-    async def preview(self, *, force: bool = False) -> Mapping[UndoChoice, Receipt]:
+    async def preview(self, *, force: bool = False, restart: bool = False) -> Mapping[UndoChoice, Receipt]:
         """What a cancel would make of each effect, by its ``undo``, if all goes well. Nothing is changed.
 
-        ``force``: what one with ``force`` would; ``begins_anew`` says whether a new session would begin the same anew.
+        ``force`` and ``restart``: what one with these would; ``begins_anew`` says whether a new session would begin.
 
         Raises:
             Refused: a cancel with ``force`` would be refused.
         """
-        given = {"force": "true"} if force else None
-        return previews_of(await self._wire.get(f"{self._path}/cancel/preview", dict[UndoChoice, Receipt], given))
+        given = {name: "true" for name, wanted in (("force", force), ("restart", restart)) if wanted}
+        return previews_of(
+            await self._wire.get(f"{self._path}/cancel/preview", dict[UndoChoice, Receipt], given or None)
+        )
 
     async def answer(
         self,

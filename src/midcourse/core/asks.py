@@ -28,6 +28,16 @@ CANCEL: Final = "cancel"
 """What can be answered to a review, beside an instruction."""
 _YES: Final = ("yes", "approve", "true")
 _NO: Final = ("", "no", "n", "refuse", "refused", "false")
+_NEARLY_YES: Final = frozenset(
+    {
+        *("y", "ye", "yep", "yeah", "yup", "ya", "ja", "si", "oui", "k", "kk", "ok", "okay", "okey", "sure", "fine"),
+        *("go", "go on", "go ahead", "do it", "do so", "proceed", "continue", "allow", "allowed", "confirm", "agree"),
+        *("confirmed", "accept", "accepted", "approved", "agreed", "permit", "grant", "granted", "right", "correct"),
+        *("alright", "all right", "please", "please do", "of course", "certainly", "absolutely", "definitely", "good"),
+        *("sounds good", "looks good", "lgtm", "ack", "roger", "affirmative", "1", "t", "on", "👍", "✓", "✅"),
+    }
+)
+"""Words that may be meant to approve, and do not: who says one of them is asked again."""
 _APPROVAL: Final = re.compile(r"Allow '(?P<step>.+?)' \((?P<tool>[^()']+)\) with (?P<rest>.*)", re.DOTALL)
 _BECAUSE: Final = "? It "
 
@@ -65,6 +75,17 @@ def is_yes(answer: Value) -> bool:
     """Whether an answer approves of what was asked."""
     said = decode(answer.raw)
     return said is True or (isinstance(said, str) and said.strip().lower() in _YES)
+
+
+def is_unclear(answer: Value, options: tuple[str, ...] = ()) -> bool:
+    """Whether an answer to an approval may be meant as a yes and is none, so that it counts neither way."""
+    said = decode(answer.raw)
+    if not isinstance(said, str) or is_yes(answer) or is_no(answer) or said in options:
+        return False
+    words = [one.strip(".,!") for one in said.lower().split()]
+    # Two words that begin so are hardly an objection; a sentence may be ("yes, but only the old ones").
+    begins_so = len(words) == 2 and words[0] in ("yes", "ok", "okay")
+    return begins_so or any(" ".join(words) in meant for meant in (_NEARLY_YES, _YES))
 
 
 def with_deadline(asked: AskOpened, terms: Terms, now: float) -> AskOpened:

@@ -288,8 +288,14 @@ def _words(command: cmd.AnyCommand, events: Iterable[ev.AnyEvent]) -> list[str]:
     match command:
         case cmd.Pause(reason=reason, grace=grace):
             words = [_seconds(grace), reason]
-        case cmd.Cancel(reason=reason, grace=grace, undo=undo, force=force):
-            words = ["forced" if force else "", _seconds(grace), f"undo {undo}" if undo else "", reason]
+        case cmd.Cancel(reason=reason, grace=grace, undo=undo, force=force, restart=restart):
+            words = [
+                "forced" if force else "",
+                "begun anew" if restart else "",
+                _seconds(grace),
+                f"undo {undo}" if undo else "",
+                reason,
+            ]
         case cmd.Redirect(text=text, level=level, grace=grace, resume=resume):
             words = [level, _seconds(grace), "and resume" if resume else "", text]
         case cmd.Resume(pause=pause):

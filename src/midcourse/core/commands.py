@@ -76,13 +76,15 @@ class Cancel(Command, tag="cancel"):
     """End the session. ``grace``: seconds that calls in flight may go on; ``undo``: what is rolled back.
 
     Without ``undo``, what is in flight; or, if a cancel stands already, what that one rolls back. ``force`` is for
-    sessions that finish first (class ``protected``): an operator ends it half-way, and it is begun anew.
+    sessions that finish first (class ``protected``): an operator ends it half-way. With ``restart`` as well, a new
+    session begins the same anew.
     """
 
     grace: float = 2.0
     reason: str = ""
     undo: UndoChoice | None = None
     force: bool = False
+    restart: bool = False
 
 
 class Undo(Command, tag="undo"):

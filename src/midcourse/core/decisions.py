@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
-from midcourse.core.asks import AMBIGUOUS, CANCEL, GO_ON, NEED_APPROVAL, REVIEW, is_yes
+from midcourse.core.asks import AMBIGUOUS, CANCEL, GO_ON, NEED_APPROVAL, REVIEW, is_unclear, is_yes
+from midcourse.core.budget import BUDGET, above, money, usual_price, wanted
 from midcourse.core.codec import decode
 from midcourse.core.effects import UndoChoice
 from midcourse.core.evolution import joins_pause
@@ -85,8 +86,50 @@ def expire(session: Session, now: float) -> Events:
     pause = session.pause
     has_lapsed = pause is not None and pause.lapses_at is not None and pause.lapses_at <= now
     if pause is not None and has_lapsed and session.status in (Status.PAUSING, Status.PAUSED):
-        events.append(_without_pause(pause, LAPSE))
+        # At its cap it stays paused, now for that: a person raises the budget.
+        stays = ev.PauseRequested(pause=pause.id, by=BUDGET, reason=_spent(session), grace=pause.grace)
+        events.append(_without_pause(pause, LAPSE) if wanted(session) is None else stays)
     return tuple(events)
+
+
+def at_cap(session: Session, spent: float, price: float = 0.0) -> Events:
+    """The facts that a cap makes which is reached, or which a call of this ``price`` would pass.
+
+    What is protected finishes its turn first; what rests needs no stop.
+    """
+    if session.status not in (Status.RUNNING, Status.WAITING):
+        return ()
+    reason = _spent(session, spent, price)
+    if finishes_first(session):
+        waits = session.deferred is not None
+        return () if waits else (ev.StopDeferred(stop="pause", by=BUDGET, reason=reason),)
+    enough = spent + (price or usual_price(session))
+    ask = ev.AskOpened(
+        ask=ask_id(session.asks_opened + 1),
+        step=StepId(f"{session.scope}/{REVIEW}#{BUDGET}{session.pauses + 1}"),
+        reason=REVIEW,
+        prompt=f"{reason} Raise the budget to {money(above(enough))} or more, or cancel.",
+        options=(GO_ON, CANCEL),
+    )
+    pause, *rest = _pause_now(session, cmd.Pause(id=CommandId(BUDGET), by=BUDGET, reason=reason, grace=None))
+    assert isinstance(pause, ev.PauseRequested)
+    return (ask, replace(pause, budget=enough), *rest)
+
+
+def _spent(session: Session, spent: float | None = None, price: float = 0.0) -> str:
+    so_far, budget = session.cost if spent is None else spent, session.terms.budget or 0.0
+    next_one = f", and its next call would cost about {money(price)}" if price else ""
+    return f"It has spent {money(so_far)} of its budget of {money(budget)}{next_one}."
+
+
+def _check_budget(session: Session, command: cmd.AnyCommand) -> None:
+    """Refuse to go on at the cap: whatever began would pass it."""
+    enough = wanted(session)
+    if enough is not None:
+        said = _spent(session).removeprefix("It ").rstrip(".")
+        how = "raise_budget, or midcourse resume --budget"
+        why = f"it {said}. Raise the budget to {money(enough)} or more ({how}), which lifts the pause, too"
+        raise refused(session, command, "budget_spent", why)
 
 
 def allowed(session: Session, role: cmd.Role = "steer") -> tuple[str, ...]:
@@ -107,6 +150,8 @@ def allowed(session: Session, role: cmd.Role = "steer") -> tuple[str, ...]:
         if rule in (_retry, _new_turn, _message_ended) and not _can_go_on(session):
             continue
         if rule is _retry and session.undo is not None:
+            continue
+        if rule is _resume and wanted(session) is not None:
             continue
         if rule is _amend and not session.amendable:
             continue
@@ -230,6 +275,7 @@ def _lifted(session: Session, command: cmd.AnyCommand) -> Events:
     if reviews and _is_its_own(session, command):
         why = f"a policy has paused it, and '{reviews[0].id}' is a person's to answer, never the session's"
         raise refused(session, command, "own_ask", why)
+    _check_budget(session, command)
     closed = (ev.AskClosed(ask=ask.id, step=ask.step, end="superseded") for ask in reviews)
     return (*closed, _without_pause(session.pause, command.by))
 
@@ -293,7 +339,7 @@ def _retry(session: Session, command: cmd.AnyCommand) -> Events:
     if session.undo is not None:  # its finished steps would be given back as if they still stood
         why = "what it had done was rolled back; a redirect opens a new turn, which does it anew"
         raise refused(session, command, "not_allowed", why)
-    return (ev.SessionResumed(by=command.by),)
+    return (ev.SessionResumed(by=command.by),)  # at its cap it is paused before its next call
 
 
 def _can_go_on(session: Session) -> bool:
@@ -460,7 +506,7 @@ def _raise_budget(session: Session, command: cmd.AnyCommand) -> Events:
     raised = () if command.budget == standing else (ev.BudgetRaised(budget=command.budget, by=command.by),)
     if not command.resume or session.pause is None:
         return raised
-    return (*raised, *_lifted(session, command))
+    return (*raised, *_lifted(replace(session, terms=replace(session.terms, budget=command.budget)), command))
 
 
 def _cancel(session: Session, command: cmd.AnyCommand) -> Events:
@@ -497,6 +543,7 @@ def _cancel_now(session: Session, command: cmd.Cancel) -> Events:
         reason=command.reason,
         undo=chosen,
         force=_is_forced(session, command),
+        restart=command.restart and _is_forced(session, command),
         operates=command.role == "operate",
     )
     if session.status is Status.QUEUED:
@@ -512,20 +559,30 @@ def _withdrawn(session: Session, by: str) -> Events:
 def _firmer_cancel(session: Session, command: cmd.AnyCommand) -> Events:
     assert isinstance(command, cmd.Cancel)
     assert session.cancel is not None
-    return _firmer(session.cancel, command, force=_is_forced(session, command))
+    force = _is_forced(session, command)
+    # Forced while it waits for a tool, it gives up what only that tool could undo.
+    return _firmer(session.cancel, command, force=force, always=force and bool(session.needs))
 
 
 def _firmer(standing: StandingCancel, command: cmd.Cancel, *, force: bool, always: bool = False) -> Events:
     """A second cancel may give less time, roll more back and discard what was reached, never the other way round."""
     grace = min(command.grace, standing.grace)
     undo = _firmest(standing.undo, command.undo or standing.undo)
+    restart = (command.restart and force) or standing.restart
     force = force or standing.force
     operates = command.role == "operate" or standing.operates
-    if not always and (grace, undo, force) == (standing.grace, standing.undo, standing.force):
+    before = (standing.grace, standing.undo, standing.force, standing.restart)
+    if not always and (grace, undo, force, restart) == before:
         return ()
     return (
         ev.CancelRequested(
-            by=command.by, grace=grace, reason=command.reason, undo=undo, force=force, operates=operates
+            by=command.by,
+            grace=grace,
+            reason=command.reason,
+            undo=undo,
+            force=force,
+            restart=restart,
+            operates=operates,
         ),
     )
 
@@ -549,6 +606,12 @@ def _answer(session: Session, command: cmd.AnyCommand) -> Events:
     if not _may_answer(ask, command.role):
         why = f"'{ask.id}' asks for an approval, which needs the role 'approve'; yours is '{command.role}'"
         raise refused(session, command, "approver_only", why)
+    if _asks_to_approve(ask) and is_unclear(command.value, ask.options):
+        why = (
+            f"{decode(command.value.raw)!r} is neither yes nor no, and '{ask.id}' is still open. Answer 'yes' to "
+            "approve, 'no' to refuse, or say in a sentence what is wrong"
+        )
+        raise refused(session, command, "unclear_answer", why)
     answered = ev.AskAnswered(ask=ask.id, step=ask.step, value=command.value, by=command.by)
     return (answered, *_review(session, ask, command)) if is_review(ask) else (answered,)
 
@@ -587,6 +650,10 @@ _STAYS: Final = frozenset({"", "no", "stop", "wait", "not yet", "false"})
 """Answers to a review that leave it paused: who wants it to go on says so."""
 _LEVELS: Final[Mapping[str, ev.Level]] = {REVIEW: "step", AMBIGUOUS: "goal"}
 """What an answer in words is: an instruction, or the goal that was not clear. To any other question, an explanation."""
+
+
+def _asks_to_approve(ask: OpenAsk) -> bool:
+    return ask.reason == NEED_APPROVAL or ask.options == ("approve", "refuse")
 
 
 def _may_answer(ask: OpenAsk, role: cmd.Role) -> bool:

@@ -105,8 +105,8 @@ def next_act(session: "Session", call: "OpenCall", now: float) -> Act:
     column = column_of(session, call)
     if column is None:
         return LEAVE  # halted: nothing is undone until the halt is lifted
-    if column == "pause" and call.end == "lost":
-        return LEAVE  # a call whose worker is gone is dealt with at resume
+    if column == "pause" and call.end in ("lost", "failed"):
+        return LEAVE  # a call whose worker is gone, or that ended by itself, is dealt with at resume
     then = TABLE[call.effect, column].then
     if column == "cancel" and (session.undo_choice == "none" or not call.can_undo) and then == "undo":
         return Act("unknown")

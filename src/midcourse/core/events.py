@@ -22,6 +22,8 @@ Level = Literal["step", "goal", "clarify"]
 MessageLevel = Literal[Level, "event"]
 """What a message to a session is: a person's, at its level, or word of an event outside."""
 StepKind = Literal["tool", "model", "child"]
+Continues = Literal["", "prefix", "quote"]
+"""How a cut text goes on: from its own end, or by a request that quotes it. Empty: the answer begins again."""
 Mode = Literal["replay", "state"]
 DeferredVerb = Literal["pause", "cancel"]
 """A stop that waits for the end of the turn."""
@@ -101,6 +103,8 @@ class PauseRequested(Event, tag="session.pause_requested@1"):
     lapses: float | None = None
     wished_at: float | None = None
     """When it was put into the inbox; for a policy, when it decided."""
+    budget: float | None = None
+    """Dollars that the session's budget must be before this pause can be lifted."""
 
 
 class PauseRenewed(Event, tag="session.pause_renewed@1"):
@@ -196,7 +200,8 @@ class BudgetRaised(Event, tag="budget.raised@1"):
 class CancelRequested(Event, tag="session.cancel_requested@1"):
     """Somebody wants the session to end. ``grace``: how long calls in flight may go on; ``undo``: what to roll back.
 
-    ``force``: what finishes first does not. What a protected session was at is discarded, and a new one begins.
+    ``force``: what finishes first does not. What a protected session was at is discarded; with ``restart``, a new one
+    begins the same.
     """
 
     by: str
@@ -204,6 +209,7 @@ class CancelRequested(Event, tag="session.cancel_requested@1"):
     reason: str = ""
     undo: UndoChoice = "in-flight"
     force: bool = False
+    restart: bool = False
     operates: bool = False
     """Whether an operator wished it: the kill switch's halts of children are theirs alone to end."""
     wished_at: float | None = None
@@ -366,6 +372,12 @@ class LoopBlocked(Event, tag="agent.blocked@1"):
     advice: str = "run this call in a plain function given to run.step, which gets a thread"
 
 
+class ToolsNeeded(Event, tag="tools.needed@1"):
+    """What a cancel rolls back needs tools that this process does not have. It continues where they are."""
+
+    tools: tuple[str, ...]
+
+
 class ChildAsked(Event, tag="child.asked@1"):
     """A child of this session, or a child's child, needs a person."""
 
@@ -462,6 +474,28 @@ class StepFailed(Event, tag="step.failed@1"):
     free: bool = False
 
 
+class StepRetrying(Event, tag="step.retrying@1"):
+    """The attempt raised what may pass, and the step is tried again ``wait`` seconds later, at ``again_at``.
+
+    It is one of ``attempts`` that its retry allows. ``retry_after`` is what the other side asked for; ``unanswered``:
+    no answer came, so what it sent must settle. ``left``: seconds of the step's timeout that the next one has.
+    """
+
+    step: StepId
+    attempt: int
+    kind: str
+    detail: str
+    wait: float
+    again_at: float
+    attempts: int
+    retry_after: float | None = None
+    unanswered: bool = False
+    left: float | None = None
+    cost: float = 0.0
+    tokens: int = 0
+    free: bool = False
+
+
 class StepAborted(Event, tag="step.aborted@1"):
     """A stop ended this attempt, which may have happened all the same. ``asked``: it ended itself, to ask a person."""
 
@@ -480,7 +514,10 @@ class StepSettled(Event, tag="step.settled@1"):
 
 
 class StepCut(Event, tag="step.cut@1"):
-    """A stop or a redirect cut this model stream; what it had said stays, marked as cut."""
+    """A stop or a redirect cut this model stream; what it had said stays, marked as cut.
+
+    ``continues``: how the next attempt goes on from that; empty, if the answer begins again.
+    """
 
     step: StepId
     attempt: int
@@ -488,6 +525,7 @@ class StepCut(Event, tag="step.cut@1"):
     cost: float = 0.0
     tokens: int = 0
     free: bool = False
+    continues: Continues = ""
 
 
 class StepClosed(Event, tag="step.closed@1"):
@@ -500,12 +538,16 @@ class StepClosed(Event, tag="step.closed@1"):
 
 
 class SegmentWritten(Event, tag="segment.written@1"):
-    """A piece of streamed output, durable while its step still runs. It supersedes what stood from ``offset`` on."""
+    """A piece of streamed output, durable while its step still runs. It supersedes what stood from ``offset`` on.
+
+    ``cost`` is what the attempt has cost by then, in all, as far as that is known; its end says it again.
+    """
 
     step: StepId
     attempt: int
     offset: int
     text: str
+    cost: float = 0.0
 
 
 class AskOpened(Event, tag="ask.opened@1"):
@@ -673,6 +715,7 @@ AnyEvent = (
     | AgentChanged
     | AgentSilent
     | LoopBlocked
+    | ToolsNeeded
     | ChildAsked
     | ChildAskClosed
     | CheckpointTaken
@@ -680,6 +723,7 @@ AnyEvent = (
     | StepNotBegun
     | StepFinished
     | StepFailed
+    | StepRetrying
     | StepAborted
     | StepSettled
     | StepCut

@@ -10,6 +10,7 @@ import msgspec
 
 from midcourse.core import events as ev
 from midcourse.core import open_calls
+from midcourse.core.budget import LAST_ANSWERS
 from midcourse.core.commands import BY_PARENT
 from midcourse.core.effects import DID_IT_HAPPEN
 from midcourse.core.ids import SessionId, StepId, ask_id, child_id, intervention_id, message_id, pause_id, queued_id
@@ -101,6 +102,8 @@ def _contradiction(session: Session, event: ev.AnyEvent) -> str:
             return _not_again(session.calls.get(step))
         case ev.StepFinished() | ev.StepFailed() | ev.SegmentWritten():
             return _not_open(session, event.step, event.attempt) or _cannot_end(session, event)
+        case ev.StepRetrying():
+            return _not_open(session, event.step, event.attempt) or _cannot_retry(session.calls[event.step])
         case ev.StepNotBegun() | ev.StepAborted() | ev.StepCut() | ev.StepSettled():
             return _not_open(session, event.step, event.attempt)
         case ev.UndoBegun(step=step) if step in session.calls:
@@ -189,6 +192,13 @@ def _not_again(before: OpenCall | None) -> str:
     return ""
 
 
+def _cannot_retry(call: OpenCall) -> str:
+    """Why an attempt that is open is not tried again by itself."""
+    if call.end:
+        return f"step '{call.step}' does not run any more"
+    return "what cannot be undone is not done again by itself" if call.effect == "irreversible" else ""
+
+
 def _cannot_end(session: Session, event: ev.StepFinished | ev.StepFailed | ev.SegmentWritten) -> str:
     """A call that is not alive has an outcome only if somebody told it, or if its undo was given up."""
     if not session.calls[event.step].end:
@@ -226,6 +236,8 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
     match event:
         case ev.StepBegun():
             changes["calls"] = _with(session, _begun(session, event, at))
+            if event.step in session.cuts:
+                changes["cuts"] = _without(session.cuts, event.step)
             if event.kind == "child":
                 changes["children"] = {**session.children, event.step: child_id(session.id, event.step)}
             if session.loose_keys and loose_key(event.tool, event.digest) in session.loose_keys:
@@ -236,17 +248,26 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
         case ev.StepFinished():
             changes["calls"] = _without(session.calls, event.step)
             changes["finished_steps"] = session.finished_steps + 1
-            changes |= _spent(session, event) | _childless(session, event.step)
+            changes |= _spent(session, event) | _usual(session, event) | _childless(session, event.step)
+        case ev.SegmentWritten(cost=cost) if cost > session.calls[event.step].spent:
+            call = session.calls[event.step]
+            changes["cost"] = session.cost + cost - call.spent
+            changes["calls"] = _with(session, replace(call, spent=cost))
         case ev.StepCut():
             changes["calls"] = _without(session.calls, event.step)
+            changes["cuts"] = {**session.cuts, event.step: event.continues}
             changes |= _spent(session, event)
         case ev.StepFailed():
             changes |= _still_loose(session.calls[event.step], session)
             changes["calls"] = _without(session.calls, event.step)
             changes |= _spent(session, event) | _childless(session, event.step)
+        case ev.StepRetrying():
+            changes["calls"] = _with(session, open_calls.failed(session.calls[event.step], event, at))
+            changes |= _spent(session, event)
         case ev.StepClosed():
             changes |= _loosened(session, [session.calls[event.step]] if event.step in session.calls else [])
             changes["calls"] = _without(session.calls, event.step)
+            changes["cuts"] = _without(session.cuts, event.step)
             changes |= _childless(session, event.step)
             changes["seen"] = max(session.seen, min(event.message + 1, len(session.messages)))
         case ev.StepAborted():  # a child that was stopped with its parent goes on with it
@@ -263,6 +284,9 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
             if isinstance(event, ev.UndoEnded) and not event.error and not event.lost:
                 kept = {name: key for name, key in session.loose_keys.items() if key != event.key}
                 changes["loose_keys"] = kept  # what was undone is done again under a new key
+            changes["needs"] = ()
+        case ev.ToolsNeeded(tools=tools):
+            changes["needs"] = tools
         case ev.UndoRequested():
             changes["undo"] = StandingUndo(event.by, at, event.reason)
         case ev.UndoFinished():
@@ -286,6 +310,7 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
             changes["unreached"] = unreached
         case ev.SessionForked():
             changes |= {"calls": {}, "children": {}, "child_asks": (), "unreached": (), "holds": {}, "loose_keys": {}}
+            changes["needs"] = ()
             changes["asks"] = tuple(ask for ask in session.asks if ask.reason != DID_IT_HAPPEN)
             changes["deferred"] = None  # meant for its source, as a force is
             if session.cancel is not None:
@@ -326,6 +351,7 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
             )
             index = len(session.messages)
             changes["calls"] = {step: replace(call, redirected=index) for step, call in session.calls.items()}
+            changes["cuts"] = dict.fromkeys(session.cuts, "")  # to what is asked now it was no answer
         case ev.MessageQueued():
             changes["queue"] = (*session.queue, QueuedMessage(event.message, event.text, event.by, at))
             changes["queued"] = session.queued + 1
@@ -348,6 +374,7 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
                 "withdrawn": sum(message.withdrawn for message in said),
                 "queue": session.queue if event.queued is None else session.queue[1:],
                 "calls": {},
+                "cuts": {},
                 "children": {},
                 "child_asks": (),
                 "unreached": (),
@@ -361,6 +388,7 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
             }
         case ev.CheckpointTaken(scope=scope):
             changes["scope"] = scope
+            changes["cuts"] = {}
             changes["checkpoints"] = session.checkpoints + 1
             changes["scope_messages"] = len(session.messages)
             # What is not done again by its name may be by its arguments.
@@ -375,15 +403,18 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
             changes["pause"] = None
             changes["halted_from"] = None
             changes["deferred"] = None
+            changes["needs"] = ()
         case ev.SessionCancelled():
             changes |= {
                 "receipt": event.receipt,
                 "unreached": event.unreached,
                 "calls": {},
+                "cuts": {},
                 "children": {},
                 "child_asks": (),
                 "discarded": session.is_protected and session.cancel is not None and session.cancel.force,
                 "restarted_as": event.restarted_as,
+                "needs": (),
             }
         case ev.SessionHalted():
             changes |= {
@@ -399,6 +430,7 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
         case ev.SessionCompleted(result=result):
             changes["result"] = result
             changes["calls"] = {}
+            changes["cuts"] = {}
             changes["deferred"] = None
         case ev.SessionFailed():
             changes["failure"] = Failure(event.code, event.message, event.step)
@@ -429,8 +461,10 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
 
 
 def _begun(session: Session, event: ev.StepBegun, at: float) -> OpenCall:
+    before = session.calls.get(event.step)
     inherited = bool(session.loose_keys) and loose_key(event.tool, event.digest) in session.loose_keys
-    call = open_calls.begun(event, at, before=session.calls.get(event.step), inherited=inherited)
+    inherited = inherited or (before is not None and before.inherited and before.key == event.key)
+    call = open_calls.begun(event, at, before=before, inherited=inherited)
     return replace(call, said=len(session.messages))
 
 
@@ -504,16 +538,34 @@ def _worked(session: Session, status: Status, event: ev.AnyEvent, at: float) -> 
     return {"worked": worked, "working_since": at if status in WORKS else None}
 
 
-def _spent(session: Session, event: ev.StepFinished | ev.StepFailed | ev.StepCut) -> dict[str, object]:
-    spent: dict[str, object] = {"cost": session.cost + event.cost, "tokens": session.tokens + event.tokens}
-    if not event.cost and not event.free and _has_a_price(session.calls[event.step], event):
+def _spent(
+    session: Session, event: ev.StepFinished | ev.StepFailed | ev.StepRetrying | ev.StepCut
+) -> dict[str, object]:
+    call = session.calls[event.step]
+    is_known = event.cost or event.free
+    # What its segments told of is counted already; the end knows better.
+    added = event.cost - call.spent if is_known else 0.0
+    spent: dict[str, object] = {"cost": max(0.0, session.cost + added), "tokens": session.tokens + event.tokens}
+    if not is_known and not call.spent and _has_a_price(call, event):
         spent["unpriced"] = session.unpriced + 1
     return spent
 
 
-def _has_a_price(call: OpenCall, event: ev.StepFinished | ev.StepFailed | ev.StepCut) -> bool:
+def _usual(session: Session, event: ev.StepFinished) -> dict[str, object]:
+    """What the last answers of models were like: by that the next one is priced."""
+    if session.calls[event.step].kind != "model":
+        return {}
+    changes: dict[str, object] = {}
+    if event.tokens:
+        changes["outputs"] = (*session.outputs, event.tokens)[-LAST_ANSWERS:]
+    if event.cost or event.free:
+        changes["prices"] = (*session.prices, event.cost)[-LAST_ANSWERS:]
+    return changes
+
+
+def _has_a_price(call: OpenCall, event: ev.StepFinished | ev.StepFailed | ev.StepRetrying | ev.StepCut) -> bool:
     """Whether nothing is no answer to what it cost: a model was asked, here or by a child. What failed may be free."""
-    return event.tokens > 0 or (call.kind == "model" and not isinstance(event, ev.StepFailed))
+    return event.tokens > 0 or (call.kind == "model" and not isinstance(event, ev.StepFailed | ev.StepRetrying))
 
 
 def _childless(session: Session, step: StepId) -> dict[str, object]:
@@ -554,10 +606,13 @@ def _opened(event: ev.AskOpened, at: float) -> OpenAsk:
 
 def _cancelled_by(session: Session, event: ev.CancelRequested, at: float) -> StandingCancel:
     if session.cancel is not None:
-        return _firmer(session.cancel, event, at)
+        firmer = _firmer(session.cancel, event, at)
+        return replace(firmer, gives_up=True) if event.force and session.needs else firmer
     lines = {line_key(call.step, call.key): line_of(call) for call in session.calls.values() if call.effect != "read"}
     lines |= {f"hold {hold.name}": held_line(hold) for hold in session.holds.values()}
-    return StandingCancel(event.by, at, event.grace, event.reason, event.undo, lines, event.force, event.operates)
+    return StandingCancel(
+        event.by, at, event.grace, event.reason, event.undo, lines, event.force, event.operates, restart=event.restart
+    )
 
 
 def _firmer(standing: StandingCancel, event: ev.CancelRequested, at: float) -> StandingCancel:
@@ -574,6 +629,7 @@ def _firmer(standing: StandingCancel, event: ev.CancelRequested, at: float) -> S
         undo=event.undo,
         force=standing.force or event.force,
         operates=standing.operates or event.operates,
+        restart=standing.restart or event.restart,
     )
 
 
@@ -582,9 +638,10 @@ def _paused_by(session: Session, event: ev.PauseRequested, at: float) -> Standin
     standing = session.pause
     if standing is not None and event.pause == standing.id:
         reason = event.reason or standing.reason
-        return replace(standing, grace=event.grace, reason=reason, lapses_at=lapses_at)
+        budget = standing.budget if event.budget is None else event.budget
+        return replace(standing, grace=event.grace, reason=reason, lapses_at=lapses_at, budget=budget)
     origin = session.status if standing is None else standing.origin
-    pause = StandingPause(event.pause, event.by, at, origin, event.reason, event.grace, lapses_at)
+    pause = StandingPause(event.pause, event.by, at, origin, event.reason, event.grace, lapses_at, event.budget)
     if standing is None:
         return pause
     # The people's pause is on top: it is the one that people see, name and lift.

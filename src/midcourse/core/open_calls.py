@@ -37,6 +37,12 @@ def aborted(call: OpenCall, event: ev.StepAborted, at: float) -> OpenCall | None
     return replace(call, end="aborted", ended_at=at)
 
 
+def failed(call: OpenCall, event: ev.StepRetrying, at: float) -> OpenCall:
+    """It raised, and is tried again. What was answered need not settle: it ended by itself."""
+    settle = call.settle if event.unanswered else 0.0
+    return replace(call, end="failed", ended_at=at, settle=settle, raised=event.kind, again_at=event.again_at)
+
+
 def lost(call: OpenCall, at: float, *, silent: bool) -> OpenCall:
     """Its process is gone, or the one its undo ran in: settle counts from here."""
     if call.end and call.undo != "running":

@@ -6,6 +6,7 @@ How they are counted from one session is in ``reports/facts.py``, over many in `
 from collections.abc import Mapping
 from typing import Final, Literal
 
+from midcourse.core.budget import BUDGET
 from midcourse.core.commands import BY_AGENT, BY_PARENT, BY_POLICY
 from midcourse.core.decisions import DEADLINE
 
@@ -59,7 +60,7 @@ def stopper_of(by: str, *, halts: bool = False) -> Stopper:
     """Whose it was, by the name that the journal has for them; ``halts``: it was a halt, whoever threw the switch."""
     if halts:
         return "kill_switch"
-    if by.startswith(BY_POLICY):
+    if by.startswith(BY_POLICY) or by == BUDGET:
         return "policy"
     if by.startswith(BY_AGENT):
         return "agent"

@@ -29,7 +29,7 @@ NAMED: Final = 3
 class Receipt(msgspec.Struct, frozen=True):
     """One line per effect, in the order they began; ``final`` once the session has ended and no undo is under way.
 
-    ``begins_anew``: it was forced to end half-way, or would be; a new session begins the same anew.
+    ``begins_anew``: it was forced to end half-way with ``restart``, or would be; a new session begins the same anew.
     """
 
     lines: tuple[ev.ReceiptLine, ...]
@@ -83,9 +83,12 @@ def _what(line: ev.ReceiptLine) -> str:
 
 
 def begins_anew(session: Session) -> bool:
-    """Whether a force has ended it half-way, or is about to. A child is begun anew by its parent, if at all."""
-    is_forced = session.cancel is not None and session.cancel.force
-    return session.is_protected and session.parent is None and is_forced
+    """Whether it was forced to end half-way, or is about to be, and a new session begins the same anew.
+
+    A child is begun anew by its parent, if at all.
+    """
+    restarts = session.cancel is not None and session.cancel.force and session.cancel.restart
+    return session.is_protected and session.parent is None and restarts
 
 
 # ---- lines
@@ -106,6 +109,8 @@ def line_of(call: OpenCall) -> ev.ReceiptLine:
             pass
     if not call.end:
         return _line(call, "still running")
+    if call.end == "failed":
+        return _line(call, "unknown", f"it raised {call.raised}, and was to be tried again; it may have happened")
     how = "it was aborted" if call.end == "aborted" else "its process is gone"
     return _line(call, "unknown", f"{how}; it may have happened")
 
@@ -155,7 +160,7 @@ def changed_receipt(before: Session, after: Session, event: ev.AnyEvent) -> Sess
             call = before.calls[event.step]
             if call.effect != "read":
                 _end_line(lines, call, event)
-        case ev.StepNotBegun() | ev.StepAborted() | ev.StepSettled() | ev.StepClosed():
+        case ev.StepNotBegun() | ev.StepAborted() | ev.StepSettled() | ev.StepRetrying() | ev.StepClosed():
             call = before.calls.get(event.step)
             if call is not None:
                 _update(lines, call, after.calls.get(event.step))
@@ -297,6 +302,10 @@ class Ledger:
                     if event.cut:
                         entry.call = replace(entry.call, end="aborted", ended_at=at)
                 self._end(event.step, "failed", NOTHING, at)
+            case ev.StepRetrying():
+                entry = self._of(event.step)
+                if entry is not None:
+                    self._becomes(event.step, open_calls.failed(entry.call, event, at))
             case ev.StepAborted():
                 entry = self._of(event.step)
                 if entry is not None:
@@ -440,6 +449,8 @@ def _expected_line(entry: Entry, choice: UndoChoice, *, finishes_first: bool) ->
     rolls_back = choice == "all" or (choice == "in-flight" and in_flight)
     if rolls_back and call.can_undo:
         return _line(call, "undone")
+    if in_flight and call.end == "failed":
+        return line_of(call)
     if in_flight:
         return _line(call, "unknown", "it will be aborted and may have happened")
     return entry.line

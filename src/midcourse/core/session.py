@@ -95,6 +95,7 @@ ALLOWED_IN: Final[Mapping[type[ev.Event], frozenset[Status]]] = {
     ev.UndoBegun: frozenset(Status) - {Status.HALTED, Status.QUEUED},
     ev.UndoEnded: frozenset(Status),
     ev.HoldReleased: frozenset(Status),
+    ev.ToolsNeeded: frozenset({Status.CANCELLING, Status.HALTED}),
     ev.WorldChanged: frozenset({Status.QUEUED, Status.RUNNING, Status.WAITING, Status.PAUSING}),
     ev.SessionRedirected: frozenset(
         {Status.QUEUED, Status.RUNNING, Status.PAUSING, Status.PAUSED, Status.WAITING},
@@ -127,6 +128,8 @@ ALLOWED_IN: Final[Mapping[type[ev.Event], frozenset[Status]]] = {
         ),
         LIVE,
     ),
+    # Nothing of a session that is being cancelled is done again.
+    ev.StepRetrying: LIVE - {Status.CANCELLING},
     ev.InterventionLabelled: frozenset(Status),
     ev.StopDeferred: frozenset({Status.RUNNING, Status.WAITING}),
     ev.StopTakenBack: frozenset({Status.RUNNING, Status.WAITING}),
@@ -139,9 +142,11 @@ ALLOWED_IN: Final[Mapping[type[ev.Event], frozenset[Status]]] = {
 class OpenCall(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     """An attempt at a step that has begun and has no outcome.
 
-    ``end`` is how its body stopped living: not at all, ``aborted`` by a stop, or ``lost`` with its process. Neither is
-    an outcome: a request that nobody waits for may still land until ``settled_at``. ``undo``: how the last undo ended.
+    ``end`` is how its body stopped living: not at all, ``aborted`` by a stop, ``lost`` with its process, or ``failed``
+    with what ``raised`` names, to be tried again at ``again_at``. None is an outcome: a request that nobody waits for
+    may still land until ``settled_at``. ``undo``: how the last undo ended.
     ``redirected`` is the place of the last message that changed the course since; there were ``said`` when it began.
+    ``spent`` dollars of it are in the session's cost already.
     """
 
     step: StepId
@@ -159,7 +164,7 @@ class OpenCall(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     can_probe: bool = False
     asks_if_silent: bool = False
     inherited: bool = False
-    end: Literal["", "aborted", "lost"] = ""
+    end: Literal["", "aborted", "lost", "failed"] = ""
     ended_at: float = 0.0
     silent: bool = False
     undo: Literal["", "running", "done", "failed", "lost"] = ""
@@ -168,7 +173,10 @@ class OpenCall(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     told: Literal["", "no"] = ""
     redirected: int | None = None
     said: int = 1
+    raised: str = ""
+    again_at: float = 0.0
     before: "OpenCall | None" = None
+    spent: float = 0.0
 
     @property
     def lost(self) -> bool:
@@ -249,6 +257,7 @@ class StandingPause(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
 
     ``beneath`` is the parent's pause of a child that people have paused too: each is lifted by its own resume.
     ``renewals``: how often it was sent down to the children again.
+    ``budget``: what the session's budget must be before it can be lifted.
     """
 
     id: PauseId
@@ -258,6 +267,7 @@ class StandingPause(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     reason: str = ""
     grace: float | None = None
     lapses_at: float | None = None
+    budget: float | None = None
     renewals: int = 0
     beneath: "StandingPause | None" = None
 
@@ -267,7 +277,10 @@ class StandingPause(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
 
 
 class StandingCancel(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
-    """The cancel under way. ``receipt`` has a line for each effect that was in flight or has been rolled back since."""
+    """The cancel under way. ``receipt`` has a line for each effect that was in flight or has been rolled back since.
+
+    ``gives_up``: an operator does not wait for tools that no process has.
+    """
 
     by: str
     since: float
@@ -277,6 +290,8 @@ class StandingCancel(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     receipt: Mapping[str, ev.ReceiptLine] = {}
     force: bool = False
     operates: bool = False
+    gives_up: bool = False
+    restart: bool = False
 
 
 class DeferredStop(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
@@ -322,7 +337,10 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
     """A session as its journal tells it, up to ``position``.
 
     ``unpriced`` model calls have no known price: what was spent is at least ``cost``. It has ``worked`` for so many
-    seconds, and since ``working_since`` if that is set; while it waits, is paused or halted, the clock stands.
+    seconds, and since ``working_since`` if that is set; while it waits, is paused or halted, the clock stands. Its
+    cancel ``needs`` these tools, and waits for a process that has them. ``outputs`` are the tokens and ``prices`` the
+    dollars of the last few answers of models. ``cuts`` are the answers that a stop has cut, and how a resume goes on
+    with each.
     """
 
     id: SessionId
@@ -350,6 +368,7 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
     queue: tuple[QueuedMessage, ...] = ()
     queued: int = 0
     calls: Mapping[StepId, OpenCall] = {}
+    cuts: Mapping[StepId, ev.Continues] = {}
     children: Mapping[StepId, SessionId] = {}
     child_asks: tuple[ChildAsk, ...] = ()
     unreached: tuple[SessionId, ...] = ()
@@ -363,6 +382,7 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
     restarted_as: SessionId | None = None
     undo: StandingUndo | None = None
     holds: Mapping[str, Hold] = {}
+    needs: tuple[str, ...] = ()
     loose_keys: Mapping[str, str] = {}
     changes: tuple[ev.Change, ...] = ()
     halted_from: Status | None = None
@@ -378,6 +398,8 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
     cost: float = 0.0
     unpriced: int = 0
     tokens: int = 0
+    outputs: tuple[int, ...] = ()
+    prices: tuple[float, ...] = ()
     worked: float = 0.0
     working_since: float | None = None
     result: Value | None = None

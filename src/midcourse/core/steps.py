@@ -56,7 +56,11 @@ def check_name(name: str) -> None:
 
 
 class StepRecord(msgspec.Struct, gc=False, omit_defaults=True):
-    """What the journal knows of one step of the scope."""
+    """What the journal knows of one step of the scope.
+
+    ``failures``: so many attempts raised what is tried again; the next begins at ``again_at``, after ``wait`` seconds,
+    and has ``left`` seconds of the step's timeout.
+    """
 
     name: str
     digest: str
@@ -75,8 +79,13 @@ class StepRecord(msgspec.Struct, gc=False, omit_defaults=True):
     effect: str = ""
     generation: int = 0
     undone: bool = False
+    failures: int = 0
+    again_at: float = 0.0
+    wait: float = 0.0
+    left: float | None = None
     pieces: list[str] = msgspec.field(default_factory=list[str])
     length: int = 0
+    continues: ev.Continues = ""
 
     @property
     def text(self) -> str:
@@ -139,7 +148,7 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
                 approval = None if event.approval is None else self._approval_of(event.step, event.approval)
                 record = self._begin(event)
                 record.attempt, record.redirects, record.effect = event.attempt, self.redirects, event.effect
-                record.undone = False
+                record.undone, record.again_at = False, 0.0
                 if approval is not None:
                     approval.used = event.key
             case ev.SegmentWritten():
@@ -159,6 +168,14 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
                 # Tried again it is another effect, with a line of its own; only an idempotent one is still the same.
                 record.generation += record.effect in ("reversible", "irreversible")
                 self._spend(event.step)
+            case ev.StepRetrying():
+                record = self._open(event.step)
+                record.failures += 1
+                record.again_at, record.wait, record.left = event.again_at, event.wait, event.left
+                record.cost, record.tokens = record.cost + event.cost, record.tokens + event.tokens
+            case ev.StepCut():
+                if event.step in self.steps:
+                    self.steps[event.step].continues = event.continues
             case ev.StepClosed():
                 record = self._open(event.step)
                 record.outcome, record.message, record.detail = "closed", event.message, event.truth
@@ -287,6 +304,7 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
         # A result that could not be encoded is a finished step: doing it again would do it twice.
         if record is not None and record.outcome == "failed" and record.kind != "Unencodable":
             record.outcome, record.kind, record.detail, record.again = "", "", "", True
+            record.failures, record.left = 0, None
         # An ask that ended with the session, or ended it, is asked again.
         for step, ask in list(self.asks.items()):
             if ask.end == "withdrawn" or (ask.end == "expired" and step == self.failed):

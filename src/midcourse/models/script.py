@@ -14,6 +14,8 @@ from typing import Final, Literal, Protocol, TypeAlias, cast
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 
+CUT_OFF: Final = "Your last message was cut off in the middle."
+"""How the user's message begins that asks a model to go on with its own."""
 _WORD: Final = re.compile(r"\s*\S+\s*|\s+")
 _FRAGMENT: Final = 8
 
@@ -82,11 +84,12 @@ class Wait:
 class Fail:
     """An error of the provider: an HTTP answer if nothing was said before it, else the end of a broken stream.
 
-    Status 0 is a connection that is cut, without a word about why.
+    Status 0 is a connection that is cut, without a word about why. ``retry_after``: the header of that name.
     """
 
     status: int
     message: str
+    retry_after: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +142,19 @@ class Conversation:
         """What was said from the person's last message on: after a redirect, all that concerns the new course."""
         last = max((at for at, said in enumerate(self.said) if said.role == "user"), default=0)
         return Conversation(self.said[last:])
+
+    @property
+    def cut(self) -> "tuple[Conversation, str]":
+        """What had been said before an answer that was cut, and the beginning of that answer; empty if none was.
+
+        A model is given the beginning as its own last message, with or without the wish to go on behind it.
+        """
+        said = self.said
+        if len(said) > 1 and said[-1].role == "user" and said[-1].text.startswith(CUT_OFF):
+            said = said[:-1]
+        if said and said[-1].role == "assistant" and said[-1].text and not said[-1].calls:
+            return Conversation(said[:-1]), said[-1].text
+        return self, ""
 
     @property
     def calls(self) -> tuple[Call, ...]:
@@ -200,20 +216,38 @@ def answer(script: Script, conversation: Conversation) -> tuple[Piece, ...]:
 
     An id is ``call_<round>_<index>``. It is the same whenever the conversation is, and new to it: the round is the
     number of the model's messages so far, or a later one if earlier messages were dropped and it is taken.
+
+    An answer that was cut goes on behind what was said of it, as far as the script still says so.
     """
+    conversation, begun = conversation.cut
     taken = {call.id for call in conversation.calls}
     at = sum(said.role == "assistant" for said in conversation)
     while any(name is not None and name.startswith(f"call_{at}_") for name in taken):
         at += 1
     made: list[Piece] = []
     index = 0
-    for piece in script(conversation):
+    for piece in _behind(begun, script(conversation)):
         if isinstance(piece, Call):
             made.append(replace(piece, id=f"call_{at}_{index}") if piece.id is None else piece)
             index += 1
         else:
             made.append(piece)
     return tuple(made)
+
+
+def _behind(begun: str, pieces: Sequence[Piece]) -> Sequence[Piece]:
+    """What is left of an answer whose beginning was said; all of it, if it begins otherwise."""
+    rest = list(pieces)
+    while begun and rest:
+        first = rest.pop(0)
+        if not isinstance(first, Text):
+            continue
+        if first.text.startswith(begun):
+            return [replace(first, text=first.text[len(begun) :]), *rest]
+        if not begun.startswith(first.text):
+            break
+        begun = begun.removeprefix(first.text)
+    return pieces
 
 
 # ---- usage

@@ -47,9 +47,9 @@ class JournalReader:
                 return self._go_on(at)
             case ev.StepFinished() | ev.StepFailed():
                 return self._called(event, at)
-            case ev.StepNotBegun() | ev.StepAborted() | ev.StepCut() | ev.StepClosed():
-                # What was cut is no call, and has its price: the next call bears it.
-                self._cut += event.cost if isinstance(event, ev.StepCut) else 0.0
+            case ev.StepNotBegun() | ev.StepAborted() | ev.StepRetrying() | ev.StepCut() | ev.StepClosed():
+                # What was cut, or is tried again, is no call, and has its price: the next call bears it.
+                self._cut += event.cost if isinstance(event, ev.StepRetrying | ev.StepCut) else 0.0
                 self._open.pop(event.step, None)
                 self._texts.pop(event.step, None)
                 return ()

@@ -81,6 +81,7 @@ class Handle(Protocol[T_co]):
         grace: float = 2.0,
         undo: UndoChoice | None = None,
         force: bool = False,
+        restart: bool = False,
         until: Level = "stopping",
         wait: float = 10.0,
         by: str = "local",
@@ -95,7 +96,7 @@ class Handle(Protocol[T_co]):
         """Roll back every effect of a session that has ended."""
         ...
 
-    async def preview(self, *, force: bool = False) -> Mapping[UndoChoice, Receipt]:
+    async def preview(self, *, force: bool = False, restart: bool = False) -> Mapping[UndoChoice, Receipt]:
         """What a cancel would make of each effect, by its ``undo``. Nothing is changed."""
         ...
 

@@ -143,7 +143,9 @@ class Document:
                     self._spoken(event)
                 else:
                     self._called(event, at)
-            case ev.StepNotBegun() | ev.StepAborted() | ev.UndoEnded(error="", lost=False):
+            case ev.StepRetrying() if event.step in self._speaking:
+                self._speaking[event.step].state = _ENDS[ev.StepRetrying]
+            case ev.StepNotBegun() | ev.StepAborted() | ev.StepRetrying() | ev.UndoEnded(error="", lost=False):
                 self._called(event, at)
             case ev.SessionTaken(lost=lost):
                 for step in lost:
@@ -246,7 +248,7 @@ class Document:
             case ev.StepFinished(value=value):
                 call.result = shown(_plain(value))
                 call.detail = f"told by {event.told_by}" if event.told_by else ""
-            case ev.StepFailed(kind=kind, detail=detail):
+            case ev.StepFailed(kind=kind, detail=detail) | ev.StepRetrying(kind=kind, detail=detail):
                 call.detail = shown(f"{kind}: {detail}")
             case ev.StepClosed(truth=truth):
                 call.detail = truth
@@ -307,10 +309,20 @@ class Document:
         )
 
 
-_End = ev.StepFinished | ev.StepFailed | ev.StepCut | ev.StepClosed | ev.StepNotBegun | ev.StepAborted | ev.UndoEnded
+_End = (
+    ev.StepFinished
+    | ev.StepFailed
+    | ev.StepRetrying
+    | ev.StepCut
+    | ev.StepClosed
+    | ev.StepNotBegun
+    | ev.StepAborted
+    | ev.UndoEnded
+)
 _ENDS: Final[Mapping[type[_End], str]] = {
     ev.StepFinished: "finished",
     ev.StepFailed: "failed",
+    ev.StepRetrying: "waits to be tried again",
     ev.StepCut: "cut",
     ev.StepClosed: "closed",
     ev.StepNotBegun: "not begun",

@@ -272,6 +272,9 @@ class FactsReader:
                 self._step_begun(event, at)
             case ev.StepFinished() | ev.StepFailed():
                 self._step_ended(event)
+            case ev.StepRetrying(cost=cost):
+                self._cost += cost
+                self._calls.pop(event.step, None)
             case ev.StepCut(cost=cost, free=free):
                 self._torn(event.step, event.attempt, cost, free=free)
             case ev.StepAborted(asked=False):

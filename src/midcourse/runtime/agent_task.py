@@ -17,7 +17,9 @@ from midcourse.errors import (
     StepError,
     words_of,
 )
+from midcourse.ports.clock import Clock
 from midcourse.runtime.calls import enter
+from midcourse.runtime.clock import wait
 from midcourse.runtime.gate import Gate
 
 
@@ -47,11 +49,12 @@ Ending = Returned | Failed | Interrupt
 class AgentTask:
     """One agent at a time. ``ending`` is how the last one ended, until somebody acts on it."""
 
-    def __init__(self, gate: Gate, *, cleanup: float, moved: Callable[[], None]) -> None:
+    def __init__(self, gate: Gate, clock: Clock, *, cleanup: float, moved: Callable[[], None]) -> None:
         self.ending: Ending | None = None
         self.error: BaseException | None = None
         self.overdue = False
         self._gate = gate
+        self._clock = clock
         self._cleanup = cleanup
         self._moved = moved
         self._task: asyncio.Task[None] | None = None
@@ -122,12 +125,12 @@ class AgentTask:
             if self.is_in_its_own_code:
                 task.cancel()
             self._gate.tear()
-            await asyncio.wait({task}, timeout=self._cleanup)
+            await wait(self._clock, {task}, self._cleanup)
             while not task.done():
                 self.overdue = True
                 self._moved()
                 task.cancel()
-                await asyncio.wait({task}, timeout=max(1.0, self._cleanup))
+                await wait(self._clock, {task}, max(1.0, self._cleanup))
         finally:
             self._takedown = None
             self._moved()

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar, get_args, overload
 
 from midcourse.core.events import Mode
+from midcourse.core.retries import Retry
 from midcourse.core.terms import NO_TERMS, Terms, check_terms
 from midcourse.errors import InvalidInput
+from midcourse.runtime.tools import origin_of
 
 if TYPE_CHECKING:
     from midcourse.runtime.run import Run
@@ -33,6 +35,7 @@ class Agent(Generic[T_co]):
     on_new_version: OnNewVersion = "go_on"
     asks: bool = True
     terms: Terms = NO_TERMS
+    retry: Retry | None = None
 
     def __call__(self, run: "Run") -> Awaitable[T_co]:
         """The agent's own function, for tests and for agents that call one another."""
@@ -59,6 +62,7 @@ def agent(
     on_new_version: OnNewVersion = "go_on",
     asks: bool = True,
     terms: Terms | None = None,
+    retry: Retry | None = None,
 ) -> Callable[[AgentFunction[T]], Agent[T]]: ...
 def agent(
     function: AgentFunction[T] | None = None,
@@ -70,6 +74,7 @@ def agent(
     on_new_version: OnNewVersion = "go_on",
     asks: bool = True,
     terms: Terms | None = None,
+    retry: Retry | None = None,
 ) -> Agent[T] | Callable[[AgentFunction[T]], Agent[T]]:
     """Register an async function of a run as an agent.
 
@@ -77,7 +82,8 @@ def agent(
     their journaled result; ``state`` starts it with ``run.state`` as its last checkpoint left it. ``version`` is
     journaled (default: a digest of the source); ``on_new_version`` says what a resume under another version does. With
     ``asks=False`` it may not ask anybody: ``run.ask`` and ``Interrupt`` fail. People's controls work all the same.
-    ``terms`` are recorded with each session: its task class, policy and budget.
+    ``terms`` are recorded with each session: its task class, policy and budget. ``retry`` is for its model requests,
+    unless a ``run.stream`` says otherwise; five attempts if nothing is said.
     """
 
     def register(one: AgentFunction[T]) -> Agent[T]:
@@ -97,12 +103,13 @@ def agent(
             function=one,
             version=version or _source_digest(one),
             mode=mode,
-            origin=f"{one.__module__}:{one.__qualname__}",
+            origin=origin_of(one),
             # A closure lives in its process alone: another one could not build it again.
             resumable="<locals>" not in one.__qualname__ and "<lambda>" not in one.__qualname__,
             on_new_version=on_new_version,
             asks=asks,
             terms=check_terms(terms or NO_TERMS),
+            retry=retry,
         )
         register_agent(made)
         return made

@@ -54,8 +54,11 @@ class Approving:
         policy = self._around.environments(self._journal.session.terms.policy)
         reasons = [step.needs_approval]
         reasons += [self._place(tool, policy)] if tool.effect != "read" else []
-        if tool.cost > 0 and (settings.approve_paid or (policy is not None and policy.approve_paid)):
-            reasons.append(f"costs about {tool.cost:g}")
+        limit = self._around.most_for_a_call(self._journal.session.terms.policy)
+        is_dear = limit is not None and tool.cost > limit
+        if is_dear or (tool.cost > 0 and (settings.approve_paid or (policy is not None and policy.approve_paid))):
+            more = f", more than the {limit:g} that one call may cost" if is_dear else ""
+            reasons.append(f"costs about {tool.cost:g}{more}")
         return " and ".join(filter(None, reasons))
 
     def _place(self, tool: Tool[..., Any], policy: Environments | None) -> str:

@@ -1,14 +1,14 @@
 """One attempt at a step, in flight: what it is, how it is stopped, and the text it has streamed."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from midcourse.core.codec import Value
 from midcourse.core.effects import Effect
-from midcourse.core.events import Observation, SegmentWritten, StepKind
+from midcourse.core.events import Continues, Observation, SegmentWritten, StepKind
 from midcourse.core.ids import StepId
 from midcourse.core.prices import Price, Prices
 from midcourse.core.replies import RunningCall
@@ -43,6 +43,8 @@ class Call:
     key: str = ""
     note: str = ""
     prefix: str = ""
+    way: Continues = ""
+    continues: Continues | None = None
     answers: "tuple[Value, ...]" = ()
     asked_to_end: AskedToEnd = field(default_factory=AskedToEnd)
     spent: Spent = field(default_factory=Spent)
@@ -83,7 +85,8 @@ class Call:
             return ()
         text = "".join(self.tail)
         self.tail.clear()
-        return (SegmentWritten(step=self.step, attempt=self.attempt, offset=self.offset - len(text), text=text),)
+        offset, cost = self.offset - len(text), max(0.0, self.spent.cost or 0.0)
+        return (SegmentWritten(step=self.step, attempt=self.attempt, offset=offset, text=text, cost=cost),)
 
     def running(self, now: float) -> RunningCall:
         """As a control's answer lists it."""
@@ -96,9 +99,13 @@ class Call:
 
 @dataclass(slots=True, eq=False)
 class Ended:
-    """How an attempt ended: stopped, by an error, by an interrupt, or with a result."""
+    """How an attempt ended: stopped, by an error, by an interrupt, or with a result.
+
+    ``returned``: its function did, whatever became of the result.
+    """
 
     stopped: bool = False
+    returned: bool = False
     error: BaseException | None = None
     interrupt: Interrupt | None = None
     content: bytes | None = None
@@ -107,6 +114,10 @@ class Ended:
     cost: float | None = None
     tokens: int = 0
     observed: Mapping[str, Observation] = field(default_factory=dict[str, Observation])
+
+
+def _affords_all(_cost: float) -> None:
+    """Outside a session nothing is too dear."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,16 +130,47 @@ class CurrentCall:
     key: str = ""
     """What the other side knows this call by: send it along, so that a second request under it does nothing."""
     prefix: str = ""
+    """What the attempt before had said, if this one goes on from there: ``way`` says how."""
     answers: tuple[object, ...] = ()
     """What people answered to each ``Interrupt`` that this call has raised so far."""
     asked_to_end: AskedToEnd = field(default_factory=AskedToEnd, repr=False)
     spent: Spent = field(default_factory=Spent, repr=False)
     prices: Prices = field(default_factory=dict[str, Price], repr=False)
     """What models cost that are on no price list, as it was declared here."""
+    afford: Callable[[float], None] = field(default=_affords_all, repr=False)
+    usual_output: int = 0
+    """Tokens that a model's answer has in this session, on average of the last few."""
+    live: Call | None = field(default=None, repr=False)
 
     def spend(self, cost: float | None, tokens: int | None = None) -> None:
-        """Say what this call has cost so far, in all; None: nobody knows. A cut is charged with what was said last."""
+        """Say what this call has cost so far, in all; None: nobody knows. A cut is charged with what was said last.
+
+        Said while a stream comes, it cuts the stream where the session's budget ends.
+        """
         self.spent.cost, self.spent.tokens = cost, tokens
+
+    @property
+    def way(self) -> Continues:
+        """How this call goes on from ``prefix``, as the attempt before said it would."""
+        return "" if self.live is None else self.live.way
+
+    def continue_at(self, offset: int) -> None:
+        """Go on from so much of ``prefix``; what stood behind it is said again. Before anything is."""
+        if self.live is not None:
+            self.live.offset = offset
+
+    def can_continue(self, way: Continues) -> None:
+        """Say how an attempt after this one would go on, if this one is cut; empty: it would begin again."""
+        if self.live is not None:
+            self.live.continues = way
+
+    def foresee(self, cost: float) -> None:
+        """Say what a request is going to cost, before it is made.
+
+        Raises:
+            InterruptRequested: that is more than is left of the session's budget, which is paused for it.
+        """
+        self.afford(cost)
 
     @property
     def answer(self) -> Any:

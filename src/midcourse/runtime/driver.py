@@ -19,9 +19,11 @@ from midcourse.core.decisions import next_turn
 from midcourse.core.effects import UndoChoice, may_abort
 from midcourse.core.ids import CommandId, Position, SessionId, StepId, pause_id
 from midcourse.core.pace import Pace
+from midcourse.core.receipt import begins_anew
 from midcourse.core.replies import RunningCall
 from midcourse.core.session import ENDED, Message, Session, Status
 from midcourse.errors import AgentUnavailable, Diverged, Interrupt, MidcourseError
+from midcourse.ports.clock import Timer
 from midcourse.runtime.agent_task import AgentTask, Failed, Returned
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.calls import Call
@@ -39,6 +41,7 @@ from midcourse.runtime.standing import halt_of
 from midcourse.runtime.starting import Starting
 from midcourse.runtime.steps import Steps
 from midcourse.runtime.surroundings import Surroundings
+from midcourse.runtime.tools import Moved
 from midcourse.runtime.undoing import Undoing
 from midcourse.runtime.watchdog import Blocked, task_name
 from midcourse.runtime.world import World
@@ -46,6 +49,8 @@ from midcourse.runtime.world import World
 log = logging.getLogger("midcourse")
 
 RESTS: Final = frozenset({Status.PAUSED, Status.WAITING, Status.HALTED})
+AHEAD: Final = 1.0
+"""Seconds that a journal may be ahead of the wall clock; more, and the wall clock was set back."""
 _TRY_AGAIN: Final = 0.5
 """Seconds until a session that could not be released is tried again, if nothing happens before."""
 STOPS: Final = frozenset({"ask", "pause", "stop"})
@@ -73,18 +78,25 @@ class Driver:
         self._unavailable = unavailable
         self._around = around
         self._gone = gone
-        self._task = AgentTask(self.gate, cleanup=around.settings.cleanup, moved=self.react)
+        self._task = AgentTask(self.gate, around.clock, cleanup=around.settings.cleanup, moved=self.react)
         self._inbox = Inbox(
             journal, self.gate, around.store, running=self.running, decided=self.wake, unavailable=unavailable
         )
         self._starting = Starting(journal, around.admission, sponsor.unless_stopped if sponsor else None)
         self._children = Children(journal, self.gate, around.tree, moved=self.react)
-        self._undoing = Undoing(journal, self.gate, around)
+        moved = Moved(journal.session.origin, agent.origin if agent is not None else "")
+        self._undoing = Undoing(journal, self.gate, around, moved)
         self._settling = Settling(journal, self.gate, around, self._undoing, moved=self.react)
         self._rollback = Rollback(journal, around, self._undoing, self._settling, moved=self.react)
-        self._world = World(journal, around, is_cold=is_recovering)
+        self._world = World(journal, around, moved, is_cold=is_recovering)
         self._steps = Steps(
-            journal, self.gate, around, settling=self._settling, moved=self.react, diverged=self._diverged
+            journal,
+            self.gate,
+            around,
+            settling=self._settling,
+            moved=self.react,
+            diverged=self._diverged,
+            at_cap=self._inbox.stop_at_cap,
         )
         self._over = False
         self._is_recovering = is_recovering
@@ -93,7 +105,7 @@ class Driver:
         self._start_task: asyncio.Task[None] | None = None
         self._recovery: asyncio.Task[None] | None = None
         self._heard: int | None = None
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._timers: dict[str, Timer] = {}
         self._rests_since: float | None = None
         self._last_run_call = around.clock.monotonic()
         self._silence_told = False
@@ -158,6 +170,11 @@ class Driver:
     def session(self) -> Session:
         """The session as it is, durable or not."""
         return self.journal.session
+
+    @property
+    def now(self) -> float:
+        """The session's time, which no step of the wall clock moves."""
+        return self.journal.now
 
     @property
     def has_agent(self) -> bool:
@@ -309,7 +326,7 @@ class Driver:
 
     def _stop_calls(self) -> None:
         """Abort the calls whose grace is over; look again when the next one's will be."""
-        now = self._around.clock.now()
+        now = self.journal.now
         later: list[float] = []
         for call in list(self.gate.begun.values()):
             deadline = self._deadline_of(call)
@@ -354,12 +371,12 @@ class Driver:
     def _look_again(self, why: str, delay: float) -> None:
         if why in self._timers:
             self._timers[why].cancel()
-        self._timers[why] = self._around.loop.call_later(max(0.0, delay), self.react)
+        self._timers[why] = self._around.clock.call_later(delay, self.react)
 
     def _meet_deadlines(self) -> None:
         if not self.journal.session.deadlines:
             return
-        now = self._around.clock.now()
+        now = self.journal.now
         with self.journal.lock:
             self._inbox.expire(now)
             deadlines = self.journal.session.deadlines
@@ -384,7 +401,7 @@ class Driver:
         if not self._children.have_stopped() or self.gate.has_calls or cancel is None:
             return
         if self._task.is_alive:
-            left = cancel.since + cancel.grace - self._around.clock.now()
+            left = cancel.since + cancel.grace - self.journal.now
             if self._task.is_in_its_own_code and left > 0:
                 self._look_again("cancel", left)
             else:
@@ -395,8 +412,7 @@ class Driver:
         unreached = tuple(sorted(self._children.unreached))
         receipt = tuple(cancel.receipt.values())
         ended = ev.SessionCancelled(receipt=receipt, unreached=unreached)
-        is_discarded = cancel.force and self.session.is_protected
-        if is_discarded and self.session.parent is None:  # a child is begun anew by its parent, if at all
+        if begins_anew(self.session):
             self._leaving = self._around.loop.create_task(self._restart(ended, self.session.position))
         else:
             self._let_go(ended)
@@ -424,7 +440,8 @@ class Driver:
             return False
         if self._rollback.is_running:
             return True
-        if self.gate.draining and self._rollback.is_needed(choice):  # whoever takes the session next goes on with it
+        # Whoever takes the session next goes on with it.
+        if self._rollback.lacks_tools or (self.gate.draining and self._rollback.is_needed(choice)):
             self._let_go()
             return True
         if self._agent is None and self._unavailable is None and self._rollback.is_needed(choice):
@@ -485,6 +502,7 @@ class Driver:
                 state=state,
                 history=history,
                 may_ask=agent.asks,
+                retry=agent.retry,
                 touch=self.touch,
                 release=self._undoing.release,
             )
@@ -568,7 +586,7 @@ class Driver:
 
     def drain(self, until: float) -> None:
         """Take the session out of memory at its next safe point; calls in flight may go on until then."""
-        self.gate.draining, self.gate.drain_until = True, until
+        self.gate.draining, self.gate.drain_until = True, self.journal.now + until - self._around.clock.now()
         self.react()
 
     def _let_go_if_nothing_lives(self) -> None:
@@ -587,6 +605,8 @@ class Driver:
                     self._complete(self._task.ending)
             case Status.HALTED if not self._children.have_stopped():
                 pass
+            case Status.PAUSED | Status.WAITING | Status.HALTED if self._is_ahead:
+                pass
             case _ if self.journal.is_untouched and session.status in RESTS:
                 self._let_go()
             case Status.PAUSED | Status.WAITING | Status.HALTED:
@@ -602,15 +622,19 @@ class Driver:
             case _:
                 pass
 
+    @property
+    def _is_ahead(self) -> bool:
+        """Whether the wall clock was set back behind a session with a deadline, which a sweep would wake too late."""
+        ahead = self.journal.now - self._around.clock.now()
+        return bool(self.journal.session.deadlines) and ahead > AHEAD and not self.gate.draining
+
     def _consider_parking(self) -> None:
         """A warm session that has rested long enough is taken down, to be started cold when it is resumed."""
         now = self._around.clock.monotonic()
-        if self.gate.draining and (
-            not self._task.is_in_its_own_code or self.gate.drain_until <= self._around.clock.now()
-        ):
+        if self.gate.draining and (not self._task.is_in_its_own_code or self.gate.drain_until <= self.journal.now):
             self._task.take_down()
         elif self.gate.draining:
-            self._look_again("drain", self.gate.drain_until - self._around.clock.now())
+            self._look_again("drain", self.gate.drain_until - self.journal.now)
         elif self.journal.session.status not in RESTS:
             self._rests_since = None
         else:

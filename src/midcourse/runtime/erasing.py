@@ -162,7 +162,7 @@ async def _taken(worker: Worker, session_id: SessionId) -> Owned:
                     code="session_busy",
                     session_id=session_id,
                 ) from error
-        await asyncio.sleep(_PATIENCE / 20)
+        await worker.clock.sleep(_PATIENCE / 20)
 
 
 async def _let_go(worker: Worker, session_id: SessionId, epoch: Epoch) -> None:

@@ -23,10 +23,11 @@ REMOTE_SECONDS: Final = 15.0
 class Watcher:
     """One reader of one session, on the loop it was made on."""
 
-    def __init__(self, *, deltas: bool, only_ends: bool) -> None:
+    def __init__(self, clock: Clock, *, deltas: bool, only_ends: bool) -> None:
         self.wants_deltas = deltas
         self.only_ends = only_ends
         self.deltas: deque[Delta] = deque(maxlen=PREVIEWS_KEPT)
+        self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._moved = asyncio.Event()
         self._is_told = False
@@ -46,7 +47,7 @@ class Watcher:
 
     async def wait(self, seconds: float) -> None:
         """Until there is more, or for ``seconds``: a lost wake-up must not be waited for."""
-        timer = self._loop.call_later(seconds, self._moved.set)
+        timer = self._clock.call_later(seconds, self._moved.set)
         try:
             await self._moved.wait()
         finally:
@@ -68,7 +69,7 @@ class Fanout:
     @contextmanager
     def watching(self, session_id: SessionId, *, deltas: bool = False, only_ends: bool = False) -> Generator[Watcher]:
         """A watcher of a session, while the block lasts; with ``only_ends`` told only when it has left this process."""
-        watcher = Watcher(deltas=deltas, only_ends=only_ends)
+        watcher = Watcher(self._clock, deltas=deltas, only_ends=only_ends)
         with self._lock:
             self._watchers.setdefault(session_id, []).append(watcher)
         try:

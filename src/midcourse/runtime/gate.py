@@ -34,6 +34,7 @@ class Gate:
         self._waiting: set[asyncio.Future[None]] = set()
         self._stale: set[asyncio.Future[None]] = set()
         self._asking: dict[StepId, asyncio.Future[None]] = {}
+        self._delayed: dict[asyncio.Future[None], Callable[[], bool]] = {}
 
     @property
     def is_open(self) -> bool:
@@ -64,13 +65,13 @@ class Gate:
 
     @property
     def waiting(self) -> int:
-        """How many paths of the agent stand at the gate or at an ask."""
-        return len(self._waiting) + len(self._asking)
+        """How many paths of the agent stand at the gate or at an ask, or wait to try again."""
+        return len(self._waiting) + len(self._asking) + len(self._delayed)
 
     @property
     def only_asking(self) -> bool:
         """Whether every path that is known waits for a person."""
-        return bool(self._asking) and not self._waiting and not self.has_calls
+        return bool(self._asking) and not self._waiting and not self._delayed and not self.has_calls
 
     async def wait(self) -> None:
         """Until the gate stands open.
@@ -90,6 +91,25 @@ class Gate:
                 await waiter
             finally:
                 self._waiting.discard(waiter)
+
+    async def wait_for(self, seconds: float, *, unless: Callable[[], bool]) -> None:
+        """For so long, whether the gate is open or shut, or until ``unless`` holds after something was decided.
+
+        Raises:
+            InterruptRequested: the agent is being taken down.
+        """
+        if self.torn:
+            raise InterruptRequested
+        if seconds <= 0 or unless():
+            return
+        waiter = self._stand()
+        self._delayed[waiter] = unless
+        timer = asyncio.get_running_loop().call_later(seconds, _let_pass, waiter)
+        try:
+            await waiter
+        finally:
+            timer.cancel()
+            del self._delayed[waiter]
 
     async def until_fresh(self) -> None:
         """Until the inbox has been looked at since this process last stood still. Costs nothing when it did not."""
@@ -134,6 +154,8 @@ class Gate:
             passing = [waiter for waiter in self._waiting if not waiter.done()] if self.is_open else []
         for waiter in passing:
             waiter.set_result(None)
+        for waiter in [waiter for waiter, is_over in self._delayed.items() if is_over()]:
+            _let_pass(waiter)
         self.freshen()
         asks = self._journal.log.asks
         for step, waiter in self._asking.items():
@@ -144,6 +166,11 @@ class Gate:
     def tear(self) -> None:
         """Take the agent down: everybody who waits, and whoever comes, gets the stop. On the agent's loop."""
         self.torn = True
-        for waiter in [*self._waiting, *self._stale, *self._asking.values()]:
+        for waiter in [*self._waiting, *self._stale, *self._asking.values(), *self._delayed]:
             if not waiter.done():
                 waiter.set_exception(InterruptRequested())
+
+
+def _let_pass(waiter: "asyncio.Future[None]") -> None:
+    if not waiter.done():
+        waiter.set_result(None)

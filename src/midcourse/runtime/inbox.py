@@ -10,7 +10,8 @@ from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.asks import NEED_APPROVAL, is_yes
 from midcourse.core.audit import AuditEntry
-from midcourse.core.decisions import DEADLINE, decide, expire, finishes_first
+from midcourse.core.budget import BUDGET
+from midcourse.core.decisions import DEADLINE, at_cap, decide, expire, finishes_first
 from midcourse.core.ids import CommandId, MessageId, message_id
 from midcourse.core.rates import Stopper, stopper_of
 from midcourse.core.replies import Counted, RunningCall
@@ -85,8 +86,9 @@ class Inbox:
 
     def _decide(self, row: InboxRow) -> tuple[Outcome, Awaitable[None]]:
         """Decide one row and append what it makes. Under the lock, so that the calls it lists are all there are."""
-        # Whatever was put after a deadline comes too late, whenever somebody reads it.
-        expired, entries = self._expired(row.put_at)
+        # Whatever was put after a deadline comes too late, whenever somebody reads it. By the wall clock it may have
+        # been put in the future.
+        expired, entries = self._expired(min(row.put_at, self._journal.now))
         session = self._journal.after(*expired)
         events: tuple[ev.AnyEvent, ...] = ()
         try:
@@ -134,6 +136,22 @@ class Inbox:
         events, entries = self._expired(now)
         if events:
             self._journal.append(*events, audit=entries)
+
+    def stop_at_cap(self, spent: float, price: float = 0.0) -> None:
+        """Journal what the session's budget makes of what it has ``spent``, or of a call of this ``price``.
+
+        Under the lock, on the agent's loop.
+        """
+        events = at_cap(self._journal.session, spent, price)
+        pause = next((event for event in events if isinstance(event, ev.PauseRequested)), None)
+        if not events or self._journal.broken or self._journal.leaving:
+            return
+        entry = AuditEntry(
+            session=self._journal.session.id, by=BUDGET, role="", action="pause", detail=pause.reason if pause else ""
+        )
+        cut = () if pause is None else self._cut_streams()
+        self._journal.append(*cut, *events, audit=(entry,))
+        self._decided()
 
     def _expired(self, now: float) -> tuple[tuple[ev.AnyEvent, ...], tuple[AuditEntry, ...]]:
         session = self._journal.session

@@ -29,6 +29,7 @@ from midcourse.core.events import (
     StepCut,
     StepFailed,
     StepFinished,
+    StepRetrying,
     encode_record,
 )
 from midcourse.core.evolution import evolve
@@ -86,6 +87,7 @@ class Journal:
         self._store = store
         self._clock = clock
         self._fold = state
+        self._anchor = max(clock.now(), state.session.at) - clock.monotonic()
         self._turns = turns
         self._grown = grown
         self._broke = broke
@@ -114,8 +116,12 @@ class Journal:
 
     @property
     def now(self) -> float:
-        """The time that an event would have."""
-        return self._clock.now()
+        """The time that an event would have.
+
+        It continues from the last event and counts on the monotonic clock: while one process has the session, a wall
+        clock that is set moves no deadline, and after a step back no owner waits longer than a duration again.
+        """
+        return self._anchor + self._clock.monotonic()
 
     def take(self, taken: AnyEvent) -> None:
         """Journal who owns the session now, in front of the first fact that this owner appends, and not without one."""
@@ -182,18 +188,18 @@ class Journal:
         for event in events:
             self._add(event)
         self._blobs.extend(blobs)
-        return self._write(deciding, tuple(replace(entry, at=self._clock.now()) for entry in audit))
+        return self._write(deciding, tuple(replace(entry, at=self.now) for entry in audit))
 
     def _add(self, event: AnyEvent) -> None:
         if self._taken is not None:
             taken, self._taken = self._taken, None
             self._add(taken)
-        at = self._clock.now()
+        at = self.now
         content = encode_record(Record(at, event))
         position = self._fold.advance(at, event, content)
         self._rows.append((position, content, self._fold.digest))
         self._bytes_since += len(content)
-        if isinstance(event, StepFinished | StepFailed | StepCut | StepAborted):
+        if isinstance(event, StepFinished | StepFailed | StepRetrying | StepCut | StepAborted):
             self._count_call(event)
         if isinstance(event, AskOpened | AskAnswered | AskClosed):
             self._tell_of_checkpoint(event, position)
@@ -210,7 +216,7 @@ class Journal:
             shelf, items = found
             self._listed.setdefault(shelf, {}).update(items)
 
-    def _count_call(self, event: StepFinished | StepFailed | StepCut | StepAborted) -> None:
+    def _count_call(self, event: StepFinished | StepFailed | StepRetrying | StepCut | StepAborted) -> None:
         self._steps_since += 1
         told = 0 if isinstance(event, StepAborted) else event.tokens
         self._tokens_since += max(0, told - self._streamed.pop(event.step, 0))
@@ -327,7 +333,7 @@ class Journal:
             rows: list[Row] = []
             recorded: list[tuple[float, AnyEvent, bytes]] = []
             for event in events:
-                at = self._clock.now()
+                at = self.now
                 content = encode_record(Record(at, event))
                 try:
                     place = ahead.look_ahead(at, event, content)

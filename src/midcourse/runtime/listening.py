@@ -6,7 +6,6 @@ loop it runs on.
 
 import asyncio
 import logging
-import threading
 from typing import Protocol
 
 from midcourse.core.ids import SessionId, WorkerId
@@ -66,35 +65,35 @@ class Listener:
         self._watchdog = Watchdog(owner.clock, owner.settings.blocked_after)
         self._looked_at = owner.clock.monotonic()
         self._woken: set[SessionId] = set()
-        self._closing = False
-        self._control = asyncio.new_event_loop()
+        self._closing = self._started = False
         self._noted = asyncio.Event()
-        self._thread = threading.Thread(target=self._run, name="midcourse-control", daemon=True)
+        self._control = owner.clock.background("midcourse-control")
 
     def start(self) -> None:
         """Begin to look at the inbox, and to sweep."""
-        self._thread.start()
+        self._started = True
+        self._control.start(self._listen)
 
     async def close(self) -> None:
         """Stop. What it is just doing, it finishes."""
         self._closing = True
         self._nudge()
-        if self._thread.ident is None:  # it was never started
+        if not self._started:
             self._control.close()
             return
         # Looked at, not waited for in a thread: agents may have taken all threads that the loop lends.
-        while self._thread.is_alive():  # noqa: ASYNC110
-            await asyncio.sleep(0.002)
+        while self._control.is_alive:
+            await self._clock.sleep(0.002)
 
     @property
     def is_listening(self) -> bool:
         """Whether its thread lives, and has looked at the inbox lately."""
-        return self._thread.is_alive() and self.is_fresh()
+        return self._control.is_alive and self.is_fresh()
 
     @property
     def age(self) -> float | None:
         """Seconds since its thread looked at the inbox; None: it does not live."""
-        return self._clock.monotonic() - self._looked_at if self._thread.is_alive() else None
+        return self._clock.monotonic() - self._looked_at if self._control.is_alive else None
 
     def is_fresh(self) -> bool:
         """Whether the inbox has been looked at since this process last stood still.
@@ -121,17 +120,7 @@ class Listener:
                 fanout.preview(note)
 
     def _nudge(self) -> None:
-        try:
-            self._control.call_soon_threadsafe(self._noted.set)
-        except RuntimeError:  # closed while a note was on its way
-            return
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._control)
-        try:
-            self._control.run_until_complete(self._listen())
-        finally:
-            self._control.close()
+        self._control.call_soon(self._noted.set)
 
     async def _listen(self) -> None:
         owner, poll = self._owner, self._settings.poll
@@ -140,7 +129,7 @@ class Listener:
         self._noted.set()
         while not self._closing:
             try:
-                async with asyncio.timeout(max(0.0, polled + poll - self._clock.monotonic())):
+                async with self._clock.timeout(max(0.0, polled + poll - self._clock.monotonic())):
                     await self._noted.wait()
             except TimeoutError:
                 pass

@@ -4,10 +4,12 @@ Everything it does is journaled as it is done, so that after a crash it goes on 
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
 from midcourse.core import commands as cmd
+from midcourse.core import events as ev
 from midcourse.core.effects import UNDO_TRIES, UndoChoice
 from midcourse.core.ids import Position, SessionId, child_id
 from midcourse.core.receipt import Ledger
@@ -19,6 +21,8 @@ from midcourse.runtime.loading import read_events
 from midcourse.runtime.settling import Settling
 from midcourse.runtime.surroundings import Surroundings
 from midcourse.runtime.undoing import Undoing
+
+log = logging.getLogger("midcourse")
 
 _HOLDS_BACK: Final = frozenset({Status.HALTED, Status.PAUSING, Status.PAUSED})
 """Where nothing is rolled back or let go."""
@@ -46,6 +50,11 @@ class Rollback:
         self._was_cut_short = False
 
     @property
+    def lacks_tools(self) -> bool:
+        """Whether it needs tools that this process does not have, and must wait for one that does."""
+        return bool(self._undoing.missing) and bool(self._journal.session.needs)
+
+    @property
     def is_running(self) -> bool:
         """Whether it is under way."""
         return self._task is not None
@@ -62,6 +71,7 @@ class Rollback:
     def start(self, choice: UndoChoice) -> None:
         """Begin, unless it is under way."""
         if self._task is None:
+            self._undoing.missing.clear()
             self._task = self._around.loop.create_task(self._run(self._roll_back(choice), choice))
 
     def has_released(self) -> bool:
@@ -77,6 +87,7 @@ class Rollback:
         self._was_cut_short = False
         try:
             await work
+            self._say_what_is_missing()
             # Cut short by a halt, a pause or a drain, it goes on later, here or elsewhere.
             if choice is not None and not self._was_cut_short and halts == self._journal.session.halts:
                 self._done.add(choice)
@@ -85,6 +96,24 @@ class Rollback:
         finally:
             self._task = None
             self._moved()
+
+    def _say_what_is_missing(self) -> None:
+        """Journal the tools that it waits for. Said once: who takes the session later may lack them as well."""
+        missing = tuple(sorted(self._undoing.missing))
+        if not missing:
+            return
+        self._was_cut_short = True
+        with self._journal.lock:
+            session = self._journal.session
+            if session.status is Status.CANCELLING and session.needs != missing:
+                self._journal.note(ev.ToolsNeeded(tools=missing))
+                log.warning(
+                    "session %s stays cancelling: what it undoes needs %s, which this process does not have. It "
+                    "continues in a process that imports it. To give it up: midcourse cancel %s --force",
+                    session.id,
+                    ", ".join(missing),
+                    session.id,
+                )
 
     def _must_stop(self) -> bool:
         """Whether nothing more may be begun now. What is left is left for later."""

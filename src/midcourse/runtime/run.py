@@ -16,6 +16,7 @@ from midcourse.core.commands import TEXT_LIMIT
 from midcourse.core.decisions import is_review
 from midcourse.core.ids import Epoch, SessionId, StepId
 from midcourse.core.requests import check_text
+from midcourse.core.retries import Retry
 from midcourse.core.session import Hold, Message, Status, standing
 from midcourse.core.steps import NEW_VERSION, WORLD, Outcome, StepRecord, check_name, step_id
 from midcourse.errors import AskExpired, InterruptRequested, InvalidInput, MidcourseError, MisusedRun, StepError
@@ -28,7 +29,7 @@ from midcourse.runtime.growing import History
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.steps import Steps
 from midcourse.runtime.streaming import StreamEnd
-from midcourse.runtime.tools import Tool, is_of_the_standard_library, model_of, origin_of, tool_of
+from midcourse.runtime.tools import Tool, check_retry, is_of_the_standard_library, model_of, origin_of, tool_of
 from midcourse.runtime.wanted import OnCut, Step, shown
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ class Run:
         state: object,
         history: History,
         may_ask: bool,
+        retry: Retry | None,
         touch: Callable[[], None],
         release: Callable[[Hold], Awaitable[None]],
     ) -> None:
@@ -87,6 +89,7 @@ class Run:
         self._steps = steps
         self._clock = clock
         self._may_ask = may_ask
+        self._retry = retry
         self._touch_driver = touch
         self._let_go_of = release
         self._ordinals: Counter[str] = Counter()
@@ -141,17 +144,20 @@ class Run:
         *arguments: *Ts,
         key: str | None = None,
         on_redirect: OnRedirect = "again",
+        retry: Retry | None = None,
     ) -> T:
         """Do something once. Its result is journaled, and after a crash or a resume it is returned, not done again.
 
         An ``async def`` body can be aborted; a plain function runs in a thread, which can only be waited for. Two steps
-        of one name at the same time need a ``key`` each.
+        of one name at the same time need a ``key`` each. ``retry`` tries it again as ``@tool(retry=…)`` does, which it
+        counts more than.
 
         Raises:
+            InvalidInput: ``retry`` was given, and the body is irreversible.
             StepError: the body raised; the same after a resume.
             Redirected: with ``on_redirect="raise"``, a redirect closed the step.
         """
-        return cast("T", await self._submit(name, "tool", body, arguments, key, on_redirect, "regenerate"))
+        return cast("T", await self._submit(name, "tool", body, arguments, key, on_redirect, "regenerate", retry=retry))
 
     async def call(
         self,
@@ -208,14 +214,21 @@ class Run:
         on_redirect: OnRedirect = "again",
         on_cut: OnCut = "regenerate",
         heard: int | None = None,
+        retry: Retry | None = None,
     ) -> str:
         """Call a model and return its text. Watchers see it as it comes; a stop or a redirect cuts it at once.
 
         Cut by a pause, it is called again on resume; cut by a redirect, it is called again too: read ``run.messages``
         inside ``body``. With ``on_cut="continue"`` the next call finds the text so far in ``current_call().prefix``.
-        ``heard`` is as in ``run.call``.
+        ``heard`` is as in ``run.call``. What may pass (a broken connection, HTTP 429 or 5xx) is tried again up to four
+        times, with growing waits; ``retry`` says it otherwise, ``Retry(attempts=1)`` not at all.
         """
-        return cast("str", await self._submit(name, "model", body, arguments, key, on_redirect, on_cut, heard))
+        return cast(
+            "str",
+            await self._submit(
+                name, "model", body, arguments, key, on_redirect, on_cut, heard, retry=retry or self._retry
+            ),
+        )
 
     async def spawn(self, agent: "Agent[T]", goal: str, *, key: str | None = None) -> T:
         """Have another agent do it, as a child session of its own, and return its result.
@@ -251,6 +264,8 @@ class Run:
         on_redirect: OnRedirect,
         on_cut: OnCut,
         heard: int | None = None,
+        *,
+        retry: Retry | None,
     ) -> object:
         verb = "step" if kind == "tool" else "stream"
         await self._arrive(f"run.{verb}")
@@ -264,6 +279,8 @@ class Run:
         identity = self._identity(name, key)
         spelled = canonical(arguments)
         tool = tool_of(body) if kind == "tool" else model_of(body)
+        if retry is not None:
+            check_retry(tool, retry)
         step = Step(
             id=identity,
             name=name,
@@ -276,6 +293,7 @@ class Run:
             on_redirect=on_redirect,
             on_cut=on_cut,
             heard=heard,
+            retry=retry,
         )
         return await self._wait(identity, step)
 
@@ -339,7 +357,7 @@ class Run:
         if name in self._journal.session.holds:
             raise MisusedRun(f"'{name}' is held already. Let go of it first, or use another name.", code="held_already")
         taken = ev.HoldTaken(name=name, release=origin, given=given)
-        await self._durably(taken, *((blob,) if blob else ()))
+        await self._durably(taken, blobs=(blob,) if blob else ())
 
     async def release(self, name: str) -> None:
         """Let go of what ``run.hold`` named.
@@ -369,10 +387,10 @@ class Run:
         self._ordinals[f"told {counter}"] += 1
         return ordinal < getattr(self._journal.log, counter)
 
-    async def _durably(self, event: ev.AnyEvent, *blobs: Blob) -> None:
+    async def _durably(self, *events: ev.AnyEvent, blobs: tuple[Blob, ...] = ()) -> None:
         try:
             with self._journal.lock:
-                written = self._journal.append(event, blobs=blobs)
+                written = self._journal.append(*events, blobs=blobs)
             await written
         except MidcourseError as error:  # the owner stops; nothing of this is the agent's to handle
             raise InterruptRequested from error
@@ -420,7 +438,7 @@ class Run:
             reason=reason,
             prompt=prompt,
             options=tuple(options),
-            expires_at=None if expires is None else self._clock.now() + expires,
+            expires_at=None if expires is None else self._journal.now + expires,
             default=value,
             on_redirect=on_redirect,
         )
@@ -546,6 +564,23 @@ class Run:
         asked = {ask.step for ask in session.asks if not is_review(ask)}
         return frozenset(self._open | set(session.running) | asked)
 
+    def keep(self, name: str, value: object) -> None:
+        """Journal a value beside a step: noted before the step's end, it is durable no later. Also inside a step.
+
+        For adapters whose calls do more than return a result. ``run.kept`` has it until the next checkpoint.
+        """
+        content, blob = value_of(encode(value, what=name))
+        with self._journal.lock:
+            drawn = ev.ValueDrawn(name=f"kept {name}", value=content)
+            self._journal.note(drawn, *((blob,) if blob else ()))
+
+    async def kept(self, name: str) -> Any:
+        """Return what was last kept under that name since the checkpoint; None if nothing was."""
+        drawn = self._journal.log.drawn.get(f"kept {name}")
+        if drawn and drawn[-1].blob:
+            await self._durably()  # a blob that was just noted is not in the store yet
+        return decode(await self._steps.content_of(drawn[-1])) if drawn else None
+
     # ---- what a replay must see again
 
     def now(self) -> datetime:
@@ -611,7 +646,7 @@ class Run:
     async def _arrive(self, what: str) -> None:
         if self._gate.torn:
             # An agent that catches its stop and comes again, and again, must not keep everybody else from running.
-            await asyncio.sleep(0.01)
+            await self._clock.sleep(0.01)
         self._enter(what)
 
     def _enter(self, what: str) -> None:

@@ -56,7 +56,7 @@ class Settling:
 
     def open_calls(self) -> Iterable[OpenCall]:
         """The calls that are not alive and about which something is to be done now."""
-        session, now = self._journal.session, self._around.clock.now()
+        session, now = self._journal.session, self._journal.now
         for call in session.calls.values():
             if call.end and next_act(session, call, now).do in ("wait", "undo", "probe", "ask", "give_up"):
                 yield call
@@ -66,7 +66,7 @@ class Settling:
         for step, doing in self.active.items():
             call = self._journal.session.calls.get(step)
             if call is not None:
-                seconds = round(max(0.0, self._around.clock.now() - call.since), 3)
+                seconds = round(max(0.0, self._journal.now - call.since), 3)
                 yield RunningCall(step, call.name, call.kind, call.attempt, seconds, call.effect, doing)
 
     def expect(self, step: StepId) -> None:
@@ -84,7 +84,7 @@ class Settling:
                     call = self._journal.session.calls.get(step)
                     if call is None or not call.end:
                         return "settled"
-                    act = next_act(self._journal.session, call, self._around.clock.now())
+                    act = next_act(self._journal.session, call, self._journal.now)
                 if act.do == "close" and asks and call.effect == "irreversible" and call.told != "no":
                     act = Act("ask")  # the step is wanted again, and nobody can say whether it may be done
                 elif act.do == "close" and asks and call.effect == "reversible" and call.undo != "done":
@@ -96,6 +96,8 @@ class Settling:
                 match act.do:
                     case "wait" | "probe" if self._gate.draining:
                         return "settled"  # whoever goes on with the session settles it
+                    case "wait" | "undo" | "probe" if call.told != "no" and self._undoing.must_wait(call.tool):
+                        return "settled"  # a process that has the tool settles it
                     case "wait":
                         await self._wait(act.until)
                     case "undo":
@@ -117,7 +119,7 @@ class Settling:
     async def _wait(self, until: float) -> None:
         """Until it is settled, or something was decided meanwhile."""
         self._stirred.clear()
-        timer = self._around.loop.call_later(max(0.0, until - self._around.clock.now()), self._stirred.set)
+        timer = self._around.clock.call_later(until - self._journal.now, self._stirred.set)
         try:
             await self._stirred.wait()
         finally:
@@ -126,7 +128,7 @@ class Settling:
     async def _undo(self, call: OpenCall) -> None:
         tried = await self._undoing.undo_once(call)
         if tried.error:
-            await asyncio.sleep(pause_before(call.undos + 1))
+            await self._around.clock.sleep(pause_before(call.undos + 1))
 
     async def _probe(self, call: OpenCall) -> None:
         tried = await self._undoing.probe(call)
@@ -189,7 +191,8 @@ class Settling:
 
     def _give_up(self, call: OpenCall) -> None:
         with self._journal.lock:
-            detail = "it was interrupted, and its undo failed: it may have happened"
+            how = f"it raised {call.raised}" if call.end == "failed" else "it was interrupted"
+            detail = f"{how}, and its undo failed: it may have happened"
             self._journal.note(ev.StepFailed(step=call.step, attempt=call.attempt, kind=GIVEN_UP, detail=detail))
 
 

@@ -8,10 +8,12 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
+from functools import partial
 from math import isfinite
 from typing import Any, Final, cast
 
 from midcourse.core import events as ev
+from midcourse.core.budget import usual_output
 from midcourse.core.codec import NOTHING, Blob, Value, decode, encode, secret_free, value_of, without_secrets
 from midcourse.core.effects import DID_NOT_HAPPEN, MAY_HAVE_HAPPENED, NO_EFFECT, may_abort, next_act
 from midcourse.core.evolution import loose_key
@@ -37,11 +39,13 @@ from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.loading import content_of, contents_of
 from midcourse.runtime.processes import ProcessDied
+from midcourse.runtime.purse import Purse
+from midcourse.runtime.retries import Retries
 from midcourse.runtime.settling import Settling, did_it_happen_id
 from midcourse.runtime.streaming import Streaming
 from midcourse.runtime.surroundings import Surroundings
 from midcourse.runtime.tending import Tending
-from midcourse.runtime.tools import Unchanged, call_tool
+from midcourse.runtime.tools import Unchanged, call_tool, path_here
 from midcourse.runtime.wanted import Step
 from midcourse.runtime.watchdog import task_name
 from midcourse.runtime.world import observe
@@ -65,6 +69,7 @@ class Steps:
         settling: Settling,
         moved: Callable[[], None],
         diverged: Callable[[Diverged], None],
+        at_cap: Callable[[float, float], None],
     ) -> None:
         self._journal = journal
         self._gate = gate
@@ -74,8 +79,10 @@ class Steps:
         self._diverged = diverged
         self._asking = Asking(journal, gate, around.store, moved=moved, diverged=diverged)
         self._approving = Approving(journal, gate, around)
-        self._streaming = Streaming(journal, gate, around)
-        self._tending = Tending(journal, around, moved=moved)
+        self._purse = Purse(journal, gate, at_cap)
+        self._streaming = Streaming(journal, gate, around, self._purse)
+        self._retries = Retries(journal, gate, around)
+        self._tending = Tending(journal, around, moved=moved, counted=self._purse.stop_if_spent)
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiters: dict[StepId, list[asyncio.Future[Any]]] = {}
         self._recalled = 0
@@ -93,7 +100,7 @@ class Steps:
                 # Most of a replay is this: no task, no future, and everybody else's turn now and then.
                 self._recalled += 1
                 if self._recalled % AT_ONCE == 0:
-                    await asyncio.sleep(0)
+                    await self._around.clock.sleep(0)
                 return record.text if record.streamed else _typed(wanted, bytes(record.value.raw))
         return await self._submit(wanted)
 
@@ -152,6 +159,7 @@ class Steps:
             if record.outcome:
                 return await self._replayed(step, record)
         while True:
+            await self._retries.wait(step)
             record = await self._settle(step)
             if record is not None and record.outcome:  # somebody could tell what became of it
                 return await self._replayed(step, record)
@@ -160,14 +168,20 @@ class Steps:
             self._close_if_redirected(step)
             approval = await self._approving.approved(step, self._key(step))
             self._close_if_redirected(step)
+            if step.kind != "model" and not self._purse.affords(step.tool.cost):
+                self._moved()
+                continue
             call = await self._begin(step, answers, approval)
             if call is None:
                 continue
             ended = await self._execute(step, call)
-            self._journal_end(step, call, ended)
+            is_tried_again = self._journal_end(step, call, ended)
             self._moved()
+            if is_tried_again:
+                continue
             if ended.error is not None:
-                raise _step_error(step, type(ended.error).__name__, _told(ended.error)) from ended.error
+                tried = self._journal.log.steps[step.id].failures + 1
+                raise _step_error(step, type(ended.error).__name__, _told(ended.error), tried) from ended.error
             if ended.streamed:
                 return self._journal.log.steps[step.id].text
             if ended.content is not None:
@@ -189,7 +203,7 @@ class Steps:
     def _may_begin(self, step: StepId) -> bool:
         with self._journal.lock:
             session = self._journal.session
-            act = next_act(session, session.calls[step], self._around.clock.now())
+            act = next_act(session, session.calls[step], self._journal.now)
             return act.do in ("again", "close")
 
     async def _begin(self, step: Step, answers: tuple[Value, ...], approval: Approval | None) -> Call | None:
@@ -200,7 +214,8 @@ class Steps:
                 return None
             record = journal.log.steps.get(step.id)
             begun, blob = self._begun(step, record, approval)
-            prefix = record.text if record and step.on_cut == "continue" else ""
+            way = _way(step, record, journal.log.redirects)
+            prefix = record.text if record and way else ""
             call = Call(
                 step.id,
                 step.name,
@@ -211,7 +226,8 @@ class Steps:
                 begun.key,
                 "" if may_abort(begun.effect) else CANNOT_BE_UNDONE if step.tool.declared else UNDECLARED,
                 prefix,
-                answers,
+                way,
+                answers=answers,
                 offset=len(prefix),
             )
             starts = (ev.SessionWoken(), begun) if journal.session.status is Status.WAITING else (begun,)
@@ -227,6 +243,8 @@ class Steps:
         try:
             await written
         except MidcourseError as error:  # the owner stops; nothing of this is the agent's to handle
+            gate.on_the_way.discard(step.id)
+            self._moved()  # the agent may have been taken down before: nothing else tells the owner
             raise InterruptRequested from error
         finally:
             gate.on_the_way.discard(step.id)
@@ -298,13 +316,17 @@ class Steps:
         try:
             answers = tuple(map(decode, await contents_of(self._around.store, call.answers)))
             about = (call.step, call.name, call.attempt, call.key, call.prefix, answers)
-            enter(CurrentCall(*about, call.asked_to_end, call.spent, self._around.settings.prices))
+            prices, usual = self._around.settings.prices, usual_output(self._journal.session)
+            afford = partial(self._purse.afford, call)
+            enter(CurrentCall(*about, call.asked_to_end, call.spent, prices, afford, usual, call))
             if step.kind == "model":
-                await self._streaming.read(step.call, call, ended)
+                foresees = getattr(step.tool.function, "foresees", False)
+                await self._streaming.read(step.call, call, ended, foresees=foresees)
             elif step.child is not None:
                 await self._tending.until_ended(call, ended, *step.child)
             else:
                 result = await self._invoke(step, call)
+                ended.returned = True
                 if isinstance(result, Unchanged):
                     ended.nothing_done, result = True, result.result
                 if step.shape is not None:
@@ -338,16 +360,16 @@ class Steps:
 
     async def _invoke(self, step: Step, call: Call) -> object:
         """Run the function where it can best be stopped: as a task, in a process of its own, or else in a thread."""
-        limit = step.tool.timeout
+        limit = self._retries.limit(step)
         if limit is None:
             return await self._run(step, call)
-        scope = call.limit = asyncio.timeout(limit)
+        scope = call.limit = self._around.clock.timeout(limit)
         try:
             async with scope:
                 return await self._run(step, call)
         except TimeoutError as error:
             call.timed_out = scope.expired()
-            raise TimeoutError(f"no end after {limit:g} s") if call.timed_out else error from None
+            raise TimeoutError(f"no end after {step.tool.timeout:g} s") if call.timed_out else error from None
 
     def _run(self, step: Step, call: Call) -> Awaitable[object]:
         if step.tool.is_async:
@@ -355,7 +377,7 @@ class Steps:
         if step.tool.run_in == "process":
             about = (call.step, call.name, call.attempt, call.key)
             # By its import path: what stands there is the tool, so that the function itself cannot be pickled.
-            return self._around.processes.run(about, call_tool, (step.tool.origin, step.given, step.by_name))
+            return self._around.processes.run(about, call_tool, (path_here(step.tool), step.given, step.by_name))
         return self._in_thread(step, call)
 
     async def _in_thread(self, step: Step, call: Call) -> object:
@@ -373,7 +395,8 @@ class Steps:
             call.in_thread = False
         return await result if inspect.isawaitable(result) else result
 
-    def _journal_end(self, step: Step, call: Call, ended: Ended) -> None:
+    def _journal_end(self, step: Step, call: Call, ended: Ended) -> bool:
+        """Write down how an attempt ended. True: it raised, and is tried again."""
         journal, attempt = self._journal, call.attempt
         spent = call.spent.cost if call.spent.cost is not None and isfinite(call.spent.cost) else None
         failed_for = spent if ended.cost is None else ended.cost
@@ -395,6 +418,7 @@ class Steps:
                     cost=spent or 0.0,
                     tokens=tokens,
                     free=spent == 0,
+                    continues=_continues(step, call) if length else "",
                 )
                 journal.note(cut)
             elif ended.stopped:
@@ -410,6 +434,10 @@ class Steps:
                 self._asking.open(question)
             elif ended.error is not None:
                 kind, detail = type(ended.error).__name__, _told(ended.error)
+                again = self._retries.planned(step, call, ended, detail)
+                if again is not None:
+                    journal.note(again)
+                    return True
                 failed = ev.StepFailed(
                     step=step.id,
                     attempt=attempt,
@@ -424,18 +452,21 @@ class Steps:
                 journal.note(failed)
             else:
                 value, blob = value_of(ended.content) if ended.content is not None else (NOTHING, None)
+                paid = step.tool.cost if spent is None else spent  # as the tool declares it, or told
+                cost = paid if step.kind == "tool" else spent if ended.cost is None else ended.cost
                 finished = ev.StepFinished(
                     step=step.id,
                     attempt=attempt,
                     value=value,
                     streamed=ended.streamed,
                     nothing_done=ended.nothing_done,
-                    cost=ended.cost or 0.0,
-                    free=ended.cost == 0,
+                    cost=cost or 0.0,
+                    free=cost == 0 and step.kind != "tool",
                     tokens=ended.tokens,
                     observed=ended.observed,
                 )
                 journal.note(finished, *((blob,) if blob else ()))
+        return False
 
     async def _replayed(self, step: Step, record: StepRecord) -> object:
         match record.outcome:
@@ -444,7 +475,7 @@ class Steps:
                     record.text if record.streamed else _typed(step, await content_of(self._around.store, record.value))
                 )
             case "failed":
-                raise _step_error(step, record.kind, record.detail)
+                raise _step_error(step, record.kind, record.detail, record.failures + 1)
             case _:
                 raise redirected(self._journal.session, record.message, record.text, record.detail)
 
@@ -489,6 +520,22 @@ def _is_current(task: "asyncio.Task[Any]") -> bool:
         return False
 
 
+def _way(step: Step, record: StepRecord | None, redirects: int) -> ev.Continues:
+    """How an attempt goes on from what the last one had said: not after a redirect, unless the agent wants it so."""
+    if record is None:
+        return ""
+    if record.continues and record.redirects == redirects:
+        return record.continues
+    return "prefix" if step.on_cut == "continue" else ""
+
+
+def _continues(step: Step, call: Call) -> ev.Continues:
+    """How the next attempt goes on: as the body says, else as the agent wants it."""
+    if call.continues is not None:
+        return call.continues
+    return "prefix" if step.on_cut == "continue" else ""
+
+
 def _check_arguments(step: Step) -> None:
     """What a model gave fits the function, before anybody is asked or anything begins.
 
@@ -519,5 +566,6 @@ def _told(error: BaseException) -> str:
     return without_secrets(words_of(error))
 
 
-def _step_error(step: Step, kind: str, detail: str) -> StepError:
-    return StepError(f"Step '{step.name}' failed: {kind}: {detail}", step=step.id, kind=kind, detail=detail)
+def _step_error(step: Step, kind: str, detail: str, attempts: int = 1) -> StepError:
+    often = f" after {attempts} attempts" if attempts > 1 else ""
+    return StepError(f"Step '{step.name}' failed{often}: {kind}: {detail}", step=step.id, kind=kind, detail=detail)

@@ -8,11 +8,13 @@ from math import isfinite
 from typing import cast
 
 from midcourse.core.codec import encode
-from midcourse.errors import MisusedRun
+from midcourse.errors import InterruptRequested, MisusedRun
 from midcourse.ports.bus import Delta
+from midcourse.ports.clock import Timer
 from midcourse.runtime.calls import Call, Ended
 from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
+from midcourse.runtime.purse import Purse
 from midcourse.runtime.surroundings import Surroundings
 
 
@@ -31,17 +33,30 @@ class StreamEnd:
 class Streaming:
     """The model streams of one session, on the agent's loop."""
 
-    def __init__(self, journal: Journal, gate: Gate, around: Surroundings) -> None:
+    def __init__(self, journal: Journal, gate: Gate, around: Surroundings, purse: Purse) -> None:
         self._journal = journal
         self._gate = gate
         self._around = around
+        self._purse = purse
 
-    async def read(self, body: Callable[[], object], call: Call, ended: Ended) -> None:
-        """Read a stream to its end: a preview for each piece, a durable segment now and then."""
+    async def read(self, body: Callable[[], object], call: Call, ended: Ended, *, foresees: bool = False) -> None:
+        """Read a stream to its end: a preview for each piece, a durable segment now and then.
+
+        ``foresees``: the body itself tells what its request is going to cost, before it makes it.
+        """
+        clock = self._around.clock
         made = body()
+        if not foresees and not getattr(made, "foresees", False):
+            try:
+                self._purse.afford_usual(call)
+            except InterruptRequested:
+                if inspect.iscoroutine(made):
+                    made.close()  # it is never awaited
+                raise
         source = cast("AsyncIterator[object]", await made if inspect.isawaitable(made) else made)
         end: StreamEnd | None = None
-        flush: asyncio.TimerHandle | None = None
+        flush: Timer | None = None
+        flushed_by = 0.0
         try:
             async for piece in source:
                 if isinstance(piece, StreamEnd):
@@ -51,17 +66,17 @@ class Streaming:
                 text = _checked_piece(call, piece)
                 await self._gate.until_fresh()
                 with self._journal.lock:
-                    if call.cut:
-                        call.stopped = True
-                        raise asyncio.CancelledError
+                    _end_if_cut(call)
                     offset = call.write(text)
                     # Under the lock: no preview comes after the decision of a stop.
                     self._around.fanout.preview(Delta(self._journal.session.id, call.step, call.attempt, offset, text))
+                    self._purse.stop_if_spent()
+                    _end_if_cut(call)  # at the cap, not a word more is asked for
                 if len(call.tail) >= self._journal.pace.segment:
                     self._flush(call)
-                elif flush is None or flush.when() <= asyncio.get_running_loop().time():
-                    delay = self._around.settings.segment_seconds
-                    flush = asyncio.get_running_loop().call_later(delay, self._flush, call)
+                elif flush is None or flushed_by <= clock.monotonic():
+                    flushed_by = clock.monotonic() + self._around.settings.segment_seconds
+                    flush = clock.call_at(flushed_by, self._flush, call)
         finally:
             if flush is not None:
                 flush.cancel()
@@ -81,6 +96,12 @@ class Streaming:
                 pieces = len(call.tail)
                 for segment in call.take_tail():
                     self._journal.note_segment(segment, pieces)
+
+
+def _end_if_cut(call: Call) -> None:
+    if call.cut:
+        call.stopped = True
+        raise asyncio.CancelledError
 
 
 def _checked_piece(call: Call, piece: object) -> str:

@@ -38,8 +38,9 @@ from midcourse.monitors.risk import Risk
 from midcourse.monitors.risk import load as load_risk
 from midcourse.policies.kept import HOW_TO_SAVE
 from midcourse.policies.kept import load as load_policy
-from midcourse.ports.clock import Clock
+from midcourse.ports.clock import Clock, Timer
 from midcourse.ports.store import Store
+from midcourse.runtime.clock import wait
 from midcourse.runtime.interventions import Labelled, alarm_of, judged_by_agent, label_of, read_alarms, read_labels
 from midcourse.runtime.loading import read_events
 from midcourse.runtime.settings import Settings
@@ -64,6 +65,11 @@ _RUNS: Final = 200
 
 class Steered(Protocol):
     """What a session that is watched offers: its driver does."""
+
+    @property
+    def now(self) -> float:
+        """The session's time, which no step of the wall clock moves."""
+        ...
 
     @property
     def id(self) -> SessionId:
@@ -161,6 +167,11 @@ class Supervisor:
         if policy is None:
             return None if name in ("", UNWATCHED) else Environments()
         return policy.environments
+
+    def most_for_a_call(self, name: str) -> float | None:
+        """Dollars that one call may cost under a session's policy; None: any sum, or nobody knows."""
+        policy = self._policies.get(name)
+        return None if policy is None else policy.signals.cost.per_action
 
     def pace(self, terms: Terms, task_class: TaskClass | None = None) -> Pace:
         """How often a session is written down: as its policy says for its class, as far as that is known by now."""
@@ -317,9 +328,10 @@ class Supervisor:
     async def finish(self, patience: float) -> None:
         """Wait for what was begun: what policies have decided is carried out before the store closes."""
         if self._tasks:
-            _, late = await asyncio.wait(self._tasks, timeout=patience)
-            for task in late:
-                task.cancel()
+            tasks = list(self._tasks)
+            await wait(self.clock, tasks, patience)
+            for task in tasks:
+                task.cancel()  # those that are late
 
     def begin(self, doing: Coroutine[Any, Any, None], session_id: SessionId) -> None:
         """Have it done on the agents' loop; what fails is logged. On any thread."""
@@ -369,7 +381,7 @@ class Watched:
         self._behind: deque[Recorded] = deque()
         self._is_over = False
         self._is_due = False
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
         self._due = 0.0
         self._until = driver.session.position
         self._is_begun = False
@@ -409,7 +421,7 @@ class Watched:
                     if self._is_over:
                         return None
                     log.warning("session %s is not watched yet, tries again: %s", self._driver.id, error)
-                    await asyncio.sleep(delay)
+                    await self._supervisor.clock.sleep(delay)
         except Exception:
             self.stop()
             self._behind.clear()
@@ -437,8 +449,8 @@ class Watched:
                         oversight.see(act, past=True)
             position = page[-1].position
         # What the last owner had decided may lie in the inbox: it is not decided a second time.
-        while self._driver.is_recovering and not self._is_over:  # noqa: ASYNC110 - it decides on another thread
-            await asyncio.sleep(_SOON)
+        while self._driver.is_recovering and not self._is_over:
+            await self._supervisor.clock.sleep(_SOON)
         self._oversight = oversight
         decided = [one.position for one in self._behind.copy() if isinstance(one.event, ev.InterventionMade)]
         self._work(past=max(decided, default=0))
@@ -487,8 +499,8 @@ class Watched:
         if self._timer is not None:
             self._timer.cancel()
         self._due = due
-        delay = max(0.01, due - self._supervisor.clock.now())
-        self._timer = self._supervisor.loop.call_later(delay, self._look)
+        delay = max(0.01, due - self._driver.now)
+        self._timer = self._supervisor.clock.call_later(delay, self._look)
 
     def _look(self) -> None:
         if self._timer is not None:
@@ -496,7 +508,7 @@ class Watched:
         self._timer = None
         if self._oversight is None or self._is_over:
             return
-        decision = self._oversight.look(self._supervisor.clock.now())
+        decision = self._oversight.look(self._driver.now)
         if decision is not None:
             self._act(decision, self._driver.session.position)
         self._look_later()
@@ -521,7 +533,7 @@ class Watched:
                         oversight.failed(decision)
                         raise
                     log.warning("session %s: could not %s, tries again: %s", session.id, decision.level, error)
-                    await asyncio.sleep(delay)
+                    await self._supervisor.clock.sleep(delay)
                 else:
                     return
         finally:

@@ -60,6 +60,8 @@ class Surroundings:
     admission: Admission
     environments: Callable[[str], Environments | None]
     """Where the policy of that name wants a person to be asked; None if nobody watches."""
+    most_for_a_call: Callable[[str], float | None]
+    """Dollars that one call may cost under the policy of that name; None: any sum."""
     tree: Tree
     standing: Standing
     """The kill switches: looked at before an agent begins."""

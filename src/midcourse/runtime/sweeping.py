@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from itertools import groupby
+from math import inf
 from typing import Any, Final
 
 from midcourse.core.ids import Position, SessionId, depth_of
@@ -12,13 +13,15 @@ from midcourse.errors import MidcourseError
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Head, Owned, Store
 from midcourse.runtime.children import STOPS_CHILDREN, passed_on
-from midcourse.runtime.driver import Driver
+from midcourse.runtime.driver import AHEAD, Driver
 from midcourse.runtime.loading import load
 from midcourse.runtime.standing import Standing, halt_of, must_halt
 
 log = logging.getLogger("midcourse")
 
 _SWEEP: Final = 1000
+_EVERY: Final = 10_000
+"""Sessions looked at when the wall clock may have been set back."""
 _GOES_ON: Final = frozenset({Status.QUEUED, Status.RUNNING, Status.WAITING, Status.PAUSED})
 """Where a session stands that may begin calls once it is taken; elsewhere it only finishes a stop or an undo."""
 _AT_ONCE: Final = 32
@@ -34,18 +37,25 @@ class Sweeper:
         clock: Clock,
         *,
         has_agent: Callable[[Head], bool],
+        has_tools: Callable[[Session], bool],
         attend: Callable[[SessionId], Awaitable[None]],
     ) -> None:
         self._store = store
         self._clock = clock
         self._has_agent = has_agent
+        self._has_tools = has_tools
         self._attend = attend
         self._missed: set[str] = set()
+        self._offset: float | None = None
         self._left_to_others: dict[SessionId, Position] = {}
+        self._lacking: dict[SessionId, Session] = {}
 
     def left(self, session: Session) -> None:
         """This process let a session go, and takes it no more if what is left needs the agent's tools."""
-        if session.status is Status.CANCELLING or (session.undo is not None and not session.undo.done):
+        self._lacking.pop(session.id, None)
+        if session.status is Status.CANCELLING and session.needs:
+            self._lacking[session.id] = session
+        elif session.status is Status.CANCELLING or (session.undo is not None and not session.undo.done):
             self._left_to_others[session.id] = session.position
         else:
             self._left_to_others.pop(session.id, None)
@@ -53,7 +63,13 @@ class Sweeper:
     async def sweep(self) -> None:
         """Take every session that nobody alive owns and that needs somebody."""
         statuses = [status.value for status in NEEDS_DRIVING]
-        found = await self._store.unattended(statuses, self._clock.now(), limit=_SWEEP)
+        now = self._clock.now()
+        found = [*await self._store.unattended(statuses, now, limit=_SWEEP)]
+        if self._is_set_back(now):
+            # By this clock they would wake too late. Their next owner counts on from their last event.
+            known = {owned.head.id for owned in found}
+            every = await self._store.unattended((), inf, limit=_EVERY)
+            found += [one for one in every if one.head.updated_at > now + AHEAD and one.head.id not in known]
         needy = [owned for owned in found if self._can_help(owned)]
         for owned in found:
             self._name_missing_agent(owned.head)
@@ -64,6 +80,11 @@ class Sweeper:
             for start in range(0, len(alike), _AT_ONCE):
                 batch = alike[start : start + _AT_ONCE]
                 await asyncio.gather(*(carefully(self._adopt(owned)) for owned in batch))
+
+    def _is_set_back(self, now: float) -> bool:
+        """Whether the wall clock may have been set back since the last sweep: before the first, nobody knows."""
+        before, self._offset = self._offset, now - self._clock.monotonic()
+        return before is None or self._offset < before - AHEAD
 
     async def _adopt(self, owned: Owned) -> None:
         """Take a session that nobody owns; but not a child that a stop of its parent's is still to reach."""
@@ -106,6 +127,8 @@ class Sweeper:
         head = owned.head
         if owned.pending:
             return True
+        if head.id in self._lacking:
+            return self._has_tools(self._lacking[head.id])
         if head.status not in (Status.RUNNING, Status.QUEUED):
             return self._has_agent(head) or self._left_to_others.get(head.id) != head.position
         waits_for_its_parent = head.parent is not None and head.status == Status.QUEUED

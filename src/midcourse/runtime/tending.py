@@ -22,10 +22,13 @@ class ChildError(Exception):
 class Tending:
     """The children of one session while their parent waits for them, on the agent's loop."""
 
-    def __init__(self, journal: Journal, around: Surroundings, *, moved: Callable[[], None]) -> None:
+    def __init__(
+        self, journal: Journal, around: Surroundings, *, moved: Callable[[], None], counted: Callable[[], None]
+    ) -> None:
         self._journal = journal
         self._around = around
         self._moved = moved
+        self._counted = counted
 
     async def until_ended(self, call: Call, ended: Ended, agent: Agent[object], goal: str) -> None:
         """Have the child that ``call`` spawns do ``goal``, from its creation or from wherever it stands, to its end."""
@@ -47,6 +50,8 @@ class Tending:
                 self._pass_on_asks(session)
                 if session.status in ENDED:
                     break
+                call.spent.cost = max(0.0, session.cost - journal.log.steps[call.step].cost) or None
+                self._counted()
                 await watcher.wait(1.0)
         record = journal.log.steps[call.step]
         spent = session.cost - record.cost

@@ -13,13 +13,27 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from math import isfinite
-from types import FunctionType
-from typing import Any, Final, Generic, Literal, ParamSpec, TypeVar, cast, get_args, get_type_hints, overload
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import (
+    Any,
+    Final,
+    Generic,
+    Literal,
+    NamedTuple,
+    ParamSpec,
+    TypeVar,
+    cast,
+    get_args,
+    get_type_hints,
+    overload,
+)
 
 import msgspec
 
 from midcourse.core.codec import decode, is_secret_name
 from midcourse.core.effects import Declared, Effect, effect_of
+from midcourse.core.retries import Retry
 from midcourse.errors import InvalidInput, ToolUnavailable
 from midcourse.ports.observer import Observer
 
@@ -39,6 +53,9 @@ SETTLE: Final = 30.0
 """Seconds a lost request may still land, for a tool that declares neither ``settle`` nor ``timeout`` nor ``local``."""
 
 _MADE: Final = re.compile(r"(\w+)\((\{.*\})\)\.([\w.]+)")
+
+_MAIN: Final = ("__main__", "__mp_main__")
+"""What Python calls the program's main module, here and in the processes that it starts."""
 
 _LOOKED_AT: Final = (
     "__name__",
@@ -89,6 +106,7 @@ class Tool(Generic[P, T_co]):
     cost: float = 0.0
     timeout: float | None = None
     run_in: RunIn = "thread"
+    retry: Retry | None = None
     __wrapped__: Callable[P, T_co] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -277,6 +295,7 @@ def tool(
     cost: float = 0.0,
     timeout: float | None = None,
     run_in: RunIn = "thread",
+    retry: Retry | None = None,
     name: str | None = None,
 ) -> Callable[[Callable[P, T]], Tool[P, T]]: ...
 def tool(
@@ -297,6 +316,8 @@ def tool(
     - ``observes`` what it looked at, to be checked before a cold resume; ``on_change`` says what a change leads to.
     - ``resources``, ``environment`` (``prod`` asks a person first), ``cost`` of one call (paid calls ask, too).
     - ``timeout`` in seconds; ``run_in="process"`` makes a plain function killable at once.
+    - ``retry`` tries a call again that raised what may pass, such as a broken connection: a ``read`` freely, an
+      ``idempotent`` one with its key, a ``write`` once its ``undo`` has succeeded. ``timeout`` is for all attempts.
     """
 
     def declare(one: Callable[P, T]) -> Tool[P, T]:
@@ -355,6 +376,7 @@ _FIELDS: Final = (
     "cost",
     "timeout",
     "run_in",
+    "retry",
 )
 
 
@@ -377,6 +399,10 @@ def _check(made: Tool[..., Any]) -> None:
         given = ("arguments", "result", "key") if field_name == "undo" else ("arguments", "key")
         if value is not None and not _takes(value, len(given)):
             raise _bad(made, field_name, f"{field_name} cannot be called with ({', '.join(given)}), which it is given")
+    if made.retry is not None and not isinstance(made.retry, Retry):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's
+        raise _bad(made, "retry", f"retry is {made.retry!r}; it is a midcourse.Retry, such as Retry(attempts=3)")
+    if made.retry is not None:
+        check_retry(made, made.retry)
     if made.timeout == 0:
         raise _bad(made, "timeout", "timeout is 0; it is a number of seconds above 0, or None for as long as it takes")
     for observer in made.observes:
@@ -390,6 +416,21 @@ def _check(made: Tool[..., Any]) -> None:
         )
     if made.run_in == "process" and "<" in made.origin:
         raise _bad(made, "run_in", "a closure cannot be sent to a process; define it at the top level of a module")
+
+
+def check_retry(made: Tool[..., Any], retry: Retry) -> None:
+    """What cannot be undone is not tried again by itself.
+
+    Raises:
+        InvalidInput: the tool is irreversible.
+    """
+    if made.kind == "irreversible" and retry.attempts > 1:
+        raise _bad(
+            made,
+            "retry",
+            "it is irreversible, so it is not tried again by itself: it may have happened although it raised. Declare "
+            "effect='read' or effect='idempotent' if that is true, or give it an undo",
+        )
 
 
 def _takes(function: Callable[..., object], count: int) -> bool:
@@ -431,10 +472,29 @@ def declare_later(origin: str, declared: Mapping[str, Any]) -> None:
 
 
 def origin_of(function: Callable[..., object]) -> str:
-    """The import path of a function: ``module:qualified.name``."""
+    """The import path of a function, the same in every process: ``module:qualified.name``."""
     inner = inspect.unwrap(function)
     qualified = getattr(inner, "__qualname__", type(inner).__qualname__)
-    return f"{getattr(inner, '__module__', '')}:{qualified}"
+    return f"{module_name(getattr(inner, '__module__', ''))}:{qualified}"
+
+
+def module_name(name: str) -> str:
+    """The name that another process imports a module by. A program's main module has the name of its file."""
+    if name not in _MAIN:
+        return name
+    main = sys.modules.get(name)
+    spec = getattr(getattr(main, "__spec__", None), "name", None)
+    if isinstance(spec, str) and spec not in _MAIN:
+        return spec
+    stem = Path(getattr(main, "__file__", None) or "").stem
+    # A file that is named like a module of Python itself cannot be told from it.
+    return stem if stem and "." not in stem and stem not in sys.stdlib_module_names else name
+
+
+def path_here(tool: "Tool[..., Any]") -> str:
+    """Where a process of this program finds the tool: in the program's main module, if it stands there."""
+    module = getattr(inspect.unwrap(tool.function), "__module__", "")
+    return f"{module}:{tool.origin.partition(':')[2]}" if module in _MAIN else tool.origin
 
 
 def tool_of(body: Callable[..., Any]) -> Tool[..., Any]:
@@ -503,26 +563,70 @@ def is_of_the_standard_library(origin: str) -> bool:
     return origin.partition(":")[0].partition(".")[0] in sys.stdlib_module_names
 
 
-def find_tool(origin: str) -> Tool[..., Any]:
-    """The tool of that import path, imported if need be.
+class Moved(NamedTuple):
+    """Where an agent was defined when its session began, and where it is defined in this process: import paths.
+
+    A file may be run as a program, imported as a module, or be moved. What stood beside the agent stands beside it.
+    """
+
+    before: str = ""
+    here: str = ""
+
+    def of(self, origin: str) -> str:
+        """The import path, here, of what was at ``origin``; empty if its agent has not moved."""
+        module, _, qualified = origin.partition(":")
+        before, here = self.before.partition(":")[0], self.here.partition(":")[0]
+        return f"{here}:{qualified}" if here and module == before != here else ""
+
+
+NOT_MOVED: Final = Moved()
+
+
+def known_tool(origin: str, moved: Moved = NOT_MOVED) -> Tool[..., Any] | None:
+    """The tool that a journal calls ``origin``, if this process has declared it. Nothing is imported."""
+    for path in _paths(origin, moved):
+        if path in _registered:
+            return _registered[path]
+    alike = [tool for path, tool in _registered.items() if _is_the_same(path, origin)]
+    return alike[0] if len(alike) == 1 else None
+
+
+def _paths(origin: str, moved: Moved) -> tuple[str, ...]:
+    """Where the tool may be, the likeliest first. ``__main__`` of a journal is not the main module of this process."""
+    beside = moved.of(origin)
+    if beside:
+        return (beside,) if origin.partition(":")[0] in _MAIN else (beside, origin)
+    return (origin,)
+
+
+def _is_the_same(path: str, origin: str) -> bool:
+    """Whether two import paths differ only in the folder that they begin at: ``tools:make``, ``shop.tools:make``."""
+    return path.endswith(f".{origin}") or origin.endswith(f".{path}")
+
+
+def find_tool(origin: str, moved: Moved = NOT_MOVED) -> Tool[..., Any]:
+    """The tool that a journal calls ``origin``, imported if need be.
 
     Raises:
         ToolUnavailable: this process does not have it.
     """
-    if origin in _registered:
-        return _registered[origin]
-    try:
-        importlib.import_module(origin.partition(":")[0])
-        if origin in _registered:  # by its module, under a path that is no attribute of it
-            return _registered[origin]
-        found = _imported(origin)
-    except Exception as error:  # importing runs code that is not ours
-        raise ToolUnavailable(
-            f"Tool '{origin}' is not here ({type(error).__name__}: {error}). Import the module that defines it, "
-            "in the process that goes on with the session.",
-            tool=origin,
-        ) from error
-    return tool_of(found)
+    errors: list[Exception] = []
+    for path in _paths(origin, moved):
+        try:
+            if path not in _registered:
+                _module(path.partition(":")[0])
+            # A module may declare it under a path that is no attribute of it.
+            return _registered[path] if path in _registered else tool_of(_imported(path))
+        except Exception as error:  # noqa: BLE001 - importing runs code that is not ours
+            errors.append(error)
+    known = known_tool(origin, moved)
+    if known is not None:
+        return known
+    raise ToolUnavailable(
+        f"Tool '{origin}' is not here ({type(errors[0]).__name__}: {errors[0]}). Import the module that defines it, in "
+        "the process that continues the session.",
+        tool=origin,
+    ) from errors[0]
 
 
 def call_tool(origin: str, arguments: tuple[object, ...], by_name: Mapping[str, object] | None = None) -> object:
@@ -531,10 +635,17 @@ def call_tool(origin: str, arguments: tuple[object, ...], by_name: Mapping[str, 
     return found.function(*arguments) if by_name is None else found.function(**found.typed(by_name))
 
 
+def _module(name: str) -> ModuleType:
+    """A module by its name. The program's own file is not loaded a second time: that would run it again."""
+    if name not in sys.modules and name == module_name("__main__"):
+        return sys.modules["__main__"]
+    return importlib.import_module(name)
+
+
 def _imported(origin: str) -> Any:
     """What stands at an import path: ``module:name``, or ``module:maker({"root": …}).name`` for one of a made set."""
     module, _, qualified = origin.partition(":")
-    found: Any = importlib.import_module(module)
+    found: Any = _module(module)
     made = _MADE.fullmatch(qualified)
     if made is not None:
         maker, keywords, qualified = made.groups()

@@ -23,11 +23,20 @@ from midcourse.core.receipt import Entry
 from midcourse.core.replies import RunningCall
 from midcourse.core.session import Hold, OpenCall, Status
 from midcourse.errors import MidcourseError, ToolUnavailable, words_of
+from midcourse.runtime.clock import wait
 from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.loading import content_of
 from midcourse.runtime.surroundings import Surroundings
-from midcourse.runtime.tools import Happened, Tool, called, find_tool, is_of_the_standard_library
+from midcourse.runtime.tools import (
+    NOT_MOVED,
+    Happened,
+    Moved,
+    Tool,
+    called,
+    find_tool,
+    is_of_the_standard_library,
+)
 from midcourse.runtime.withheld import restored
 
 log = logging.getLogger("midcourse")
@@ -48,7 +57,9 @@ class Tried:
 class Undoing:
     """The undos, probes and releases of one session, on the agent's loop."""
 
-    def __init__(self, journal: Journal, gate: Gate, around: Surroundings) -> None:
+    def __init__(self, journal: Journal, gate: Gate, around: Surroundings, moved: Moved = NOT_MOVED) -> None:
+        self.missing: set[str] = set()
+        self._moved = moved
         self._journal = journal
         self._gate = gate
         self._around = around
@@ -58,6 +69,21 @@ class Undoing:
     def running(self) -> Iterable[RunningCall]:
         """The undos that run now, as a control's answer lists them."""
         return tuple(self._running.values())
+
+    def must_wait(self, origin: str) -> bool:
+        """Whether a cancel needs a tool that this process does not have; ``missing`` then names it.
+
+        Another process may have it, now or later. Only an operator gives up what it would undo.
+        """
+        session = self._journal.session
+        if session.status is not Status.CANCELLING or session.cancel is None or session.cancel.gives_up:
+            return False
+        try:
+            find_tool(origin, self._moved)
+        except ToolUnavailable:
+            self.missing.add(origin)
+            return True
+        return False
 
     async def undo_once(self, call: OpenCall, result: Value = NOTHING) -> Tried:
         """Try the undo of ``call`` once more: journaled, run, journaled."""
@@ -99,10 +125,12 @@ class Undoing:
     async def undo_entry(self, entry: Entry) -> None:
         """Roll back an effect of a call that had ended: up to three times, whatever comes of it."""
         call, tries = entry.call, entry.call.undos
+        if tries < UNDO_TRIES and self.must_wait(call.tool):
+            return
         by_itself = entry.ended and not call.end and call.undo != "lost"
-        wait = 0.0 if by_itself else call.settled_at - self._around.clock.now()
+        wait = 0.0 if by_itself else call.settled_at - self._journal.now
         while tries < UNDO_TRIES and self._journal.session.status is not Status.HALTED:
-            await asyncio.sleep(max(0.0, wait))
+            await self._around.clock.sleep(max(0.0, wait))
             tried = await self.undo_once(_with_tries(call, tries), entry.result)
             tries += 1
             if not (tried.error or tried.lost):
@@ -147,6 +175,8 @@ class Undoing:
             del self._gate.settling[step]
 
     async def _release(self, hold: Hold, step: StepId) -> None:
+        if hold.tries < UNDO_TRIES and self.must_wait(hold.release):
+            return
         for number in range(hold.tries + 1, UNDO_TRIES + 1):
             await self._gate.until_fresh()
             if self._journal.session.status is Status.HALTED:  # it is let go when the halt is lifted
@@ -154,7 +184,7 @@ class Undoing:
             try:
                 arguments = decode(await content_of(self._around.store, hold.given))
                 self._running[step] = RunningCall(step, hold.name, "tool", number, 0.0, "irreversible", "its release")
-                tried = await self._run(_release_of(hold), *arguments)
+                tried = await self._run(self._release_of(hold), *arguments)
             except MidcourseError as error:
                 tried = Tried(error=error.message)
             finally:
@@ -164,26 +194,30 @@ class Undoing:
             await written
             if not tried.error:
                 return
-            await asyncio.sleep(pause_before(number))
+            await self._around.clock.sleep(pause_before(number))
 
     def remember(self, step: StepId, given: bytes) -> None:
         """Keep the arguments of a call that the journal does not hold in full, while this process has the session."""
         self._remembered[step] = given
 
     async def _tool_of(self, call: OpenCall) -> tuple[Tool[..., object], dict[str, object], str]:
-        tool = find_tool(call.tool)
+        tool = find_tool(call.tool, self._moved)
         remembered = self._remembered.get(call.step)
         if remembered is not None:
             return tool, tool.restored(decode(remembered)), ""
         arguments, withheld = restored(tool, await content_of(self._around.store, call.given))
         return tool, arguments, withheld
 
+    def _release_of(self, hold: Hold) -> Callable[..., object]:
+        if is_of_the_standard_library(hold.release):
+            raise ToolUnavailable(f"'{hold.release}' is a function of Python itself, which no journal may call.")
+        return find_tool(hold.release, self._moved).function
+
     async def _run(self, function: Callable[..., object], *arguments: object, limit: float | None = None) -> Tried:
         """Run it to its end. One that does not end in time is cancelled; a thread can only be waited for."""
         seconds = self._around.settings.undo_timeout if limit is None else limit
         task = asyncio.ensure_future(self._guarded(function, arguments))
-        done, _ = await asyncio.wait({task}, timeout=seconds)
-        if done:
+        if await wait(self._around.clock, {task}, seconds):
             return task.result()
         if not inspect.iscoroutinefunction(inspect.unwrap(function)):
             name = getattr(function, "__qualname__", type(function).__qualname__)
@@ -208,12 +242,6 @@ class Undoing:
         loop = asyncio.get_running_loop()
         run = partial(contextvars.copy_context().run, function, *arguments)
         return await loop.run_in_executor(self._around.threads, run)
-
-
-def _release_of(hold: Hold) -> Callable[..., object]:
-    if is_of_the_standard_library(hold.release):
-        raise ToolUnavailable(f"'{hold.release}' is a function of Python itself, which no journal may call.")
-    return find_tool(hold.release).function
 
 
 def _saying(withheld: str, tried: Tried) -> Tried:

@@ -8,6 +8,7 @@ from midcourse.core.codec import REDACTED, canonical, preview
 from midcourse.core.effects import Effect
 from midcourse.core.events import StepKind
 from midcourse.core.ids import StepId
+from midcourse.core.retries import Retry
 from midcourse.errors import InvalidInput
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.asking import OnRedirect
@@ -23,6 +24,7 @@ class Step:
     ``given`` are its arguments in order, ``by_name`` those of a model's tool call. ``body`` calls the function, where a
     framework has more to give it than its arguments; ``shape`` makes its result something that can be journaled.
     ``heard`` is how many messages of people went into the wish for it: after another one, it does not begin.
+    ``retry``: None is what the tool declares, or for a model what every request has.
     """
 
     id: StepId
@@ -41,6 +43,7 @@ class Step:
     on_redirect: OnRedirect = "again"
     on_cut: OnCut = "regenerate"
     heard: int | None = None
+    retry: Retry | None = None
 
     def call(self) -> object:
         """Call the function with what it was given."""

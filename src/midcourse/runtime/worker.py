@@ -54,6 +54,7 @@ from midcourse.runtime.supervision import UNWATCHED, Supervisor, Watched
 from midcourse.runtime.surroundings import Surroundings, Tree
 from midcourse.runtime.sweeping import Sweeper
 from midcourse.runtime.threads import Threads
+from midcourse.runtime.tools import Moved, known_tool
 from midcourse.runtime.turns import Turns
 from midcourse.runtime.unwritten import Unwritten
 
@@ -94,7 +95,7 @@ class Worker:
         self.fanout = Fanout(bus, clock)
         self.standing = Standing(store)
         self.unwritten = Unwritten(store, clock)
-        self.sweeper = Sweeper(store, clock, has_agent=self._has_agent, attend=self.attend)
+        self.sweeper = Sweeper(store, clock, has_agent=self._has_agent, has_tools=self._has_tools, attend=self.attend)
         self._lock = threading.Lock()
         self._drivers: dict[SessionId, Driver] = {}
         self._watched: dict[SessionId, Watched] = {}
@@ -126,6 +127,7 @@ class Worker:
             is_fresh=self._listener.is_fresh,
             admission=Admission(self.settings.max_running),
             environments=self.supervisor.environments,
+            most_for_a_call=self.supervisor.most_for_a_call,
             tree=tree,
             standing=self.standing,
         )
@@ -147,14 +149,14 @@ class Worker:
         until = self.clock.now() + grace
         patience = self.clock.monotonic() + grace + self.settings.cleanup
         # Those that are just being taken or made are among the drivers then.
-        while (self._attending or self._unbroken) and self.clock.monotonic() < patience:  # noqa: ASYNC110
-            await asyncio.sleep(0.002)
+        while (self._attending or self._unbroken) and self.clock.monotonic() < patience:
+            await self.clock.sleep(0.002)
         leaving = self.drivers()
         for driver in leaving:
             driver.drain(until)
         # Looked at, not waited for: drivers end by themselves, each in its own time.
-        while any(not driver.is_over for driver in leaving) and self.clock.monotonic() < patience:  # noqa: ASYNC110
-            await asyncio.sleep(0.002)
+        while any(not driver.is_over for driver in leaving) and self.clock.monotonic() < patience:
+            await self.clock.sleep(0.002)
         return len(leaving)
 
     @property
@@ -367,6 +369,12 @@ class Worker:
 
     def _has_agent(self, head: Head) -> bool:
         return head.agent in self.agents or head.id in self._given
+
+    def _has_tools(self, session: Session) -> bool:
+        """Whether this process has declared the tools that the session's cancel waits for."""
+        agent = self._given.get(session.id, self.agents.get(session.agent))
+        moved = Moved(session.origin, agent.origin if agent is not None else "")
+        return all(known_tool(origin, moved) is not None for origin in session.needs)
 
     def adopt(self, new: SessionId, source: SessionId) -> None:
         """A fork can go on wherever its source could: a closure in the process that has it."""

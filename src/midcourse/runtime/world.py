@@ -16,7 +16,7 @@ from midcourse.runtime.agent_task import Failed
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.loading import content_of
 from midcourse.runtime.surroundings import Surroundings
-from midcourse.runtime.tools import OnChange, Tool, find_tool
+from midcourse.runtime.tools import Moved, OnChange, Tool, find_tool
 from midcourse.runtime.withheld import restored
 
 log = logging.getLogger("midcourse")
@@ -48,7 +48,8 @@ async def observe(tool: Tool[..., Any], arguments: Mapping[str, object]) -> dict
 class World:
     """What one session has observed, on the agent's loop."""
 
-    def __init__(self, journal: Journal, around: Surroundings, *, is_cold: bool) -> None:
+    def __init__(self, journal: Journal, around: Surroundings, moved: Moved, *, is_cold: bool) -> None:
+        self._moved = moved
         self._journal = journal
         self._around = around
         self._to_check = is_cold
@@ -94,11 +95,11 @@ class World:
     async def _look(self, resource: str, before: ev.Observation, at_once: asyncio.Semaphore) -> ev.Change | None:
         policy: OnChange = "tell"
         try:
-            tool = find_tool(before.tool)
+            tool = find_tool(before.tool, self._moved)
             policy = tool.on_change
             arguments, _ = restored(tool, await content_of(self._around.store, before.given))
             observer = next(one for one in tool.observes if one.resource(arguments) == resource)
-            async with at_once, asyncio.timeout(self._around.settings.world_timeout):
+            async with at_once, self._around.clock.timeout(self._around.settings.world_timeout):
                 now = await observer.version(arguments)
         except Exception as error:  # noqa: BLE001 - that it could not be checked is an outcome, too
             words = without_secrets(words_of(error)) or type(error).__name__

@@ -103,7 +103,9 @@ class Screen:
             case "step.cut":
                 self.line("  -/- cut")
             case "step.failed":
-                self.line(f"  ! {event.step}: {event.message}")
+                self.line(f"  ! {event.step}: {event.detail}")
+            case "step.retrying":
+                self.line(f"  … {event.kind}; tried again in {event.wait:.1f} s")
             case "ask.opened":
                 self.line(f"  ? {event.prompt}  ({event.reason})")
             case "undo.ended":

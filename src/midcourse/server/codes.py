@@ -39,7 +39,9 @@ CODES: Final[Mapping[str, Code]] = {
     "kill_switch_stands": Code(409, "A kill switch stands over the session. Somebody with `operate` lifts it first."),
     "already_answered": Code(409, "The ask was answered or closed before. There is nothing to do."),
     "ask_id_required": Code(409, "It is not clear which ask is meant. Name one; the problem lists them."),
-    "unclear_answer": Code(409, "The answer is nearly one of a review's own words. Say that, or a whole sentence."),
+    "unclear_answer": Code(
+        409, "The answer is nearly a word that decides (`ok` is no `yes`). Say that word, or a sentence."
+    ),
     "session_discarded": Code(409, "The session was forced to end half-way. Go on in the one that began anew."),
     "session_erased": Code(409, "What was said in the session was erased. Start a new one."),
     "not_ended": Code(409, "The session has not ended, and its texts are needed until then. Cancel it first."),
@@ -48,6 +50,7 @@ CODES: Final[Mapping[str, Code]] = {
     "busy": Code(409, "The agent works, and the message was only for one that does not. Wait, or let it queue."),
     "message_seen": Code(409, "The agent's model has seen the message. Redirect it instead."),
     "not_raised": Code(409, "A budget can only be raised. Give a larger one."),
+    "budget_spent": Code(409, "The session has reached its budget. Raise it to the sum that the problem names."),
     "session_damaged": Code(409, "The session's journal is damaged. Restore the store, or start anew."),
     "session_exists": Code(409, "There is a session with that id. Leave the id out, or use another."),
     "agent_mismatch": Code(409, "The session is another agent's. Leave session_id out to start a new one."),

@@ -68,7 +68,7 @@ async def _try(control: Control) -> str:
     worker = control.worker
     content = worker.id.encode()
     try:
-        async with asyncio.timeout(SECONDS):
+        async with worker.clock.timeout(SECONDS):
             await worker.store.shelve(SHELF, {"last": content})
             await worker.store.shelved(SHELF)
     except TimeoutError:

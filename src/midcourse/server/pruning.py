@@ -1,6 +1,5 @@
 """The audit log is kept for 90 days, unless the server is told otherwise: what is older goes, a little every hour."""
 
-import asyncio
 import logging
 from typing import Final
 
@@ -45,4 +44,4 @@ async def keep_pruning(store: Store, clock: Clock, reading: Reading, *, keep: fl
             log.warning("the audit log could not be pruned, and is tried again later: %s", error)
         except Exception:
             log.exception("the audit log could not be pruned, and is tried again later: unexpected")
-        await asyncio.sleep(EVERY)
+        await clock.sleep(EVERY)

@@ -3,7 +3,6 @@
 Only the waiting is on the loop that answers requests; reading and writing is the reading thread's.
 """
 
-import asyncio
 import logging
 from typing import Final
 
@@ -34,4 +33,4 @@ async def keep_erasing(control: Control, reading: Reading, days: float, *, every
             erased = ()
             log.exception("what is older than %g days could not be erased, and is tried again later", days)
         # A full page: there may be more, and whoever waits for the store comes in between.
-        await asyncio.sleep(1.0 if len(erased) == MOST else every)
+        await control.worker.clock.sleep(1.0 if len(erased) == MOST else every)

@@ -3,7 +3,6 @@
 Only the waiting is on the loop that answers requests; reading and writing is the reading thread's.
 """
 
-import asyncio
 import logging
 from typing import Final
 
@@ -56,7 +55,7 @@ async def keep_reviewing(store: Store, clock: Clock, reading: Reading, *, every:
         except Exception:
             log.exception("the review could not be made, and is tried again later: unexpected")
             left = AGAIN
-        await asyncio.sleep(min(left, LONGEST))
+        await clock.sleep(min(left, LONGEST))
 
 
 async def _review(store: Store, now: float, period: float, policy: str) -> Tuned:

@@ -139,7 +139,9 @@ class Cancel(Body):
     undo: UndoChoice | None = None
     """What is rolled back; left out, what is in flight."""
     force: bool = False
-    """For sessions that finish first (`protected`), by an operator: end it half-way, and begin it anew."""
+    """For sessions that finish first (`protected`), by an operator: end it half-way."""
+    restart: bool = False
+    """With `force`: a new session begins the same anew."""
     until: Until = "stopping"
     wait: Wait = 10.0
 

@@ -27,7 +27,7 @@ MOST_AGENTS: Final = 100
 OTHERS: Final = "(others)"
 UNCLASSED: Final = "(none)"
 """The task class of sessions that were declared none."""
-Outcome = Literal["finished", "failed", "aborted", "cut", "closed", "not_begun", "lost"]
+Outcome = Literal["finished", "failed", "retrying", "aborted", "cut", "closed", "not_begun", "lost"]
 
 _QUICK: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _CALLS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
@@ -212,6 +212,9 @@ class Metrics:
                 self._spent(session, event.cost, event.tokens)
             case ev.StepFailed():
                 self._ends(seen, event.step, "failed", record.at)
+                self._spent(session, event.cost, event.tokens)
+            case ev.StepRetrying():
+                self._ends(seen, event.step, "retrying", record.at)
                 self._spent(session, event.cost, event.tokens)
             case ev.StepCut():
                 self._ends(seen, event.step, "cut", record.at)

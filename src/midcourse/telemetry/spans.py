@@ -118,6 +118,11 @@ class Spans(Unmetered):
                 spent = {"midcourse.cost_usd": event.cost, "midcourse.tokens": event.tokens}
                 error = (event.kind, event.detail)
                 self._step(session, leg, event.step, "failed", record.at, more=spent, error=error)
+            case ev.StepRetrying():
+                spent = {"midcourse.cost_usd": event.cost, "midcourse.tokens": event.tokens}
+                spent["midcourse.retry_wait_seconds"] = event.wait
+                error = (event.kind, event.detail)
+                self._step(session, leg, event.step, "retrying", record.at, more=spent, error=error)
             case ev.StepCut():
                 spent = {"midcourse.cost_usd": event.cost, "midcourse.tokens": event.tokens}
                 self._step(session, leg, event.step, "cut", record.at, more=spent)

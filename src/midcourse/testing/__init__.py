@@ -1,1 +1,3 @@
-"""For those who write a store, a bus or an agent: what Midcourse's own tests are made of."""
+from midcourse.testing.clock import FakeClock
+
+__all__ = ["FakeClock"]

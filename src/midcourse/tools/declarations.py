@@ -20,6 +20,7 @@ import msgspec
 
 from midcourse.core.allowed import did_you_mean
 from midcourse.core.effects import Declared
+from midcourse.core.retries import MODEL_RETRY, Retry
 from midcourse.errors import InvalidInput, ToolUnavailable
 from midcourse.ports.observer import Observer
 from midcourse.runtime.tools import IfSilent, OnChange, RunIn, Tool, declare_later, declared_tool
@@ -43,6 +44,16 @@ _PATH: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _HEADER: Final = re.compile(r"""^\s*\[\s*(?:"(?P<basic>[^"]+)"|'(?P<literal>[^']+)'|(?P<bare>[\w-]+))""")
 
 
+class _Retry(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """The fields of a ``Retry`` that a file can have."""
+
+    attempts: int = MODEL_RETRY.attempts
+    first_wait: float = MODEL_RETRY.first_wait
+    factor: float = MODEL_RETRY.factor
+    max_wait: float = MODEL_RETRY.max_wait
+    jitter: float = MODEL_RETRY.jitter
+
+
 class _Types(msgspec.Struct, forbid_unknown_fields=True):
     """The types of the fields that are not a choice among words."""
 
@@ -56,6 +67,7 @@ class _Types(msgspec.Struct, forbid_unknown_fields=True):
     environment: str = ""
     cost: float = 0.0
     timeout: float = 0.0
+    retry: _Retry = msgspec.field(default_factory=_Retry)
 
 
 def declare_tools(path: str | Path) -> tuple[str, ...]:
@@ -176,6 +188,8 @@ def _declaration(page: _Page, origin: str, table: object) -> dict[str, Any]:
         )
         declared["observes"] = tuple(_observer(page, origin, one) for one in several)
     try:
+        if "retry" in declared:
+            declared["retry"] = Retry(**given["retry"])
         declared_tool(_stand_in, origin=origin, **declared)
     except InvalidInput as error:
         page.refuse(origin, str(error.fields.get("field", "")) or None, error.message)

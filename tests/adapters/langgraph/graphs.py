@@ -7,9 +7,11 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, TypedDict
 
 from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models.chat_models import agenerate_from_stream
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
+from langgraph import func as functional_api
 from langgraph.graph import START, MessagesState, StateGraph  # pyright: ignore[reportMissingTypeStubs] - it has types, but does not say so
 from langgraph.prebuilt import ToolNode, tools_condition
 from pydantic import Field
@@ -17,6 +19,9 @@ from pydantic import Field
 import midcourse
 from midcourse.core.events import StepBegun
 
+entrypoint: Any = functional_api.entrypoint
+task: Any = functional_api.task
+"""What they make of a function has types that nothing can say."""
 Answer = Callable[[list[BaseMessage]], Any]
 
 
@@ -42,6 +47,9 @@ class Says(BaseChatModel):
 
     def _generate(self, *arguments: Any, **keywords: Any) -> ChatResult:
         raise NotImplementedError
+
+    async def _agenerate(self, messages: list[BaseMessage], *arguments: Any, **keywords: Any) -> ChatResult:
+        return await agenerate_from_stream(self._astream(messages))
 
     async def _astream(
         self, messages: list[BaseMessage], *arguments: Any, **keywords: Any

@@ -13,7 +13,7 @@ from langgraph.graph import MessagesState  # pyright: ignore[reportMissingTypeSt
 
 from midcourse.adapters.langgraph import held
 from midcourse.adapters.langgraph.reaching import reaches_steps
-from tests.adapters.langgraph.graphs import Says, one_node
+from tests.adapters.langgraph.graphs import Says, one_node, task
 
 model = held(Says(answer=lambda _: "hi"))
 MODELS = {"fast": [model]}
@@ -75,6 +75,41 @@ async def _imported_inside(state: Any) -> Any:
     return ask("?")
 
 
+async def _made_inside(state: Any) -> Any:
+    return await held(Says(answer=lambda _: "hi")).ainvoke(state)
+
+
+async def _a_task(state: Any) -> Any:
+    return await work(state)
+
+
+@task
+async def work(state: Any) -> Any:
+    """Work."""
+
+
+class Assisted:
+    """Asks in a method that another one calls, as LangChain's middleware for people does."""
+
+    def after(self, state: Any) -> Any:
+        """Asks."""
+        return ask_elsewhere(state)
+
+    async def awaited(self, state: Any) -> Any:
+        """Has it asked."""
+        return self.after(state)
+
+
+def _of_a_framework(function: Any) -> Any:
+    """The function as one whose module is LangChain's."""
+    function.__module__ = "langchain.agents.middleware.human_in_the_loop"
+    return function
+
+
+ask_elsewhere = graph_types.interrupt
+Assisted.after = _of_a_framework(Assisted.after)
+
+
 def _plain(state: Any) -> None:
     """Does nothing."""
 
@@ -101,6 +136,10 @@ OPEN: dict[str, Any] = {
     "wrapped": functools.wraps(_given)(_plain),
     "interrupt of a module": _by_module,
     "interrupt imported inside": _imported_inside,
+    "interrupt in a framework's middleware": Assisted().after,
+    "a method that its object's other one calls": Assisted().awaited,
+    "a model made inside": _made_inside,
+    "a task": _a_task,
 }
 
 
@@ -116,6 +155,13 @@ def test_a_plain_node_is_plain() -> None:
 
     assert not reaches_steps(node)
     assert not reaches_steps(Assistant(RunnableLambda(node)))
+
+
+def test_an_attribute_is_not_taken_for_a_global_of_its_name() -> None:
+    def node(state: Any) -> Any:
+        return state.work, state.model
+
+    assert not reaches_steps(node)
 
 
 def test_a_large_world_is_not_searched_for_ever() -> None:

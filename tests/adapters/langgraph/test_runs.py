@@ -8,7 +8,9 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
+from langgraph._internal._runnable import RunnableCallable  # pyright: ignore[reportMissingTypeStubs] - it has types, but does not say so
 from langgraph.graph import START, MessagesState, StateGraph  # pyright: ignore[reportMissingTypeStubs] - it has types, but does not say so
 from langgraph.types import Command, RetryPolicy, Send
 
@@ -123,8 +125,23 @@ async def test_the_thread_of_a_node_that_is_cancelled_ends() -> None:
             await asyncio.sleep(0.01)
 
 
+async def test_of_a_node_with_two_halves_the_awaited_one_runs() -> None:
+    def blocks(state: State) -> State:
+        raise NotImplementedError
+
+    async def awaited(state: State) -> State:
+        return {"x": "awaited"}
+
+    node: Any = RunnableLambda(blocks, awaited)
+    bound = one_node(awaited)
+    bound.nodes["n"].runnable = RunnableCallable(blocks, awaited)
+    assert await result(wrap(one_node(node), name="lambda", **WORD)) == "awaited"
+    assert await result(wrap(bound, name="two-halves", **WORD)) == "awaited"
+
+
 @pytest.mark.parametrize("is_open", [False, True], ids=["plain", "with a model"])
-async def test_a_retry_policy_tries_a_node_again(*, is_open: bool) -> None:
+async def test_a_retry_policy_tries_a_node_again(*, is_open: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("midcourse.runtime.retries.MODEL_RETRY", midcourse.Retry(1))
     tried: list[int] = []
 
     def fails_twice(said: Any = None) -> str:
@@ -281,7 +298,7 @@ async def test_every_branch_hears_what_was_said_once_last_and_then_where_it_was(
         await session.redirect("mind the rain")
         told.set()
         assert await session.result() == ["end", "end"]
-    assert [one for one in inner.asked if len(one) > 2] == [
+    assert sorted(one for one in inner.asked if len(one) > 2) == [
         ["A", "mind the rain", "", "seen by A"],
         ["B", "mind the rain", "", "seen by B"],
     ]

@@ -42,7 +42,7 @@ def store(request: pytest.FixtureRequest, sqlite: SqliteStore) -> Store:
 
 
 @pytest.fixture
-def saver(store: Store) -> MidcourseSaver:
+async def saver(store: Store) -> MidcourseSaver:
     return MidcourseSaver(store)
 
 
@@ -386,14 +386,64 @@ async def test_a_checkpoint_that_goes_while_it_is_read_is_not_there() -> None:
     assert await load(saver) is None
 
 
-async def test_blocking_calls_say_what_to_use(saver: MidcourseSaver) -> None:
-    graph = graph_on(saver)
-    with pytest.raises(MidcourseError, match="Await aget_tuple instead.*ainvoke") as caught:
-        await asyncio.to_thread(graph.invoke, {"messages": []}, config())
+async def test_blocking_calls_on_the_event_loop_say_what_to_use(saver: MidcourseSaver) -> None:
+    with pytest.raises(MidcourseError, match=r"Await aget_tuple instead.*ainvoke") as caught:
+        graph_on(saver).invoke({"messages": []}, config())
     assert caught.value.code == "async_only"
     for name in ("delete_thread", "delete_for_runs", "prune"):
         with pytest.raises(MidcourseError, match=f"Await a{name} instead"):
             getattr(saver, name)("t")
+
+
+async def test_blocking_calls_of_other_threads_wait_for_the_loop(saver: MidcourseSaver) -> None:
+    graph = graph_on(saver)
+
+    def run() -> list[Any]:
+        graph.invoke({"messages": [HumanMessage("a")]}, config())
+        graph.invoke({"messages": [HumanMessage("b")]}, config())
+        saver.copy_thread("t", "u")
+        saver.prune(["t"])
+        kept = list(saver.list(config()))
+        saver.delete_thread("t")
+        return [len(kept), len(graph.get_state(config("u")).values["messages"]), saver.get_tuple(config())]
+
+    whole = await asyncio.to_thread(run)
+    assert whole[0] == 1
+    assert whole[1] > 2
+    assert whole[2] is None
+
+
+def test_without_an_event_loop_blocking_calls_say_so() -> None:
+    with pytest.raises(MidcourseError, match="no event loop") as caught:
+        MidcourseSaver(MemoryStore()).get_tuple(config())
+    assert caught.value.code == "async_only"
+
+
+async def test_a_thread_that_another_saver_began_is_continued(saver: MidcourseSaver) -> None:
+    """Theirs count their versions in strings, and those of a thread must stay comparable."""
+    theirs = InMemorySaver()
+    await graph_on(theirs).ainvoke({"messages": [HumanMessage("a")]}, config())
+    async for one in theirs.alist(config()):
+        under = one.parent_config or config()
+        await saver.aput(under, one.checkpoint, one.metadata, one.checkpoint["channel_versions"])
+    graph = graph_on(saver)
+    before = (await graph.aget_state(config())).values["messages"]
+    await graph.ainvoke({"messages": [HumanMessage("b")]}, config())
+    after = (await graph.aget_state(config())).values["messages"]
+    assert after[: len(before)] == before
+    assert [one.text for one in after[len(before) :]][:1] == ["b"]
+    stored = await load(saver)
+    assert stored is not None
+    assert {type(version) for version in stored.checkpoint["channel_versions"].values()} == {str}
+
+
+def test_versions_go_on_in_the_kind_they_have() -> None:
+    saver = MidcourseSaver(MemoryStore())
+    assert [saver.get_next_version(one, None) for one in (None, 1, 1.5, "1")] == [1, 2, 2.5, "2"]
+    assert saver.get_next_version(f"{9:032}.0.25", None) == f"{10:032}.0.25"
+    for strange in ("v1", "9", ""):
+        with pytest.raises(InvalidInput, match=f"'{strange}' of another checkpointer"):
+            saver.get_next_version(strange, None)
 
 
 async def test_a_strategy_nobody_knows_is_refused(saver: MidcourseSaver) -> None:

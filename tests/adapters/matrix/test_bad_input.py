@@ -24,9 +24,10 @@ FAILURES: dict[str, tuple[Sequence[Piece], tuple[str, ...]]] = {
 @pytest.mark.parametrize("after", ["resume", "redirect"])
 @pytest.mark.parametrize("case", FAILURES)
 async def test_a_request_that_fails_ends_the_session_with_a_sentence_and_can_be_tried_again(
-    stage: Stage, case: str, after: str
+    stage: Stage, case: str, after: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once, and not again and again unseen: the clients' own retries are off."""
+    """Once, where no retry is wanted: the clients' own retries are off."""
+    monkeypatch.setattr("midcourse.runtime.retries.MODEL_RETRY", midcourse.Retry(1))
     pieces, words = FAILURES[case]
     async with stage.started(courses.after_a_note(tuple(pieces))) as session:
         with pytest.raises(midcourse.SessionEnded) as ended:

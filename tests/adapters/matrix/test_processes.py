@@ -179,7 +179,7 @@ async def test_what_is_said_to_a_cancelled_session_after_a_restart_finds_its_his
 @pytest.mark.parametrize("after", ["resume", "redirect"])
 async def test_a_failed_session_is_tried_again_or_redirected_after_a_restart(stage: Stage, after: str) -> None:
     """The tools had finished, and the request behind them failed: they are not run again."""
-    async with stage.started(courses.after_a_note(courses.IN_PARALLEL, Fail(500, "out of order"))) as session:
+    async with stage.started(courses.after_a_note(courses.IN_PARALLEL, Fail(400, "out of order"))) as session:
         assert await until_status(session, "failed", "completed") == "failed"
     stage.provider.script = courses.says(courses.ALL_DONE)
     async with stage.opened() as session:

@@ -12,13 +12,14 @@ from agents import (
 )
 from pydantic import BaseModel
 
+import midcourse
 from midcourse.models.script import Call, Fail, Text, Wait, replies
 from tests.adapters.openai_agents.desk import PATIENCE, Desk, failure_of, finding, says
 
 
 async def test_a_request_that_fails_is_made_once_and_a_resume_makes_it_again(at: Desk) -> None:
     at.provider.fail_next(Fail(500, "boom"))
-    session = await at.start(at.agent(), replies(Text("Here.")))
+    session = await at.start(at.agent(), replies(Text("Here.")), retry=midcourse.Retry(1))
     assert "Step 'model' failed: InternalServerError" in await failure_of(session)
     assert len(at.provider.requests) == 1
     await session.resume()
@@ -52,7 +53,7 @@ async def test_output_of_the_wrong_shape_is_asked_for_again_by_a_resume(at: Desk
 
 async def test_a_model_that_takes_too_long_fails_the_step(at: Desk) -> None:
     agent = at.agent(model_settings=ModelSettings(timeout=0.3))
-    session = await at.start(agent, replies([Text("Well, "), Wait(600), Text("no.")]))
+    session = await at.start(agent, replies([Text("Well, "), Wait(600), Text("no.")]), retry=midcourse.Retry(1))
     assert "ModelTimeoutError" in await failure_of(session)
     await at.provider.wait_for_close(0, timeout=PATIENCE)
 

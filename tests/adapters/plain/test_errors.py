@@ -26,7 +26,7 @@ def place(tmp_path: Path) -> Place:
 
 async def failure(place: Place, ask: Callable[[], Streamed]) -> StepFailed:
     """How the journal has the failed step; what the session's result says of it must hold no key either."""
-    agent = resumable(lambda run: run.stream("draft", ask))
+    agent = resumable(lambda run: run.stream("draft", ask, retry=midcourse.Retry(1)))
     async with place.open(agent) as mc:
         session = await mc.start(agent)
         with pytest.raises(midcourse.SessionEnded) as caught:
@@ -100,7 +100,7 @@ async def test_nobody_at_the_address_is_said_with_the_address(api: Api, place: P
 )
 async def test_a_stream_that_breaks_is_an_error_and_a_resume_asks_again(api: Api, place: Place, broken: Piece) -> None:
     async with desk(api, replies((Text("Half an "), broken))) as at:
-        agent = resumable(lambda run: run.stream("draft", lambda: at.ask("Well?")))
+        agent = resumable(lambda run: run.stream("draft", lambda: at.ask("Well?"), retry=midcourse.Retry(1)))
         async with place.open(agent) as mc:
             session = await mc.start(agent)
             with pytest.raises(midcourse.SessionEnded):

@@ -7,6 +7,7 @@ from openai import AsyncOpenAI
 
 import midcourse
 from midcourse.adapters.plain import streamed
+from midcourse.core.events import SegmentWritten, StepCut, StepFinished
 from midcourse.models.local import LocalModel
 from tests.promises.harness import Place, history, resumable, types
 
@@ -17,7 +18,7 @@ async def first_words(session: midcourse.SessionHandle[str]) -> None:
             return
 
 
-async def test_a_pause_stops_the_computation_and_a_resume_begins_it_again(tmp_path: Path) -> None:
+async def test_a_pause_stops_the_computation_and_a_resume_goes_on_with_it(tmp_path: Path) -> None:
     tokens = 3_000
     async with LocalModel() as model, AsyncOpenAI(base_url=model.base_url, api_key="any") as client:
 
@@ -47,8 +48,16 @@ async def test_a_pause_stops_the_computation_and_a_resume_begins_it_again(tmp_pa
             await asyncio.sleep(0.3)
             assert await model.activity() == stopped, "it went on after it had stopped"
 
+            (cut,) = [one.event for one in await history(session) if isinstance(one.event, StepCut)]
+            assert cut.continues == "prefix", "it is llama.cpp, which goes on with its own words"
+            so_far = "".join(one.event.text for one in await history(session) if isinstance(one.event, SegmentWritten))
+
             tokens = 8
             await session.resume()
-            assert (await session.result()).strip()
+            said = await session.result()
+            assert said.startswith(so_far.rstrip())
+            assert len(said) > len(so_far)
+            (finished,) = [one.event for one in await history(session) if isinstance(one.event, StepFinished)]
+            assert finished.tokens == 8, "what had been said is not output again"
             assert types(await history(session)).count("step.begun") == 2
             assert (await model.activity()).evaluated > stopped.evaluated

@@ -7,7 +7,7 @@ import pytest
 
 import midcourse
 from midcourse.adapters.plain import Api
-from midcourse.adapters.prices import dollars
+from midcourse.adapters.prices import dollars, tokens_in
 from midcourse.core.events import StepCut, StepFinished
 from midcourse.models.script import Text, Wait, replies
 from tests.adapters.plain.desk import APIS, desk, priced_desk
@@ -52,7 +52,7 @@ async def test_a_request_costs_what_the_price_list_says(api: Api, place: Place) 
 
 
 @each_api
-async def test_a_pause_closes_the_stream_at_the_provider_and_a_resume_asks_again(api: Api, place: Place) -> None:
+async def test_a_pause_closes_the_stream_at_the_provider_and_a_resume_goes_on(api: Api, place: Place) -> None:
     async with desk(api, replies(LONG)) as at:
         agent = resumable(lambda run: run.stream("draft", lambda: at.ask("Tell me everything.")))
         async with place.open(agent) as mc:
@@ -66,16 +66,21 @@ async def test_a_pause_closes_the_stream_at_the_provider_and_a_resume_asks_again
 
             at.provider.script = replies(Text("All of it."))
             await session.resume()
-            assert await session.result() == "All of it."
+            said = await session.result()
+            assert said.startswith("word word ")
+            assert said.endswith(" All of it.")
             events = [event.event for event in await history(session)]
             (cut,) = [event for event in events if isinstance(event, StepCut)]
             assert 0 < cut.tokens <= closed.pieces
         assert len(at.provider.requests) == 2
 
 
-@pytest.mark.parametrize(("api", "heard"), [("chat.completions", 0), ("responses", 0), ("messages", 3)])
+ABOUT = tokens_in([{"role": "user", "content": "Tell me everything."}])
+
+
+@pytest.mark.parametrize(("api", "heard"), [("chat.completions", ABOUT), ("responses", ABOUT), ("messages", 3)])
 async def test_a_cut_is_charged_with_what_is_known_by_then(api: Api, heard: int, place: Place) -> None:
-    """Anthropic tells the input at the beginning, OpenAI at the end; of the output there are pieces to be counted."""
+    """Anthropic tells the input at the beginning, OpenAI at the end: until then it is a guess. Pieces are counted."""
     async with priced_desk(api, replies(LONG)) as at:
         agent = resumable(lambda run: run.stream("draft", lambda: at.ask("Tell me everything.")))
         async with place.open(agent) as mc:

@@ -220,7 +220,7 @@ async def test_a_request_that_is_kept_is_made_anew_each_time(place: Place) -> No
             return await run.stream("second", lambda: kept)
 
         agent = resumable(function)
-        at.provider.fail_next(Fail(500, "not now"))
+        at.provider.fail_next(Fail(400, "not now"))
         async with place.open(agent) as mc:
             assert await (await mc.start(agent)).result() == "Yes."
         assert len(at.provider.requests) == 2

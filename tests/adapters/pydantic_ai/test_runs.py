@@ -239,8 +239,9 @@ async def _asked(place: Place, script: Script, model: str = "gpt-4o-mini", *fail
             return result, await session.state(), provider
 
 
-async def test_a_request_that_fails_is_made_once(place: Place) -> None:
+async def test_a_request_that_fails_is_made_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """No request that nobody sees: the client's own retries are off."""
+    monkeypatch.setattr("midcourse.runtime.retries.MODEL_RETRY", midcourse.Retry(1))
     result, _, provider = await _asked(place, replies(Text("Hi.")), "gpt-4o-mini", Fail(500, "on fire"))
     assert isinstance(result, midcourse.SessionEnded)
     assert "on fire" in str(result)

@@ -1,25 +1,16 @@
 /** What a force comes to, before it is pressed: it ends half-way what finishes first, and nothing takes that back. */
 
 import type { JSX } from "preact";
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import type { Live } from "../../api/live";
-import type { Preview } from "../../api/types";
 import type { OpenCall } from "../../model/calls";
 import { Ticking } from "../../ui/Parts";
-import { CHOICE, Twice } from "./ReceiptTray";
+import { CHOICE } from "./ReceiptTray";
 import type { View } from "./view";
 
 export function ForceTray({ live, view, close }: { live: Live; view: View; close: () => void }): JSX.Element {
   const heading = useRef<HTMLParagraphElement>(null);
   useLayoutEffect(() => heading.current?.focus(), []);
-  const [preview, read] = useState<Preview | null>(null);
-  // Read again when a call has begun or ended.
-  const mark = `${live.run.begun} ${view.still.map((call) => call.step).join(" ")}`;
-  useEffect(() => {
-    let isOver = false;
-    live.preview(true).then((found) => { if (!isOver) read(found); }, () => {});
-    return () => { isOver = true; };
-  }, [live, mark]);
   const undo = live.run.session?.deferred?.undo ?? "in-flight";
   return (
     <>
@@ -31,7 +22,7 @@ export function ForceTray({ live, view, close }: { live: Live; view: View; close
         {view.still.length === 0 && <li>No call runs at this moment; nothing new starts.</li>}
         <li>What it has reached is discarded: this session goes on for nobody. Its journal is kept.</li>
         <li>What it has done: {CHOICE[undo]}, as was chosen with the cancel. The receipt says what became of each.</li>
-        <li>A new session begins the same anew, with the same agent, goal and terms. {preview && <Twice receipt={preview[undo]} where="there" />}</li>
+        <li>Nothing begins anew by itself: start it again if it is still wanted.</li>
       </ul>
       <div class="row"><span class="sub">It goes on while you decide.</span><span class="end"><button class="plain" type="button" onClick={close}>close <kbd aria-hidden="true">esc</kbd></button></span></div>
     </>

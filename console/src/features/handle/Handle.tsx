@@ -17,7 +17,7 @@ import { confirmWords } from "./PreviewTable";
 import { Sentence } from "./Sentence";
 import { type Slot, slotsFor } from "./slots";
 import { TrayContent } from "./TrayContent";
-import { changesOf } from "./PauseTray";
+import { changesOf, isCapped } from "./PauseTray";
 import { isEnded, place, stillRunning, type View } from "./view";
 
 export interface HandleProps {
@@ -46,6 +46,8 @@ export function viewOf(live: Live, actions: Actions, role: string): View | null 
     still: stillRunning(live.run),
     ...place(live.run),
     hasChange: changesOf(live).length > 0,
+    isCapped: isCapped(session),
+    cut: session.cuts.size === 0 ? "" : [...session.cuts.values()].includes("") ? "again" : "goes on",
     isProtected: session.terms.task_class === "protected",
     // Halted or stopped meanwhile, it does not finish.
     deferred: (["running", "waiting"].includes(session.status) && session.deferred?.stop) || "",

@@ -74,7 +74,11 @@ export function Reason({ give, skip }: { give: (reason: string) => void; skip: (
   );
 }
 
-export function isCapped(session: Session): boolean { return session.terms.budget !== null && session.cost >= session.terms.budget; }
+/** Whether it cannot go on before the cap is raised: what is spent has reached it, or its next call would pass it. */
+export function isCapped(session: Session): boolean {
+  const budget = session.terms.budget;
+  return budget !== null && (session.cost >= budget || (session.pause?.budget ?? 0) > budget);
+}
 
 /** The cap is reached: raise it, and go on if it is paused, in one press. */
 export function CapReached({ live, raise }: { live: Live; raise: (budget: number) => void }): JSX.Element | null {
@@ -82,10 +86,11 @@ export function CapReached({ live, raise }: { live: Live; raise: (budget: number
   const budget = session?.terms.budget ?? null;
   if (!session || !isCapped(session) || budget === null) return null;
   const then = session.pause ? " and go on" : "";
-  const steps = [budget * 1.5, budget * 2, budget * 5].map((amount) => Math.ceil(Math.max(budget + 0.5, amount)));
+  const enough = Math.max(session.cost, session.pause?.budget ?? 0) + 0.01;
+  const steps = [budget * 1.5, budget * 2, budget * 5].map((amount) => Math.ceil(Math.max(budget + 0.5, enough, amount)));
   return (
     <div class="row">
-      <span class="lead">The cap of {cap(budget)} is reached.</span>
+      <span class="lead">{session.cost >= budget ? `The cap of ${cap(budget)} is reached.` : `The next call would pass the cap of ${cap(budget)}.`}</span>
       {[...new Set(steps)].map((amount, index) => (
         <button key={amount} class={index === 0 ? "btn solid big" : "btn big"} type="button" onClick={() => raise(amount)}>Raise to {cap(amount)}{then}</button>
       ))}

@@ -27,7 +27,7 @@ export function verdict(lines: readonly ReceiptLine[]): string {
 }
 
 /** What may happen a second time in the session that begins anew: it stays, or may have happened. */
-export function Twice({ receipt, where }: { receipt: Receipt; where: ComponentChildren }): JSX.Element | null {
+function Twice({ receipt, where }: { receipt: Receipt; where: ComponentChildren }): JSX.Element | null {
   const names = receipt.begins_anew ? [...new Set(receipt.lines.filter((line) => line.effect !== "hold" && line.outcome !== "undone").map((line) => line.name))] : [];
   if (!names.length) return null;
   return <span class="still twice">{names.slice(0, NAMED).map((name, index) => <>{index > 0 && ", "}<code key={name}>{name}</code></>)}{names.length > NAMED && ` and ${names.length - NAMED} more`} may happen a second time {where}.</span>;

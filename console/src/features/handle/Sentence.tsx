@@ -79,7 +79,8 @@ function Doing(props: Props): JSX.Element {
     case "running": {
       const item = session.plan.find((one) => one.status === "running")?.title;
       const call = view.still.find((one) => one.kind !== "model") ?? view.still[0];
-      const doing = call && (call.kind === "model" ? "writing" : <code>{call.name.replace(/^spawn /, "")}</code>);
+      const again = call ? undefined : [...session.calls.values()].find((one) => one.end === "failed");
+      const doing = again ? <><code>{again.kind === "model" ? "the model" : again.name}</code> is tried again in <Left until={again.again_at} ahead={ahead} /></> : call && (call.kind === "model" ? "writing" : <code>{call.name.replace(/^spawn /, "")}</code>);
       const asked = session.asks.length + session.child_asks.length;
       const asks = session.deferred;
       const said = view.isProtected && (asks

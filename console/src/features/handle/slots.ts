@@ -64,10 +64,16 @@ function left(view: View): Slot {
     }
     case "paused":
       if (onlyWatches(view)) return idle("Resume", WATCHING, "watch only", "running");
+      if (view.isCapped) return idle("Resume", "the cap is reached: raise it first", "raise the cap", "running");
       // Just paused, the last word on what is allowed is from before.
       if (!may(view, "resume")) return idle("Resume", "asking what is allowed now", "asking", "running");
       if (view.isLost) return slot("resume", "Resume", "sent when connected", "sent later", "running", "p", "go");
-      return slot("resume", "Resume", `continues at step ${Math.max(1, at)}${view.hasChange ? " with your change" : ""}`, view.hasChange ? "goes on with your change" : "goes on", "running", "p", "go");
+      {
+        const change = view.hasChange ? " with your change" : "";
+        if (view.cut === "again") return slot("resume", "Resume", `begins this answer again${change}`, change ? "again, with your change" : "begins it again", "running", "p", "go");
+        const what = view.cut === "goes on" ? "continues this answer" : "continues";
+        return slot("resume", "Resume", `${what} at step ${Math.max(1, at)}${change}`, change ? "goes on with your change" : "goes on", "running", "p", "go");
+      }
     case "cancelling": return idle("Pause", "refused: it is being cancelled", "refused", "paused");
     case "halted":
       if (view.mayLift && view.isSwitchOn) return idle("Lift halt", "lift the kill switch first", "lift the switch first", "running");
@@ -131,7 +137,7 @@ function right(view: View): Slot {
   if (finishesFirst(view)) {
     if (view.deferred !== "cancel") return cancel("after this turn: it finishes first", "finishes first");
     if (!view.mayForce) return idle("Cancelling", "at the end of this turn", "finishes first", "cancelling");
-    if (view.tray === "force") return slot("discard", "Force it", "discarded, begun anew; cannot be taken back", "no way back", "cancelled", "Enter", "main");
+    if (view.tray === "force") return slot("discard", "Force it", "discarded; cannot be taken back", "no way back", "cancelled", "Enter", "main");
     return slot("half-way", "Force…", "would end it half-way; shows first what that means", "shows it first", "cancelled", "c");
   }
   switch (view.status) {

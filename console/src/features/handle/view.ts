@@ -24,6 +24,10 @@ export interface View {
   /** Whether the last step has its outcome, so that the next one is ahead. */
   isBetween: boolean;
   hasChange: boolean;
+  /** What a resume does with an answer that was cut. */
+  cut?: "" | "goes on" | "again";
+  /** Nothing goes on before the cap is raised. */
+  isCapped?: boolean;
   isProtected: boolean;
   /** A stop waits for the end of the turn: which one, if somebody has asked for it. */
   deferred: "" | "pause" | "cancel";

@@ -40,7 +40,7 @@ function partsOf(entry: StepEntry): Part[] {
 export function isShown(entry: Entry): boolean {
   if (entry.kind === "said") return !(entry.opens && entry.turn === 1);
   if (entry.kind !== "step" || entry.of !== "model") return true;
-  return partsOf(entry).length > 0 || (entry.until === null && entry.text.preview.length > 0) || entry.state === "failed" || typeof entry.value?.raw === "string";
+  return partsOf(entry).length > 0 || (entry.until === null && entry.text.preview.length > 0) || entry.state === "failed" || entry.state === "retrying" || typeof entry.value?.raw === "string";
 }
 
 function body(props: EntryProps): JSX.Element | null {
@@ -81,6 +81,7 @@ function Written({ entry, live, me, isNow }: { entry: StepEntry; live: Live; me:
       {!joins && (shown || (isRunning && !parts.length)) && <div class="text"><LongText text={shown} isLive caret={isRunning} /></div>}
       {!parts.length && !shown && typeof entry.value?.raw === "string" && <div class="text"><LongText text={entry.value.raw} /></div>}
       {entry.state === "failed" && <p class="res bad">failed: {shorten(entry.detail, 300)}</p>}
+      {entry.state === "retrying" && entry.until === null && <p class="res">{retryWords(entry)}</p>}
       {entry.value?.blob && !parts.length && <Blob live={live} digest={entry.value.blob} size={entry.value.size} />}
     </>
   );
@@ -111,6 +112,11 @@ function Call({ entry, live, isStopping, isNow }: EntryProps & { entry: StepEntr
   );
 }
 
+/** Which attempt failed, why, and when the next one may begin. */
+function retryWords(entry: StepEntry): string {
+  return `attempt ${entry.attempt} of ${entry.attempts} failed: ${shorten(entry.detail, 200)}; to be tried again at ${timeOfDay(entry.again_at)}`;
+}
+
 function Outcome({ entry, live }: { entry: StepEntry; live: Live }): JSX.Element | null {
   const undo = { "": "", running: "; its undo runs", done: "; undone", failed: "; its undo failed", lost: "; its undo ran with unknown result" }[entry.undo];
   const told = entry.told_by && `${entry.told_by} said that it happened`;
@@ -118,6 +124,7 @@ function Outcome({ entry, live }: { entry: StepEntry; live: Live }): JSX.Element
     case "running": return null;
     case "finished": return <Result entry={entry} live={live} suffix={[told, undo && undo.slice(2)].filter(Boolean).join("; ")} />;
     case "failed": return <span class="res bad">failed: {shorten(entry.detail, 400)}{undo}</span>;
+    case "retrying": return <span class="res">{retryWords(entry)}{undo}</span>;
     case "asking": return <span class="res">waits for a person</span>;
     case "aborted": return <span class="res">aborted{entry.effect === "read" ? "; it is done again" : "; it may have happened"}{undo}</span>;
     case "lost": return <span class="res still">its process is gone; it may have happened{undo}</span>;

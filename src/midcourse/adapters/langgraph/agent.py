@@ -3,11 +3,11 @@
 import asyncio
 import copy
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final, TypeAlias, cast, overload
+from typing import Any, Final, TypeAlias, cast
 
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import merge_configs
 from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata
 from langgraph.graph import StateGraph  # pyright: ignore[reportMissingTypeStubs] - it has types, but does not say so
 from langgraph.pregel import Pregel  # pyright: ignore[reportMissingTypeStubs] - it has types, but does not say so
@@ -15,12 +15,14 @@ from langgraph.types import Command, Interrupt, StateSnapshot
 from pydantic_core import to_jsonable_python
 
 from midcourse.adapters.holding import Declarations, check_factory, held_agent, module_of_caller, ours_behind, step_key
+from midcourse.adapters.langgraph.callbacks import HoldWatch
 from midcourse.adapters.langgraph.held import Held, as_interrupt, enter
-from midcourse.adapters.langgraph.model import StepModel, chat_model_in, in_place_of
 from midcourse.adapters.langgraph.nodes import held_nodes
 from midcourse.adapters.langgraph.records import SHELVES
+from midcourse.adapters.langgraph.reviews import calls_in, decided
 from midcourse.adapters.langgraph.saver import MidcourseSaver
 from midcourse.core.codec import decode, encode
+from midcourse.core.retries import Retry
 from midcourse.core.terms import Terms
 from midcourse.errors import InvalidInput, Redirected
 from midcourse.runtime.agents import Agent, OnNewVersion
@@ -35,30 +37,6 @@ _STATE: Final = "m/state"
 """The key of what people have said and how much of it the graph has: in one write with the messages that have it."""
 
 
-@overload
-def held(model: BaseChatModel) -> StepModel: ...
-@overload
-def held(model: Runnable[Any, Any]) -> Runnable[Any, Any]: ...
-def held(model: Runnable[Any, Any]) -> Runnable[Any, Any]:
-    """A chat model whose requests are steps in a held graph, and which is itself anywhere else.
-
-    Also one that tools or a schema are bound to already.
-
-    Raises:
-        InvalidInput: there is no chat model in it.
-    """
-    if isinstance(model, StepModel):
-        return model
-    if isinstance(model, BaseChatModel):
-        return StepModel(inner=model)
-    found = chat_model_in(model)
-    if found is None:
-        raise InvalidInput(
-            f"A {type(model).__name__} is no chat model, and there is none in it: held(ChatOpenAI(…)).", field="model"
-        )
-    return in_place_of(found, StepModel(inner=found), model)
-
-
 def wrap(
     graph: "Pregel[Any, Any, Any, Any] | StateGraph[Any, Any, Any, Any]",
     *,
@@ -71,6 +49,7 @@ def wrap(
     context: Callable[[Run], Any] | None = None,
     asks: bool = True,
     terms: Terms | None = None,
+    retry: Retry | None = None,
     version: str | None = None,
     on_new_version: OnNewVersion = "go_on",
 ) -> Agent[Any]:
@@ -81,6 +60,7 @@ def wrap(
     ``interrupt()`` becomes an ask, and its answer the resume value. ``to_input`` makes the graph's input of what a
     person said (default: a message), ``to_output`` the result of its last state (default: the last message's text).
     ``declare`` says what nodes and tools do, by name; functions declare themselves with ``@midcourse.tool``.
+    ``retry`` is for its model requests: five attempts if nothing is said.
 
     Raises:
         InvalidInput: the graph brings a checkpointer of its own.
@@ -110,6 +90,7 @@ def wrap(
         on_new_version=on_new_version,
         origin=f"{module_of_caller()}:{title}",
         terms=terms,
+        retry=retry,
     )
 
 
@@ -130,11 +111,12 @@ class SessionSaver(MidcourseSaver):
     ) -> RunnableConfig:
         opens = not config.get("configurable", {}).get("checkpoint_ns") and not self._run.under_way
         ours = cast("CheckpointMetadata", {**metadata, _CLOSES: self._run.scope if opens else ""})
-        stored = await super().aput(config, checkpoint, ours, new_versions)
-        # In this order: with the scope opened first, a crash in between would have finished steps done again.
-        if opens:
-            if self.held is not None:
-                self.held.forget_counts()
+        if not opens or self.held is None:
+            return await super().aput(config, checkpoint, ours, new_versions)
+        with self.held.superstep():
+            stored = await super().aput(config, checkpoint, ours, new_versions)
+            # In this order: with the scope opened first, a crash in between would have finished steps done again.
+            self.held.forget_counts()
             # Also by a run that catches up: all that is journaled since the last one is in this superstep.
             await self._run.checkpoint(durable=False, ahead=True)
         return stored
@@ -162,7 +144,8 @@ class GraphRun:
         self._saver = saver
         self._context = context
         settings = {**config.get("configurable", {}), "thread_id": str(run.session_id)}
-        self._config: RunnableConfig = {**config, "configurable": settings}
+        watched: RunnableConfig = {**config, "configurable": settings}
+        self._config: RunnableConfig = merge_configs(watched, {"callbacks": [HoldWatch(self._held)]})
 
     async def follow(self, to_input: MakeInput, to_output: TakeOutput) -> Any:
         """Run the graph to its end, asking people where it interrupts itself."""
@@ -231,19 +214,18 @@ class GraphRun:
 
     async def _ask(self, interrupt: Interrupt) -> Any:
         asked = as_interrupt(interrupt.value)
-        about = cast("dict[str, Any]", interrupt.value if isinstance(interrupt.value, dict) else {})
-        options = about.get("options", ())
         try:
-            return await self._run.ask(
+            answer = await self._run.ask(
                 asked.prompt,
                 reason=asked.reason,
-                options=tuple(map(str, cast("Sequence[Any]", options))) if isinstance(options, list | tuple) else (),
+                options=_options(interrupt.value),
                 key=step_key(interrupt.id),
                 on_redirect="raise",
             )
         except Redirected as redirect:
             # Words, marked as what they are: code that waits for a yes must not take them for one.
-            return f"Redirected: {redirect.instruction}"
+            answer = f"Redirected: {redirect.instruction}"
+        return decided(interrupt.value, answer)
 
     async def _stands_at_breakpoint(self) -> bool:
         """Whether the stored checkpoint is one at which LangGraph had stopped, or would have: it would not again."""
@@ -291,6 +273,14 @@ def stops(graph: Any, checkpoint: Checkpoint, before: Checkpoint | None, followi
 def _any_of(graph: Any, named: str | Sequence[str], nodes: Sequence[str]) -> bool:
     hidden = {name for name, node in graph.nodes.items() if "langsmith:hidden" in (node.tags or ())}
     return any(name not in hidden if named == "*" else name in named for name in nodes if not name.startswith("__"))
+
+
+def _options(value: Any) -> tuple[str, ...]:
+    if calls_in(value) is not None:
+        return ("yes", "no")
+    about = cast("dict[str, Any]", value if isinstance(value, dict) else {})
+    options = about.get("options", ())
+    return tuple(map(str, cast("Sequence[Any]", options))) if isinstance(options, list | tuple) else ()
 
 
 def _checkpoint_ids(snapshot: StateSnapshot) -> list[str]:

@@ -2,7 +2,9 @@
 
 import asyncio
 import hashlib
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
 from typing import Any, Final, NoReturn, cast
@@ -13,10 +15,13 @@ from langgraph.config import get_config
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from midcourse.adapters.holding import MODEL, Declarations, Listener, as_raised, became, step_key
+from midcourse.adapters.langgraph.reviews import calls_in, question
 from midcourse.core.codec import canonical, preview
 from midcourse.core.effects import MAY_HAVE_HAPPENED
 from midcourse.errors import Interrupt, StepError
 from midcourse.runtime.run import Earlier, Run
+
+log = logging.getLogger("midcourse")
 
 _SERIALISED: Final = "langgraph"
 _TUPLE: Final = "tuple"
@@ -41,8 +46,30 @@ class Held:
         self._serde = serde
         self._counted: dict[int, tuple[object, dict[str, int]]] = {}
         self._failed: set[str] = set()
+        self._warned: set[str] = set()
+        self._stands = asyncio.Event()
+        self._stands.set()
 
     # ---- steps
+
+    def warn(self, sentence: str) -> None:
+        """Say it in the log, once."""
+        if sentence not in self._warned:
+            self._warned.add(sentence)
+            log.warning("session %s: %s", self.run.session_id, sentence)
+
+    @contextmanager
+    def superstep(self) -> Generator[None]:
+        """A superstep is stored, and the scope of the next steps is opened: none begins before that is done."""
+        self._stands.clear()
+        try:
+            yield
+        finally:
+            self._stands.set()
+
+    async def stands(self) -> None:
+        """Wait until it is clear in which scope the next step is: LangGraph may begin nodes while it stores."""
+        await self._stands.wait()
 
     def key(self, name: str, *, call: str = "", about: str = "") -> str:
         """The key of the next call of ``name`` in the node that runs: the same when the node is run again.
@@ -256,6 +283,8 @@ def valid(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
 
 def as_interrupt(value: Any) -> Interrupt:
     """What a graph interrupts itself with, as a question to a person."""
+    if calls := calls_in(value):
+        return Interrupt("need_approval", question(calls)[:_PROMPT])
     about = cast("dict[str, Any]", value if isinstance(value, dict) else {})
     named = next((about[word] for word in ("prompt", "question", "message", "query") if about.get(word)), None)
     if isinstance(value, str):

@@ -1,9 +1,9 @@
 """A LangChain chat model whose every request is a step: streamed, cut at once by a stop, and never made twice."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, cast
+from contextvars import ContextVar
+from typing import Any, Final, cast, overload
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
@@ -15,14 +15,16 @@ from langchain_core.tools import BaseTool
 
 from midcourse.adapters.conversing import OwnIds
 from midcourse.adapters.holding import MODEL
+from midcourse.adapters.langgraph.functions import running
 from midcourse.adapters.langgraph.held import Held, current, raise_as_was
 from midcourse.adapters.langgraph.threads import wait_for
 from midcourse.adapters.prices import dollars
-from midcourse.errors import MisusedRun, Redirected, StepError
+from midcourse.errors import InvalidInput, MisusedRun, Redirected, StepError
 from midcourse.runtime.calls import current_call, in_a_step
 from midcourse.runtime.streaming import StreamEnd
 
-log = logging.getLogger("midcourse")
+_OURS: Final = "midcourse "
+_asks_inner: ContextVar[bool] = ContextVar("midcourse_langgraph_request", default=False)
 
 
 class StepModel(BaseChatModel):
@@ -32,7 +34,7 @@ class StepModel(BaseChatModel):
 
     @property
     def _llm_type(self) -> str:
-        return f"midcourse {self.inner._llm_type}"  # noqa: SLF001 - a model's name for itself
+        return f"{_OURS}{self.inner._llm_type}"  # noqa: SLF001 - a model's name for itself
 
     def bind_tools(
         self, tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool], **kwargs: Any
@@ -80,10 +82,12 @@ class StepModel(BaseChatModel):
     async def _step(
         self, held: Held, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any]
     ) -> ChatResult:
+        await held.stands()
         while True:
             sent = held.heard(messages)
 
             async def body(sent: list[BaseMessage] = sent) -> AsyncIterator[str | StreamEnd]:
+                _asks_inner.set(True)
                 whole: AIMessageChunk | None = None
                 try:
                     async for chunk in self._once().astream(sent, stop=stop, **kwargs):
@@ -122,6 +126,30 @@ class StepModel(BaseChatModel):
         once = client.with_options(max_retries=0)
         clients = {"root_async_client": once, "async_client": once.chat.completions}
         return self.inner.model_copy(update={**changed, **clients})
+
+
+@overload
+def held(model: BaseChatModel) -> StepModel: ...
+@overload
+def held(model: Runnable[Any, Any]) -> Runnable[Any, Any]: ...
+def held(model: Runnable[Any, Any]) -> Runnable[Any, Any]:
+    """A chat model whose requests are steps in a held graph, and which is itself anywhere else.
+
+    Also one that tools or a schema are bound to already.
+
+    Raises:
+        InvalidInput: there is no chat model in it.
+    """
+    if isinstance(model, StepModel):
+        return model
+    if isinstance(model, BaseChatModel):
+        return StepModel(inner=model)
+    found = chat_model_in(model)
+    if found is None:
+        raise InvalidInput(
+            f"A {type(model).__name__} is no chat model, and there is none in it: held(ChatOpenAI(…)).", field="model"
+        )
+    return in_place_of(found, StepModel(inner=found), model)
 
 
 def chat_model_in(runnable: Any) -> BaseChatModel | None:
@@ -164,13 +192,18 @@ def _holder() -> Held | None:
     """The run to make a step of; None where there is none, or where this is part of a step already."""
     held = current()
     if held is not None and in_a_step():
-        log.info(
-            "step '%s' calls a held model, which is then part of that step and not one of its own. If it is a node, "
-            "name it in wrap(…, open_nodes=[…]).",
-            current_call().name,
-        )
+        if running():
+            held.warn(
+                f"Node '{running()}' is a step and asks a held model, whose request is then no step of its own: a stop "
+                f"does not cut it. Name the node in wrap(…, open_nodes=['{running()}'])."
+            )
         return None
     return held
+
+
+def is_held_request(model: str) -> bool:
+    """Whether a request to a model of this type is one of ours, or made for one of ours."""
+    return model.startswith(_OURS) or _asks_inner.get()
 
 
 def _on_loop(loop: asyncio.AbstractEventLoop) -> bool:

@@ -13,16 +13,18 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import run_in_executor, var_child_runnable_config
 from langchain_core.tools import BaseTool, StructuredTool
 from langgraph._internal._runnable import RunnableCallable  # pyright: ignore[reportMissingTypeStubs] - it has types, but does not say so
-from langgraph.errors import GraphBubbleUp, GraphInterrupt
+from langgraph.errors import GraphInterrupt
 from langgraph.prebuilt import ToolNode
 from langgraph.pregel import Pregel  # pyright: ignore[reportMissingTypeStubs] - it has types, but does not say so
 from langgraph.pregel._read import PregelNode  # pyright: ignore[reportMissingTypeStubs] - it has types, but does not say so
 
 from midcourse.adapters.holding import closed, declared, refused
+from midcourse.adapters.langgraph.functions import call_as_step, is_held_call
 from midcourse.adapters.langgraph.held import as_interrupt, current, raise_as_was
 from midcourse.adapters.langgraph.reaching import reaches_steps
+from midcourse.adapters.langgraph.tasks import tasks_held
 from midcourse.adapters.langgraph.threads import in_own_thread
-from midcourse.errors import MisusedRun, Redirected, StepError
+from midcourse.errors import Redirected, StepError
 from midcourse.runtime.calls import current_call
 from midcourse.runtime.tools import Tool
 
@@ -40,33 +42,40 @@ def held_nodes(nodes: Mapping[str, PregelNode], open_nodes: Collection[str]) -> 
             made[name] = node.copy({"bound": subgraph, "subgraphs": [subgraph]})
         elif name != "__start__" and name not in open_nodes and _is_plain(bound):
             made[name] = node.copy({"bound": _held_node(name, cast("RunnableCallable", bound))})
-        elif _is_lent_a_thread(bound):
-            made[name] = node.copy({"bound": _in_own_thread(bound)})
+        elif type(bound) is RunnableCallable:
+            made[name] = node.copy({"bound": _open_node(bound, open_nodes)})
         else:
             made[name] = node
     return made
 
 
 def _is_plain(bound: Any) -> bool:
-    function = _function(bound)
-    return function is not None and not reaches_steps(function)
+    return _function(bound) is not None and not reaches_steps([bound.func, bound.afunc])
 
 
 def _function(bound: Any) -> Callable[..., Any] | None:
+    """What LangGraph would run: the awaited half of a node that has two."""
     if type(bound) is not RunnableCallable:
         return None
-    return cast("Callable[..., Any] | None", bound.func or bound.afunc)
+    return cast("Callable[..., Any] | None", bound.func if _is_lent_a_thread(bound) else bound.afunc)
 
 
 def _is_lent_a_thread(bound: Any) -> bool:
-    """Whether it is a plain function that LangGraph would run in one of the loop's few threads."""
-    afunc: object = cast("Any", bound).afunc if type(bound) is RunnableCallable else None
-    return isinstance(afunc, partial) and cast("partial[Any]", afunc).func is run_in_executor
+    """Whether it is a plain function only, which LangGraph would run in one of the loop's few threads."""
+    afunc: object = bound.afunc
+    return afunc is None or (isinstance(afunc, partial) and cast("partial[Any]", afunc).func is run_in_executor)
 
 
-def _in_own_thread(bound: Any) -> Any:
+def _open_node(bound: Any, open_nodes: Collection[str]) -> Any:
+    """A node that is run as LangGraph runs it, its tasks as steps."""
+    function: Any = partial(in_own_thread, bound.func) if _is_lent_a_thread(bound) else bound.afunc
+
+    async def opened(*arguments: Any, **keywords: Any) -> Any:
+        with tasks_held(open_nodes):
+            return await function(*arguments, **keywords)
+
     made = copy.copy(bound)
-    made.afunc = partial(in_own_thread, bound.func)
+    made.afunc = opened
     return made
 
 
@@ -75,60 +84,15 @@ def _held_node(name: str, bound: "RunnableCallable") -> "RunnableCallable":
     assert function is not None
 
     async def step(*arguments: Any, **keywords: Any) -> Any:
-        held = current()
-        if held is None:
-            result = function(*arguments, **keywords)
-            return await result if inspect.isawaitable(result) else result
-        made = declared(function, name, held.declarations)
-        if made.run_in == "process":
-            raise MisusedRun(
-                f"Node '{name}' cannot run in a process: it is given the graph's state. Make what is slow in it a "
-                "tool with run_in='process'.",
-                code="node_in_process",
-            )
-        body = made.function if isinstance(function, Tool) else function
-        given = {"state": arguments[0]} if made.undo or made.probe else {}
-        key = held.key(name)
-        try:
-            result = await held.run.call(
-                made,
-                given,
-                key=key,
-                name=name,
-                body=_without_asking(name, body, arguments, keywords),
-                shape=held.journaled,
-                on_redirect="again",
-            )
-        except StepError as error:
-            held.failed(key)
-            raise_as_was(error)
-        return held.restored(result)
+        def given(made: Tool[..., Any]) -> Mapping[str, object]:
+            return {"state": arguments[0]} if made.undo or made.probe else {}
+
+        return await call_as_step("Node", name, function, arguments, keywords, given)
 
     made = copy.copy(bound)
     made.func = None
     made.afunc = step
     return made
-
-
-def _without_asking(
-    name: str, function: Callable[..., Any], arguments: tuple[Any, ...], keywords: Mapping[str, Any]
-) -> Callable[[], object]:
-    """A call of ``function`` that says what to do if it asks after all, deeper than could be seen."""
-    advice = f"Node '{name}' asks with interrupt(), so it is no step: name it in wrap(…, open_nodes=['{name}'])."
-
-    async def awaited() -> Any:
-        try:
-            return await function(*arguments, **keywords)
-        except GraphBubbleUp as error:
-            raise MisusedRun(advice, code="node_asks") from error
-
-    def plain() -> Any:
-        try:
-            return function(*arguments, **keywords)
-        except GraphBubbleUp as error:
-            raise MisusedRun(advice, code="node_asks") from error
-
-    return awaited if inspect.iscoroutinefunction(function) else plain
 
 
 # ---- tools
@@ -201,6 +165,8 @@ async def _call(execute: Execute, request: Any) -> Any:
     held, tool = current(), request.tool
     if held is None or tool is None:
         return await execute(request)
+    await held.stands()
+    is_held_call.set(True)
     name, call = str(request.tool_call["name"]), request.tool_call
     function = (tool.coroutine or tool.func) if isinstance(tool, StructuredTool) else None
     steps = held.run

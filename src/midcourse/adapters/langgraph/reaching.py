@@ -1,5 +1,6 @@
-"""Whether a node reaches a held model or ``interrupt()``: looked for in what it names, as far as that can be seen."""
+"""Whether a function reaches a held model, a ``@task`` or ``interrupt()``: looked for in what it names."""
 
+import dis
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
@@ -9,10 +10,11 @@ from typing import Any, Final, cast
 
 from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
+from langgraph.func import _TaskFunction  # pyright: ignore[reportMissingTypeStubs, reportPrivateUsage] - no other name
 from langgraph.pregel import Pregel  # pyright: ignore[reportMissingTypeStubs] - it has types, but does not say so
 from langgraph.types import interrupt
 
-from midcourse.adapters.langgraph.model import StepModel
+from midcourse.adapters.langgraph.model import StepModel, held
 
 _DEEP: Final = 6
 _MANY: Final = 2_000
@@ -40,14 +42,14 @@ _PLAIN: Final = (str, bytes, int, float, complex, bool, type(None), type, Module
 
 
 def reaches_steps(value: object) -> bool:
-    """Whether a function, or any other value, leads to a held model or to ``interrupt()``."""
+    """Whether a function, or any other value, leads to a held model, to a ``@task`` or to ``interrupt()``."""
     seen: set[int] = set()
     kept: list[object] = []  # what is made on the way must outlive its id
     level: list[object] = [value]
     for _ in range(_DEEP):
         following: list[object] = []
         for one in level:
-            if isinstance(one, StepModel) or one is interrupt:
+            if _is_one(one):
                 return True
             if isinstance(one, _PLAIN) or id(one) in seen:
                 continue
@@ -57,7 +59,11 @@ def reaches_steps(value: object) -> bool:
             kept.append(one)
             following.extend(_parts(one))
         level = following
-    return any(isinstance(one, StepModel) or one is interrupt for one in level)
+    return any(map(_is_one, level))
+
+
+def _is_one(value: object) -> bool:
+    return isinstance(value, StepModel | _TaskFunction) or value is interrupt or value is held
 
 
 def _parts(value: object) -> Iterator[object]:
@@ -71,6 +77,7 @@ def _parts(value: object) -> Iterator[object]:
             yield from list(cast("Collection[object]", value))[:_WIDE]
         case MethodType():
             yield from (value.__func__, value.__self__)
+            yield from _methods(value)
         case FunctionType():
             yield from _named(value)
         case Pregel():
@@ -83,6 +90,15 @@ def _parts(value: object) -> Iterator[object]:
                 yield getattr(cast("Any", value), name, None)
         case _:
             yield from _members(value)
+
+
+def _methods(method: MethodType) -> Iterator[object]:
+    """The methods of its object that it may call: those whose names it has."""
+    code = getattr(method.__func__, "__code__", None)
+    for name in set(_names(code)) if code else ():
+        found = getattr(type(method.__self__), name, None)
+        if isinstance(found, FunctionType):
+            yield MethodType(found, method.__self__)
 
 
 def _members(value: object) -> Iterator[object]:
@@ -104,11 +120,13 @@ def _named(function: FunctionType) -> Iterator[object]:
         with suppress(ValueError):  # not filled yet
             yield cell.cell_contents
     yield from (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+    found = [function.__globals__.get(name) for name in set(_globals(function.__code__))]
     if _is_of_others(function.__module__ or ""):  # its closure may have what the user gave, its module has not
+        yield from (one for one in found if one is interrupt)
         return
     names = set(_names(function.__code__))
-    for name in names:
-        yield from _resolved(function.__globals__.get(name), names)
+    for one in found:
+        yield from _resolved(one, names)
     for name in names & _ASKING_MODULES:  # imported inside
         yield from _resolved(sys.modules.get(name), names)
 
@@ -126,6 +144,14 @@ def _names(code: CodeType) -> Iterator[str]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _names(constant)
+
+
+def _globals(code: CodeType) -> Iterator[str]:
+    """Those of its names that are no attributes: ``time.sleep`` does not name a ``sleep`` of the module."""
+    yield from (one.argval for one in dis.get_instructions(code) if one.opname in {"LOAD_GLOBAL", "LOAD_NAME"})
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _globals(constant)
 
 
 def _is_of_others(module: str, but: Collection[str] = ()) -> bool:

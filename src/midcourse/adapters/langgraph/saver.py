@@ -19,7 +19,7 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from midcourse.adapters.langgraph.async_only import AsyncOnlySaver
+from midcourse.adapters.langgraph.bridge import BridgedSaver
 from midcourse.adapters.langgraph.pieces import Piece, Reference, cut, joined
 from midcourse.adapters.langgraph.records import (
     CHECKPOINTS,
@@ -45,11 +45,12 @@ _REMEMBERED: Final = 1_000
 """How many namespaces' last checkpoints are kept in memory; a put on top of another one reads it."""
 
 
-class MidcourseSaver(AsyncOnlySaver):
+class MidcourseSaver(BridgedSaver):
     """A checkpointer in ``store``. With ``owner`` only the owner of that session and epoch writes.
 
     Every method that writes raises StaleEpoch once the owner has lost its session, and nothing is written then.
-    Every method that reads raises Damaged for what does not match its checksums. The blocking methods are refused.
+    Every method that reads raises Damaged for what does not match its checksums. The blocking methods are for other
+    threads than that of the event loop it was made on.
     """
 
     def __init__(
@@ -63,6 +64,20 @@ class MidcourseSaver(AsyncOnlySaver):
         self._store = store
         self._owner = owner
         self._last = _LastRecords()
+
+    def get_next_version(self, current: Any, channel: None) -> Any:
+        """The version after ``current``: of the kind that the thread has, which another saver may have begun."""
+        if not isinstance(current, str):
+            return super().get_next_version(current, channel)
+        number, dot, rest = current.partition(".")
+        following = f"{int(number) + 1:0{len(number)}}{dot}{rest}" if number.isdecimal() else ""
+        if following > current:
+            return following
+        raise InvalidInput(
+            f"The channel version '{current}' of another checkpointer cannot be continued: it does not begin with a "
+            "number that has zeros before it.",
+            field="channel_versions",
+        )
 
     async def aput(
         self,

@@ -18,32 +18,42 @@ class OwnThread:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._waits_for: Future[Any] | None = None
+        self._waits_for: set[Future[Any]] = set()
         self._is_left = False
 
-    def wait_for(self, coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
-        """Run a coroutine on the loop and wait for it, in this thread."""
-        waits_for = asyncio.run_coroutine_threadsafe(coroutine, loop)
+    def keep(self, future: Future[Any]) -> None:
+        """It is something that this thread may wait for."""
         with self._lock:
-            self._waits_for = waits_for
-            if self._is_left:
-                waits_for.cancel()
-        return waits_for.result()
+            self._waits_for.add(future)
+            is_left = self._is_left
+        if is_left:
+            future.cancel()
+        future.add_done_callback(self._waits_for.discard)
 
     def leave(self) -> None:
         """Nobody waits for this thread any more: it need not wait for anything either."""
         with self._lock:
             self._is_left = True
-            if self._waits_for is not None:
-                self._waits_for.cancel()
+            given_up = list(self._waits_for)
+        for future in given_up:
+            future.cancel()
 
 
 _own: ContextVar[OwnThread | None] = ContextVar("midcourse_langgraph_thread", default=None)
 
 
+def keep(future: Future[Any]) -> None:
+    """Give it up with the node whose thread this is."""
+    own = _own.get()
+    if own is not None:
+        own.keep(future)
+
+
 def wait_for(coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
     """Run a coroutine on another thread's loop and wait for it, until the node is left."""
-    return (_own.get() or OwnThread()).wait_for(coroutine, loop)
+    waits_for = asyncio.run_coroutine_threadsafe(coroutine, loop)
+    keep(waits_for)
+    return waits_for.result()
 
 
 async def in_own_thread(function: Callable[..., T], /, *arguments: Any, **keywords: Any) -> T:

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import agents
@@ -11,6 +12,7 @@ from agents import (
     ModelResponse,
     OutputGuardrailTripwireTriggered,
     RunConfig,
+    RunHooks,
     Runner,
     RunResult,
 )
@@ -18,21 +20,22 @@ from agents.memory import Session
 from agents.run_config import CallModelData, ModelInputData, _coerce_run_config  # pyright: ignore[reportPrivateUsage] - as its runner does
 from pydantic_core import to_jsonable_python
 
+from midcourse.adapters.context import Context, ContextMaker
 from midcourse.adapters.holding import (
     Declarations,
     Listener,
     NewCourse,
-    check_factory,
     held_agent,
     module_of_caller,
     ours_behind,
 )
-from midcourse.adapters.openai_agents.conversation import Conversation, Item, calls_of, grown, told
-from midcourse.adapters.openai_agents.copies import Copies, check_tools
+from midcourse.adapters.openai_agents.conversation import Conversation, Item, as_given, calls_of, grown, told
+from midcourse.adapters.openai_agents.copies import Copies, check_tools, type_of_results
 from midcourse.adapters.openai_agents.memory import Memory
 from midcourse.adapters.openai_agents.nesting import the_nest
 from midcourse.adapters.openai_agents.servers import connected
 from midcourse.adapters.openai_agents.using import Used
+from midcourse.core.retries import Retry
 from midcourse.core.terms import Terms
 from midcourse.errors import MisusedRun
 from midcourse.runtime.agents import Agent, OnNewVersion
@@ -49,37 +52,40 @@ def wrap(
     context: ContextFactory | None = None,
     declare: Declarations | None = None,
     run_config: RunConfig | dict[str, Any] | None = None,
+    hooks: RunHooks[Any] | None = None,
     session: SessionFactory | None = None,
     max_turns: int | None = agents.run.DEFAULT_MAX_TURNS,
     asks: bool = True,
     terms: Terms | None = None,
+    retry: Retry | None = None,
     version: str | None = None,
     on_new_version: OnNewVersion = "go_on",
 ) -> Agent[Any]:
     """Make an agent of the OpenAI Agents SDK one that Midcourse can start, pause, resume, redirect, cancel and recover.
 
     Every model request and every function call becomes a step, those of agents it hands off to and of agents that are
-    its tools among them. ``context`` makes the context for a run, in each process that drives it (it is not journaled).
+    its tools among them. ``context`` makes the context for a run, in each process that drives it. If it is a Pydantic
+    model, what the run changes in it is journaled, and put back in the next process.
     ``declare`` says what tools do that are no functions of yours, such as an MCP server's:
     ``declare={"search": {"effect": "read"}}``; functions declare themselves with ``@midcourse.tool``, below
     ``@function_tool``. Calls that need approval become asks; with ``asks=False`` they are refused.
 
+    ``hooks`` are the SDK's own for a run, and serve all sessions of the agent; they may run again after a crash.
     ``session`` gives one of the SDK's sessions: it is read before the first turn, and added to after each.
     ``max_turns`` counts for a turn of the session, redirects and resumes included. Tracing is off unless ``run_config``
-    has it on.
+    has it on. ``retry`` is for its model requests: five attempts if nothing is said.
     """
     check_tools(agent)
     config = _configuration(run_config)
 
-    check_factory("context", context)
+    maker = ContextMaker("context", context)
 
     async def function(run: Run) -> Any:
-        made = None if context is None else context(run)
-        ready = await made if inspect.isawaitable(made) else made
+        made = await maker.make(run)
         memory = None if session is None else Memory(run, name or agent.name, session(run))
-        held = Held(run, name or agent.name, declare or {}, config, memory)
+        held = Held(run, name or agent.name, declare or {}, config, memory, made)
         async with connected(agent):
-            return await held.follow(agent, ready, max_turns)
+            return await held.follow(agent, hooks, max_turns)
 
     return held_agent(
         function,
@@ -90,6 +96,7 @@ def wrap(
         on_new_version=on_new_version,
         origin=f"{module_of_caller()}:{name or agent.name}",
         terms=terms,
+        retry=retry,
     )
 
 
@@ -97,11 +104,18 @@ class Held:
     """One run of the agent in one session: where it stands, and what it was last asked and said."""
 
     def __init__(
-        self, run: Run, name: str, declarations: Declarations, config: RunConfig, memory: Memory | None
+        self,
+        run: Run,
+        name: str,
+        declarations: Declarations,
+        config: RunConfig,
+        memory: Memory | None,
+        context: Context,
     ) -> None:
         self.run = run
         self.name = name
         self.declarations = declarations
+        self.context = context
         self.listener = Listener(run)
         self.conversation = Conversation(run)
         self.asked: list[Item] = []
@@ -113,9 +127,9 @@ class Held:
         self._turns: int = run.state.get("turns", 0)
         self._current: agents.Agent[Any] | None = None
 
-    async def follow(self, agent: agents.Agent[Any], context: Any, max_turns: int | None) -> Any:
+    async def follow(self, agent: agents.Agent[Any], hooks: RunHooks[Any] | None, max_turns: int | None) -> Any:
         """Run the agent to its end, beginning anew from the conversation whenever a person changes its course."""
-        await self.conversation.close_turn_before()
+        await self.conversation.close_turn_before(partial(type_of_results, agent))
         items = self.conversation.messages
         if self._memory is not None:
             items = await self._memory.before(items)
@@ -126,8 +140,9 @@ class Held:
             try:
                 result = await Runner.run(
                     self._current,
-                    cast("Any", [*items, told(new)] if new else items),
-                    context=context,
+                    cast("Any", as_given([*items, told(new)] if new else items)),
+                    context=self.context.value,
+                    hooks=hooks,
                     max_turns=None if max_turns is None else max(1, max_turns - self._turns),
                     run_config=self.configured(self._config),
                 )
@@ -186,6 +201,7 @@ class Held:
         if self._memory is not None:
             self._memory.follow(self.conversation.messages, items)
         self.conversation.keep(items)
+        self.context.save()
 
     # ---- what the SDK is given
 

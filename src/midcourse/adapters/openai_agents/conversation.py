@@ -1,6 +1,6 @@
 """The input items of an OpenAI agent in ``run.history``: each written once, and read back as they were."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias, cast
 
@@ -33,8 +33,11 @@ class Conversation(Kept[Item]):
         self._run = run
         self.ids = OwnIds(item["call_id"] for item in self._messages if item.get("type") == "function_call")
 
-    async def close_turn_before(self) -> None:
-        """Take in what the turn before had said and done after its last checkpoint, if it failed or was cancelled."""
+    async def close_turn_before(self, declared: Callable[[str], TypeAdapter[Any] | None]) -> None:
+        """Take in what the turn before had said and done after its last checkpoint, if it failed or was cancelled.
+
+        ``declared`` knows the type of a tool's results, by the name of the tool.
+        """
         refused = self._run.state.pop(_REFUSED, None)
         if refused is not None and refused["turn"] != self._run.turn:  # in that turn itself, the model is asked again
             self.add(*refused["items"])
@@ -47,19 +50,19 @@ class Conversation(Kept[Item]):
             return
         response = load_response(last.value)
         self.ids.take(call.call_id for call in calls_of(response))
-        results = [await self._result(call) for call in calls_of(response)]
+        results = [await self._result(call, declared(call.name)) for call in calls_of(response)]
         self.add(*_sent(response.to_input_items()), *results)
 
     def refuse(self, response: ModelResponse) -> None:
         """Leave a response out, so that a resume asks for another. A later turn is told what it was."""
         self._run.state[_REFUSED] = {"turn": self._run.turn, "items": _sent(response.to_input_items())}
 
-    async def _result(self, call: ResponseFunctionToolCall) -> Item:
+    async def _result(self, call: ResponseFunctionToolCall, declared: TypeAdapter[Any] | None) -> Item:
         key = step_key(call.call_id)
         step = await self._run.earlier(call.name, key)
         # An agent that is a tool is no step, but what it asks its model is one.
         is_left = step is None and await self._run.earlier(NESTED_MODEL, nested_key(call.call_id, 1)) is not None
-        output = LEFT if is_left else became(step, restored)
+        output = LEFT if is_left else became(step, lambda value: restored(value, declared))
         return cast("Item", ItemHelpers.tool_call_output_item(call, output))
 
 
@@ -76,6 +79,15 @@ def said(text: str) -> Item:
 def told(text: str) -> Item:
     """What a person says."""
     return {"role": "user", "content": text}
+
+
+def as_given(items: list[Item]) -> str | list[Item]:
+    """Return the input of a run: the words of a person if there is nothing else, as the SDK's own users give them."""
+    match items:
+        case [{"role": "user", "content": str(text), **rest}] if not rest:
+            return text
+        case _:
+            return items
 
 
 def grown(asked: Sequence[Item], response: ModelResponse, made: Iterable[RunItem]) -> list[Item]:

@@ -21,9 +21,10 @@ from agents import (
     Tool,
 )
 from agents.run_internal.turn_preparation import get_model_settings
+from pydantic import TypeAdapter
 
 from midcourse.adapters.openai_agents.model import StepModel
-from midcourse.adapters.openai_agents.tools import step_tool
+from midcourse.adapters.openai_agents.tools import declared_type, step_tool
 from midcourse.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -135,6 +136,12 @@ def check_tools(agent: Agent[Any]) -> None:
                     "Give it a function tool instead, such as those of midcourse.tools.",
                     field="tools",
                 )
+
+
+def type_of_results(agent: Agent[Any], name: str) -> TypeAdapter[Any] | None:
+    """Return the type of the results of the tool ``name``, of an agent or of one it can come to; None if unknown."""
+    tools = (tool for one in reachable(agent) for tool in one.tools if isinstance(tool, FunctionTool))
+    return next((declared_type(tool) for tool in tools if tool.name == name), None)
 
 
 def reachable(agent: Agent[Any]) -> Iterator[Agent[Any]]:

@@ -183,7 +183,9 @@ class StepModel(Model):
                     case "response.completed":
                         response = event.response
                     case kind if kind in _FAILED:
-                        raise ModelBehaviorError(f"The model's answer ended with {kind}: {_why(event)}.")
+                        raise ModelBehaviorError(f"The model's answer ended with {kind}: {_why(event)}.") from _Broken(
+                            event
+                        )
                     case _:
                         pass
         except StopAsyncIteration:
@@ -198,7 +200,7 @@ class StepModel(Model):
             if close is not None:
                 await close()
         if response is None:
-            raise ModelBehaviorError("The model's answer ended before it was complete.")
+            raise ModelBehaviorError("The model's answer ended before it was complete.") from ConnectionResetError()
         usage = usage_of(response.usage) if response.usage else Usage(requests=1)
         output = response.output or done  # some leave it out of the last event
         yield ModelResponse(output=output, usage=usage, response_id=response.id), response.model
@@ -294,6 +296,15 @@ class _Patience:
             raise
         finally:
             self._waiting = None
+
+
+class _Broken(Exception):
+    """What a failed stream calls the reason: it says whether the request is made again."""
+
+    def __init__(self, event: object) -> None:
+        super().__init__()
+        error = getattr(getattr(event, "response", None), "error", None)
+        self.code = getattr(error, "code", None) or getattr(event, "code", None)
 
 
 def _why(event: object) -> str:

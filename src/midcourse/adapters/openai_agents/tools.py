@@ -23,12 +23,12 @@ from agents.tool import (
 from agents.tool import default_tool_timeout_error_message, maybe_invoke_function_tool_failure_error_function
 from agents.tool_context import ToolContext
 from agents.util._approvals import evaluate_function_tool_approval
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
 from midcourse.adapters.holding import NewCourse, as_raised, closed, declared, refused
 from midcourse.adapters.openai_agents.nesting import call_key, enter_nest, full_id
-from midcourse.adapters.openai_agents.results import journaled, restored
+from midcourse.adapters.openai_agents.results import journaled, restored, type_of_result
 from midcourse.errors import InvalidInput, MidcourseError, Redirected, StepError
 from midcourse.runtime.tools import Tool, registered_tools
 from midcourse.tools.declarations import from_mcp
@@ -82,6 +82,7 @@ class _Calls:
         self._tool = tool
         self._held = held
         self._function = _function_of(tool)
+        self._returns = declared_type(tool)
         self._schema: FuncSchema | None = None
         if self._function is not None:
             self._schema = function_schema(
@@ -94,6 +95,13 @@ class _Calls:
         arguments, made, body = self._prepared(ctx, input)
         limit = None if made.timeout is not None else tool.timeout_seconds
         made = made if limit is None else replace(made, timeout=limit)
+        returned: list[Any] = []  # empty where the journal has it, from another process
+
+        def shape(result: Any) -> object:
+            returned[:] = [self._validated(result)]
+            held.context.note()
+            return journaled(returned[0])
+
         try:
             result = await held.run.call(
                 made,
@@ -101,7 +109,7 @@ class _Calls:
                 key=call_key(ctx.tool_call_id),
                 name=tool.name,
                 body=body,
-                shape=self._shaped,
+                shape=shape,
                 needs_approval=needs_approval,
                 on_redirect="raise",
                 heard=held.run.state.get("heard", 0),
@@ -114,7 +122,7 @@ class _Calls:
             if limit is not None and error.kind == "TimeoutError" and error.detail == f"no end after {limit:g} s":
                 return await self._timed_out(ctx, limit)
             raise _as_it_was_raised(error) from error
-        return restored(result)
+        return returned[0] if returned else restored(result, self._returns)
 
     def _prepared(
         self, ctx: ToolContext[Any], input: str
@@ -156,11 +164,9 @@ class _Calls:
         known = held.declarations if tool.name in held.declarations or not hints else {tool.name: hints}
         return declared(call, tool.name, known, origin=f"{held.name}:{tool.qualified_name}")
 
-    def _shaped(self, result: Any) -> object:
-        adapter = self._tool._output_type_adapter  # noqa: SLF001 - it has no other name  # pyright: ignore[reportPrivateUsage]
-        if adapter is not None and self._schema is not None:
-            result = validated(tool_name=self._tool.name, output=result, output_type_adapter=adapter)
-        return journaled(result)
+    def _validated(self, result: Any) -> Any:
+        adapter = _output_type(self._tool) if self._schema is not None else None
+        return validated(tool_name=self._tool.name, output=result, output_type_adapter=adapter)
 
     async def _timed_out(self, ctx: ToolContext[Any], limit: float) -> Any:
         tool = self._tool
@@ -250,6 +256,16 @@ def _function_of(tool: FunctionTool) -> Callable[..., Any] | None:
         if known.function is function:  # declared with @midcourse.tool, and given to the SDK as the function it is
             return known
     return cast("Callable[..., Any]", function)
+
+
+def declared_type(tool: FunctionTool) -> TypeAdapter[Any] | None:
+    """Return the type of a tool's results, as the tool or its function declares it; None if neither does."""
+    function = _function_of(tool)
+    return _output_type(tool) or (None if function is None else type_of_result(_plain(function)))
+
+
+def _output_type(tool: FunctionTool) -> TypeAdapter[Any] | None:
+    return tool._output_type_adapter  # noqa: SLF001 - it has no other name  # pyright: ignore[reportPrivateUsage]
 
 
 def _plain(function: Callable[..., Any]) -> Callable[..., Any]:

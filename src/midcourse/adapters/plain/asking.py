@@ -2,13 +2,16 @@
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 import msgspec
 
+from midcourse.adapters.continuation import Way, kept
 from midcourse.adapters.plain.readers import READERS, Chat, ModelError, Reader
 from midcourse.adapters.plain.replies import Reply
 from midcourse.adapters.plain.words import host, say_clearly
+from midcourse.adapters.prices import Meter
+from midcourse.core.retries import Retry
 from midcourse.errors import InvalidInput
 from midcourse.runtime.asking import OnRedirect
 from midcourse.runtime.calls import current_call
@@ -16,20 +19,28 @@ from midcourse.runtime.run import Run
 from midcourse.runtime.streaming import StreamEnd
 
 Create: TypeAlias = Callable[..., Awaitable[object]]
+_OBJECTS: Final = (400, 422)
+"""How a server refuses a request that it does not understand."""
 
 
 class Streamed(AsyncIterator[str | StreamEnd]):
     """A request that is made when it is iterated, each time anew, and closed when that ends in whatever way."""
 
-    def __init__(self, create: Create, request: Mapping[str, Any], *, whole: bool = False) -> None:
+    foresees = True
+    """It is priced before it is made."""
+
+    def __init__(
+        self, create: Create, request: Mapping[str, Any], *, on_cut: Way | None = None, whole: bool = False
+    ) -> None:
         self._create = create
         self._request = request
+        self._on_cut: Way | None = on_cut
         self._whole = whole
         self._pieces: AsyncGenerator[str | StreamEnd] | None = None
 
     def whole(self) -> "Streamed":
         """The same request, whose step returns a ``Reply``."""
-        return Streamed(self._create, self._request, whole=True)
+        return Streamed(self._create, self._request, on_cut=self._on_cut, whole=True)
 
     def __aiter__(self) -> "Streamed":
         self._pieces = self._read()
@@ -55,14 +66,30 @@ class Streamed(AsyncIterator[str | StreamEnd]):
                 field="tools",
             )
         call, address = current_call(), str(getattr(client, "base_url", ""))
+        most = next((request[name] for name in reader.most if isinstance(request.get(name), int)), None)
+        asked = _continued(reader, request, address)
+        meter = Meter({name: asked.get(name) for name in (reader.prompt, "system", "tools")}, at_most=most, url=address)
+        meter.begin(reader.model)
         stream: Any = None
         try:
-            stream = await create(**request)
+            try:
+                stream = await create(**asked)
+            except Exception as error:
+                if not reader.continues or getattr(error, "status_code", 0) not in _OBJECTS:
+                    raise
+                call.continue_at(0)  # it does not take what was said: the answer begins again
+                reader = type(reader)()
+                stream = await create(**reader.asked(self._request))
             async for event in stream:
                 if text := reader.take(event):
+                    way: Way = self._on_cut or reader.way(request, address)
+                    call.can_continue("" if way == "again" else way)
+                    call.spend(reader.cost(meter), reader.tokens)
                     yield text
             if not reader.ended:
-                raise ModelError("The stream ended before the model had.")
+                raise ModelError("The stream ended before the model had.") from ConnectionResetError()
+            if text := reader.rest():
+                yield text
         except Exception as error:
             say_clearly(error, client, address)
             if isinstance(error, json.JSONDecodeError):
@@ -72,22 +99,34 @@ class Streamed(AsyncIterator[str | StreamEnd]):
             # First: that a price is looked up must not keep a model talking.
             if stream is not None:
                 await stream.close()
-            call.spend(reader.cost(address), reader.tokens)
+            call.spend(reader.cost(meter), reader.tokens)
         value = reader.reply(call.step, request) if self._whole else None
-        yield StreamEnd(value=value, cost=reader.cost(address), tokens=reader.tokens)
+        yield StreamEnd(value=value, cost=reader.cost(meter), tokens=reader.tokens)
 
 
-def streamed(create: Create, **request: Any) -> Streamed:
+def _continued(reader: Reader, request: dict[str, Any], address: str) -> dict[str, Any]:
+    """The request as it is, or as it goes on from what the attempt before had said."""
+    call = current_call()
+    call.can_continue("")
+    said = kept(call.prefix, call.way)
+    call.continue_at(len(said))
+    return reader.continued(request, said, call.way, address) if said else request
+
+
+def streamed(create: Create, *, on_cut: Way | None = None, **request: Any) -> Streamed:
     """A model's answer for ``run.stream``: ``lambda: streamed(client.chat.completions.create, model=…, messages=…)``.
 
     ``create`` is that method, or ``client.responses.create``, or ``client.messages.create`` of Anthropic's client. The
     request is streamed whatever ``stream`` says, and made once: the client's own retries are off, so that there is no
-    request that nobody sees. A stop closes the stream.
+    request that nobody sees; ``run.stream`` makes it again. A stop closes the stream.
+
+    Cut by a pause, it goes on where it was cut, in the way that the provider allows. ``on_cut`` is for a server that is
+    not known: ``prefix`` if it goes on with a last message of the assistant, ``quote``, or ``again`` to begin again.
 
     In the step:
         InvalidInput: it is another function, or a request that this cannot hold.
     """
-    return Streamed(create, request)
+    return Streamed(create, request, on_cut=on_cut)
 
 
 async def model_reply(
@@ -97,6 +136,7 @@ async def model_reply(
     *,
     key: str | None = None,
     on_redirect: OnRedirect = "again",
+    retry: Retry | None = None,
 ) -> Reply:
     """Call a model that may want to use tools: ``await model_reply(run, "think", lambda: streamed(…, tools=…))``.
 
@@ -106,7 +146,7 @@ async def model_reply(
         StepError: the request failed.
         Redirected: with ``on_redirect="raise"``, a redirect cut it.
     """
-    said = await run.stream(name, lambda: request().whole(), key=key, on_redirect=on_redirect)
+    said = await run.stream(name, lambda: request().whole(), key=key, on_redirect=on_redirect, retry=retry)
     return msgspec.convert(cast("object", said), Reply)
 
 

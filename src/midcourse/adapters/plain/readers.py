@@ -6,10 +6,20 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
+from midcourse.adapters.continuation import (
+    Joint,
+    Way,
+    prefixed,
+    prefixed_chat,
+    quoted,
+    way_of_chat,
+    way_of_messages,
+    way_of_responses,
+)
 from midcourse.adapters.conversing import OwnIds
 from midcourse.adapters.holding import step_key
 from midcourse.adapters.plain.replies import Api, Reply, ToolCall
-from midcourse.adapters.prices import dollars
+from midcourse.adapters.prices import Meter, dollars
 from midcourse.errors import InvalidInput
 
 Own = Callable[[str], str]
@@ -17,7 +27,14 @@ Own = Callable[[str], str]
 
 
 class ModelError(Exception):
-    """A stream of a model broke off, in a way that its client does not call an error. A step's ``kind``."""
+    """A stream of a model broke off, in a way that its client does not call an error. A step's ``kind``.
+
+    ``code`` is what the provider calls the reason, if it does.
+    """
+
+    def __init__(self, words: str, code: str | None = None) -> None:
+        super().__init__(words)
+        self.code = code
 
 
 @dataclass(slots=True, eq=False)
@@ -34,6 +51,10 @@ class Reader(ABC):
     """Takes in the events of one answer."""
 
     api: Api
+    prompt = "messages"
+    """What of a request holds what is said to the model."""
+    most = ("max_tokens",)
+    """What of it says how long the answer may be."""
 
     def __init__(self) -> None:
         self.model = ""
@@ -41,11 +62,31 @@ class Reader(ABC):
         self.used = _Used()
         self.pieces = 0
         self.text: list[str] = []
+        self.fingerprint = ""
+        self.continues = False
+        self._joint = Joint("")
 
     def asked(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The request as it is made."""
         self.model = str(request.get("model", ""))
         return {**request, "stream": True}
+
+    @abstractmethod
+    def way(self, request: Mapping[str, Any], address: str) -> Way:
+        """How this answer would go on if it were cut."""
+
+    def continued(self, request: Mapping[str, Any], said: str, way: str, address: str) -> dict[str, Any]:
+        """The request that goes on from what was ``said``: the answer begins with it from here on."""
+        self.text, self.continues = [said], True
+        if way == "prefix":
+            return self.prefixed(request, said, address)
+        self._joint = Joint(said)
+        return quoted(request, said, at=self.prompt)
+
+    def prefixed(self, request: Mapping[str, Any], said: str, address: str) -> dict[str, Any]:
+        """The request with the beginning of its answer."""
+        del address
+        return prefixed(request, said)
 
     @abstractmethod
     def take(self, event: Any) -> str:
@@ -70,20 +111,24 @@ class Reader(ABC):
         """Output tokens: as told, or at least one for each piece that came."""
         return self.used.said if self.ended and self.used.said else max(self.used.said, self.pieces)
 
-    def cost(self, address: str) -> float | None:
-        """Dollars, as far as is known; None where the price is not."""
+    def cost(self, meter: Meter) -> float | None:
+        """Dollars, as far as is known; None where the price is not. Until the provider tells, the prompt is a guess."""
         used = self.used
-        return dollars(
-            model=self.model,
-            heard=used.heard,
-            said=self.tokens,
-            cached=used.cached,
-            written_to_cache=used.written_to_cache,
-            url=address,
+        if not (used.heard or self.tokens):  # it was cut before it said anything
+            return dollars(model=self.model, heard=0, said=0)
+        return meter.price(
+            self.model, said=self.tokens, heard=used.heard, cached=used.cached, written_to_cache=used.written_to_cache
         )
+
+    def rest(self) -> str:
+        """What was held back, now that it has ended: it might have been a repetition."""
+        text = self._joint.rest()
+        self.text.append(text)
+        return text
 
     def _said(self, text: str) -> str:
         self.pieces += bool(text)
+        text = self._joint.take(text)
         self.text.append(text)
         return text
 
@@ -92,6 +137,7 @@ class Chat(Reader):
     """OpenAI's Chat Completions, and those of everybody who speaks them."""
 
     api = "chat.completions"
+    most = ("max_completion_tokens", "max_tokens")
 
     def __init__(self) -> None:
         super().__init__()
@@ -102,8 +148,15 @@ class Chat(Reader):
         options: dict[str, Any] = {"include_usage": True, **(request.get("stream_options") or {})}
         return {**super().asked(request), "stream_options": options}
 
+    def way(self, request: Mapping[str, Any], address: str) -> Way:
+        return way_of_chat(request, address, self.fingerprint)
+
+    def prefixed(self, request: Mapping[str, Any], said: str, address: str) -> dict[str, Any]:
+        return prefixed_chat(request, said, address)
+
     def take(self, event: Any) -> str:
         self.model = event.model or self.model
+        self.fingerprint = event.system_fingerprint or self.fingerprint
         if event.usage is not None:
             details = event.usage.prompt_tokens_details
             cached = (details.cached_tokens if details else 0) or 0
@@ -149,6 +202,8 @@ class Responses(Reader):
     """OpenAI's Responses. They raise nothing when a stream breaks: they say so in an event."""
 
     api = "responses"
+    prompt = "input"
+    most = ("max_output_tokens",)
 
     def __init__(self) -> None:
         super().__init__()
@@ -164,6 +219,14 @@ class Responses(Reader):
             )
         return super().asked(request)
 
+    def way(self, request: Mapping[str, Any], address: str) -> Way:
+        del address
+        return way_of_responses(request)
+
+    def prefixed(self, request: Mapping[str, Any], said: str, address: str) -> dict[str, Any]:
+        del address
+        return quoted(request, said, at=self.prompt)
+
     def take(self, event: Any) -> str:
         match event.type:
             case "response.output_text.delta" | "response.refusal.delta":
@@ -177,9 +240,10 @@ class Responses(Reader):
                     self.ended = (why.reason if why else "") or event.type.removeprefix("response.")
                 elif event.type == "response.failed":
                     error = event.response.error
-                    raise ModelError(f"{self.model} failed: {error.message if error else 'it does not say why'}")
+                    why = error.message if error else "it does not say why"
+                    raise ModelError(f"{self.model} failed: {why}", error.code if error else None)
             case "error":
-                raise ModelError(f"{self.model} broke off: {event.message} ({event.code or 'error'})")
+                raise ModelError(f"{self.model} broke off: {event.message} ({event.code or 'error'})", event.code)
             case kind if kind.endswith(".delta"):  # arguments, reasoning: not for the reader, but to be paid
                 self.pieces += 1
             case _:
@@ -203,7 +267,7 @@ class Responses(Reader):
                 message["call_id"] = own(item.call_id)
                 calls.append((message["call_id"], item.name, item.arguments))
             messages.append(message)
-        return messages, calls
+        return _whole_text(messages, "".join(self.text)) if self.continues else messages, calls
 
 
 class Messages(Reader):
@@ -217,14 +281,21 @@ class Messages(Reader):
         self._spelled: dict[int, str] = {}
         self._reason = ""
 
+    def way(self, request: Mapping[str, Any], address: str) -> Way:
+        del address
+        return way_of_messages(request)
+
     def take(self, event: Any) -> str:
         match event.type:
             case "message_start":
                 self.model = event.message.model or self.model
                 self._note(event.message.usage)
             case "content_block_start":
-                self._blocks[event.index] = _plain(event.content_block)
-                return self._said(self._blocks[event.index].get("text") or "")
+                block = self._blocks[event.index] = _plain(event.content_block)
+                if block["type"] != "text":
+                    return ""
+                block["text"] = self._said(block.get("text") or "")
+                return str(block["text"])
             case "content_block_delta":
                 return self._delta(self._blocks[event.index], event.index, event.delta)
             case "message_delta":
@@ -239,8 +310,9 @@ class Messages(Reader):
     def _delta(self, block: dict[str, Any], index: int, delta: Any) -> str:
         match delta.type:
             case "text_delta":
-                block["text"] += delta.text
-                return self._said(delta.text)
+                text = self._said(delta.text)
+                block["text"] += text
+                return text
             case "input_json_delta":
                 self._spelled[index] = self._spelled.get(index, "") + delta.partial_json
                 self.pieces += bool(delta.partial_json)
@@ -275,12 +347,26 @@ class Messages(Reader):
             if block["type"] == "tool_use":
                 block["id"] = own(block["id"])
                 calls.append((block["id"], block["name"], spelled))
+        blocks = list(self._blocks.values())
+        if self.continues:
+            # It goes on in a block of its own, which is one with the text before.
+            texts = [block for block in blocks if block["type"] == "text"]
+            others = [block for block in blocks if block["type"] != "text"]
+            blocks = [{**(texts[0] if texts else {"type": "text"}), "text": "".join(self.text)}, *others]
         # A block of no text is streamed, but not taken back.
-        kept = [block for block in self._blocks.values() if block["type"] != "text" or block["text"].strip()]
+        kept = [block for block in blocks if block["type"] != "text" or block["text"].strip()]
         return ([{"role": "assistant", "content": kept}] if kept else []), calls
 
 
 READERS: Final[Mapping[str, type[Reader]]] = {"Completions": Chat, "Responses": Responses, "Messages": Messages}
+
+
+def _whole_text(items: list[Any], text: str) -> list[Any]:
+    """The items of an answer that goes on from another, with the text of both."""
+    message: dict[str, Any] = {"type": "message", "role": "assistant", "content": []}
+    message |= next((item for item in items if item["type"] == "message"), message)
+    message["content"] = [{"type": "output_text", "text": text, "annotations": []}]
+    return [message, *(item for item in items if item["type"] != "message")]
 
 
 def _ids(value: object) -> Iterator[str]:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias, cast
 
 from pydantic_ai import AbstractToolset, RunContext
+from pydantic_ai._enqueue import run_queue
 from pydantic_ai.agent import AbstractAgent
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import UserError
@@ -16,11 +17,11 @@ from pydantic_ai.toolsets._dynamic import DynamicToolset
 from pydantic_ai.usage import UsageLimits
 from pydantic_core import to_jsonable_python
 
+from midcourse.adapters.context import Context, ContextMaker
 from midcourse.adapters.holding import (
     Declarations,
     Listener,
     NewCourse,
-    check_factory,
     closed,
     held_agent,
     module_of_caller,
@@ -29,8 +30,10 @@ from midcourse.adapters.holding import (
 )
 from midcourse.adapters.pydantic_ai.conversation import Conversation
 from midcourse.adapters.pydantic_ai.model import StepModel
+from midcourse.adapters.pydantic_ai.queue import Waiting
 from midcourse.adapters.pydantic_ai.toolset import StepToolset
 from midcourse.core.codec import canonical, preview
+from midcourse.core.retries import Retry
 from midcourse.core.terms import Terms
 from midcourse.errors import MisusedRun, Redirected
 from midcourse.runtime.agents import Agent, OnNewVersion
@@ -51,6 +54,7 @@ def wrap(
     usage_limits: UsageLimits | None = None,
     asks: bool = True,
     terms: Terms | None = None,
+    retry: Retry | None = None,
     version: str | None = None,
     on_new_version: OnNewVersion = "go_on",
     origin: str = "",
@@ -58,22 +62,23 @@ def wrap(
     """Make a Pydantic AI agent one that Midcourse can start, pause, resume, redirect, cancel and recover.
 
     Every model request and every tool call becomes a step. ``deps`` makes the dependencies for a run, in each process
-    that drives it (they are not journaled). ``declare`` says what tools do that are no functions of yours, such as an
+    that drives it. If they are a Pydantic model, what the run changes in it is journaled, and put back in the next
+    process. ``declare`` says what tools do that are no functions of yours, such as an
     MCP server's: ``declare={"search": {"effect": "read"}}``; functions declare themselves with ``@midcourse.tool``.
     ``model`` makes the model when a run needs it, instead of the agent's own; ``origin`` says where the agent is
     defined, if not in the calling module.
     ``usage_limits`` are Pydantic AI's own (50 requests, if nothing is said), counted from the start, from a redirect or
     from a resume in another process.
     Calls that need approval, and calls whose result comes from elsewhere, become asks; with ``asks=False`` they fail.
+    ``retry`` is for its model requests: five attempts if nothing is said.
     """
 
-    check_factory("deps", deps)
+    maker = ContextMaker("deps", deps)
 
     async def function(run: Run) -> Any:
-        made = None if deps is None else deps(run)
-        ready = await made if inspect.isawaitable(made) else made
+        made = await maker.make(run)
         chosen = None if model is None else await model()
-        return await Held(run, name or agent.name or "", declare or {}).follow(agent, ready, chosen, usage_limits)
+        return await Held(run, name or agent.name or "", declare or {}, made).follow(agent, chosen, usage_limits)
 
     return held_agent(
         function,
@@ -84,6 +89,7 @@ def wrap(
         on_new_version=on_new_version,
         origin=origin or f"{module_of_caller()}:{name or agent.name}",
         terms=terms,
+        retry=retry,
     )
 
 
@@ -98,18 +104,18 @@ def _course_in(error: BaseException) -> NewCourse | None:
 class Held(AbstractCapability[Any]):
     """One run of the agent in one session, as a capability: it wraps model and tools, and answers for people."""
 
-    def __init__(self, run: Run, name: str, declarations: Declarations) -> None:
+    def __init__(self, run: Run, name: str, declarations: Declarations, deps: Context) -> None:
         self.run = run
         self.name = name
         self.declarations = declarations
+        self.deps = deps
         self.listener = Listener(run)
         self.conversation = Conversation(run)
+        self.waiting = Waiting(run)
         self.to_approve: dict[str, str] = {}
         self.tool_names: set[str] = set()
 
-    async def follow(
-        self, agent: AbstractAgent[Any, Any], deps: Any, model: Model | None, limits: UsageLimits | None
-    ) -> Any:
+    async def follow(self, agent: AbstractAgent[Any, Any], model: Model | None, limits: UsageLimits | None) -> Any:
         """Run the agent to its end, beginning anew from the conversation whenever a person changes its course."""
         await self.conversation.close_turn_before()
         messages = self.conversation.messages
@@ -119,7 +125,7 @@ class Held(AbstractCapability[Any]):
                 result = await agent.run(
                     prompt,
                     message_history=messages,
-                    deps=deps,
+                    deps=self.deps.value,
                     model=model,
                     usage_limits=limits,
                     capabilities=[self],
@@ -142,6 +148,8 @@ class Held(AbstractCapability[Any]):
                 self._miss_declared()
                 if not self.listener.has_news:  # what was said to its last words is no message to an ended session
                     self.conversation.keep(messages)
+                    self.waiting.keep()
+                    self.deps.save()
                     return to_jsonable_python(result.output)
 
     def _miss_declared(self) -> None:
@@ -154,9 +162,15 @@ class Held(AbstractCapability[Any]):
         if self.run.under_way:
             return
         self.conversation.keep(messages)
+        self.waiting.keep()
+        self.deps.save()
         await self.run.checkpoint(durable=False)
 
     # ---- what Pydantic AI asks a capability
+
+    async def before_run(self, ctx: RunContext[Any]) -> None:
+        """Hand over what waits since an earlier run."""
+        self.waiting.begin(run_queue(ctx))
 
     def get_wrapper_model(self, model: Model) -> Model:
         """The model, its requests made steps."""

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 from pydantic_ai import ModelRetry, RunContext
+from pydantic_ai._enqueue import run_queue
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ToolFailed
 from pydantic_ai.toolsets import FunctionToolset, ToolsetTool, WrapperToolset
 from pydantic_core import to_jsonable_python
 
 from midcourse.adapters.holding import NOT_YET, closed, declared, refused, step_key
+from midcourse.adapters.pydantic_ai.queue import CallQueue
 from midcourse.adapters.pydantic_ai.results import journaled, restored
 from midcourse.errors import InvalidInput, Redirected, StepError
 from midcourse.runtime.tools import Tool
@@ -47,10 +49,22 @@ class StepToolset(WrapperToolset[Any]):
     ) -> Any:
         key = step_key(ctx.tool_call_id or "") + (":approved" if ctx.tool_call_approved else "")
         seen = self.held.conversation.names.get(ctx.tool_call_id or "", name)
-        made, body = self._call(name, seen, tool_args, ctx, tool)
+        enqueued = CallQueue(self.held.run, key, run_queue(ctx))
+        made, call = self._call(name, seen, tool_args, replace(ctx, pending_messages=enqueued), tool)
         limit = tool.tool_def.timeout or getattr(self.wrapped, "timeout", None)
         if made.timeout is None and limit is not None:
             made = replace(made, timeout=limit)
+
+        def body() -> object:
+            enqueued.begin()
+            return call()
+
+        def shape(result: Any) -> object:
+            shaped = journaled(result)
+            enqueued.keep()
+            self.held.deps.note()
+            return shaped
+
         try:
             result = await self.held.run.call(
                 made,
@@ -58,7 +72,7 @@ class StepToolset(WrapperToolset[Any]):
                 key=key,
                 name=seen,
                 body=body,
-                shape=journaled,
+                shape=shape,
                 needs_approval=self.held.to_approve.get(ctx.tool_call_id or "", ""),
                 on_redirect="raise",
                 heard=self.held.run.state.get("heard", 0),
@@ -66,7 +80,9 @@ class StepToolset(WrapperToolset[Any]):
         except Redirected as redirect:
             return closed(redirect)
         except StepError as error:
+            await enqueued.end(ctx, failed=True)
             raise self._as_the_framework_has_it(error, limit) from error
+        await enqueued.end(ctx)
         return restored(result)
 
     def _call(

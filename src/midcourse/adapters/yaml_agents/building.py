@@ -15,6 +15,7 @@ from midcourse.adapters.yaml_agents.choosing import MakeModel, choose_model
 from midcourse.adapters.yaml_agents.importing import imported
 from midcourse.adapters.yaml_agents.pages import Page, read_pages
 from midcourse.adapters.yaml_agents.spec import AgentFile, Budget, Settings, Spec, ToolUse, read_spec
+from midcourse.core.retries import Retry
 from midcourse.core.terms import DefaultAnswer, Terms, check_terms
 from midcourse.errors import InvalidInput
 from midcourse.runtime.agents import Agent
@@ -91,6 +92,7 @@ def _register(
             total_tokens_limit=said.limits.total_tokens,
         ),
         terms=terms,
+        retry=None if said.settings.retry is None else Retry(**said.settings.retry.model_dump()),
     )
 
 
@@ -113,7 +115,7 @@ def _terms(page: Page, said: Spec) -> Terms:
 
 
 def _settings(said: Settings) -> ModelSettings | None:
-    given = said.model_dump(exclude_none=True)
+    given = said.model_dump(exclude_none=True, exclude={"retry"})
     return cast("ModelSettings", given) if given else None
 
 

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from midcourse.adapters.yaml_agents.pages import Page
 from midcourse.core.allowed import meant
+from midcourse.core.retries import MODEL_RETRY, MOST_ATTEMPTS
 from midcourse.core.terms import LABEL, LONGEST_TTL, MOST_LABELS, CheckpointBackend, Expiry, TaskClass
 from midcourse.errors import InvalidInput
 
@@ -99,6 +100,18 @@ class Budget(_Part):
     usd: float = Field(gt=0, le=1e9)
 
 
+class RetrySettings(_Part):
+    """How often a model request is made that fails in a way that may pass, and how long is waited in between."""
+
+    attempts: int = Field(default=MODEL_RETRY.attempts, ge=1, le=MOST_ATTEMPTS, description="In all; 1: no retry.")
+    first_wait: float = Field(default=MODEL_RETRY.first_wait, ge=0, description="Seconds.")
+    factor: float = Field(default=MODEL_RETRY.factor, ge=1, description="Each later wait is so many times as long.")
+    max_wait: float = Field(
+        default=MODEL_RETRY.max_wait, ge=0, description="Seconds; a Retry-After that is longer is a failure."
+    )
+    jitter: float = Field(default=MODEL_RETRY.jitter, ge=0, le=1, description="The share of a wait left to chance.")
+
+
 class Settings(_Part):
     """How the model is asked."""
 
@@ -107,6 +120,7 @@ class Settings(_Part):
     top_p: float | None = Field(default=None, ge=0, le=1)
     timeout: float | None = Field(default=None, gt=0)
     parallel_tool_calls: bool | None = None
+    retry: RetrySettings | None = None
 
 
 class Limits(_Part):

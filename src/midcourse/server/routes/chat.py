@@ -176,6 +176,7 @@ async def _once_decided(
         "already_resumed",
         "approver_only",
         "ask_id_required",
+        "budget_spent",
         "checkpoint_not_found",
         "command_id_taken",
         "damaged",

@@ -10,7 +10,7 @@ from midcourse.api import Midcourse, check_correction
 from midcourse.core import commands as cmd
 from midcourse.core.ids import AskId, MessageId, PauseId, SessionId
 from midcourse.core.replies import Reply
-from midcourse.core.requests import answer_value
+from midcourse.core.requests import answer_value, check_restart
 from midcourse.errors import InvalidInput
 from midcourse.runtime.desk import open_ask
 from midcourse.server import schemas
@@ -56,7 +56,13 @@ async def pause(
 @router.post(
     "/sessions/{session_id}/resume",
     responses=control_answers(
-        "already_resumed", "checkpoint_not_found", "not_allowed", "operator_only", "session_ended", "session_damaged"
+        "already_resumed",
+        "budget_spent",
+        "checkpoint_not_found",
+        "not_allowed",
+        "operator_only",
+        "session_ended",
+        "session_damaged",
     ),
 )
 async def resume(
@@ -75,7 +81,8 @@ async def resume(
 
 
 @router.post(
-    "/sessions/{session_id}/redirect", responses=control_answers("not_allowed", "session_damaged", "session_discarded")
+    "/sessions/{session_id}/redirect",
+    responses=control_answers("budget_spent", "not_allowed", "session_damaged", "session_discarded"),
 )
 async def redirect(session_id: SessionPath, caller: Steerer, body: schemas.Redirect) -> Response:
     """Change the course. The instruction is durable at once and is what the agent's model sees next.
@@ -127,7 +134,8 @@ async def cancel(
     """End the session. `undo`: what is in flight (the default), `all` that had been done, or `none`.
 
     A session of the class `protected` finishes its turn first (`finishes_first` in the answer). An operator ends it
-    half-way with `force`: what it had reached is discarded, and `restarted_as` names the session that begins anew.
+    half-way with `force`: what it had reached is discarded. With `restart` as well, a new session begins the same
+    anew, and `restarted_as` names it.
     """
     wish = body or schemas.Cancel()
     command = caller.wish(
@@ -136,6 +144,7 @@ async def cancel(
         grace=wish.grace,
         undo=wish.undo,
         force=wish.force,
+        restart=check_restart(wish.force, wish.restart),
     )
     return told(await caller.send(session_id, command, until=wish.until, wait=wish.wait))
 
@@ -161,6 +170,7 @@ async def undo(session_id: SessionPath, caller: Steerer, body: Annotated[schemas
         "approver_only",
         "ask_id_required",
         "ask_not_found",
+        "budget_spent",
         "not_allowed",
         "own_ask",
         "unclear_answer",
@@ -206,7 +216,10 @@ async def tell_event(session_id: SessionPath, caller: Steerer, body: schemas.Out
     return told(await caller.send(session_id, command, wait=body.wait))
 
 
-@router.post("/sessions/{session_id}/budget", responses=control_answers("not_allowed", "not_raised", "session_ended"))
+@router.post(
+    "/sessions/{session_id}/budget",
+    responses=control_answers("budget_spent", "not_allowed", "not_raised", "session_ended"),
+)
 async def raise_budget(session_id: SessionPath, caller: Steerer, body: schemas.Budget) -> Response:
     """Let it cost more, and go on with it if it is paused."""
     command = caller.wish(

@@ -1,6 +1,5 @@
 """The inbox: what people are asked over all sessions, whose it is, and who stands in for whom."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, NamedTuple, cast
 
@@ -96,7 +95,7 @@ async def inbox_frames(caller: Caller, desk: Desk, tenant: str | None) -> AsyncI
         if now != known:
             yield frame(_changes(known, now), event="inbox")
         known = now
-        await asyncio.sleep(EVERY)
+        await caller.control.worker.clock.sleep(EVERY)
 
 
 def _changes(known: Inbox | None, now: Inbox) -> dict[str, Any]:

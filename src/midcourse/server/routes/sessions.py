@@ -272,12 +272,13 @@ async def preview_cancel(
     session_id: SessionPath,
     caller: Watcher,
     force: Annotated[bool, Query(description="What a cancel with `force` would; refused as that would be.")] = False,
+    restart: Annotated[bool, Query(description="What one with `force` and `restart` would.")] = False,
 ) -> Response:
     """What a cancel would make of each effect, for each choice of `undo`. Nothing is changed."""
     handle = await _handle(caller, session_id)
 
     async def shown() -> Response:
-        found = await handle.preview(force=force)
+        found = await handle.preview(force=force, restart=restart)
         return answer({choice: receipt_view(receipt) for choice, receipt in found.items()})
 
     return await caller.read(shown())

@@ -1,6 +1,7 @@
 """Opens a SQLite file as a store: every way this can fail has a sentence that says what to do."""
 
 import contextlib
+import logging
 import os
 import sqlite3
 import sys
@@ -22,6 +23,10 @@ APPLICATION_ID: Final = int.from_bytes(b"MDCS", "big")
 SCHEMA_VERSION: Final = 3
 OLDEST_SQLITE: Final = (3, 31, 0)
 
+_CHECKED_AT_OPEN: Final = 64 * 1024 * 1024
+"""Bytes of a file whose indexes are compared with their tables whenever it is opened: a few milliseconds."""
+_CHECKS_ONE_TABLE: Final = (3, 33, 0)
+log = logging.getLogger("midcourse")
 _LOG_LIMIT: Final = 64 * 1024 * 1024
 
 
@@ -140,6 +145,21 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     _check_kind(connection, path)
     _use_log(connection, path)
     _check_schema(connection, path)
+    _mend_indexes(connection, path)
+
+
+def _mend_indexes(connection: sqlite3.Connection, path: Path) -> None:
+    """Build an index again that does not match its table: it hides sessions and commands, which then stand still.
+
+    The tables are the truth, and each row has its own checksum. ``midcourse doctor`` looks at larger files.
+    """
+    if path.stat().st_size > _CHECKED_AT_OPEN or sqlite3.sqlite_version_info < _CHECKS_ONE_TABLE:
+        return
+    for table in ("sessions", "inbox"):
+        problems = [str(row[0]) for row in connection.execute(f"PRAGMA integrity_check({table})")]
+        if problems != ["ok"]:
+            connection.execute(f"REINDEX {table}")
+            log.warning("%s: an index of '%s' was damaged (%s) and was built again", path, table, problems[0])
 
 
 def _check_kind(connection: sqlite3.Connection, path: Path) -> None:

@@ -117,7 +117,7 @@ class Answer(Response):
             await self._write(send, self._writer.broken(objection))
             await self._end(send)
         else:
-            await self._begin(send, failure.status, "application/json")
+            await self._begin(send, failure.status, "application/json", retry_after=failure.retry_after)
             await self._end(send, encoded(self._error(objection)))
 
     async def _say(self, send: Send, written: bytes) -> None:
@@ -134,11 +134,13 @@ class Answer(Response):
             written = self._writer.begin() + written
         await send({"type": "http.response.body", "body": written, "more_body": True})
 
-    async def _begin(self, send: Send, status: int, kind: str) -> None:
+    async def _begin(self, send: Send, status: int, kind: str, *, retry_after: str = "") -> None:
         # Not before there is something to say: until then a failure can still be an HTTP status.
         self._begun = True
         self._note(status=status)
         headers = [(b"content-type", kind.encode()), (b"cache-control", b"no-cache")]
+        if retry_after:
+            headers.append((b"retry-after", retry_after.encode()))
         await send({"type": "http.response.start", "status": status, "headers": headers})
 
     async def _end(self, send: Send, body: bytes = b"") -> None:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from midcourse.adapters.continuation import takes_a_prefix
 from midcourse.models.script import Call, Conversation, Piece, Role, Said, Text, Usage, call_of, usage
 from midcourse.testing.wires.wire import Heard, Objection, Writer, decoded, event
 
@@ -64,7 +65,7 @@ class Messages:
             if getattr(request, field) is None:
                 raise Objection(f"{field}: Field required")
         turns = _turns(request.messages or [])
-        _check(turns)
+        _check(turns, request.model or "")
         instructions = (Said("system", _text(request.system)),) if request.system else ()
         return Heard(
             conversation=Conversation((*instructions, *(said for turn in turns for said in _said(turn)))),
@@ -113,7 +114,7 @@ def _check_block(block: _Block, at: int) -> None:
         raise Objection(f"messages.{at}.content.tool_use.input: Input should be a valid dictionary")
 
 
-def _check(turns: Sequence[_Turn]) -> None:
+def _check(turns: Sequence[_Turn], model: str) -> None:
     """Raise what Anthropic says of the order of messages, and of calls and results that do not belong together."""
     if not turns:
         raise Objection("messages: at least one message is required")
@@ -135,9 +136,12 @@ def _check(turns: Sequence[_Turn]) -> None:
     if asked:
         raise _unanswered(turns[-1].at, asked)
     if turns[-1].role != "user":
-        raise Objection(
-            "This model does not support assistant message prefill. The conversation must end with a user message."
-        )
+        if not takes_a_prefix(model):
+            raise Objection(
+                "This model does not support assistant message prefill. The conversation must end with a user message."
+            )
+        if turns[-1].blocks[-1].text != turns[-1].blocks[-1].text.rstrip():
+            raise Objection("messages: final assistant content cannot end with trailing whitespace")
 
 
 def _check_results(turn: _Turn, asked: Sequence[str], before: int) -> None:

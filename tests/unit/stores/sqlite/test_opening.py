@@ -235,3 +235,36 @@ async def test_an_unknown_durability_is_refused(path: Path) -> None:
     with pytest.raises(InvalidInput, match="'power' or 'process'"):
         await SqliteStore.open(path, durability="for ever")
     assert not path.exists()
+
+
+async def test_an_index_that_hides_a_session_is_built_again(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A flipped bit in an index would leave the session standing still without a word: no sweep would find it."""
+    store = await SqliteStore.open(path)
+    await started(store)
+    owned = await store.head(SESSION)
+    await store.close()
+    _hide(path, owned.head.status)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check(sessions)").fetchone() != ("ok",)
+    store = await SqliteStore.open(path)
+    assert [one.head.id for one in await store.unattended([owned.head.status], 0.0, limit=10)] == [SESSION]
+    assert "an index of 'sessions' was damaged" in caplog.text
+    await store.close()
+
+
+def _hide(path: Path, status: str) -> None:
+    """Leave the indexes of the table of sessions with another status than the table has."""
+    for sentences in (
+        ("UPDATE sessions SET status = 'zzz'",),
+        (
+            "PRAGMA writable_schema = ON",
+            "CREATE TABLE kept AS SELECT * FROM sqlite_master WHERE tbl_name = 'sessions' AND sql LIKE 'CREATE INDEX%'",
+            "DELETE FROM sqlite_master WHERE name IN (SELECT name FROM kept)",
+        ),
+        (f"UPDATE sessions SET status = '{status}', owner = owner",),
+        ("PRAGMA writable_schema = ON", "INSERT INTO sqlite_master SELECT * FROM kept"),
+        ("DROP TABLE kept",),
+    ):
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            for sentence in sentences:
+                connection.execute(sentence)

@@ -1,0 +1,140 @@
+"""How a text that was cut goes on: from its own end where the provider allows it, else by a request that quotes it.
+
+``prefix``: the text is sent as the beginning of the model's own message, which it goes on with. ``quote``: it is sent
+as what the model said, and the model is asked to go on behind it. Where neither will do, the answer begins again.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, Literal, cast
+from urllib.parse import urlsplit
+
+from midcourse.models.script import CUT_OFF
+
+Way = Literal["prefix", "quote", "again"]
+
+_LLAMA_CPP: Final = re.compile(r"b\d+-")
+"""How llama.cpp signs its answers."""
+_TAKES_A_PREFIX: Final = re.compile(
+    r"claude-(?:instant|2|3|(?:opus|sonnet|haiku)-4(?:[-.](?:[0-5]|\d{8})(?!\d)|(?![-.]?\d)))"
+)
+"""Models of Anthropic up to 4.5; later ones refuse a conversation that does not end with the user."""
+_FLAGGED: Final = {"api.mistral.ai": "/", "api.deepseek.com": "/beta"}
+"""Who wants the message to be marked as a prefix, and under which path that is known."""
+_OVERLAP: Final = 8
+"""Characters that a model must say again to have repeated itself."""
+_NEAR: Final = 200
+"""Characters at the end of a text that a model may say again before it goes on."""
+GO_ON: Final = (
+    f"{CUT_OFF} Go on with it from exactly where it stops: begin with the next word, repeat nothing of it, and say "
+    "nothing about the interruption. It stops after: "
+)
+"""What a model is asked that cannot be given the beginning of its message."""
+_QUOTED: Final = 80
+
+
+def way_of_messages(request: Mapping[str, Any]) -> Way:
+    """How an answer of Anthropic's API goes on."""
+    if request.get("output_format") or request.get("output_config"):
+        return "again"  # half an object cannot be quoted
+    thinking: Mapping[str, Any] = request.get("thinking") or {"type": "disabled"}
+    thinks = thinking.get("type") != "disabled"
+    return "prefix" if takes_a_prefix(str(request.get("model", ""))) and not thinks else "quote"
+
+
+def takes_a_prefix(model: str) -> bool:
+    """Whether a model of Anthropic goes on with a message that was begun for it."""
+    return _TAKES_A_PREFIX.search(model) is not None
+
+
+def way_of_chat(request: Mapping[str, Any], url: str, fingerprint: str) -> Way:
+    """How an answer of a Chat Completions server goes on; ``fingerprint`` is what its answers are signed with."""
+    wanted: Any = request.get("response_format") or {"type": "text"}
+    if not isinstance(wanted, Mapping) or cast("Mapping[str, Any]", wanted).get("type") != "text":
+        return "again"
+    return "prefix" if _LLAMA_CPP.match(fingerprint) or _is_flagged(url) else "quote"
+
+
+def way_of_responses(request: Mapping[str, Any]) -> Way:
+    """How an answer of OpenAI's Responses goes on."""
+    text = cast("Mapping[str, Any]", request.get("text") or {})
+    return "again" if (text.get("format") or {"type": "text"}).get("type") != "text" else "quote"
+
+
+def kept(said: str, way: str) -> str:
+    """What of a text is gone on from. Not with a space at its end, which models add themselves; quoted, whole words."""
+    if way == "prefix":
+        return said.rstrip()
+    if way != "quote" or not said.strip():
+        return ""
+    return said if said[-1].isspace() else said[: len(said) - len(said.rsplit(maxsplit=1)[-1])]
+
+
+def prefixed_chat(request: Mapping[str, Any], said: str, url: str) -> dict[str, Any]:
+    """The request of a Chat Completions server with the beginning of its answer."""
+    if _is_flagged(url):
+        return _with(request, "messages", {"role": "assistant", "content": said, "prefix": True})
+    # llama.cpp and vLLM; who knows neither goes on all the same, or objects.
+    flags = {"continue_final_message": True, "add_generation_prompt": False}
+    extra: dict[str, Any] = {**(request.get("extra_body") or {}), **flags}
+    return {**prefixed(request, said), "extra_body": extra}
+
+
+def prefixed(request: Mapping[str, Any], said: str) -> dict[str, Any]:
+    """The request of Anthropic's API with the beginning of its answer."""
+    return _with(request, "messages", {"role": "assistant", "content": said})
+
+
+def quoted(request: Mapping[str, Any], said: str, *, at: str = "messages") -> dict[str, Any]:
+    """The request with what was said, and the wish to go on."""
+    return _with(request, at, {"role": "assistant", "content": said.rstrip()}, {"role": "user", "content": go_on(said)})
+
+
+def go_on(said: str) -> str:
+    """What the user says to a model whose message was cut."""
+    return f"{GO_ON}{said.rstrip()[-_QUOTED:]!r}"
+
+
+def _with(request: Mapping[str, Any], at: str, *more: Mapping[str, Any]) -> dict[str, Any]:
+    before = request[at]
+    said: list[Any] = [{"role": "user", "content": before}] if isinstance(before, str) else list(before)
+    return {**request, at: [*said, *more]}
+
+
+def _is_flagged(url: str) -> bool:
+    address = urlsplit(url)
+    return address.path.startswith(_FLAGGED.get(address.hostname or "", "\0"))
+
+
+class Joint:
+    """Between a text and what a model says when it is asked to go on: what it says again is left out."""
+
+    def __init__(self, said: str) -> None:
+        self._said = said
+        self._held = ""
+        self._is_over = not said
+
+    def take(self, text: str) -> str:
+        """More of what it says: what of it is new, as far as that is known by now."""
+        if self._is_over:
+            return text
+        self._held += text if self._held else text.lstrip()
+        if not self._held or self._may_repeat():
+            return ""
+        return self.rest()
+
+    def rest(self) -> str:
+        """It says no more: what is new of what was held back."""
+        self._is_over = True
+        held, self._held = self._held, ""
+        for length in range(min(len(held), len(self._said)), _OVERLAP - 1, -1):
+            if self._said.endswith(held[:length]) or self._said.rstrip().endswith(held[:length]):
+                return held[length:].lstrip() if self._said[-1:].isspace() else held[length:]
+        return held
+
+    def _may_repeat(self) -> bool:
+        """Whether all of it so far is how the text begins, or stands near its end: then more of that may follow."""
+        held = self._held
+        if len(held) >= len(self._said):
+            return False
+        return self._said.startswith(held) or held in self._said[-_NEAR:]

@@ -1,0 +1,66 @@
+"""What is left of a session's budget, and what it must be for the session to go on. Pure."""
+
+from math import floor, log10
+from typing import Final
+
+from midcourse.core.session import Session
+
+BUDGET: Final = "budget"
+"""Who pauses a session that reaches its cap."""
+LAST_ANSWERS: Final = 5
+"""Answers of models that the next one is priced by."""
+_HAIR: Final = 1e-9
+"""Dollars that rounding may make of nothing."""
+
+
+def left(session: Session, spent: float) -> float | None:
+    """Dollars that may still be spent, of which ``spent`` are gone; None: it has no budget."""
+    return None if session.terms.budget is None else session.terms.budget - spent
+
+
+def affords(session: Session, spent: float, price: float) -> bool:
+    """Whether a call of this ``price`` may begin."""
+    rest = left(session, spent)
+    return rest is None or (rest > _HAIR and price <= rest + _HAIR)
+
+
+def is_spent(session: Session, spent: float) -> bool:
+    """Whether the cap is reached."""
+    rest = left(session, spent)
+    return rest is not None and rest <= _HAIR
+
+
+def usual_output(session: Session, at_most: int | None = None) -> int:
+    """Tokens that an answer of a model has in this session, on average of the last; at most what was asked for."""
+    outputs = session.outputs
+    usual = round(sum(outputs) / len(outputs)) if outputs else 0
+    return usual if at_most is None else min(usual, at_most)
+
+
+def usual_price(session: Session) -> float:
+    """Dollars that an answer of a model cost in this session, on average of the last; 0 if that is not known."""
+    return sum(session.prices) / len(session.prices) if session.prices else 0.0
+
+
+def wanted(session: Session) -> float | None:
+    """What the budget must be for the session to go on, as a sum to raise it to; None: it is enough."""
+    budget = session.terms.budget
+    if budget is None:
+        return None
+    asked = session.pause.budget if session.pause is not None else None
+    if asked is not None and asked > budget + _HAIR:
+        return above(max(asked, session.cost))
+    return above(session.cost + usual_price(session)) if is_spent(session, session.cost) else None
+
+
+def above(dollars: float) -> float:
+    """The next sum that a person would say: in cents, or in two digits below them."""
+    digits = 2 if dollars >= 0.01 else 1 - floor(log10(max(dollars, 1e-12)))
+    return round((floor(dollars * 10**digits + _HAIR) + 1) / 10**digits, digits)
+
+
+def money(dollars: float) -> str:
+    """A sum as people read it: in cents, and with two digits where that would be nothing."""
+    if not dollars or dollars >= 0.01:
+        return f"${dollars:,.2f}"
+    return f"${dollars:.2g}" if dollars >= 1e-4 else f"${dollars:.1e}"

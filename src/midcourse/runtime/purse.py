@@ -1,0 +1,65 @@
+"""What a session has spent, running calls included, and the stop where its budget ends."""
+
+from collections.abc import Callable
+
+from midcourse.core.budget import affords, is_spent, usual_price
+from midcourse.errors import InterruptRequested
+from midcourse.runtime.calls import Call
+from midcourse.runtime.gate import Gate
+from midcourse.runtime.journal import Journal
+
+
+class Purse:
+    """The budget of one session, on the agent's loop. A session without one is never looked at."""
+
+    def __init__(self, journal: Journal, gate: Gate, at_cap: Callable[[float, float], None]) -> None:
+        """``at_cap`` stops the session: for what it has spent, and for the price of a call that it cannot pay."""
+        self._journal = journal
+        self._gate = gate
+        self._at_cap = at_cap
+
+    @property
+    def spent(self) -> float:
+        """Dollars: what is journaled, and what running calls have told of since."""
+        session = self._journal.session
+        running = 0.0
+        for call in self._gate.begun.values():
+            known = session.calls.get(call.step)
+            running += max(0.0, (call.spent.cost or 0.0) - (known.spent if known is not None else 0.0))
+        return session.cost + running
+
+    def affords(self, price: float) -> bool:
+        """Whether a call of this ``price`` may begin. If not, the session is being paused for it."""
+        journal = self._journal
+        if journal.session.terms.budget is None:
+            return True
+        with journal.lock:
+            spent = self.spent
+            if affords(journal.session, spent, price):
+                return True
+            self._at_cap(spent, price)
+            return self._gate.is_open  # it finishes first
+
+    def afford(self, call: Call, price: float) -> None:
+        """Let a call go on whose request is going to cost so much.
+
+        Raises:
+            InterruptRequested: it is too dear; nothing was asked for, and nothing spent.
+        """
+        if not self.affords(price):
+            call.spent.cost, call.stopped = 0.0, True
+            raise InterruptRequested
+
+    def afford_usual(self, call: Call) -> None:
+        """As ``afford``, for a call that nothing is known of but what the last ones cost."""
+        self.afford(call, usual_price(self._journal.session))
+
+    def stop_if_spent(self) -> None:
+        """Stop the session if it has reached its cap."""
+        journal = self._journal
+        if journal.session.terms.budget is None:
+            return
+        with journal.lock:
+            spent = self.spent
+            if is_spent(journal.session, spent):
+                self._at_cap(spent, 0.0)

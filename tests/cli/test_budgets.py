@@ -1,0 +1,38 @@
+"""A session at its cap, from a terminal: resume is refused with the sum, and --budget raises it and goes on."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import midcourse as package
+from tests.cli.conftest import Command
+from tests.promises.harness import until_status
+
+
+async def dear() -> AsyncIterator[str | package.StreamEnd]:
+    """A model that tells what it cost when it has ended."""
+    yield "word "
+    yield package.StreamEnd(cost=0.4, tokens=1)
+
+
+@package.agent(name="told-spender", version="1")
+async def spender(run: package.Run) -> str:
+    """Asks its model twice, and may pay for one answer."""
+    return await run.stream("think", dear) + await run.stream("think", dear)
+
+
+async def _spent() -> None:
+    async with package.open("sqlite:///.midcourse/midcourse.db", durability="process", grace=0.1) as mc:
+        session = await mc.start(spender, "x", session_id="sess_spent", terms=package.Terms(budget=0.3))
+        await until_status(session, "paused")
+
+
+def test_resume_at_the_cap_is_refused_with_the_sum_and_budget_raises_it(midcourse: Command) -> None:
+    asyncio.run(_spent())
+    refused = midcourse("resume", "sess_spent")
+    assert refused.code != 0
+    assert "it has spent $0.40 of its budget of $0.30. Raise the budget to $0.81 or more" in refused.err
+    assert "midcourse resume --budget" in refused.err
+    assert midcourse("resume", "sess_spent", "--budget", "0.5").code != 0
+    assert midcourse("resume", "sess_spent", "--budget", "0.81", "--pause", "pause_1").code == 2
+    assert midcourse("resume", "sess_spent", "--budget", "0.81").code == 0
+    assert midcourse("show", "sess_spent", "--json").json()["status"] == "running"

@@ -1,0 +1,84 @@
+"""Faults of the past, put back on purpose: a simulation that does not find them is worth nothing."""
+
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, Final
+from unittest.mock import patch
+
+from midcourse.core import commands as cmd
+from midcourse.core import decisions, evolution
+from midcourse.core import events as ev
+from midcourse.core.effects import Act, next_act
+from midcourse.core.session import OpenCall, Session, StandingPause
+from midcourse.runtime import settling
+from midcourse.runtime.driver import Driver
+
+
+@contextmanager
+def answer_that_spins() -> Generator[None]:
+    """Fault 1: "it did not happen" after a redirect is asked about, and answered, without end."""
+
+    def asks_again(session: Session, call: OpenCall, now: float) -> Act:
+        act = next_act(session, call, now)
+        if act.do == "close" and call.effect == "irreversible" and call.told == "no":
+            return Act("ask", until=float("nan"))  # equal to no other: the guard against repeating does not see it
+        return act
+
+    with patch.object(settling, "next_act", asks_again):
+        yield
+
+
+@contextmanager
+def queued_child() -> Generator[None]:
+    """Fault 2: a child that is queued when its parent's agent ends is taken and released for ever."""
+
+    def while_open(driver: Driver, act: Callable[[], None]) -> bool:
+        with driver.journal.lock:
+            if not driver.gate.is_open:
+                return False
+            act()
+            return True
+
+    with patch.object(Driver, "unless_stopped", while_open):
+        yield
+
+
+@contextmanager
+def false_stopped() -> Generator[None]:
+    """Fault 4: the second pause of a parent does not reach a child that was resumed since."""
+    real: Callable[..., Any] = decisions._pause_again  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+
+    def not_renewed(session: Session, command: cmd.AnyCommand) -> tuple[ev.AnyEvent, ...]:
+        return tuple(event for event in real(session, command) if not isinstance(event, ev.PauseRenewed))
+
+    row: dict[Any, Any] = decisions.TABLE[cmd.Pause]  # pyright: ignore[reportAssignmentType]
+    with patch.dict(row, {status: not_renewed for status, rule in row.items() if rule is real}):
+        yield
+
+
+@contextmanager
+def lifted_pause() -> Generator[None]:
+    """Fault 5: a person's pause of a child that its parent had paused is lifted with the parent's."""
+
+    def never(standing: StandingPause, by: str) -> bool:
+        del standing, by
+        return False
+
+    with patch.object(decisions, "joins_pause", never), patch.object(evolution, "joins_pause", never):
+        yield
+
+
+PLANTS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
+    "answer-spins": answer_that_spins,
+    "queued-child": queued_child,
+    "false-stopped": false_stopped,
+    "lifted-pause": lifted_pause,
+}
+"""What ``--plant`` takes: faults 1, 2, 4 and 5 of the kernel."""
+
+
+@contextmanager
+def planted(name: str) -> Generator[None]:
+    """Put a fault back, for a while."""
+    with PLANTS[name]() if name else nullcontext():
+        yield

@@ -1,0 +1,227 @@
+"""The ports of one process on a simulated machine: its clock, its bus, and its store on the machine's disk."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from midcourse.core.replies import Durability
+from midcourse.errors import MidcourseError, StoreUnavailable
+from midcourse.ports.bus import Note
+from midcourse.stores.memory import Memory, MemoryStore
+from tests.simulate.machine import START, Machine, Process
+
+T = TypeVar("T")
+
+
+class Clock:
+    """The machine's time, as its processes see it."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._machine = process.machine
+
+    def now(self) -> float:
+        """Seconds since 1970."""
+        return START + self._machine.look()
+
+    def monotonic(self) -> float:
+        """Seconds since the machine began."""
+        return self._machine.look()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        await asyncio.sleep(seconds)
+
+    def call_later(self, seconds: float, callback: Callable[..., object], *arguments: object) -> asyncio.TimerHandle:
+        """Call it on the running loop, later."""
+        return asyncio.get_running_loop().call_later(max(0.0, seconds), callback, *arguments)
+
+    def call_at(self, when: float, callback: Callable[..., object], *arguments: object) -> asyncio.TimerHandle:
+        """Call it on the running loop at a time."""
+        return asyncio.get_running_loop().call_at(when, callback, *arguments)
+
+    def timeout(self, seconds: float | None) -> asyncio.Timeout:
+        """Cancel what takes longer."""
+        return asyncio.timeout(seconds)
+
+    def background(self, name: str) -> "Background":
+        """Another thread of the process."""
+        return Background(self._process, name)
+
+    def random(self) -> float:
+        """Chance of the machine."""
+        return self._machine.chance.random()
+
+    def fresh_id(self) -> str:
+        """An id that no other process has."""
+        return self._machine.fresh_id()
+
+
+class Background:
+    """A loop of its own, which chance turns beside the other."""
+
+    def __init__(self, process: Process, name: str) -> None:
+        self._process = process
+        self._name = name
+        self._loop = process.new_loop()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it has begun and not ended."""
+        return self._task is not None and not self._task.done()
+
+    def start(self, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Begin."""
+        self._task = self._loop.create_task(main(), name=self._name)
+
+    def call_soon(self, callback: Callable[[], object]) -> None:
+        """Have it called there."""
+        self._loop.call_soon(callback)
+
+    def close(self) -> None:
+        """Nothing is to be given up."""
+
+
+class Wires:
+    """Between the buses of a machine: notes are late, out of order, or lost."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.lost = 0.0
+        self.delay = 0.01
+        self.heard: dict[str, tuple[Process, Callable[[Note], None]]] = {}
+
+    def send(self, address: str, note: Note) -> None:
+        """Carry it, perhaps."""
+        if self.machine.chance.random() >= self.lost:
+            self.machine.after(self.delay, partial(self._deliver, address, note))
+
+    def _deliver(self, address: str, note: Note) -> None:
+        found = self.heard.get(address)
+        if found is not None and found[0].alive:
+            found[1](note)
+
+
+class Bus:
+    """The bus of one process."""
+
+    def __init__(self, process: Process, wires: Wires) -> None:
+        self._process = process
+        self._wires = wires
+
+    @property
+    def address(self) -> str:
+        """Where it hears."""
+        return self._process.name
+
+    def listen(self, hear: Callable[[Note], None]) -> None:
+        """Hear from now on."""
+        self._wires.heard[self.address] = (self._process, hear)
+
+    def send(self, address: str, note: Note) -> None:
+        """Send."""
+        self._wires.send(address, note)
+
+    def close(self) -> None:
+        """Hear no more."""
+        self._wires.heard.pop(self.address, None)
+
+
+class Disk:
+    """What every store of the machine writes to: a write is there at one moment, and heard of at a later one.
+
+    So power that fails, or a process that dies, finds each write either there or not, and some of those that are there
+    have been told to nobody.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.memory = Memory()
+        self.full = False
+        self.write = 0.003
+        self.tell = 0.003
+        self.read = 0.001
+
+
+class Store(MemoryStore):
+    """The store of one process."""
+
+    def __init__(self, disk: Disk, process: Process) -> None:
+        super().__init__(disk.memory)
+        self._disk = disk
+        self._process = process
+        self._last = 0.0
+        process.on_death.append(self.abandon)
+
+    @property
+    def durability(self) -> Durability:
+        """What it tells of is there after the power has failed."""
+        return "power"
+
+    def _write(self, write: Callable[[], T]) -> "asyncio.Future[T]":
+        machine, loop = self._disk.machine, asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+
+        def commit() -> None:
+            if not self._process.alive:
+                return
+            if self._process.stopped:
+                self._process.held.append(commit)
+                return
+            try:
+                if self._disk.full:
+                    raise StoreUnavailable("The simulated disk is full.", code="store_full")
+                self._check_open()
+                value = write()
+                self.memory.writes += 1
+                machine.tell(f"{self._process.name}: wrote {write.__qualname__.split('.')[1]}")
+            except MidcourseError as error:
+                tell(partial(_fail, future, error))
+            else:
+                tell(partial(_resolve, future, value))
+
+        def tell(what: Callable[[], object]) -> None:
+            machine.after(self._disk.tell, lambda: loop.call_soon(what) if self._process.alive else None)
+
+        # In the order in which they were made, as the port says.
+        self._last = max(self._last, machine.time) + machine.chance.uniform(0, self._disk.write)
+        machine.at(self._last, commit)
+        return future
+
+    async def _after_a_while(self) -> None:
+        loop = asyncio.get_running_loop()
+        waits: asyncio.Future[None] = loop.create_future()
+        self._disk.machine.after(self._disk.read, lambda: loop.call_soon(_resolve, waits, None))
+        await waits
+
+
+def _resolve(future: "asyncio.Future[T]", value: T) -> None:
+    if not future.done():
+        future.set_result(value)
+
+
+def _fail(future: "asyncio.Future[Any]", error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
+
+
+READS: Final = (
+    "head", "read", "digest_at", "snapshots", "blobs", "undecided", "row", "shelved", "shelf_keys", "heads", "shelves",
+    "audit", "audit_end", "unattended", "pending", "changed",
+)  # fmt: skip
+
+
+def _slow(name: str) -> Callable[..., Awaitable[Any]]:
+    quick = getattr(MemoryStore, name)
+
+    async def read(self: Store, *arguments: Any, **named: Any) -> Any:
+        await self._after_a_while()  # pyright: ignore[reportPrivateUsage]
+        return await quick(self, *arguments, **named)
+
+    return read
+
+
+for _name in READS:
+    setattr(Store, _name, _slow(_name))

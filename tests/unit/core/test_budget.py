@@ -1,0 +1,133 @@
+"""What is left of a budget, what a running stream adds to what was spent, and what the cap refuses."""
+
+import pytest
+from msgspec.structs import replace
+
+from midcourse.core import commands as cmd
+from midcourse.core import events as ev
+from midcourse.core.budget import above, affords, is_spent, money, usual_output, usual_price, wanted
+from midcourse.core.decisions import allowed, at_cap, decide, expire
+from midcourse.core.ids import Epoch, StepId
+from midcourse.core.session import Session, Status
+from midcourse.errors import Refused
+from tests.unit.core.stories import FETCH, ID, PAUSE_1, Story, begun, finished, in_status
+
+S = Status
+
+
+def with_budget(session: Session, budget: float, cost: float) -> Session:
+    """The session with this budget, of which this much is spent."""
+    return replace(session, terms=replace(session.terms, budget=budget), cost=cost)
+
+
+def segment(offset: int, text: str, cost: float) -> ev.SegmentWritten:
+    """A piece of an answer, after which the answer has cost so much."""
+    return ev.SegmentWritten(step=FETCH, attempt=1, offset=offset, text=text, cost=cost)
+
+
+def test_a_running_stream_is_counted_as_it_comes_and_once() -> None:
+    story = Story().happen(ev.SessionStarted()).happen(begun(kind="model"), segment(0, "one ", 0.1))
+    assert story.session.cost == pytest.approx(0.1)
+    story.happen(segment(4, "two ", 0.2))
+    assert story.session.cost == pytest.approx(0.2)
+    story.happen(ev.StepFinished(step=FETCH, attempt=1, streamed=True, cost=0.25, tokens=3))
+    assert story.session.cost == pytest.approx(0.25), "its end knows better, and is not added to its pieces"
+    assert story.session.unpriced == 0
+
+
+def test_the_end_of_a_stream_may_know_that_it_cost_less() -> None:
+    story = Story().happen(ev.SessionStarted()).happen(begun(kind="model"), segment(0, "one ", 0.2))
+    story.happen(ev.StepCut(step=FETCH, attempt=1, length=4, cost=0.15, tokens=1))
+    assert story.session.cost == pytest.approx(0.15)
+
+
+def test_a_stream_that_is_lost_with_its_process_stays_counted() -> None:
+    story = Story().happen(ev.SessionStarted()).happen(begun(kind="model"), segment(0, "one ", 0.2))
+    story.happen(ev.SessionTaken(epoch=Epoch(2), worker="w", lost=(FETCH,)), begun(attempt=2, kind="model"))
+    story.happen(ev.StepFinished(step=FETCH, attempt=2, streamed=True, cost=0.3, tokens=3))
+    assert story.session.cost == pytest.approx(0.5)
+
+
+def test_an_end_without_a_price_keeps_what_its_pieces_told() -> None:
+    story = Story().happen(ev.SessionStarted()).happen(begun(kind="model"), segment(0, "one ", 0.2))
+    story.happen(ev.StepFailed(step=FETCH, attempt=1, kind="E", detail="d"))
+    assert story.session.cost == pytest.approx(0.2)
+
+
+def test_the_usual_answer_is_the_average_of_the_last_five_and_at_most_what_was_asked_for() -> None:
+    story = Story().happen(ev.SessionStarted())
+    for number in range(1, 8):
+        step = replace(begun(kind="model"), step=StepId(f"1/fetch#{number}"))
+        end = replace(finished(cost=number / 10), step=StepId(f"1/fetch#{number}"), tokens=number * 100)
+        story.happen(step, end)
+    assert usual_output(story.session) == 500
+    assert usual_output(story.session, 50) == 50
+    assert usual_price(story.session) == pytest.approx(0.5)
+
+
+def test_a_tool_call_is_no_answer() -> None:
+    session = Story().happen(ev.SessionStarted(), begun(), finished(cost=3.0)).session
+    assert (usual_output(session), usual_price(session)) == (0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("cost", "price", "may"),
+    [(0.1, 0.2, True), (0.1, 0.3, False), (0.3, 0.0, False), (0.1 + 0.1, 0.1, True), (0.4, 0.0, False)],
+)
+def test_a_call_begins_while_its_price_is_left(cost: float, price: float, *, may: bool) -> None:
+    session = with_budget(in_status(S.RUNNING).session, 0.3, cost)
+    assert affords(session, cost, price) is may
+    assert is_spent(session, cost) is (cost >= 0.3)
+    assert affords(in_status(S.RUNNING).session, cost, price), "without a budget any does"
+
+
+def test_a_lapse_at_the_cap_leaves_it_paused_and_does_not_come_again() -> None:
+    paused = in_status(S.PAUSED).session
+    assert paused.pause is not None
+    lapsed = with_budget(replace(paused, pause=replace(paused.pause, lapses_at=5.0)), 0.3, 0.3)
+    (stays,) = expire(lapsed, 6.0)
+    assert isinstance(stays, ev.PauseRequested)
+    assert (stays.pause, stays.by, stays.lapses) == (PAUSE_1, "budget", None)
+    assert expire(replace(lapsed, cost=0.1), 6.0) == (ev.SessionResumed(by="lapse", pause=PAUSE_1),)
+
+
+@pytest.mark.parametrize("command", [cmd.Resume(id=ID), cmd.Redirect(id=ID, text="x", resume=True)])
+def test_what_would_go_on_at_the_cap_is_refused_with_the_sum(command: cmd.AnyCommand) -> None:
+    session = with_budget(in_status(S.PAUSED).session, 0.3, 0.4)
+    with pytest.raises(Refused, match=r"spent \$0.40 of its budget of \$0.30. Raise the budget to \$0.41") as error:
+        decide(session, command)
+    assert error.value.code == "budget_spent"
+    assert "resume" not in allowed(session)
+    assert "resume" in allowed(replace(session, cost=0.1))
+
+
+def test_a_redirect_that_does_not_resume_is_kept_at_the_cap() -> None:
+    session = with_budget(in_status(S.PAUSED).session, 0.3, 0.4)
+    assert decide(session, cmd.Redirect(id=ID, text="x"))
+
+
+def test_a_pause_for_a_call_that_was_too_dear_wants_that_much() -> None:
+    session = with_budget(in_status(S.RUNNING).session, 0.3, 0.2)
+    _, pause, *_ = at_cap(session, 0.2, 0.25)
+    assert isinstance(pause, ev.PauseRequested)
+    assert pause.budget == pytest.approx(0.45)
+    paused = in_status(S.PAUSED).session
+    assert paused.pause is not None
+    short = with_budget(replace(paused, pause=replace(paused.pause, budget=0.45)), 0.44, 0.2)
+    assert wanted(short) == 0.46
+    assert wanted(with_budget(short, 0.45, 0.2)) is None
+
+
+@pytest.mark.parametrize("status", [S.PAUSED, S.PAUSING, S.CANCELLING, S.HALTED, S.COMPLETED])
+def test_what_is_stopped_needs_no_cap(status: Status) -> None:
+    assert at_cap(with_budget(in_status(status).session, 0.3, 0.4), 0.4) == ()
+
+
+@pytest.mark.parametrize(
+    ("dollars", "sum_", "words"),
+    [(0.4, 0.41, "$0.40"), (12.999, 13.0, "$13.00"), (0.00123, 0.0013, "$0.0012"), (0.0, 1e-11, "$0.00")],
+)
+def test_a_sum_is_said_as_people_say_it(dollars: float, sum_: float, words: str) -> None:
+    assert above(dollars) > dollars
+    assert dollars == 0 or above(dollars) == sum_
+    assert money(dollars) == words
