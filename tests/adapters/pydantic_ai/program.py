@@ -1,4 +1,4 @@
-"""A program with an agent whose tools enqueue and change their deps, to be killed: it starts it or goes on with it."""
+"""A program with an agent whose tools enqueue and change their deps, to be killed: it starts or continues it."""
 
 import asyncio
 import sys

@@ -23,7 +23,7 @@ async def test_what_a_finished_call_enqueued_and_changed_survives_kill_9_of_its_
     finally:
         first.kill()
         await first.communicate()
-    second = await child(tmp_path, "go on")
+    second = await child(tmp_path, "continue")
     said, _ = await second.communicate()
     told = said.decode().strip().split(" | ")
     assert sorted(told) == ["Go.", "Mind the step.", "a bell", "noted", "notes: step"]
