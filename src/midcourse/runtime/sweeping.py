@@ -97,7 +97,7 @@ class Sweeper:
         await self._attend(owned.head.id)
 
     async def _is_left_to_its_parent(self, head: Head) -> bool:
-        """Whether a stop is still to come down to it, or it has not begun: its parent begins it, unless it has ended."""
+        """Whether a stop is still to reach it, or it has not begun: its parent begins it, unless that has ended."""
         if await self._waits_for_a_stop(head):
             return True
         if head.status != Status.QUEUED or head.parent is None:
