@@ -23,6 +23,7 @@ log = logging.getLogger("midcourse")
 _SWEEP: Final = 1000
 _EVERY: Final = 10_000
 """Sessions looked at when the wall clock may have been set back."""
+_NAMED: Final = 10
 _GOES_ON: Final = frozenset({Status.QUEUED, Status.RUNNING, Status.WAITING, Status.PAUSED})
 """Where a session stands that may begin calls once it is taken; elsewhere it only finishes a stop or an undo."""
 _AT_ONCE: Final = 32
@@ -40,14 +41,18 @@ class Sweeper:
         has_agent: Callable[[Head], bool],
         has_tools: Callable[[Session], bool],
         attend: Callable[[SessionId], Awaitable[None]],
+        is_own: Callable[[SessionId], bool] | None = None,
     ) -> None:
+        """``is_own``: which sessions it takes, of those that only need to be driven; None: every one."""
         self._store = store
         self._clock = clock
         self._has_agent = has_agent
         self._has_tools = has_tools
         self._attend = attend
+        self._is_own = is_own
         self._missed: set[str] = set()
         self._offset: float | None = None
+        self._named: set[SessionId] = set()
         self._left_to_others: dict[SessionId, Position] = {}
         self._lacking: dict[SessionId, Session] = {}
 
@@ -74,6 +79,7 @@ class Sweeper:
         needy = [owned for owned in found if self._can_help(owned)]
         for owned in found:
             self._name_missing_agent(owned.head)
+        self._name_taken([owned.head for owned in needy if not owned.pending])
         # Parents first: what lies in their inbox may stop their children.
         needy.sort(key=_depth)
         for _, generation in groupby(needy, key=_depth):
@@ -133,9 +139,19 @@ class Sweeper:
             child = above.head
         return False
 
+    def _name_taken(self, heads: list[Head]) -> None:
+        """Say which sessions that no process drove this one takes, each once."""
+        fresh = [head for head in heads if head.id not in self._named]
+        self._named.update(head.id for head in fresh)
+        if fresh:
+            names = ", ".join(f"{head.id} ({head.agent}, {head.status})" for head in fresh[:_NAMED])
+            more = f" and {len(fresh) - _NAMED} more" if len(fresh) > _NAMED else ""
+            log.info("takes over what no process drove: %s%s. open(recover=False) would leave them", names, more)
+
     def _name_missing_agent(self, head: Head) -> None:
         """Say once which agent is missing here, and nobody else drives it: a forgotten import would hang in silence."""
-        if self._has_agent(head) or head.agent in self._missed or head.parent:
+        is_left_alone = self._is_own is not None and not self._is_own(head.id)
+        if is_left_alone or self._has_agent(head) or head.agent in self._missed or head.parent:
             return
         if head.status in (Status.RUNNING, Status.QUEUED, Status.CANCELLING):
             self._missed.add(head.agent)
@@ -152,6 +168,8 @@ class Sweeper:
         head = owned.head
         if owned.pending:
             return True
+        if self._is_own is not None and not self._is_own(head.id):
+            return False
         if head.id in self._lacking:
             return self._has_tools(self._lacking[head.id])
         if head.status not in (Status.RUNNING, Status.QUEUED):
