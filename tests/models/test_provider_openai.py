@@ -101,7 +101,8 @@ async def test_chat_answers_at_once_and_goes_on_from_results(desk: Desk) -> None
     assert heard.rounds == 1
     with pytest.raises(openai.BadRequestError, match="The script has 2 rounds"):
         await chat(
-            client, USER, message.model_dump(exclude_none=True), *results, {"role": "assistant", "content": "North."}
+            client,
+            *(USER, message.model_dump(exclude_none=True), *results, {"role": "assistant", "content": "North."}, USER),
         )
 
 

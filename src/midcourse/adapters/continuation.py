@@ -25,6 +25,8 @@ _OVERLAP: Final = 8
 """Characters that a model must say again to have repeated itself."""
 _NEAR: Final = 200
 """Characters at the end of a text that a model may say again before it goes on."""
+OBJECTS: Final = (400, 422)
+"""How a server refuses a request that it does not understand."""
 GO_ON: Final = (
     f"{CUT_OFF} Go on with it from exactly where it stops: begin with the next word, repeat nothing of it, and say "
     "nothing about the interruption. It stops after: "

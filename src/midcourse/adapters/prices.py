@@ -1,15 +1,19 @@
 """Dollars from tokens: as somebody declared it, or by the price list that Pydantic AI keeps (genai-prices)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from midcourse.runtime.calls import current_call, in_a_step
 
 # Here and not where a price is wanted: that is in the middle of a stop.
 try:
     import genai_prices as _list
+
+    # The first look reads the list, which takes its time.
+    with suppress(LookupError, ValueError):
+        _list.calc_price(_list.Usage(input_tokens=1), "gpt-4o")
 except ModuleNotFoundError:  # then only what was declared has a price
     _list: Any = None
 
@@ -47,6 +51,15 @@ def dollars(
         with suppress(LookupError, ValueError):
             return float(_list.calc_price(usage, model, provider_id=provider).total_price)
     return None
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def priced(body: F) -> F:
+    """A body that prices its request itself, before it makes it: with a ``Meter``."""
+    body.foresees = True  # pyright: ignore[reportFunctionMemberAccess]
+    return body
 
 
 _BYTES: Final = 4

@@ -9,7 +9,7 @@ from midcourse.cli.opening import HERE, JsonOption, SessionArgument, Target, fin
 from midcourse.cli.people import me
 from midcourse.cli.printing import carry_out, print_json, say
 from midcourse.cli.receipts import show_receipt
-from midcourse.cli.words import needed_words, reply_words
+from midcourse.cli.words import cut_words, needed_words, reply_words
 from midcourse.core.allowed import did_you_mean
 from midcourse.core.bulk import MOST_SESSIONS, BulkOutcome
 from midcourse.core.decisions import finishes_first
@@ -92,13 +92,17 @@ def pause(
     if session is None:
         raise typer.BadParameter("Name a session; or --all, --agent or --status for many.")
 
+    seen: list[str] = []
+
     async def work(handle: Handle[Any]) -> Reply:
         level: Level = "decided" if finishes_first(await handle.state()) else until
-        return await handle.pause(reason, grace=grace, until=level, wait=wait, by=me())
+        reply = await handle.pause(reason, grace=grace, until=level, wait=wait, by=me())
+        seen.append(cut_words(await handle.state()))
+        return reply
 
     def then(handle: Handle[Any], reply: Reply) -> None:
         word = "Take it back" if reply.finishes_first else "Go on"
-        say(f"{word} with: midcourse resume {handle.id}")
+        say(f"{word} with: midcourse resume {handle.id}{seen[-1]}")
 
     control(target, session, work, as_json=as_json, then=then)
 

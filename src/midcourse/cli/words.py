@@ -217,9 +217,15 @@ def _resuming(session: Session) -> str:
     enough = wanted(session)
     if enough is not None:
         return f"It has reached its budget; raise it with: midcourse resume {session.id} --budget {enough:g}"
+    return f"Resume it with: midcourse resume {session.id}{cut_words(session)}"
+
+
+def cut_words(session: Session) -> str:
+    """What a resume does with an answer that was cut, behind the command that resumes."""
+    if not session.cuts:
+        return ""
     again = any(not way for way in session.cuts.values())
-    then = f" {'Begins' if again else 'Continues'} the answer that was cut{' again' if again else ''}."
-    return f"Resume it with: midcourse resume {session.id}{then if session.cuts else ''}"
+    return " (begins the answer again that was cut)" if again else " (continues the answer that was cut)"
 
 
 def _lifting(session: Session) -> str:

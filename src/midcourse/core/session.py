@@ -338,9 +338,8 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
 
     ``unpriced`` model calls have no known price: what was spent is at least ``cost``. It has ``worked`` for so many
     seconds, and since ``working_since`` if that is set; while it waits, is paused or halted, the clock stands. Its
-    cancel ``needs`` these tools, and waits for a process that has them. ``outputs`` are the tokens and ``prices`` the
-    dollars of the last few answers of models. ``cuts`` are the answers that a stop has cut, and how a resume goes on
-    with each.
+    cancel ``needs`` these tools, and waits for a process that has them. ``cuts`` are the answers that a stop has cut,
+    and how a resume continues each; empty: it begins again.
     """
 
     id: SessionId
@@ -398,6 +397,7 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
     cost: float = 0.0
     unpriced: int = 0
     tokens: int = 0
+    # Tokens and dollars of the last few answers of models, by which the next is priced.
     outputs: tuple[int, ...] = ()
     prices: tuple[float, ...] = ()
     worked: float = 0.0

@@ -52,18 +52,23 @@ async def all_is_done(stage: Stage, session: midcourse.SessionHandle[Any]) -> No
 # ---- while the model talks
 
 
-async def test_a_pause_mid_stream_cuts_the_stream_and_a_resume_asks_the_same_again(stage: Stage) -> None:
+async def test_a_pause_mid_stream_cuts_the_stream_and_a_resume_goes_on_with_it(stage: Stage) -> None:
     async with stage.started(TALKING) as session:
-        await stage.provider.wait_for_request(1, pieces=3)
+        await until_words(session, 3)
         assert (await session.pause(until="stopped")).level == "stopped"
         await stage.cut(1)
         assert await session.status() == "paused"
         assert len(stage.requests) == 2
+        assert list((await session.state()).cuts.values()) == ["quote"]
         stage.provider.script = courses.after_a_note(courses.ALL_DONE)
         await session.resume()
-        assert await session.result(PATIENCE) == "All is done."
+        said = await session.result(PATIENCE)
+        assert said.startswith("word word ")
+        assert said.endswith(" All is done.")
         assert len(stage.requests) == 3
-        assert stage.heard(2) == stage.heard(1)
+        before, begun = stage.heard(2).cut
+        assert before == stage.heard(1)
+        assert f"{begun} All is done." == said, "what was said is quoted, and not said again"
         assert noted_once()
         assert courses.counted()["send begun"] == 0
 
@@ -71,13 +76,14 @@ async def test_a_pause_mid_stream_cuts_the_stream_and_a_resume_asks_the_same_aga
 async def test_a_half_streamed_call_is_never_run(stage: Stage) -> None:
     slow = Call("send", {"to": "Ann " * 200}, every=0.02)
     async with stage.started(courses.after_a_note((Text("Now. "), slow))) as session:
+        await until_words(session, 1)
         await stage.provider.wait_for_request(1, pieces=5)
         assert (await session.pause(until="stopped")).level == "stopped"
         await stage.cut(1)
         stage.provider.script = courses.after_a_note(courses.ALL_DONE)
         await session.resume()
-        assert await session.result(PATIENCE) == "All is done."
-        assert stage.heard(2) == stage.heard(1)
+        assert await session.result(PATIENCE) == "Now. All is done."
+        assert stage.heard(2).cut == (stage.heard(1), "Now.")
         assert courses.counted()["send begun"] == 0
 
 

@@ -13,14 +13,16 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableParallel, RunnableSequence
 from langchain_core.tools import BaseTool
 
+from midcourse.adapters.answer import Answer
 from midcourse.adapters.conversing import OwnIds
 from midcourse.adapters.holding import MODEL
+from midcourse.adapters.langgraph.continuation import continued, name_of, way_of, whole_content
 from midcourse.adapters.langgraph.functions import running
 from midcourse.adapters.langgraph.held import Held, current, raise_as_was
 from midcourse.adapters.langgraph.threads import wait_for
-from midcourse.adapters.prices import dollars
+from midcourse.adapters.prices import Meter, dollars, priced
 from midcourse.errors import InvalidInput, MisusedRun, Redirected, StepError
-from midcourse.runtime.calls import current_call, in_a_step
+from midcourse.runtime.calls import in_a_step
 from midcourse.runtime.streaming import StreamEnd
 
 _OURS: Final = "midcourse "
@@ -86,21 +88,28 @@ class StepModel(BaseChatModel):
         while True:
             sent = held.heard(messages)
 
+            @priced
             async def body(sent: list[BaseMessage] = sent) -> AsyncIterator[str | StreamEnd]:
                 _asks_inner.set(True)
                 whole: AIMessageChunk | None = None
+                answer = Answer(way_of(self.inner, kwargs))
+                asked = continued(sent, answer)
+                named, meter = name_of(self.inner), Meter([asked, kwargs.get("tools")])
+                meter.begin(named)
                 try:
-                    async for chunk in self._once().astream(sent, stop=stop, **kwargs):
+                    async for chunk in self._once().astream(asked, stop=stop, **kwargs):
                         whole = chunk if whole is None else whole + chunk
-                        if chunk.text:
-                            yield str(chunk.text)
+                        if chunk.text and (word := answer.take(str(chunk.text), meter, named)):
+                            yield word
+                    if rest := answer.rest():
+                        yield rest
                 finally:
-                    if whole is not None:
-                        end = _end(whole)
-                        current_call().spend(end.cost, end.tokens)
+                    end = None if whole is None else _end(whole)
+                    if end is not None:
+                        answer.used(end.cost, end.tokens)
                 if whole is None:
                     raise ValueError("the model answered with nothing at all")
-                yield _end(whole)
+                yield _end(whole, answer)
 
             heard = held.run.state.get("heard", 0)
             key = held.key(MODEL, about=_contents(messages))
@@ -213,7 +222,7 @@ def _on_loop(loop: asyncio.AbstractEventLoop) -> bool:
         return False
 
 
-def _end(message: AIMessageChunk) -> StreamEnd:
+def _end(message: AIMessageChunk, answer: Answer | None = None) -> StreamEnd:
     usage = message.usage_metadata
     about = message.response_metadata
     cost: float | None = None
@@ -228,7 +237,10 @@ def _end(message: AIMessageChunk) -> StreamEnd:
             written_to_cache=usage.get("input_token_details", {}).get("cache_creation", 0),
             provider=about.get("model_provider"),
         )
-    return StreamEnd(value=message_to_dict(message_chunk_to_message(message)), cost=cost, tokens=tokens)
+    made = message_chunk_to_message(message)
+    if answer is not None and answer.said:
+        made = made.model_copy(update={"content": whole_content(made.content, answer.text)})
+    return StreamEnd(value=message_to_dict(made), cost=cost, tokens=tokens)
 
 
 def _with_own_ids(message: AIMessage, before: Sequence[BaseMessage]) -> AIMessage:

@@ -6,9 +6,16 @@ from typing import Any, Final, TypeAlias, cast
 
 import msgspec
 from agents import ItemHelpers, ModelResponse, RunItem, Usage
-from openai.types.responses import ResponseFunctionToolCall, ResponseOutputItem
+from openai.types.responses import (
+    ResponseFunctionToolCall,
+    ResponseOutputItem,
+    ResponseOutputMessage,
+    ResponseOutputText,
+)
 from pydantic import TypeAdapter
 
+from midcourse.adapters.answer import Answer
+from midcourse.adapters.continuation import go_on
 from midcourse.adapters.conversing import Kept, OwnIds
 from midcourse.adapters.holding import MODEL, became, step_key
 from midcourse.adapters.openai_agents.results import restored
@@ -88,6 +95,26 @@ def as_given(items: list[Item]) -> str | list[Item]:
             return text
         case _:
             return items
+
+
+def continued(given: dict[str, Any], answer: Answer) -> dict[str, Any]:
+    """The request as it is, or as it goes on from what an attempt before had said."""
+    if not answer.said:
+        return given
+    before = given["input"]
+    items: list[Any] = [told(before)] if isinstance(before, str) else list(before)
+    return {**given, "input": [*items, said(answer.said.rstrip()), told(go_on(answer.said))]}
+
+
+def whole(response: ModelResponse, text: str) -> ModelResponse:
+    """A response that goes on from another, with the text of both."""
+    own = next((item for item in response.output if isinstance(item, ResponseOutputMessage)), None)
+    content = ResponseOutputText(type="output_text", text=text, annotations=[])
+    message = ResponseOutputMessage(
+        id=own.id if own else "msg", type="message", role="assistant", status="completed", content=[content]
+    )
+    others = [item for item in response.output if not isinstance(item, ResponseOutputMessage)]
+    return replace(response, output=[message, *others])
 
 
 def grown(asked: Sequence[Item], response: ModelResponse, made: Iterable[RunItem]) -> list[Item]:

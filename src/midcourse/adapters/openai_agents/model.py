@@ -16,20 +16,22 @@ from agents.models.interface import ModelTracing
 from agents.usage import _response_usage_to_usage as usage_of  # pyright: ignore[reportPrivateUsage] - as its runner does
 from openai.types.responses import Response, ResponseCompletedEvent, ResponseOutputItem, ResponsePromptParam
 
+from midcourse.adapters.answer import Answer
 from midcourse.adapters.holding import MODEL, NewCourse
 from midcourse.adapters.openai_agents.conversation import (
     NESTED_MODEL,
     calls_of,
+    continued,
     dump_response,
     load_response,
     said,
     text_of,
+    whole,
     with_own_ids,
 )
 from midcourse.adapters.openai_agents.nesting import the_nest
-from midcourse.adapters.prices import dollars
+from midcourse.adapters.prices import Meter, dollars, priced
 from midcourse.errors import Redirected
-from midcourse.runtime.calls import current_call
 from midcourse.runtime.streaming import StreamEnd
 
 if TYPE_CHECKING:
@@ -88,21 +90,29 @@ class StepModel(Model):
 
         patience = _Patience(self._limit)
 
+        @priced
         async def body() -> AsyncIterator[str | StreamEnd]:
             response: ModelResponse | None = None
             model = ""
+            answer = Answer("again" if output_schema and not output_schema.is_plain_text() else "quote")
+            asked = continued(given, answer)
+            named, meter = str(getattr(self._inner, "model", "")), self._meter(asked)
+            meter.begin(named)
             try:
-                async with aclosing(self._events(given, patience)) as events:
+                async with aclosing(self._events(asked, patience)) as events:
                     async for event in events:
-                        if isinstance(event, str):
-                            yield event
-                        else:
+                        if not isinstance(event, str):
                             response, model = event
+                        elif word := answer.take(event, meter, named):
+                            yield word
+                if rest := answer.rest():
+                    yield rest
             finally:
                 if response is not None:
                     end = self._end(response, model)
-                    current_call().spend(end.cost, end.tokens)
+                    answer.used(end.cost, end.tokens)
             assert response is not None
+            response = whole(response, answer.text) if answer.said else response
             self._check(response, tools, handoffs, output_schema)
             # Before they are journaled: a cold start must find the calls under the ids they had.
             yield self._end(with_own_ids(response, ids), model)
@@ -244,6 +254,16 @@ class StepModel(Model):
                 url=str(url) if url else None,
             )
         return StreamEnd(value=dump_response(response), cost=cost, tokens=usage.output_tokens or None)
+
+    def _meter(self, given: dict[str, Any]) -> Meter:
+        schemas = [getattr(tool, "params_json_schema", None) for tool in given["tools"]]
+        url = getattr(getattr(self._inner, "_client", None), "base_url", None)
+        return Meter(
+            [given["system_instructions"], given["input"], schemas],
+            at_most=given["model_settings"].max_tokens,
+            provider=None if url else "openai",
+            url=str(url) if url else None,
+        )
 
     # ---- what the SDK asks a model besides
 

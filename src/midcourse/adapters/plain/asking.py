@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import msgspec
 
-from midcourse.adapters.continuation import Way, kept
+from midcourse.adapters.continuation import OBJECTS, Way, kept
 from midcourse.adapters.plain.readers import READERS, Chat, ModelError, Reader
 from midcourse.adapters.plain.replies import Reply
 from midcourse.adapters.plain.words import host, say_clearly
@@ -19,8 +19,6 @@ from midcourse.runtime.run import Run
 from midcourse.runtime.streaming import StreamEnd
 
 Create: TypeAlias = Callable[..., Awaitable[object]]
-_OBJECTS: Final = (400, 422)
-"""How a server refuses a request that it does not understand."""
 
 
 class Streamed(AsyncIterator[str | StreamEnd]):
@@ -75,7 +73,7 @@ class Streamed(AsyncIterator[str | StreamEnd]):
             try:
                 stream = await create(**asked)
             except Exception as error:
-                if not reader.continues or getattr(error, "status_code", 0) not in _OBJECTS:
+                if not reader.continues or getattr(error, "status_code", 0) not in OBJECTS:
                     raise
                 call.continue_at(0)  # it does not take what was said: the answer begins again
                 reader = type(reader)()

@@ -13,9 +13,11 @@ from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 
 from midcourse.adapters.holding import MODEL, NewCourse
+from midcourse.adapters.prices import priced
 from midcourse.adapters.pydantic_ai.conversation import interrupted, load_response
 from midcourse.adapters.pydantic_ai.streams import end_of, spoken
 from midcourse.errors import Redirected
+from midcourse.runtime.calls import current_call
 from midcourse.runtime.streaming import StreamEnd
 
 if TYPE_CHECKING:
@@ -66,19 +68,17 @@ class StepModel(WrapperModel):
         # A request that the client makes again by itself would be one that nobody sees, counts or can stop.
         once = cast("ModelSettings", {**(settings or {}), "max_retries": 0})
 
+        @priced
         async def body() -> AsyncIterator[str | StreamEnd]:
             # Renamed before they are journaled: a cold start must find the calls under the ids they had.
             own = held.conversation.with_own_ids
             if not _streams(self.wrapped):
+                current_call().continue_at(0)
                 response = await self.wrapped.request(messages, once, parameters)
                 yield response.text or ""
                 yield end_of(own(response))
                 return
-            async with (
-                self.wrapped.request_stream(messages, once, parameters, context) as streamed,
-                # Closed with this one: a stop reaches this generator, and must reach the stream behind it at once.
-                aclosing(spoken(streamed, own)) as words,
-            ):
+            async with aclosing(spoken(self.wrapped, messages, once, parameters, context, own)) as words:
                 async for word in words:
                     yield word
 

@@ -57,7 +57,9 @@ def scripted(script: Script, name: str = "scripted") -> FunctionModel:
                     raise _failure(piece, name)
         return ModelResponse(parts=parts)
 
-    return FunctionModel(whole, stream_function=stream, model_name=name)
+    model = FunctionModel(whole, stream_function=stream, model_name=name)
+    model.goes_on = "quote"  # pyright: ignore[reportAttributeAccessIssue] - a script knows what it has said
+    return model
 
 
 def _failure(piece: Fail | Garbage, name: str) -> ModelHTTPError:

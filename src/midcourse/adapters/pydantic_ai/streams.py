@@ -1,36 +1,125 @@
 """A model's answer in Pydantic AI, as a step reads it: words as they come, and in the end all of it, with its cost."""
 
 from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any
 
-from pydantic_ai.messages import ModelResponse, PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
-from pydantic_ai.models import StreamedResponse
+from pydantic_ai import RunContext
+from pydantic_ai.exceptions import ModelHTTPError
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    UserPromptPart,
+)
+from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
+from pydantic_ai.models.fallback import FallbackModel
+from pydantic_ai.models.function import FunctionModel
+from pydantic_ai.models.test import TestModel
+from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.settings import ModelSettings
 
-from midcourse.adapters.prices import dollars
+from midcourse.adapters.answer import Answer
+from midcourse.adapters.continuation import OBJECTS, Way, go_on, takes_a_prefix
+from midcourse.adapters.prices import Meter, dollars
 from midcourse.adapters.pydantic_ai.conversation import dump
-from midcourse.runtime.calls import current_call
 from midcourse.runtime.streaming import StreamEnd
+
+Keep = Callable[[ModelResponse], ModelResponse]
 
 
 async def spoken(
-    streamed: StreamedResponse, kept: Callable[[ModelResponse], ModelResponse]
+    model: Model,
+    messages: list[ModelMessage],
+    settings: ModelSettings,
+    parameters: ModelRequestParameters,
+    context: RunContext[Any] | None,
+    keep: Keep,
 ) -> AsyncGenerator[str | StreamEnd]:
-    """The words of a stream, and its end: the response as ``kept`` wants it journaled. A cut is charged with its usage.
+    """The words of an answer, and its end: the response as ``keep`` wants it journaled. In the body of a step.
 
-    In the body of a step.
+    It goes on from what the attempt before had said, if that can be; a cut is charged with its usage.
     """
+    answer = Answer(_way(model, settings, parameters))
+    asked = [*messages, *_continued(answer)]
+    at_most = settings.get("max_tokens")
+    meter = Meter([asked, parameters.function_tools], at_most=at_most, provider=model.system, url=model.base_url)
+    meter.begin(model.model_name)
+    for attempt in (asked, messages):
+        try:
+            async with (
+                model.request_stream(attempt, settings, parameters, context) as streamed,
+                # Closed with this one: a stop reaches this generator, and must reach the stream behind it at once.
+                aclosing(_words(streamed, answer, meter, keep)) as words,
+            ):
+                async for word in words:
+                    yield word
+            return
+        except ModelHTTPError as error:
+            if not answer.said or answer.pieces or error.status_code not in OBJECTS:
+                raise
+            answer.begin_again()
+
+
+def _continued(answer: Answer) -> list[ModelMessage]:
+    """What is said to a model for it to go on."""
+    if not answer.said:
+        return []
+    begun = ModelResponse(parts=[TextPart(answer.said.rstrip())])
+    wish = ModelRequest(parts=[UserPromptPart(go_on(answer.said))])
+    return [begun, wish] if answer.is_quoted else [begun]
+
+
+def _way(model: Model, settings: ModelSettings, parameters: ModelRequestParameters) -> Way:
+    """How an answer of this model would go on if it were cut."""
+    if isinstance(model, FallbackModel):  # nobody knows which one answers next
+        return "again" if any(_way(one, settings, parameters) == "again" for one in model.models) else "quote"
+    if isinstance(model, WrapperModel):
+        return _way(model.wrapped, settings, parameters)
+    if isinstance(model, TestModel) or (isinstance(model, FunctionModel) and not hasattr(model, "goes_on")):
+        return "again"  # a function of somebody's own, that knows nothing of this
+    if parameters.output_mode in ("native", "prompted"):
+        return "again"  # half an object cannot be quoted
+    thinks = bool(parameters.thinking or settings.get("anthropic_thinking"))
+    takes = model.system == "anthropic" and takes_a_prefix(model.model_name) and not thinks
+    return "prefix" if takes or getattr(model, "goes_on", "") == "prefix" else "quote"
+
+
+async def _words(
+    streamed: StreamedResponse, answer: Answer, meter: Meter, keep: Keep
+) -> AsyncGenerator[str | StreamEnd]:
     try:
         async for event in streamed:
             match event:
-                case PartStartEvent(part=TextPart(content=text)) if text:
-                    yield text
-                case PartDeltaEvent(delta=TextPartDelta(content_delta=text)) if text:
-                    yield text
+                case (
+                    PartStartEvent(part=TextPart(content=text))
+                    | PartDeltaEvent(delta=TextPartDelta(content_delta=text))
+                ) if text:
+                    used = streamed.usage
+                    model = streamed.model_name
+                    word = answer.take(text, meter, model, said=used.output_tokens, heard=used.input_tokens)
+                    if word:
+                        yield word
                 case _:
                     pass
+        if rest := answer.rest():
+            yield rest
     finally:
         end = end_of(streamed.get())
-        current_call().spend(end.cost, end.tokens)
-    yield end_of(kept(streamed.get()))
+        answer.used(end.cost, end.tokens)
+    response = streamed.get()
+    yield end_of(keep(_whole(response, answer.text) if answer.said else response))
+
+
+def _whole(response: ModelResponse, text: str) -> ModelResponse:
+    """A response that goes on from another, with the text of both."""
+    others = [part for part in response.parts if not isinstance(part, TextPart)]
+    return replace(response, parts=[TextPart(text), *others])
 
 
 def end_of(response: ModelResponse) -> StreamEnd:

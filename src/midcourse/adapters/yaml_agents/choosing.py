@@ -136,7 +136,9 @@ def _here(page: Page, weights: str | None) -> MakeModel:
         except Exception:
             _running.pop(key, None)
             raise
-        return OpenAIChatModel(server.name, provider=OpenAIProvider(base_url=server.base_url, api_key="none"))
+        made = OpenAIChatModel(server.name, provider=OpenAIProvider(base_url=server.base_url, api_key="none"))
+        made.goes_on = "prefix"  # pyright: ignore[reportAttributeAccessIssue] - it is llama.cpp
+        return made
 
     return model
 

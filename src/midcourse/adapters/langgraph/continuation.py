@@ -1,0 +1,43 @@
+"""How an answer of a LangChain model goes on that was cut: what it is asked, and the message that comes of both."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+
+from midcourse.adapters.answer import Answer
+from midcourse.adapters.continuation import Way, go_on, takes_a_prefix
+
+
+def name_of(model: BaseChatModel) -> str:
+    """What a model is called, as far as its class says so."""
+    return str(getattr(model, "model_name", None) or getattr(model, "model", None) or "")
+
+
+def way_of(model: BaseChatModel, asked: Mapping[str, Any]) -> Way:
+    """How an answer of this model would go on if it were cut."""
+    package = type(model).__module__
+    if not package.startswith("langchain_") or package.startswith("langchain_core"):
+        return "again"  # a class of somebody's own, that knows nothing of this
+    if any(asked.get(name) for name in ("response_format", "output_format", "output_config", "format")):
+        return "again"  # half an object cannot be quoted
+    thinks = bool(getattr(model, "thinking", None))
+    is_anthropic = package.startswith("langchain_anthropic")
+    return "prefix" if is_anthropic and takes_a_prefix(name_of(model)) and not thinks else "quote"
+
+
+def continued(messages: list[BaseMessage], answer: Answer) -> list[BaseMessage]:
+    """The messages as they are, or as they go on from what an attempt before had said."""
+    if not answer.said:
+        return messages
+    begun = AIMessage(answer.said.rstrip())
+    return [*messages, begun, HumanMessage(go_on(answer.said))] if answer.is_quoted else [*messages, begun]
+
+
+def whole_content(content: str | Sequence[str | dict[Any, Any]], text: str) -> Any:
+    """The content of a message that goes on from another, with the text of both."""
+    if isinstance(content, str):
+        return text
+    others = [one for one in content if not isinstance(one, str) and cast("dict[str, Any]", one).get("type") != "text"]
+    return [{"type": "text", "text": text}, *others]
