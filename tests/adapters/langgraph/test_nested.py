@@ -35,6 +35,31 @@ async def test_a_plain_node_may_invoke_a_graph() -> None:
         assert await steps_of(session) == ["model"]
 
 
+async def test_tools_of_a_graph_that_a_function_awaits_are_steps() -> None:
+    """As LangGraph's ready-made supervisor has its agents: none of their calls is silently made twice."""
+    sent: list[str] = []
+
+    @tool
+    async def send(to: str) -> str:
+        """Send a letter."""
+        sent.append(to)
+        return f"sent to {to}"
+
+    inner: Any = with_tools(held(Says(answer=after(calls("send", to="Ann")))), [send]).compile()
+
+    async def delegate(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [(await inner.ainvoke(state))["messages"][-1]]}
+
+    for _ in range(2):
+        agent = wrap(one_node(delegate, state=MessagesState), name="delegates-all")
+        async with midcourse.open("memory://") as mc:
+            session = await mc.start(agent, "go")
+            assert await session.result(NEVER) == "sent to Ann"
+            assert await steps_of(session) == ["model", "send", "model"]
+    assert (await inner.ainvoke({"messages": [("user", "go")]}))["messages"][-1].text == "sent to Ann"
+    assert sent == ["Ann"] * 3
+
+
 async def test_a_plain_tool_may_invoke_a_graph() -> None:
     def think(state: MessagesState) -> dict[str, Any]:
         return {"messages": [HumanMessage(f"found {state['messages'][-1].text}")]}

@@ -377,6 +377,38 @@ async def test_a_subgraph_with_a_state_of_its_own_is_called_in_a_node(tmp_path: 
     assert steps == ["collect", "model", "model"]
 
 
+async def test_an_agent_that_a_node_awaits_goes_on_in_its_middle(tmp_path: Path) -> None:
+    """As the ready-made supervisor calls its agents: what they had done is not done again."""
+    scene, sent = Scene(), list[str]()
+
+    @tool
+    async def send(to: str) -> str:
+        """Send a letter."""
+        sent.append(to)
+        return f"sent to {to}"
+
+    @tool
+    @midcourse.tool(effect="read")
+    async def wait() -> str:
+        """Wait for an answer."""
+        await scene.reach()
+        return "answered"
+
+    turns = (calls("send", id="1", to="Ann"), calls("wait", id="2"), "She has answered.")
+    inner = Says(answer=_by_turns(*turns))
+    correspondent: Any = with_tools(held(inner), [send, wait]).compile()
+
+    async def delegate(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [(await correspondent.ainvoke(state))["messages"][-1]]}
+
+    agent = wrap(one_node(delegate, state=MessagesState), name="correspondent")
+    said, steps = await _stopped_and_resumed(agent, "Ask Ann", scene, tmp_path)
+    assert said == "She has answered."
+    assert sent == ["Ann"]
+    assert len(inner.asked) == 3
+    assert steps == ["model", "send", "model", "wait", "wait", "model"]
+
+
 async def test_an_essay_in_the_functional_api_is_written_reviewed_and_kept(tmp_path: Path) -> None:
     """Tasks, a person's review, and what the workflow saved for its next turn."""
     scene, written = Scene(), list[str]()

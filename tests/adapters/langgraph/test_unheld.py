@@ -76,16 +76,25 @@ async def test_held_models_and_models_of_tools_are_nothing_to_tell(caplog: pytes
     assert not _warnings(caplog)
 
 
-async def test_a_tool_in_a_graph_that_a_function_calls_is_said_to_be_no_step(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_tool_in_a_graph_that_a_function_invokes_is_said_to_be_no_step(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     @tool
-    async def send(to: str) -> str:
+    def send(to: str) -> str:
         """Send a letter."""
         return f"sent to {to}"
 
-    inner: Any = with_tools(held(Says(answer=after(calls("send", to="Ann")))), [send]).compile()
+    model = held(Says(answer=after(calls("send", to="Ann"))))
 
-    async def delegate(state: MessagesState) -> dict[str, Any]:
-        return {"messages": [(await inner.ainvoke(state))["messages"][-1]]}
+    def think(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [model.invoke(state["messages"])]}
+
+    graph = with_tools(model, [send])
+    graph.nodes["think"] = one_node(think, state=MessagesState).nodes["n"]
+    inner: Any = graph.compile()
+
+    def delegate(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [inner.invoke(state)["messages"][-1]]}
 
     assert await result(wrap(one_node(delegate, state=MessagesState), name="calls-a-graph")) == "sent to Ann"
     (warning,) = _warnings(caplog)

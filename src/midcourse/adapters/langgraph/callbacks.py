@@ -71,7 +71,7 @@ class HoldWatch(BaseCallbackHandler):
             self._held.warn(
                 f"Tool '{name}' is called by a graph or a function that a node calls, so it is "
                 "no step: a stop does not wait for it, and after a crash it is called again. Make that graph a node, "
-                "or what calls it a task or a tool."
+                "await it (graph.ainvoke), or make what calls it a task or a tool."
             )
 
     def _look(self, metadata: dict[str, Any] | None, about: dict[str, Any]) -> None:

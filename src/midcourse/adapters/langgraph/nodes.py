@@ -22,7 +22,7 @@ from langgraph.types import Interrupt
 from midcourse.adapters.holding import closed, declared, refused
 from midcourse.adapters.langgraph.functions import call_as_step, held_call
 from midcourse.adapters.langgraph.held import as_interrupt, current, raise_as_was
-from midcourse.adapters.langgraph.reaching import reaches_steps
+from midcourse.adapters.langgraph.reaching import graphs_reached, reaches_steps
 from midcourse.adapters.langgraph.tasks import tasks_held
 from midcourse.adapters.langgraph.threads import in_own_thread
 from midcourse.errors import MisusedRun, Redirected, StepError
@@ -44,10 +44,19 @@ def held_nodes(nodes: Mapping[str, PregelNode], open_nodes: Collection[str]) -> 
         elif name != "__start__" and name not in open_nodes and _is_plain(bound):
             made[name] = node.copy({"bound": _held_node(name, cast("RunnableCallable", bound))})
         elif type(bound) is RunnableCallable:
+            _hold_tools_below(bound, open_nodes)
             made[name] = node.copy({"bound": _open_node(bound, open_nodes)})
         else:
             made[name] = node
     return made
+
+
+def _hold_tools_below(bound: Any, open_nodes: Collection[str]) -> None:
+    """In graphs that a function calls, which only the function can name: their tools are steps in held runs alone."""
+    for graph in graphs_reached([bound.func, bound.afunc]):
+        for name, node in list(graph.nodes.items()):
+            if isinstance(node.bound, ToolNode) and not getattr(node.bound, _HELD, False):
+                graph.nodes[name] = node.copy({"bound": _held_tools(node.bound, open_nodes)})
 
 
 def _is_plain(bound: Any) -> bool:
@@ -156,6 +165,7 @@ def _drop(writes: object) -> None:
 
 
 Execute = Callable[[Any], Awaitable[Any]]
+_HELD = "_midcourse_held"
 
 
 def _held_tools(node: ToolNode, open_nodes: Collection[str]) -> ToolNode:
@@ -169,6 +179,7 @@ def _held_tools(node: ToolNode, open_nodes: Collection[str]) -> ToolNode:
         return await (inner(request) if theirs is None else theirs(request, inner))
 
     made._awrap_tool_call = wrapped  # noqa: SLF001
+    setattr(made, _HELD, True)
     return made
 
 

@@ -43,23 +43,30 @@ _PLAIN: Final = (str, bytes, int, float, complex, bool, type(None), type, Module
 
 def reaches_steps(value: object) -> bool:
     """Whether a function, or any other value, leads to a held model, to a ``@task`` or to ``interrupt()``."""
+    return any(map(_is_one, _reached(value)))
+
+
+def graphs_reached(value: object) -> "list[Pregel[Any, Any, Any, Any]]":
+    """The graphs that a function leads to, and may call."""
+    return [cast("Pregel[Any, Any, Any, Any]", one) for one in _reached(value) if isinstance(one, Pregel)]
+
+
+def _reached(value: object) -> Iterator[object]:
     seen: set[int] = set()
     kept: list[object] = []  # what is made on the way must outlive its id
     level: list[object] = [value]
-    for _ in range(_DEEP):
+    for depth in range(_DEEP + 1):
         following: list[object] = []
         for one in level:
-            if _is_one(one):
-                return True
-            if isinstance(one, _PLAIN) or id(one) in seen:
+            yield one
+            if depth == _DEEP or isinstance(one, _PLAIN) or id(one) in seen:
                 continue
             if len(seen) >= _MANY:
-                return False
+                return
             seen.add(id(one))
             kept.append(one)
             following.extend(_parts(one))
         level = following
-    return any(map(_is_one, level))
 
 
 def _is_one(value: object) -> bool:
