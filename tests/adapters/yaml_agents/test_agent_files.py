@@ -56,6 +56,7 @@ spec:
       cost: 0.25
       timeout: 30
       run_in: thread
+      retry: {attempts: 2}
     - use: midcourse.tools:files_in
       with: {root: .}
   interrupt:
@@ -65,7 +66,8 @@ spec:
   task_class: long
   labels: [mail, night]
   budget: {usd: 5}
-  settings: {temperature: 0.2, max_tokens: 500, top_p: 0.9, timeout: 20, parallel_tool_calls: false}
+  settings: {temperature: 0.2, max_tokens: 500, top_p: 0.9, timeout: 20, parallel_tool_calls: false,
+    retry: {attempts: 3, first_wait: 1, factor: 3, max_wait: 30, jitter: 0.1}}
   limits: {requests: 20, tool_calls: 50, total_tokens: 100000}
   retries: 2
 """
@@ -97,6 +99,7 @@ async def test_the_agent_of_the_design_runs(write: Write, place: Place, monkeypa
 def test_every_field_is_taken(write: Write) -> None:
     agent = one(write(EVERYTHING))
     assert (agent.name, agent.version, agent.asks) == ("clerk", "7", False)
+    assert agent.retry == midcourse.Retry(3, 1.0, 3.0, 30.0, 0.1)
     assert agent.terms == midcourse.Terms(
         task_class="long",
         policy="careful",

@@ -14,7 +14,7 @@ from midcourse.adapters.pydantic_ai.agent import wrap
 from midcourse.adapters.yaml_agents.choosing import MakeModel, choose_model
 from midcourse.adapters.yaml_agents.importing import imported
 from midcourse.adapters.yaml_agents.pages import Page, read_pages
-from midcourse.adapters.yaml_agents.spec import AgentFile, Budget, Settings, Spec, ToolUse, read_spec
+from midcourse.adapters.yaml_agents.spec import AgentFile, Budget, RetrySettings, Settings, Spec, ToolUse, read_spec
 from midcourse.core.retries import Retry
 from midcourse.core.terms import DefaultAnswer, Terms, check_terms
 from midcourse.errors import InvalidInput
@@ -92,7 +92,7 @@ def _register(
             total_tokens_limit=said.limits.total_tokens,
         ),
         terms=terms,
-        retry=None if said.settings.retry is None else Retry(**said.settings.retry.model_dump()),
+        retry=_retry(said.settings.retry),
     )
 
 
@@ -119,6 +119,10 @@ def _settings(said: Settings) -> ModelSettings | None:
     return cast("ModelSettings", given) if given else None
 
 
+def _retry(said: RetrySettings | None) -> Retry | None:
+    return None if said is None else Retry(**said.model_dump())
+
+
 # ---- tools
 
 
@@ -135,7 +139,7 @@ def _tools(page: Page, place: tuple[str | int, ...], use: str | ToolUse) -> Iter
 
 
 def _made_set(page: Page, place: tuple[str | int, ...], said: ToolUse, maker: Any) -> Iterator[pydantic_ai.Tool[Any]]:
-    if said.name or any(getattr(said, field) is not None for field in (*_DECLARED, "undo", "probe")):
+    if said.name or any(getattr(said, field) is not None for field in (*_DECLARED, "undo", "probe", "retry")):
         page.refuse(place, "a set of tools declares itself; only 'use', 'with' and 'requires_approval' go together.")
     try:
         made = maker(**(said.given or {}))
@@ -157,12 +161,15 @@ def _declared(page: Page, place: tuple[str | int, ...], said: ToolUse, function:
         path = getattr(said, field)
         if path is not None:
             given[field] = imported(page, (*place, field), path)
+    if said.retry is not None:
+        given["retry"] = _retry(said.retry)
     own = tool_of(function)
     if not given:
         return own
     # Two files may say different things of one function: each has a tool of its own, told apart by its place.
     origin = f"{own.origin}@{page.path.stem}.{page.line(place)}"
-    before = {field: getattr(own, field) for field in (*_DECLARED, "undo", "probe", "observes")} if own.declared else {}
+    own_fields = (*_DECLARED, "undo", "probe", "observes", "retry")
+    before = {field: getattr(own, field) for field in own_fields} if own.declared else {}
     try:
         made = declared_tool(own.function, name=own.name, origin=origin, **{**before, **given})
     except InvalidInput as error:

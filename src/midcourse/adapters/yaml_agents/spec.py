@@ -43,6 +43,18 @@ class Model(_Part):
     )
 
 
+class RetrySettings(_Part):
+    """How often a call is made that fails in a way that may pass, and how long is waited in between."""
+
+    attempts: int = Field(default=MODEL_RETRY.attempts, ge=1, le=MOST_ATTEMPTS, description="In all; 1: no retry.")
+    first_wait: float = Field(default=MODEL_RETRY.first_wait, ge=0, description="Seconds.")
+    factor: float = Field(default=MODEL_RETRY.factor, ge=1, description="Each later wait is so many times as long.")
+    max_wait: float = Field(
+        default=MODEL_RETRY.max_wait, ge=0, description="Seconds; a Retry-After that is longer is a failure."
+    )
+    jitter: float = Field(default=MODEL_RETRY.jitter, ge=0, le=1, description="The share of a wait left to chance.")
+
+
 class ToolUse(_Part):
     """A tool, and what it does to the world. What is not said here, the function says itself."""
 
@@ -66,6 +78,7 @@ class ToolUse(_Part):
     cost: float | None = Field(default=None, ge=0)
     timeout: float | None = Field(default=None, gt=0)
     run_in: Literal["thread", "process"] | None = None
+    retry: RetrySettings | None = None
 
 
 class DefaultAnswer(_Part):
@@ -98,18 +111,6 @@ class Budget(_Part):
     """What a session may cost."""
 
     usd: float = Field(gt=0, le=1e9)
-
-
-class RetrySettings(_Part):
-    """How often a model request is made that fails in a way that may pass, and how long is waited in between."""
-
-    attempts: int = Field(default=MODEL_RETRY.attempts, ge=1, le=MOST_ATTEMPTS, description="In all; 1: no retry.")
-    first_wait: float = Field(default=MODEL_RETRY.first_wait, ge=0, description="Seconds.")
-    factor: float = Field(default=MODEL_RETRY.factor, ge=1, description="Each later wait is so many times as long.")
-    max_wait: float = Field(
-        default=MODEL_RETRY.max_wait, ge=0, description="Seconds; a Retry-After that is longer is a failure."
-    )
-    jitter: float = Field(default=MODEL_RETRY.jitter, ge=0, le=1, description="The share of a wait left to chance.")
 
 
 class Settings(_Part):
