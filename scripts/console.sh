@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the console into the package: src/midcourse/console. Needs Node 20 or newer, and npm.
-# What is missing is installed where apt-get may be used; otherwise one sentence says what to install.
+# With --install (as make calls it) what is missing is installed where apt-get may be used. Without it, and where that
+# cannot be, one sentence says what to install.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,6 +19,7 @@ if ! has_node; then
     hint="Install Node.js 20 or newer with npm, then run this again."
     root=()
     if [[ "$(id -u)" != 0 ]]; then root=(sudo -n); fi
+    [[ "${1:-}" == --install ]] || fail "The console is built with Node.js, which is not here (or older than 20). $hint"
     command -v apt-get >/dev/null || fail "The console is built with Node.js, which is not here (or older than 20). $hint"
     [[ ${#root[@]} -eq 0 ]] || "${root[@]}" true 2>/dev/null || fail "The console is built with Node.js 20, which is not here, and this user may not install it. $hint"
     echo "The console is built with Node.js, which is not here: installing it with apt-get."

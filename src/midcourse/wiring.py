@@ -165,8 +165,9 @@ async def open_control(
     clock: Clock | None = None,
     redis: str | None = None,
     meter: Meter = UNMETERED,
+    recovers: bool = True,
 ) -> Control:
-    """A worker on a store, listening and sweeping, and the controls over it.
+    """A worker on a store, listening and sweeping, and the controls over it. ``recovers``: it takes what it finds.
 
     ``redis`` is where readable checkpoints go: None for what ``MIDCOURSE_REDIS_URL`` names, empty for nowhere.
     """
@@ -184,6 +185,7 @@ async def open_control(
         drives=drives,
         checkpoints=checkpoints,
         meter=meter,
+        recovers=recovers,
     )
     control = Control(worker)
     await worker.open(control)

@@ -18,7 +18,7 @@ from random import SystemRandom
 from typing import Final
 
 from tests.chaos.plants import PLANTS
-from tests.chaos.round import Outcome, play
+from tests.chaos.round import Outcome, look_again, play
 from tests.chaos.ways import LEFT_OUT, Ways
 from tests.faults.checker import Violation, excerpt
 
@@ -37,7 +37,12 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--without", choices=LEFT_OUT, action="append", default=[], help="leave this out (again: more)")
     parser.add_argument("--plant", choices=sorted(PLANTS), default="", help="put a fault of the past back")
     parser.add_argument("--first", action="store_true", help="end with the first round that breaks a promise")
+    parser.add_argument("--again", type=Path, metavar="FOLDER", help="play nothing: check what a round has left there")
     options = parser.parse_args(arguments)
+    if options.again is not None:
+        outcome = asyncio.run(look_again(options.again))
+        show(outcome, 0.0)
+        return 0 if outcome.is_good else 1
     seed = options.seed or f"{SystemRandom().randrange(16**8):08x}"
     ways = Ways(seed=seed, plant=options.plant, workers=options.workers, people=options.people, seconds=options.round)
     ways = replace(ways, **dict.fromkeys(options.without, False))
@@ -98,7 +103,8 @@ def show(outcome: Outcome, elapsed: float) -> None:
     """What was broken, where to look, and how to have it again."""
     found = [*outcome.violations, *outcome.stuck]
     kinds = Counter(one.promise for one in found)
-    print(f"BROKEN in the round of seed {outcome.ways.seed}, {elapsed:.0f} s after the beginning: {_listed(kinds)}")
+    what = _listed(kinds) or "nothing"
+    print(f"BROKEN in the round of seed {outcome.ways.seed}, {elapsed:.0f} s after the beginning: {what}")
     print(f"  its store, its commands and what the processes said: {outcome.folder}")
     for kind in kinds:
         some = [one for one in found if one.promise == kind]

@@ -26,15 +26,15 @@ from midcourse.runtime.settling import DID_NOT, HAPPENED
 from midcourse.wiring import open_store
 from tests.chaos import commands, remote
 from tests.chaos.commands import Commands
-from tests.chaos.crew import Crew
+from tests.chaos.crew import Crew, faults_in
 from tests.chaos.ways import Ways
 from tests.faults.checker import Answer, Evidence, Violation, stuck, violations
 
-PATIENCE: Final = 12.0
+PATIENCE: Final = 20.0
 """Seconds without a new fact after which a session stands still, once nothing is done to any process."""
-HEAL: Final = 60.0
+HEAL: Final = 90.0
 """Seconds in which everything has to end, once everything is answered and resumed."""
-LATE: Final = 25.0
+LATE: Final = 40.0
 """Seconds in which people have had the answer to their last command, however busy this machine is."""
 BUSY: Final = 0.5
 """The share of a processor that a worker may use while every session rests."""
@@ -91,13 +91,13 @@ class Onlooker:
         while (known[-1].position if known else 0) < position:
             known += await read_events(self._store, SessionId(name), Position(known[-1].position if known else 0))
 
-    def evidence(self, folder: Path, crew: Crew) -> Evidence:
+    def evidence(self, folder: Path, faults: Sequence[float]) -> Evidence:
         """What was seen so far."""
         return Evidence(
             journals=self.journals,
             answers=commands.read(folder)[0],
             deeds=remote.read(folder / "deeds"),
-            faults=[at for at, _ in crew.faults],
+            faults=faults,
         )
 
 
@@ -149,7 +149,7 @@ async def _play(crew: Crew, onlooker: Onlooker, outcome: Outcome) -> None:
         await asyncio.gather(*(crew.drain(one) for one in crew.those("worker")))
     outcome.violations += [_of_process("does not end", one) for one in crew.unwilling]
     status = dict(await onlooker.look())
-    seen = onlooker.evidence(folder, crew)
+    seen = onlooker.evidence(folder, [at for at, _ in crew.faults])
     outcome.violations += violations(seen)
     outcome.journals = onlooker.journals
     outcome.sessions = len(status)
@@ -159,6 +159,25 @@ async def _play(crew: Crew, onlooker: Onlooker, outcome: Outcome) -> None:
     outcome.deeds = Counter(f"{deed.effect} {deed.what}" for deed in seen.deeds)
     outcome.commands = commands.read(folder)[1]
     outcome.faults = crew.counts
+
+
+async def look_again(folder: Path) -> Outcome:
+    """What the checker says of a round that was played before: its folder holds all that was seen."""
+    ways = Ways.read(folder)
+    outcome = Outcome(ways=ways, folder=folder)
+    store = f"sqlite:///{folder / 'store.db'}"
+    async with midcourse.open(store, drive=False) as inside:
+        read = await open_store(store)
+        try:
+            onlooker = Onlooker(inside, read)
+            await onlooker.look()
+        finally:
+            await read.close()
+    faults = faults_in(folder)
+    outcome.began = min(faults)
+    outcome.journals = onlooker.journals
+    outcome.violations = violations(onlooker.evidence(folder, faults))
+    return outcome
 
 
 def _of_process(promise: str, what: str) -> Violation:

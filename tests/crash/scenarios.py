@@ -20,6 +20,7 @@ from midcourse import (
     Recorded,
     Refused,
     Reply,
+    Retry,
     Run,
     SessionHandle,
     Settings,
@@ -580,6 +581,63 @@ async def play_watched(client: Client) -> None:
     await client.send("c-rate", handle.rate, 4)
 
 
+# ---- what may pass is tried again
+
+SOON: Final = Retry(attempts=3, first_wait=0.001)
+
+
+def _fail_first() -> None:
+    """Raise what may pass, unless this step has run before, in this life or an earlier one."""
+    has_run = world.have_run(current_call().step)
+    world.ran()
+    if not has_run:
+        raise ConnectionResetError("gone")
+
+
+@tool(effect="read", retry=SOON)
+async def look_twice() -> str:
+    """Answers the second time."""
+    _fail_first()
+    return "seen"
+
+
+@tool(effect="idempotent", local=True, retry=SOON)
+async def put_twice() -> str:
+    """Answers the second time."""
+    _fail_first()
+    return "put"
+
+
+async def _take_back(arguments: object, result: object, key: str) -> None:
+    del arguments, result, key
+
+
+@tool(effect="write", undo=_take_back, local=True, retry=SOON)
+async def make_twice() -> str:
+    """Answers the second time, when what it may have made is taken back."""
+    _fail_first()
+    return "made"
+
+
+async def speak_twice() -> AsyncIterator[str]:
+    """A model whose first answer breaks off."""
+    yield "one "
+    _fail_first()
+    yield "two"
+
+
+@agent
+async def persistent(run: Run) -> list[str]:
+    """Tries each of them again."""
+    looked, put = await run.step("look", look_twice), await run.step("put", put_twice)
+    return [looked, put, await run.step("make", make_twice), await run.stream("speak", speak_twice, retry=SOON)]
+
+
+async def play_persistent(client: Client) -> None:
+    """Waits for the end."""
+    await client.expect(["seen", "put", "made", "one two"])
+
+
 SCENARIOS: Final = {
     "watched": Scenario(agent=watched, play=play_watched),
     "plain": Scenario(agent=plain, play=play_plain, settings=Settings(segment_tokens=4)),
@@ -591,6 +649,7 @@ SCENARIOS: Final = {
     "parking": Scenario(agent=parked, play=play_parked, settings=Settings(park_after=0.0)),
     "state": Scenario(agent=stateful, play=play_stateful, settings=Settings(poll=0.05), outside=True),
     "retry": Scenario(agent=failing, play=play_failing),
+    "again": Scenario(agent=persistent, play=play_persistent),
     "queued": Scenario(agent=patient, play=play_queued),
     "switch": Scenario(agent=pausing, play=play_switch, settings=Settings(poll=0.05)),
     "children": Scenario(agent=family, play=play_family, settings=Settings(poll=0.05)),

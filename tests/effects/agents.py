@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any, cast
 
 import midcourse
@@ -75,3 +76,21 @@ async def child(run: midcourse.Run) -> None:
         await run.step(name, TOOLS["reversible", "async"], wanted["url"], name)
     if wanted.get("asks"):
         await run.ask("Go on?")
+
+
+@midcourse.tool(effect="idempotent", retry=midcourse.Retry(3, first_wait=3600.0, max_wait=3600.0, jitter=0.0))
+async def put_later(path: str) -> int:
+    """Fails the first time, whatever process it runs in; leaves its key in a file."""
+    with Path(path).open("a+", encoding="utf-8") as file:
+        file.write(f"{midcourse.current_call().key}\n")
+        file.seek(0)
+        tried = len(file.readlines())
+    if tried == 1:
+        raise ConnectionResetError("gone")
+    return tried
+
+
+@midcourse.agent(version="1")
+async def retrier(run: midcourse.Run) -> int:
+    """One call, which is tried again an hour later."""
+    return await run.step("put", put_later, run.goal)

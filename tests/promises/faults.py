@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from midcourse.core.codec import Blob
 from midcourse.core.fold import Row
 from midcourse.core.ids import Epoch, Position, SessionId
-from midcourse.errors import StoreError, StoreFull
+from midcourse.errors import MidcourseError, StoreFull
 from midcourse.ports.store import Deciding, Head, Store
 from midcourse.testing.wrapped_store import WrappedStore
 
@@ -25,7 +25,7 @@ class Faulty(WrappedStore):
         super().__init__(inner)
         self.holds: Callable[[str], bool] = lambda _: False
         self.fails: Callable[[str], bool] = lambda _: False
-        self.error: Callable[[], StoreError] = lambda: StoreFull("No space is left; free some and try again.")
+        self.error: Callable[[], MidcourseError] = lambda: StoreFull("No space is left; free some and try again.")
         self.held: list[str] = []
         self.bytes_written = 0
         self.snapshots_saved = 0

@@ -6,7 +6,11 @@ import pytest
 
 import midcourse
 from midcourse.core.events import StepSettled
+from midcourse.core.ids import SessionId, WorkerId
+from midcourse.errors import Damaged
+from midcourse.ports.store import Owned, Store
 from midcourse.runtime.settling import DID_NOT, HAPPENED
+from midcourse.testing.wrapped_store import WrappedStore
 from tests.promises.faults import Faulty
 from tests.promises.harness import Place, Tool, history, resumable, turns, types, until_status, until_true
 
@@ -110,3 +114,68 @@ async def test_a_take_without_a_fact_is_journaled_with_the_first_fact(place: Pla
         await session.resume()
         await session.result()
         assert types(await history(session))[before : before + 2] == ["session.taken", "session.resumed"]
+
+
+async def test_a_child_whose_parent_cannot_be_read_is_paused_and_says_why(place: Place) -> None:
+    """A stop of the parent's may be on its way, and nothing can tell: a person decides whether the child continues."""
+    tool = Tool(holds=True)
+
+    async def child(run: midcourse.Run) -> object:
+        return await run.step("work", tool.run, run.goal)
+
+    kid = resumable(child, name="kid")
+
+    async def parent(run: midcourse.Run) -> object:
+        return await run.spawn(kid, "one", key="one")
+
+    store = await place.store()
+    async with place.open(agent := resumable(parent, name="parent"), kid, store=store) as mc:
+        session = await mc.start(agent)
+        await tool.entered.wait()
+        [child_id] = (await session.state()).children.values()
+        store.abandon()
+        async with place.open(agent, kid, store=_WithoutHead(await place.store(), session.id)) as other:
+            orphan = await other.get(child_id)
+            await until_status(orphan, "paused")
+            state = await orphan.state()
+            assert state.pause is not None
+            assert "a session above it cannot be read" in state.pause.reason
+            tool.may_end.set()
+            await orphan.resume()
+            assert await orphan.result() == "one"
+
+
+class _WithoutHead(WrappedStore):
+    """A store in which the head of one session is damaged."""
+
+    def __init__(self, inner: Store, damaged: str) -> None:
+        super().__init__(inner)
+        self._damaged = damaged
+
+    async def head(self, session_id: SessionId) -> Owned:
+        self._check(session_id)
+        return await self.inner.head(session_id)
+
+    async def take(self, session_id: SessionId, worker: WorkerId) -> Owned:
+        self._check(session_id)
+        return await self.inner.take(session_id, worker)
+
+    def _check(self, session_id: SessionId) -> None:
+        if session_id == self._damaged:
+            raise Damaged(f"The head of session '{session_id}' is damaged. Restore the store from a backup.")
+
+
+async def test_waiting_for_a_session_whose_end_cannot_be_written_ends_with_the_damage(place: Place) -> None:
+    """A damaged file takes no writes: who waits for the result gets the sentence, and does not wait for ever."""
+    tool = Tool(holds=True)
+    one = resumable(lambda run: run.step("fetch", tool.run))
+    store = Faulty(await place.store())
+    store.error = lambda: Damaged("The file is damaged. Restore it from a backup.")
+    async with place.open(one, store=store) as mc:
+        session = await mc.start(one)
+        await tool.entered.wait()
+        store.fails = lambda _: True
+        tool.may_end.set()
+        with pytest.raises(Damaged, match="The file is damaged"):
+            await session.result()
+        store.work_again()

@@ -458,6 +458,29 @@ async def test_a_model_that_waits_to_be_asked_again_hears_a_redirect_at_once(pla
         assert await session.result() == "told: another way, after: once "
 
 
+async def test_a_redirect_ends_the_wait_of_a_model_and_it_has_all_its_attempts(place: Place) -> None:
+    """An agent that reads the messages in the request itself has them read at once."""
+    errors: list[Exception] = [Answered(503), Answered(503), Answered(503)]
+    heard: list[tuple[str, ...]] = []
+
+    async def agent(run: midcourse.Run) -> str:
+        async def say() -> AsyncIterator[str]:
+            heard.append(tuple(message.text for message in run.messages[1:]))
+            if errors:
+                raise errors.pop()
+            yield "done"
+
+        return await run.stream("model", say, retry=midcourse.Retry(2, NEVER, 1.0, NEVER, 0.0))
+
+    async with place.open(resumable(agent)) as mc:
+        session = await mc.start(resumable(agent))
+        for number, text in enumerate(("one", "two", "three"), start=1):
+            await until(session, "step.retrying", times=number)
+            await session.redirect(text)
+        assert await session.result() == "done"
+        assert heard == [(), ("one",), ("one", "two"), ("one", "two", "three")]
+
+
 async def test_a_text_that_broke_off_is_said_again_or_continued(place: Place) -> None:
     """As after a cut: a model that can continue finds what it had said."""
     again, on = Speaker(ConnectionResetError()), Speaker(ConnectionResetError())

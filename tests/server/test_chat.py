@@ -92,6 +92,36 @@ async def test_a_turn_is_told_as_deltas_tools_and_done(memory: Place) -> None:
     assert all(not frame.event for frame in seen), "a chat client reads plain messages"
 
 
+async def test_a_request_that_is_made_again_is_told_and_its_text_comes_anew(memory: Place) -> None:
+    """So that a person who waits knows what for."""
+    errors = [ConnectionResetError("gone")]
+
+    async def breaks() -> AsyncIterator[str]:
+        yield "one "
+        if errors:
+            raise errors.pop()
+        yield "two"
+
+    async def agent(run: midcourse.Run) -> object:
+        return await run.stream("think", breaks, retry=midcourse.Retry(3, first_wait=0.0))
+
+    with served(memory, resumable(agent)) as server:
+        async with server.client() as client, chatting(client) as chat:
+            seen = [frame.data for frame in await chat.rest()]
+    [told] = [one for one in seen if one["type"] == "retrying"]
+    assert told == {
+        "type": "retrying",
+        "step": "1/think#1",
+        "attempt": 1,
+        "attempts": 3,
+        "wait": 0.0,
+        "detail": "ConnectionResetError: gone",
+    }
+    deltas = [one for one in seen if one["type"] == "delta"]
+    assert "".join(one["text"] for one in deltas if one["attempt"] == 2) == "one two"
+    assert (seen[-1]["type"], seen[-1]["result"]) == ("done", "one two")
+
+
 async def test_json_is_read_whatever_the_content_type_says(memory: Place) -> None:
     """curl -d sends a form's type, others none at all."""
     with served(memory, asker()) as server:

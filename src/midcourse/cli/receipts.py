@@ -1,15 +1,22 @@
 """Receipts on a terminal: a table, one line for each effect."""
 
+from msgspec.structs import replace
+
 from midcourse.cli.printing import say, show_table
 from midcourse.cli.words import receipt_title
+from midcourse.core.events import ReceiptLine
 from midcourse.core.receipt import COLUMNS, SHOWN, Receipt
 
+LOST = "lost with its process; it may have happened"
 
-def show_receipt(receipt: Receipt) -> None:
-    """What became of each effect."""
+
+def show_receipt(receipt: Receipt, *, unattended: bool = False) -> None:
+    """What became of each effect. ``unattended``: its process is gone, and what ran there is lost."""
     say(receipt_title(receipt))
     if not receipt.lines:
         return
+    if unattended:
+        receipt = replace(receipt, lines=tuple(map(_lost, receipt.lines)))
     rows = [
         (f"{line.name} {line.arguments[:SHOWN]}".rstrip(), line.effect, line.outcome, line.detail)
         for line in receipt.lines
@@ -23,3 +30,8 @@ def show_receipt(receipt: Receipt) -> None:
     say(", ".join(f"{count} {outcome}" for outcome, count in counts.items()) + ".")
     if receipt.twice:
         say(receipt.twice_words)
+
+
+def _lost(line: ReceiptLine) -> ReceiptLine:
+    """The journal knows of no end, and nobody is left who could tell of one."""
+    return replace(line, outcome="unknown", detail=LOST) if line.outcome == "still running" else line

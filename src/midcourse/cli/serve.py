@@ -216,6 +216,7 @@ def _serve(
     from midcourse.server import Server
     from midcourse.server.loading import load_agent_files
     from midcourse.server.logs import configure_logs
+    from midcourse.server.pages import BUILT
     from midcourse.server.running import Place, leave, link_to, listen, run, token_of
 
     # What tools start must not inherit it.
@@ -250,6 +251,8 @@ def _serve(
         say(f"Midcourse serves {', '.join(names) or 'no agents'}.", f"  store  {_where(server, store)}")
         say_as_it_is(f"  API    {url}/api/v1   (the addresses: {url}/api/v1/openapi.json)")
         say_as_it_is(f"  open   {link_to(url, given)}")
+        if not (BUILT / "index.html").is_file():
+            say("  The console is not in this installation: run make console in a clone, or install a released wheel.")
         say("  log    logs/app.log", "Ctrl-C lets the sessions go and leaves; nothing is cancelled.")
         if host not in ("127.0.0.1", "localhost", "::1"):
             say("This is reachable from other machines, without TLS: put a proxy with TLS in front of it.")

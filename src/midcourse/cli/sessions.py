@@ -10,7 +10,7 @@ from midcourse.cli.asked import details, last_words, title
 from midcourse.cli.opening import HERE, JsonOption, SessionArgument, Target, find, opened, with_target
 from midcourse.cli.printing import carry_out, plain, print_json, room_beside, say, shortened, show_table
 from midcourse.cli.receipts import show_receipt
-from midcourse.cli.words import LEFT_ALONE, ago, clock_time, intervention_words, situation, span, spent, status_text
+from midcourse.cli.words import ago, clock_time, intervention_words, left_alone, situation, span, spent, status_text
 from midcourse.core.allowed import did_you_mean
 from midcourse.core.inspection import Inspection, StepView
 from midcourse.core.session import LIVE, Session, Status
@@ -195,14 +195,14 @@ async def _show(handle: Handle[Any], state: Session, result: object, *, unattend
     receipt = await handle.receipt()
     if receipt.lines or state.status is Status.CANCELLED:
         say("")
-        show_receipt(receipt)
+        show_receipt(receipt, unattended=unattended)
 
 
 def _describe(state: Session, steps: Sequence[StepView], *, unattended: bool = False) -> None:
     now = SystemClock().now()
     deferred = state.finishing.stop if state.finishing is not None else ""
     title = status_text(state.status, deferred, unattended=unattended).plain
-    first = LEFT_ALONE if unattended and not state.needs else situation(state, now)
+    first = left_alone(state) if unattended and not state.needs else situation(state, now)
     say(f"{title}  {state.id}", state.goal or "(no goal)", first, "")
     facts = [
         ("agent", f"{state.agent} {state.agent_version}".strip()),

@@ -59,6 +59,12 @@ def needed_words(session: Session) -> str:
     )
 
 
+def left_alone(session: Session) -> str:
+    """That nobody drives a session, and what was lost with its process."""
+    lost = [call.name for call in session.calls.values() if not call.end]
+    return f"{LEFT_ALONE} Lost with that process: {', '.join(lost)}." if lost else LEFT_ALONE
+
+
 def status_text(status: str, finishes_first: str = "", *, unattended: bool = False) -> Text:
     """A status as a shape and a word; colour only where a person is needed or something went wrong.
 

@@ -207,6 +207,9 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
                     ask.spent = ask.spent or bool(ask.covers)
             case ev.SessionRedirected():
                 self.redirects += 1
+                for record in self.steps.values():
+                    if not record.outcome:  # what is asked now is something else, and has all its attempts
+                        record.failures = 0
             case ev.PlanChanged():
                 self.plans += 1
             case ev.ReportMade():

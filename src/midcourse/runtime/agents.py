@@ -118,11 +118,30 @@ def agent(
 
 
 def register_agent(made: "Agent[object]") -> None:
-    """Have sessions of that name run it, in this process."""
+    """Have sessions of that name run it, in this process.
+
+    Raises:
+        InvalidInput: another agent has that name. A closure may replace one: no session finds it by its name.
+    """
     other = _registered.get(made.name)
     if other is not None and other.origin != made.origin:
+        refuse_namesake(other, made)
         log.warning("agent '%s' of %s takes the place of the one of %s", made.name, made.origin, other.origin)
     _registered[made.name] = made
+
+
+def refuse_namesake(other: "Agent[object]", made: "Agent[object]") -> None:
+    """Refuse a second agent of one name, unless one of them is a closure.
+
+    Raises:
+        InvalidInput: the sentence names both.
+    """
+    if other.resumable and made.resumable:
+        raise InvalidInput(
+            f"Two agents are named '{made.name}': {other.origin} and {made.origin}. A session finds its agent by its "
+            "name, so it could continue with the wrong one. Give one of them another name: name='…'.",
+            field="name",
+        )
 
 
 def _source_digest(function: Callable[..., object]) -> str:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from midcourse.core.codec import Value
 from midcourse.core.effects import Effect
@@ -13,6 +13,12 @@ from midcourse.core.ids import StepId
 from midcourse.core.prices import Price, Prices
 from midcourse.core.replies import RunningCall
 from midcourse.errors import Interrupt, InterruptRequested, MisusedRun
+
+IN_THREAD: Final = (
+    "asked to end; its thread has not ended yet, and no thread can be aborted: declare the tool with "
+    'run_in="process" to have it killed, or let it look at midcourse.current_call().cancelled'
+)
+"""What a call of a plain function does that a stop would abort."""
 
 
 @dataclass(slots=True, eq=False)
@@ -92,7 +98,7 @@ class Call:
         """As a control's answer lists it."""
         doing = self.note
         if self.in_thread and self.asked_to_end.yes:
-            doing = "asked to end; its thread has not ended yet"
+            doing = IN_THREAD
         seconds = round(max(0.0, now - self.since), 3)
         return RunningCall(self.step, self.name, self.kind, self.attempt, seconds, self.effect, doing)
 

@@ -71,7 +71,7 @@ class Retries:
         return record.left
 
     async def wait(self, step: Step) -> None:
-        """Until the next attempt is due and the gate stands open, or until a redirect wants the step closed.
+        """Until the next attempt is due and the gate stands open. A redirect ends the wait of whom it concerns.
 
         Raises:
             InterruptRequested: the agent is being taken down.
@@ -86,7 +86,9 @@ class Retries:
         await self._gate.wait()
 
     def _is_redirected(self, step: Step, since: int) -> bool:
-        return step.on_redirect == "raise" and last_redirect(self._journal, since=since) is not None
+        """Whether a redirect closes the step, or is to be told to its model: at once, whatever a provider asked for."""
+        concerns = step.kind == "model" or step.on_redirect == "raise"
+        return concerns and last_redirect(self._journal, since=since) is not None
 
 
 def _retry_of(step: Step) -> Retry:

@@ -7,10 +7,10 @@ from itertools import groupby
 from math import inf
 from typing import Any, Final
 
-from midcourse.core.commands import Cancel, encode_command
+from midcourse.core.commands import Cancel, Pause, encode_command
 from midcourse.core.ids import Position, SessionId, depth_of
 from midcourse.core.session import ENDED, NEEDS_DRIVING, Session, Status
-from midcourse.errors import MidcourseError
+from midcourse.errors import Damaged, MidcourseError, SessionNotFound
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Head, Owned, Store
 from midcourse.runtime.children import STOPS_CHILDREN, parent_name, passed_on, passed_on_id
@@ -23,6 +23,7 @@ log = logging.getLogger("midcourse")
 _SWEEP: Final = 1000
 _EVERY: Final = 10_000
 """Sessions looked at when the wall clock may have been set back."""
+_NAMED: Final = 10
 _GOES_ON: Final = frozenset({Status.QUEUED, Status.RUNNING, Status.WAITING, Status.PAUSED})
 """Where a session stands that may begin calls once it is taken; elsewhere it only finishes a stop or an undo."""
 _AT_ONCE: Final = 32
@@ -40,14 +41,18 @@ class Sweeper:
         has_agent: Callable[[Head], bool],
         has_tools: Callable[[Session], bool],
         attend: Callable[[SessionId], Awaitable[None]],
+        is_own: Callable[[SessionId], bool] | None = None,
     ) -> None:
+        """``is_own``: which sessions it takes, of those that only need to be driven; None: every one."""
         self._store = store
         self._clock = clock
         self._has_agent = has_agent
         self._has_tools = has_tools
         self._attend = attend
+        self._is_own = is_own
         self._missed: set[str] = set()
         self._offset: float | None = None
+        self._named: set[SessionId] = set()
         self._left_to_others: dict[SessionId, Position] = {}
         self._lacking: dict[SessionId, Session] = {}
 
@@ -74,6 +79,7 @@ class Sweeper:
         needy = [owned for owned in found if self._can_help(owned)]
         for owned in found:
             self._name_missing_agent(owned.head)
+        self._name_taken([owned.head for owned in needy if not owned.pending])
         # Parents first: what lies in their inbox may stop their children.
         needy.sort(key=_depth)
         for _, generation in groupby(needy, key=_depth):
@@ -88,22 +94,34 @@ class Sweeper:
         return before is None or self._offset < before - AHEAD
 
     async def _adopt(self, owned: Owned) -> None:
-        """Take a session that nobody owns; but not a child that a stop of its parent's is still to reach.
-
-        A child that has not begun is its parent's to begin. If the parent has ended, nobody else would.
-        """
-        head = owned.head
-        if not owned.pending and head.status in _GOES_ON and await self._waits_for_a_stop(head):
-            return
-        if not owned.pending and head.status == Status.QUEUED and head.parent is not None:
-            above = await self._store.head(head.parent)
-            if above.head.status not in ENDED:
+        """Take a session that nobody owns; but not a child that a stop of its parent's is still to reach."""
+        try:
+            if not owned.pending and owned.head.status in _GOES_ON and await self._is_left_to_its_parent(owned.head):
                 return
-            if above.head.status == Status.CANCELLED:
-                reason = "its parent was cancelled before it began"
-                cancel = Cancel(id=passed_on_id(head.id, "orphan"), by=parent_name(head.parent), reason=reason)
-                await self._store.put(head.id, cancel.id, encode_command(cancel), self._clock.now())
-        await self._attend(head.id)
+        except (Damaged, SessionNotFound) as error:
+            await self._pause_orphan(owned.head, error)
+        await self._attend(owned.head.id)
+
+    async def _is_left_to_its_parent(self, head: Head) -> bool:
+        """Whether a stop is still to reach it, or it has not begun: its parent begins it, unless that has ended."""
+        if await self._waits_for_a_stop(head):
+            return True
+        if head.status != Status.QUEUED or head.parent is None:
+            return False
+        above = await self._store.head(head.parent)
+        if above.head.status == Status.CANCELLED:
+            reason = "its parent was cancelled before it began"
+            cancel = Cancel(id=passed_on_id(head.id, "orphan"), by=parent_name(head.parent), reason=reason)
+            await self._store.put(head.id, cancel.id, encode_command(cancel), self._clock.now())
+        return above.head.status not in ENDED
+
+    async def _pause_orphan(self, child: Head, error: MidcourseError) -> None:
+        """Pause a child once if what stands above it cannot be read: a stop may be on its way, and nothing can tell."""
+        assert child.parent is not None
+        why = f"a session above it cannot be read: {error.message}"
+        pause = Pause(id=passed_on_id(child.id, "orphaned"), by=parent_name(child.parent), reason=why)
+        log.error("session %s is paused: %s", child.id, why)
+        await self._store.put(child.id, pause.id, encode_command(pause), self._clock.now())
 
     async def _waits_for_a_stop(self, child: Head) -> bool:
         """Whether a stop of its parent, or of anybody above that, is still to come down to it."""
@@ -123,9 +141,19 @@ class Sweeper:
             child = above.head
         return False
 
+    def _name_taken(self, heads: list[Head]) -> None:
+        """Say which sessions that no process drove this one takes, each once."""
+        fresh = [head for head in heads if head.id not in self._named]
+        self._named.update(head.id for head in fresh)
+        if fresh:
+            names = ", ".join(f"{head.id} ({head.agent}, {head.status})" for head in fresh[:_NAMED])
+            more = f" and {len(fresh) - _NAMED} more" if len(fresh) > _NAMED else ""
+            log.info("takes over what no process drove: %s%s. open(recover=False) would leave them", names, more)
+
     def _name_missing_agent(self, head: Head) -> None:
         """Say once which agent is missing here, and nobody else drives it: a forgotten import would hang in silence."""
-        if self._has_agent(head) or head.agent in self._missed or head.parent:
+        is_left_alone = self._is_own is not None and not self._is_own(head.id)
+        if is_left_alone or self._has_agent(head) or head.agent in self._missed or head.parent:
             return
         if head.status in (Status.RUNNING, Status.QUEUED, Status.CANCELLING):
             self._missed.add(head.agent)
@@ -142,6 +170,8 @@ class Sweeper:
         head = owned.head
         if owned.pending:
             return True
+        if self._is_own is not None and not self._is_own(head.id):
+            return False
         if head.id in self._lacking:
             return self._has_tools(self._lacking[head.id])
         if head.status not in (Status.RUNNING, Status.QUEUED):

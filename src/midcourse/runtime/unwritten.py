@@ -5,6 +5,7 @@ from typing import Final
 
 from midcourse.core.commands import AnyCommand, encode_command
 from midcourse.core.ids import CommandId, Epoch, SessionId
+from midcourse.errors import Damaged, MidcourseError
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Store
 
@@ -21,6 +22,7 @@ class Unwritten:
         self._lock = threading.Lock()
         self._epochs: dict[SessionId, Epoch] = {}
         self._owed: dict[SessionId, dict[CommandId, AnyCommand]] = {}
+        self._damage: dict[SessionId, Damaged] = {}
         self._patience: dict[SessionId, float] = {}
         self._try_again_at: dict[SessionId, float] = {}
 
@@ -31,7 +33,11 @@ class Unwritten:
         """Under which epoch a write failed; None: none has."""
         return self._epochs.get(session_id)
 
-    def add(self, session_id: SessionId, epoch: Epoch) -> None:
+    def damage(self, session_id: SessionId) -> Damaged | None:
+        """Return the error if the session cannot continue because the store is damaged."""
+        return self._damage.get(session_id) if session_id in self._epochs else None
+
+    def add(self, session_id: SessionId, epoch: Epoch, error: MidcourseError) -> None:
         """A write failed. It is tried again, after longer each time.
 
         What cannot be written may be a step's result, and to try again runs the step again.
@@ -39,6 +45,8 @@ class Unwritten:
         wait = self._patience[session_id] = min(_MOST_PATIENT, 2 * self._patience.get(session_id, 0.25))
         self._try_again_at[session_id] = self._clock.monotonic() + wait
         self._epochs[session_id] = epoch
+        if isinstance(error, Damaged):
+            self._damage[session_id] = error
 
     def due(self, now: float) -> list[SessionId]:
         """Those to try again by now."""
@@ -47,6 +55,7 @@ class Unwritten:
     def taken(self, session_id: SessionId) -> None:
         """It is driven again."""
         self._epochs.pop(session_id, None)
+        self._damage.pop(session_id, None)
 
     def left_whole(self, session_id: SessionId) -> None:
         """It was let go with all of its journal written: should a write fail again, it is tried again soon."""

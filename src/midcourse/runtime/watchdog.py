@@ -5,12 +5,14 @@ import contextlib
 import sys
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 
 from midcourse.core.ids import SessionId
 from midcourse.ports.clock import Clock
 
 _MARK = "midcourse "
+_OURS = str(Path(__file__).parents[1])
 
 
 def task_name(session: SessionId, what: str) -> str:
@@ -50,22 +52,31 @@ class Watchdog:
         silent = now - asked_at
         if silent < self._blocked_after or self._told:
             return None
+        where = _where(sys._current_frames().get(self._thread))  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - the one way to see another thread's stack
+        if where is None:
+            return None  # it loads what it needs, which no user's code can help
         self._told = True
         task = asyncio.current_task(self._loop)
         words = task.get_name().split(" ") if task else []
         session = SessionId(words[1]) if len(words) > 1 and task and task.get_name().startswith(_MARK) else None
-        return Blocked(round(silent, 3), session, _where(sys._current_frames().get(self._thread)))  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - the one way to see another thread's stack
+        return Blocked(round(silent, 3), session, where)
 
     def _answer(self) -> None:
         self._asked_at = None
         self._told = False
 
 
-def _where(frame: FrameType | None) -> str:
-    """The innermost place in code that is not the standard library's nor ours: where the reader should look."""
-    innermost = ""
+def _where(frame: FrameType | None) -> str | None:
+    """The innermost place in code that is not the standard library's nor ours: where the reader should look.
+
+    None: an import of our own holds the loop.
+    """
+    innermost, is_import = "", False
     while frame is not None:
         file, name = frame.f_code.co_filename, frame.f_code.co_name
+        if is_import and file.startswith(_OURS):
+            return None
+        is_import = file.startswith("<frozen importlib")
         place = f"{file}:{frame.f_lineno} in {name}"
         innermost = innermost or place
         if "/lib/python" not in file and "midcourse/runtime" not in file and not file.startswith("<"):

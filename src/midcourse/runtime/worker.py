@@ -13,7 +13,7 @@ from midcourse.core.audit import made
 from midcourse.core.commands import Role, encode_command
 from midcourse.core.events import Record, Recorded, SessionCreated, encode_record
 from midcourse.core.fold import first
-from midcourse.core.ids import Epoch, Position, SessionId, WorkerId
+from midcourse.core.ids import Epoch, Position, SessionId, WorkerId, root_of
 from midcourse.core.session import ENDED, Session, Status
 from midcourse.core.tenants import DEFAULT, tenant_of
 from midcourse.core.terms import NO_TERMS, Terms
@@ -83,6 +83,7 @@ class Worker:
         drives: bool,
         checkpoints: Projection,
         meter: Meter = UNMETERED,
+        recovers: bool = True,
     ) -> None:
         self.store = store
         self.bus = bus
@@ -96,7 +97,15 @@ class Worker:
         self.fanout = Fanout(bus, clock)
         self.standing = Standing(store)
         self.unwritten = Unwritten(store, clock)
-        self.sweeper = Sweeper(store, clock, has_agent=self._has_agent, has_tools=self._has_tools, attend=self.attend)
+        self._driven: set[str] | None = None if recovers else set()
+        self.sweeper = Sweeper(
+            store,
+            clock,
+            has_agent=self._has_agent,
+            has_tools=self._has_tools,
+            attend=self.attend,
+            is_own=None if recovers else self._is_own,
+        )
         self._lock = threading.Lock()
         self._drivers: dict[SessionId, Driver] = {}
         self._watched: dict[SessionId, Watched] = {}
@@ -371,6 +380,10 @@ class Worker:
     def _has_agent(self, head: Head) -> bool:
         return head.agent in self.agents or head.id in self._given
 
+    def _is_own(self, session_id: SessionId) -> bool:
+        """Whether this process has driven it, or its parent, before."""
+        return self._driven is not None and root_of(session_id) in self._driven
+
     def _has_tools(self, session: Session) -> bool:
         """Whether this process has declared the tools that the session's cancel waits for."""
         agent = self._given.get(session.id, self.agents.get(session.agent))
@@ -468,6 +481,8 @@ class Worker:
         if agent is not None and session.terms.policy not in ("", UNWATCHED):
             watched = Watched(driver, self.supervisor)
         with self._lock:
+            if self._driven is not None:
+                self._driven.add(root_of(session.id))
             self._drivers[session.id] = driver
             if watched is not None:
                 self._watched[session.id] = watched
@@ -516,7 +531,7 @@ class Worker:
             log.warning("session %s: %s", session_id, error)
         else:
             log.error("session %s: stopped, because its journal cannot be written: %s", session_id, error)
-            self.unwritten.add(session_id, epoch)
+            self.unwritten.add(session_id, epoch, error)
         if driver is not None:
             driver.wake()
 

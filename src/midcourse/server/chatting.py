@@ -91,6 +91,10 @@ class Chat:
                 yield self._tool(event.step, "finished", attempt=event.attempt)
             case ev.StepFailed() if event.step in self._names:
                 yield self._tool(event.step, "failed", attempt=event.attempt, detail=event.detail)
+            case ev.StepRetrying():
+                why = f"{event.kind}: {event.detail}"
+                told = {"step": event.step, "attempt": event.attempt, "attempts": event.attempts, "wait": event.wait}
+                yield {"type": "retrying", **told, "detail": why}
             case ev.StepAborted() | ev.StepClosed() if event.step in self._names:
                 yield self._tool(event.step, "interrupted", attempt=event.attempt)
             case ev.AskOpened():

@@ -386,6 +386,17 @@ FRAMES: Final[Mapping[str, Schema]] = {
         "A tool is called, or its call has ended.",
         may_lack=("arguments", "detail"),
     ),
+    "retrying": fields(
+        {
+            "type": {"const": "retrying"},
+            "step": TEXT,
+            "attempt": {**COUNT, "description": "Which attempt failed."},
+            "attempts": {**COUNT, "description": "How many there are at most."},
+            "wait": {"type": "number", "description": "Seconds until the next one."},
+            "detail": {**TEXT, "description": "Why."},
+        },
+        "A model request or a tool call failed in a way that may pass, and is tried again.",
+    ),
     "interrupt": fields(
         {
             "type": {"const": "interrupt"},

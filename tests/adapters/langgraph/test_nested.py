@@ -6,10 +6,11 @@ import pytest
 from langchain_core.messages import HumanMessage
 from langchain_core.tools import tool
 from langgraph.graph import MessagesState  # pyright: ignore[reportMissingTypeStubs] - it has types, but does not say so
+from langgraph.types import interrupt
 
 import midcourse
 from midcourse.adapters.langgraph import held, wrap
-from tests.adapters.langgraph.graphs import Says, after, calls, one_node, result, steps_of, with_tools
+from tests.adapters.langgraph.graphs import Says, State, after, calls, one_node, result, steps_of, with_tools
 from tests.promises.harness import NEVER
 
 
@@ -60,3 +61,34 @@ async def test_on_the_event_loop_a_graph_is_not_invoked_but_awaited() -> None:
 
     with pytest.raises(midcourse.SessionEnded, match="async_only.*Await aget_tuple"):
         await result(wrap(one_node(delegate, state=MessagesState), name="blocks"))
+
+
+async def _asks_twice(state: State) -> State:
+    return {"x": f"{state['x']}: {interrupt('Sure?')}, {interrupt('Really?')}"}
+
+
+def _asking_tool() -> Any:
+    inner: Any = one_node(_asks_twice).compile()
+
+    @tool
+    async def research(topic: str) -> str:
+        """Ask a graph, which asks a person."""
+        return (await inner.ainvoke({"x": topic}))["x"]
+
+    return with_tools(held(Says(answer=after(calls("research", topic="dogs")))), [research])
+
+
+async def test_a_tool_whose_graph_asks_says_that_it_is_to_be_named() -> None:
+    with pytest.raises(midcourse.SessionEnded, match=r"open_nodes=\['research'\]"):
+        await result(wrap(_asking_tool(), name="asks-below"))
+
+
+async def test_a_tool_that_is_named_is_left_open_and_its_graph_may_ask() -> None:
+    async with midcourse.open("memory://") as mc:
+        session = await mc.start(wrap(_asking_tool(), name="asks-openly", open_nodes=["research"]), "go")
+        for question in ("Sure?", "Really?"):
+            ask = await session.next_ask()
+            assert ask.prompt == question
+            await session.answer(f"{question[:-1]} yes", ask=ask.id)
+        assert await session.result(NEVER) == "dogs: Sure yes, Really yes"
+        assert await steps_of(session) == ["model", "model"]

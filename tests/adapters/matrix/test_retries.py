@@ -1,6 +1,6 @@
 """What a provider refuses for a moment, in every framework: asked again by Midcourse, journaled, and stoppable."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 import pytest
 
@@ -88,3 +88,38 @@ async def test_a_cancel_takes_effect_while_a_request_waits_to_be_made_again(stag
         reply = await session.cancel(until="stopped")
         assert (reply.level, reply.status) == ("stopped", "cancelled")
         assert len(stage.requests) == 1
+
+
+@pytest.fixture
+def flaky(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
+    """Three tools that lose their connection the first time, and are tried again at once."""
+    act, failed = courses._act, set[str]()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+
+    async def fails_first(name: str) -> None:
+        await act(name)
+        if name not in failed:
+            failed.add(name)
+            raise ConnectionResetError("gone")
+
+    monkeypatch.setattr(courses, "_act", fails_first)
+    tools = (courses.look, courses.note, courses.book)
+    for tool in tools:
+        object.__setattr__(tool, "retry", midcourse.Retry(3, first_wait=0.0))
+    yield
+    for tool in tools:
+        object.__setattr__(tool, "retry", None)
+
+
+@pytest.mark.usefixtures("flaky")
+async def test_a_tool_that_asks_for_it_is_tried_again_by_its_effect_and_the_model_does_not_hear_of_it(
+    stage: Stage,
+) -> None:
+    """`read` freely, `idempotent` with its key, reversible after its undo."""
+    async with stage.started(courses.after_a_note(courses.LOOK, courses.BOOK, courses.ALL_DONE)) as session:
+        assert await session.result(PATIENCE) == "All is done."
+        done = courses.counted()
+        assert [done[f"{name} begun"] for name in ("look", "note", "book")] == [2, 2, 2]
+        assert len([line for line in done if line.startswith("note under ")]) == 1
+        assert done["room 1 unbooked"] == 1
+        assert len(stage.requests) == 4
+        assert [one.attempt for one in await waits_of(session)] == [1, 1, 1]

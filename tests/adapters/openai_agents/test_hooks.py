@@ -3,8 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 from agents import (
     Agent,
+    AgentHooks,
     GuardrailFunctionOutput,
     RunContextWrapper,
     RunHooks,
@@ -52,6 +54,12 @@ async def test_hooks_of_a_run_are_told_what_happens_in_it(at_responses: Desk) ->
         "find: found it",
         "porter ends with Done.",
     ]
+
+
+@pytest.mark.parametrize("given", [Diary, AgentHooks[Any]()])
+def test_what_are_no_hooks_of_a_run_is_refused_when_the_agent_is_wrapped(at_responses: Desk, given: Any) -> None:
+    with pytest.raises(midcourse.InvalidInput, match="subclass of the SDK's RunHooks"):
+        wrap(at_responses.agent(), hooks=given)
 
 
 async def test_a_goal_is_a_str_for_guardrails_also_after_a_cold_resume(at_responses: Desk, tmp_path: Path) -> None:

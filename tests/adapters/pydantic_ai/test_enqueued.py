@@ -1,4 +1,4 @@
-"""What tools enqueue into the conversation: delivered once, wherever the run goes on."""
+"""What tools enqueue into the conversation: delivered once, wherever the run continues."""
 
 import asyncio
 from typing import Any

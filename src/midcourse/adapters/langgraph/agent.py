@@ -55,8 +55,9 @@ def wrap(
 ) -> Agent[Any]:
     """Make a LangGraph graph an agent that Midcourse can start, pause, resume, redirect, cancel and recover.
 
-    Wrap its chat models with :func:`held`. Calls of its ``ToolNode`` and plain nodes become steps by themselves; a node
-    that calls a held model or ``interrupt()`` is left open (``open_nodes`` names those where that cannot be seen).
+    Wrap its chat models with :func:`held`. Calls of its ``ToolNode``, tasks and plain nodes become steps by
+    themselves; a node that calls a held model, a task or ``interrupt()`` is left open (``open_nodes`` names those
+    where that cannot be seen).
     ``interrupt()`` becomes an ask, and its answer the resume value. ``to_input`` makes the graph's input of what a
     person said (default: a message), ``to_output`` the result of its last state (default: the last message's text).
     ``declare`` says what nodes and tools do, by name; functions declare themselves with ``@midcourse.tool``.

@@ -6,7 +6,7 @@ from uuid import UUID
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import BaseMessage
 
-from midcourse.adapters.langgraph.functions import is_held_call, running
+from midcourse.adapters.langgraph.functions import held_call, running
 from midcourse.adapters.langgraph.held import Held
 from midcourse.adapters.langgraph.model import is_held_request
 from midcourse.runtime.calls import in_a_step
@@ -66,9 +66,10 @@ class HoldWatch(BaseCallbackHandler):
         **kwargs: Any,
     ) -> None:
         """A tool is called: by a node of tools that is held, or by something else."""
-        if not is_held_call.get() and not in_a_step():
+        name = str(serialized.get("name", ""))
+        if name != held_call.get() and not in_a_step():
             self._held.warn(
-                f"Tool '{serialized.get('name', '')}' is called by a graph or a function that a node calls, so it is "
+                f"Tool '{name}' is called by a graph or a function that a node calls, so it is "
                 "no step: a stop does not wait for it, and after a crash it is called again. Make that graph a node, "
                 "or what calls it a task or a tool."
             )

@@ -13,8 +13,8 @@ from midcourse.adapters.langgraph.held import current, raise_as_was
 from midcourse.errors import MisusedRun, StepError
 from midcourse.runtime.tools import Tool
 
-is_held_call: ContextVar[bool] = ContextVar("midcourse_langgraph_tool", default=False)
-"""Whether this is a tool call that becomes a step."""
+held_call: ContextVar[str] = ContextVar("midcourse_langgraph_tool", default="")
+"""The tool that a node of tools calls here."""
 _running: ContextVar[str] = ContextVar("midcourse_langgraph_function", default="")
 
 

@@ -17,14 +17,15 @@ from langgraph.errors import GraphInterrupt
 from langgraph.prebuilt import ToolNode
 from langgraph.pregel import Pregel  # pyright: ignore[reportMissingTypeStubs] - it has types, but does not say so
 from langgraph.pregel._read import PregelNode  # pyright: ignore[reportMissingTypeStubs] - it has types, but does not say so
+from langgraph.types import Interrupt
 
 from midcourse.adapters.holding import closed, declared, refused
-from midcourse.adapters.langgraph.functions import call_as_step, is_held_call
+from midcourse.adapters.langgraph.functions import call_as_step, held_call
 from midcourse.adapters.langgraph.held import as_interrupt, current, raise_as_was
 from midcourse.adapters.langgraph.reaching import reaches_steps
 from midcourse.adapters.langgraph.tasks import tasks_held
 from midcourse.adapters.langgraph.threads import in_own_thread
-from midcourse.errors import Redirected, StepError
+from midcourse.errors import MisusedRun, Redirected, StepError
 from midcourse.runtime.calls import current_call
 from midcourse.runtime.tools import Tool
 
@@ -35,7 +36,7 @@ def held_nodes(nodes: Mapping[str, PregelNode], open_nodes: Collection[str]) -> 
     for name, node in nodes.items():
         bound: Any = node.bound
         if isinstance(bound, ToolNode):
-            made[name] = node.copy({"bound": _held_tools(bound)})
+            made[name] = node.copy({"bound": _held_tools(bound, open_nodes)})
         elif isinstance(bound, Pregel):
             subgraph: Any = copy.copy(cast("Any", bound))
             subgraph.nodes = held_nodes(subgraph.nodes, open_nodes)
@@ -98,7 +99,9 @@ def _held_node(name: str, bound: "RunnableCallable") -> "RunnableCallable":
 # ---- tools
 
 
-def _asking(function: Callable[..., Any], arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Callable[[], Any]:
+def _asking(
+    name: str, function: Callable[..., Any], arguments: tuple[Any, ...], keywords: Mapping[str, Any]
+) -> Callable[[], Any]:
     """A call of a tool's function whose ``interrupt()`` is its own.
 
     LangGraph counts the interrupts of a whole node, and runs all calls of it again for an answer. Here the call alone
@@ -106,18 +109,18 @@ def _asking(function: Callable[..., Any], arguments: tuple[Any, ...], keywords: 
     """
 
     async def awaited() -> Any:
-        with _own_interrupts():
+        with _own_interrupts(name):
             return await function(*arguments, **keywords)
 
     def plain() -> Any:
-        with _own_interrupts():
+        with _own_interrupts(name):
             return function(*arguments, **keywords)
 
     return awaited if inspect.iscoroutinefunction(function) else plain
 
 
 @contextmanager
-def _own_interrupts() -> Generator[None]:
+def _own_interrupts(name: str) -> Generator[None]:
     config = var_child_runnable_config.get() or {}
     settings = config.get("configurable", {})
     scratchpad = settings.get("__pregel_scratchpad")
@@ -135,7 +138,15 @@ def _own_interrupts() -> Generator[None]:
     try:
         yield
     except GraphInterrupt as asked:
-        raise as_interrupt(asked.args[0][0].value) from asked
+        (first, *_) = cast("tuple[Interrupt, ...]", asked.args[0])
+        if first.id != Interrupt.from_ns(None, ns=str(settings.get("checkpoint_ns", ""))).id:
+            # Its answer belongs to a checkpoint of that graph, which this call alone cannot give it.
+            raise MisusedRun(
+                f"Tool '{name}' calls a graph that asks with interrupt(), so the call is no step: name it in "
+                f"wrap(…, open_nodes=['{name}']).",
+                code="node_asks",
+            ) from asked
+        raise as_interrupt(first.value) from asked
     finally:
         var_child_runnable_config.reset(token)
 
@@ -147,27 +158,30 @@ def _drop(writes: object) -> None:
 Execute = Callable[[Any], Awaitable[Any]]
 
 
-def _held_tools(node: ToolNode) -> ToolNode:
+def _held_tools(node: ToolNode, open_nodes: Collection[str]) -> ToolNode:
     """The node with each of its calls a step, inside whatever wrapper it has already."""
     made: Any = copy.copy(node)
     made.func, made.afunc = made._func, made._afunc  # noqa: SLF001 - the copy's, which the original's would pass by
     theirs = cast("Callable[[Any, Execute], Awaitable[Any]] | None", made._awrap_tool_call)  # noqa: SLF001 - its only hook
 
     async def wrapped(request: Any, execute: Execute) -> Any:
-        inner = partial(_call, execute)
+        inner = partial(_call, execute, open_nodes)
         return await (inner(request) if theirs is None else theirs(request, inner))
 
     made._awrap_tool_call = wrapped  # noqa: SLF001
     return made
 
 
-async def _call(execute: Execute, request: Any) -> Any:
+async def _call(execute: Execute, open_nodes: Collection[str], request: Any) -> Any:
     held, tool = current(), request.tool
     if held is None or tool is None:
         return await execute(request)
-    await held.stands()
-    is_held_call.set(True)
     name, call = str(request.tool_call["name"]), request.tool_call
+    held_call.set(name)
+    if name in open_nodes:
+        with tasks_held(open_nodes):
+            return await execute(request)
+    await held.stands()
     function = (tool.coroutine or tool.func) if isinstance(tool, StructuredTool) else None
     steps = held.run
 
@@ -183,7 +197,7 @@ async def _call(execute: Execute, request: Any) -> Any:
                 dict(call["args"]),
                 key=key,
                 name=name,
-                body=_asking(body, arguments, keywords),
+                body=_asking(name, body, arguments, keywords),
                 shape=held.journaled,
                 on_redirect="raise",
                 heard=steps.state.get("heard", 0),

@@ -1,5 +1,6 @@
 """Tasks of the functional API (``@task``) as steps: none is silently done again."""
 
+import asyncio
 import functools
 import inspect
 from collections.abc import Callable, Collection, Generator, Mapping
@@ -41,6 +42,8 @@ def tasks_held(open_nodes: Collection[str]) -> Generator[None]:
         scheduled: object = schedule(_held_task(function, given, open_nodes), given, **options)
         if isinstance(scheduled, Future):  # called by a thread, which shall not wait for it longer than its node does
             keep(cast("Future[Any]", scheduled))
+        elif isinstance(scheduled, asyncio.Future):  # what a stop makes of one that is not awaited is no news
+            cast("asyncio.Future[Any]", scheduled).add_done_callback(_seen)
         return cast("Any", scheduled)
 
     own: dict[str, Any] = {**settings, _CALL: call}
@@ -49,6 +52,11 @@ def tasks_held(open_nodes: Collection[str]) -> Generator[None]:
         yield
     finally:
         var_child_runnable_config.reset(token)
+
+
+def _seen(ended: "asyncio.Future[Any]") -> None:
+    if not ended.cancelled():
+        ended.exception()
 
 
 def _held_task(function: Callable[..., Any], given: Given, open_nodes: Collection[str]) -> Callable[..., Any]:

@@ -16,6 +16,7 @@ from agents import (
     Runner,
     RunResult,
 )
+from agents.lifecycle import RunHooksBase
 from agents.memory import Session
 from agents.run_config import CallModelData, ModelInputData, _coerce_run_config  # pyright: ignore[reportPrivateUsage] - as its runner does
 from pydantic_core import to_jsonable_python
@@ -37,7 +38,7 @@ from midcourse.adapters.openai_agents.servers import connected
 from midcourse.adapters.openai_agents.using import Used
 from midcourse.core.retries import Retry
 from midcourse.core.terms import Terms
-from midcourse.errors import MisusedRun
+from midcourse.errors import InvalidInput, MisusedRun
 from midcourse.runtime.agents import Agent, OnNewVersion
 from midcourse.runtime.run import Run
 
@@ -79,6 +80,13 @@ def wrap(
     config = _configuration(run_config)
 
     maker = ContextMaker("context", context)
+    if hooks is not None and not isinstance(cast("object", hooks), RunHooksBase):
+        kind = hooks.__name__ if isinstance(hooks, type) else type(hooks).__name__
+        raise InvalidInput(
+            f"hooks is {kind}; it is an object of a subclass of the SDK's RunHooks. Give hooks of one agent "
+            "(AgentHooks) to that agent: Agent(hooks=…).",
+            field="hooks",
+        )
 
     async def function(run: Run) -> Any:
         made = await maker.make(run)

@@ -73,7 +73,7 @@ async def _read(request: Request, kind: type[T]) -> T:
 )
 @checks_reach
 async def chat(request: Request, caller: Steerer) -> Response:
-    """Start a session with a message, or go on with one: `delta`, `tool`, `interrupt`, `resumed`, `done`, `error`.
+    """Start a session, or go on with one: `delta`, `tool`, `retrying`, `interrupt`, `resumed`, `done`, `error`.
 
     The header X-Session-Id names the session. After an `interrupt` no `done` comes: answer at /chat/resume.
     """
