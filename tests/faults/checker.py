@@ -566,7 +566,10 @@ def _rests(seen: Evidence, session: Session) -> bool:
             return bool(session.asks or session.child_asks)
         case Status.QUEUED:
             parent = seen.sessions.get(session.parent) if session.parent is not None else None
-            return parent is not None and parent.status in (Status.PAUSED, Status.HALTED)
+            if parent is None:
+                return False
+            asks_first = parent.status is Status.WAITING and bool(parent.asks)
+            return asks_first or parent.status in (Status.PAUSED, Status.HALTED)
         case Status.RUNNING:
             if session.asks and not session.running:
                 return True

@@ -67,6 +67,7 @@ class Node(Process):
     def __init__(self, world: "World", name: str, *, drives: bool) -> None:
         super().__init__(world.machine, name)
         self.midcourse: Midcourse | None = None
+        self.worker: Worker | None = None
         self.drives = drives
         self.is_leaving = False
         self._world = world
@@ -84,13 +85,15 @@ class Node(Process):
         except MidcourseError:  # the disk is full: somebody starts it again
             self.kill()
             return
-        self.midcourse = Midcourse(control)
+        self.midcourse, self.worker = Midcourse(control), worker
 
-    async def leave(self, grace: float) -> None:
-        """What SIGTERM does."""
-        if self.midcourse is not None:
+    async def leave(self, grace: float, *, twice: bool) -> None:
+        """What SIGTERM does. It waits for calls that cannot be aborted, unless it comes ``twice``."""
+        if self.worker is not None:
             with suppress(MidcourseError):
-                await self.midcourse.close(grace)
+                await self.worker.close(grace)
+                if not twice:
+                    await self.worker.closed()
         self.kill()
 
 
@@ -329,7 +332,7 @@ class World:
         victim = self._victim(chance)
         if victim is not None and victim.turns and not victim.is_leaving:
             victim.is_leaving = True
-            victim.start(victim.leave(chance.choice((0.0, 0.2, 2.0))))
+            victim.start(victim.leave(chance.choice((0.0, 0.2, 2.0)), twice=chance.random() < 0.3))
             self._again(chance)
 
     def _fate_power(self, chance: Random) -> None:

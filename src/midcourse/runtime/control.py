@@ -39,6 +39,7 @@ from midcourse.ports.shelves import goes_with
 from midcourse.ports.store import InboxRow
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.children import parent_name, passed_on_id
+from midcourse.runtime.clock import wait as wait_for
 from midcourse.runtime.driver import Driver
 from midcourse.runtime.fanout import REMOTE_SECONDS, Watcher
 from midcourse.runtime.history import forked, inspect
@@ -86,8 +87,7 @@ class Control:
         # In a task of its own: the gate stays shut until the stop is decided, whoever gives up waiting for the answer.
         sending = asyncio.ensure_future(self._send(session_id, command, driver, until=until, wait=wait))
         sending.add_done_callback(lambda done: _after_sending(done, driver))
-        done, _ = await asyncio.wait({sending}, timeout=max(wait, _LEAST_WAIT) + _LATE)
-        if done:
+        if await wait_for(self.worker.clock, {sending}, max(wait, _LEAST_WAIT) + _LATE):
             return sending.result()
         if driver is None:
             raise StoreUnavailable(

@@ -130,7 +130,9 @@ class Sweeper:
             if await self._store.undecided(child.parent):
                 return True
             if above.head.status in STOPS_CHILDREN:
-                stop = passed_on((await load(self._store, above.head)).state.session, child.id)
+                parent = (await load(self._store, above.head)).state.session
+                # No stop comes to a child that had ended: a person has opened a new turn of it since.
+                stop = passed_on(parent, child.id) if child.id in parent.children.values() else None
                 # A stop that has reached it is behind it: whoever lifted that since wants it to go on.
                 if stop is not None and await self._store.row(child.id, stop.id) is None:
                     if above.head.status == Status.HALTED and not above.alive:

@@ -39,6 +39,7 @@ from midcourse.runtime.attending import AT_WORK
 from midcourse.runtime.auditing import entry_of
 from midcourse.runtime.calls import enter_process
 from midcourse.runtime.children import parent_name
+from midcourse.runtime.clock import wait
 from midcourse.runtime.driver import Driver
 from midcourse.runtime.fanout import Fanout
 from midcourse.runtime.journal import TURNS, Journal, head_of
@@ -220,14 +221,14 @@ class Worker:
         """Wait until the last call has ended and the store is closed. Says now and then what it waits for."""
         while self._last is not None and self.is_closing_after_calls:
             log.warning("waiting for %s. A second signal ends this process and leaves them as lost", self._names())
-            await asyncio.wait({self._last}, timeout=_SAYS_AGAIN)
+            await wait(self.clock, {self._last}, _SAYS_AGAIN)
 
     def _names(self) -> str:
         return ", ".join(self.living()) or "the end of its last call"
 
     async def _close_after_calls(self) -> None:
-        while self.living():  # noqa: ASYNC110 - drivers end by themselves, each in its own time
-            await asyncio.sleep(0.02)
+        while self.living():
+            await self.clock.sleep(0.02)
         await self.drain(0.0)
         await self._close()
 

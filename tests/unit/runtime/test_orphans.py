@@ -54,3 +54,30 @@ def test_a_child_that_was_halted_before_it_began_begins_although_its_parent_has_
             assert await (await mc.get(child)).result(timeout=60) == "begun after all"
 
     clock.run(test())
+
+
+@midcourse.agent(name="halted-parent")
+async def halted_parent(run: midcourse.Run) -> str:
+    await run.spawn(orphan, "nap")
+    await run.step("nap", nap, 1000.0)
+    return "ended"
+
+
+def test_a_new_turn_of_a_child_that_had_ended_runs_although_its_parent_is_halted() -> None:
+    clock = FakeClock()
+
+    async def test() -> None:
+        memory = Memory()
+        async with opened(memory, clock) as mc:
+            session = await mc.start(halted_parent, "spawn")
+            await clock.sleep(3)
+            child = next(head.id for head in await mc.list() if head.parent == session.id)
+            await mc.kill_switch.throw(midcourse.Scope("agent", "halted-parent"), "stop it")
+            async with midcourse.open(MemoryStore(memory), clock=clock, drive=False) as other:
+                await (await other.get(child)).redirect("once more", level="goal")
+            await clock.sleep(10)
+            assert await session.status() is Status.HALTED
+            state = await (await mc.get(child)).state()
+            assert (state.status, state.turn) == (Status.COMPLETED, 2)
+
+    clock.run(test())
