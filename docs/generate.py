@@ -18,6 +18,7 @@ import access
 import http_api
 import msgspec
 import policies
+import signatures
 import typer.main
 
 from midcourse import errors
@@ -494,6 +495,7 @@ def policies_page() -> str:
 
 
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
+    "reference/api.md": signatures.api_page,
     "reference/states.md": states,
     "reference/events.md": events,
     "reference/errors.md": errors_page,

@@ -47,7 +47,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def folder(told: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Each test has the stories to itself, in the default place."""
-    for name in ("COLUMNS", "MIDCOURSE_URL", "MIDCOURSE_TOKEN", "MIDCOURSE_REDIS_URL"):
+    for name in ("COLUMNS", "MIDCOURSE_URL", "MIDCOURSE_STORE", "MIDCOURSE_TOKEN", "MIDCOURSE_REDIS_URL"):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / ".midcourse").mkdir(mode=0o700)
     shutil.copy(told, tmp_path / ".midcourse" / "midcourse.db")

@@ -76,7 +76,10 @@ def test_what_a_server_does_not_know_is_told_in_the_words_of_the_terminal(
     keep_token(folder)
     unknown = midcourse("show", "sess_nope", "--url", server)
     assert unknown.code == 1
-    assert unknown.err == f"There is no session 'sess_nope' at {server}. List them with: midcourse ps --all\n"
+    assert (
+        unknown.err
+        == f"There is no session 'sess_nope' at {server}. List them with: midcourse ps --url {server} --all\n"
+    )
     (folder / "bad.yaml").write_text("policy: mine\nextends: nobody\nsignals:\n  loopz: {warn: 1}\n")
     (folder / "base.yaml").write_text("policy: mine\nextends: nobody\n")
     here, there = (midcourse("policy", "check", "bad.yaml", *where) for where in ((), ("--url", server)))

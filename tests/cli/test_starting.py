@@ -18,7 +18,7 @@ def test_a_session_is_started_on_a_server_with_what_was_said_of_it(
     terms = ("--label", "night", "--label", "cheap", "--class", "short", "--budget", "2.5")
     done = midcourse("start", "served-asker", "count", "--session", "sess_mine", *terms, *there)
     assert done.code == 0, done.err
-    assert done.out == "sess_mine is started. Follow it with: midcourse events sess_mine --follow\n"
+    assert done.out == f"sess_mine is started. Follow it with: midcourse events --url {server} sess_mine --follow\n"
     found = midcourse("show", "sess_mine", "--json", *there).json()
     assert (found["agent"], found["goal"]) == ("served-asker", "count")
     assert found["terms"]["labels"] == ["night", "cheap"]

@@ -18,6 +18,7 @@ from midcourse.cli.opening import (
     HERE,
     JsonOption,
     Target,
+    server_folder,
     store_path,
     token_file,
     token_for,
@@ -154,7 +155,7 @@ def _is_private(name: str, path: Path, wanted: int) -> Check | None:
 
 async def _server(target: Target) -> Check:
     is_named = target.server is not None
-    here = None if is_named else whereabouts((store_path(target.store or DEFAULT_STORE) or FOLDER / "store").parent)
+    here = None if is_named else whereabouts(server_folder(target.store or DEFAULT_STORE))
     if not is_named and here is None:  # nobody else at the usual port is told our token
         return Check("server", "ok", "none runs for this store", "Start one with 'midcourse serve' for the console.")
     url = target.server or (here.url if here else "")

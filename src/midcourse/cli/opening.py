@@ -1,6 +1,7 @@
 """Which sessions a command is about: those of a file here, or those of a server. And one of them by its id."""
 
 import os
+import shlex
 import stat
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -13,6 +14,7 @@ from typing import Annotated, Any, Final
 import typer
 
 import midcourse
+from midcourse.cli.printing import repeat_in_hints
 from midcourse.client.address import TOKEN_VARIABLE, URL_VARIABLE, address_of
 from midcourse.client.remote import RemoteMidcourse
 from midcourse.errors import MidcourseError, SessionNotFound, StoreUnavailable
@@ -24,8 +26,16 @@ TOKEN_FILE: Final = FOLDER / "token"
 _PAGE: Final = 1000
 _SHOWN: Final = 5
 
+STORE_VARIABLE: Final = "MIDCOURSE_STORE"
 StoreOption = Annotated[
-    str | None, typer.Option("--store", metavar="URL", help=f"A file with sessions. Without --url: {DEFAULT_STORE}")
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="URL",
+        help=f"A file with sessions. Or {STORE_VARIABLE}. Without --url: {DEFAULT_STORE}",
+        envvar=STORE_VARIABLE,
+        show_envvar=False,
+    ),
 ]
 UrlOption = Annotated[
     str | None,
@@ -80,10 +90,29 @@ def with_target(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def run(*, store: str | None, url: str | None, token: str | None, **given: object) -> None:
+        if url is not None and store == os.environ.get(STORE_VARIABLE):
+            store = None  # a server that was named wins over a file that lies around
+        repeat_in_hints(_named(store, url))
         command(target=Target(store, url, token), **given)
 
     run.__signature__ = own.replace(parameters=parameters)  # pyright: ignore[reportAttributeAccessIssue] - the options are read from it
     return run
+
+
+def _named(store: str | None, url: str | None) -> str:
+    """The options that the next command needs as well: those of this one, as they were typed."""
+    if url is not None:
+        return f"--url {shlex.quote(url)}"
+    is_typed = store is not None and store != os.environ.get(STORE_VARIABLE)
+    return f"--store {shlex.quote(store or '')}" if is_typed else ""
+
+
+def server_folder(store: str) -> Path:
+    """Where a server of a store keeps its token and says where it is: a folder of its own, never beside the file."""
+    path = store_path(store)
+    if path is None:
+        return FOLDER
+    return path.parent if path.parent.name == FOLDER.name else path.parent / FOLDER.name / path.name
 
 
 def store_path(url: str) -> Path | None:
@@ -92,9 +121,8 @@ def store_path(url: str) -> Path | None:
 
 
 def token_file(target: Target) -> Path:
-    """Where a server of this machine keeps its token: beside the store that was named, or in its usual folder."""
-    path = store_path(target.store or DEFAULT_STORE)
-    return TOKEN_FILE if path is None else path.parent / TOKEN_FILE.name
+    """Where a server of this machine keeps its token."""
+    return server_folder(target.store or DEFAULT_STORE) / TOKEN_FILE.name
 
 
 def token_for(target: Target, url: str) -> str | None:

@@ -49,6 +49,33 @@ def carry_out(work: Coroutine[Any, Any, None], *, as_json: bool, interrupted: in
         raise typer.Exit(interrupted) from None
 
 
+_repeated: list[str] = []
+_HINT: Final = re.compile(
+    r"(?<![\w-])midcourse ((?:(?:kill-switch|policy|webhook|token|risk) [a-z-]+)"
+    r"|(?:inbox|review|audit)(?: (?:take|hand-over|accept|refuse))?"
+    r"|ps|show|events|pause|resume|redirect|cancel|undo|message|answer|start|signals|rate|label|lift|interventions"
+    r"|artifacts|report|erase|alarms|serve|link|backup|doctor|compact)(?=[ .,;:)]|$)(?! --(?:store|url))"
+)
+"""A command in a hint, which is to be typed as it stands."""
+
+
+def repeat_in_hints(options: str) -> None:
+    """Have every command in a hint carry these options (``--store …``), as the command that was typed does."""
+    _repeated[:] = [options] if options else []
+
+
+def _with_options(text: str) -> str:
+    if not _repeated or "midcourse " not in text:
+        return text
+    options = _repeated[0]
+
+    def repeated(found: "re.Match[str]") -> str:
+        takes = not (options.startswith("--url") and found[1] in ("serve", "link", "backup", "compact"))
+        return f"{found[0]} {options}" if takes else found[0]
+
+    return _HINT.sub(repeated, text)
+
+
 def complain(error: MidcourseError, *, as_json: bool) -> None:
     """Say on stderr what went wrong: the sentence, or with --json its code and facts as well."""
     if error.code == "unauthorized":  # the server speaks to programs; here is a person
@@ -60,7 +87,7 @@ def complain(error: MidcourseError, *, as_json: bool) -> None:
         told = {"code": error.code, "detail": str(error), **spelled(error.fields)}
         print(_encoder.encode(told).decode(), file=sys.stderr)
     else:
-        for line in _broken(plain(str(error)), _room(sys.stderr)):
+        for line in _broken(plain(_with_options(str(error))), _room(sys.stderr)):
             print(line, file=sys.stderr)
 
 
@@ -111,7 +138,7 @@ def say(*lines: str, hang: int = 0) -> None:
     What goes on below stands as far in as its line begins, that of a text's first line ``hang`` columns further.
     """
     for line in lines:
-        for part in _broken(plain(line), _room(sys.stdout), hang):
+        for part in _broken(plain(_with_options(line)), _room(sys.stdout), hang):
             _print(part)
 
 

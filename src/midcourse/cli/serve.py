@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
-from midcourse.cli.opening import DEFAULT_STORE, FOLDER, StoreOption, store_path
+from midcourse.cli.opening import DEFAULT_STORE, FOLDER, StoreOption, server_folder, store_path
 from midcourse.cli.printing import complain, say, say_as_it_is
 from midcourse.client.address import TOKEN_VARIABLE
 from midcourse.client.whereabouts import whereabouts
@@ -34,11 +34,12 @@ def add_to(app: typer.Typer) -> None:
 def serve(
     demo: Annotated[bool, typer.Option("--demo", help="Serve the sample agents, too.")] = False,
     agents: Annotated[
-        list[Path] | None,
+        list[str] | None,
         typer.Option(
             "--agents",
-            metavar="FILE_OR_DIR",
-            help="Agents to serve: a .py with decorated functions, a .yaml, or a folder of them. May be repeated.",
+            metavar="PLACE",
+            help="Agents to serve: a .py with decorated functions, a .yaml, a folder of them, or a module such as "
+            "shop.agents. May be repeated.",
         ),
     ] = None,
     store: StoreOption = None,
@@ -114,6 +115,7 @@ def serve(
     Examples:
       midcourse serve --demo
       midcourse serve --agents agents/ --agents extra.yaml
+      midcourse serve --agents shop.agents
       midcourse serve --agents bot.py --store sqlite:///runs.db --port 9000
     """
     wishes = functools.partial(
@@ -144,10 +146,18 @@ def serve(
         raise typer.BadParameter("--reload watches the files of --agents, and none is given.")
     from watchfiles import PythonFilter, run_process
 
-    watched = [one if one.is_dir() else one.parent for one in agents]
+    watched = [_watched(one) for one in agents]
     kinds = PythonFilter(extra_extensions=(".yaml", ".yml"))
     # Time enough to let the sessions go; whoever is killed in the middle loses what was in flight.
     run_process(*watched, target=functools.partial(_explained, wishes), watch_filter=kinds, sigint_timeout=60)
+
+
+def _watched(place: str) -> Path:
+    """The folder whose changes concern an agent's file, folder or module."""
+    path = Path(place)
+    if not path.exists():
+        path = Path(place.replace(".", "/"))
+    return path if path.is_dir() else path.parent
 
 
 def _days_kept(written: str) -> float | None:
@@ -194,7 +204,7 @@ def _explained(act: "functools.partial[None]") -> None:
 
 def _serve(
     demo: bool,
-    agents: Sequence[Path],
+    agents: Sequence[str],
     store: str,
     host: str,
     port: int | None,
@@ -214,7 +224,7 @@ def _serve(
 ) -> None:
     from midcourse.runtime.settings import Settings
     from midcourse.server import Server
-    from midcourse.server.loading import load_agent_files
+    from midcourse.server.loading import load_agents_of
     from midcourse.server.logs import configure_logs
     from midcourse.server.pages import BUILT
     from midcourse.server.running import Place, leave, link_to, listen, run, token_of
@@ -224,7 +234,7 @@ def _serve(
     declared = _prices(prices, demo=demo)
     folder = _folder_of(store)
     configure_logs()
-    names = load_agent_files(agents)
+    names = load_agents_of(agents)
     if demo:
         names += _samples()
     if not names:
@@ -326,18 +336,20 @@ def _samples() -> list[str]:
 
 
 def _folder_of(store: str) -> Path:
-    """The folder of a store's token, beside its file."""
+    """The folder of a store's token, and the store's own, which are made."""
     path = store_path(store)
     if path is None:
         return FOLDER
+    folder = server_folder(store)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidInput(
             f"The folder {path.parent} cannot be made ({error.strerror or error}). Name another store with --store.",
             field="store",
         ) from error
-    return path.parent
+    return folder
 
 
 def link(store: StoreOption = None) -> None:

@@ -1,8 +1,9 @@
 """Agents from files: decorated functions in ``.py``, agent files in ``.yaml``, or folders of both."""
 
+import re
 import sys
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -15,21 +16,37 @@ from midcourse.runtime.agents import Agent, registered
 from midcourse.runtime.supervision import UNWATCHED
 
 YAML = (".yaml", ".yml")
+_HOW = "Decorate an async function of a run with @midcourse.agent, or wrap one."
+_MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
-def load_agent_files(paths: Iterable[Path]) -> list[str]:
-    """Register the agents of files and folders, and return their names, new ones and those known before.
+def is_module_name(place: str | Path) -> bool:
+    """Whether a place is named as Python imports it. What exists as a file or a folder is that."""
+    name = str(place)
+    is_file_name = name.endswith((*YAML, ".py")) or "/" in name
+    return _MODULE.fullmatch(name) is not None and not is_file_name and not Path(name).exists()
+
+
+def load_agents_of(places: Iterable[str | Path]) -> list[str]:
+    """Register the agents of files, folders and modules (``shop.agents``), and return their names.
 
     Raises:
         InvalidInput: a file has a mistake, or holds no agent; the sentence says file and line.
     """
     found: list[str] = []
-    for path in paths:
+    for place in places:
+        path = Path(place)
+        if is_module_name(place):
+            names = _load_module(str(place))
+            if not names:
+                raise InvalidInput(f"Module '{place}' defines no agent. {_HOW}", field="agents")
+            found += names
+            continue
         for file in _files(path):
             names = _load(file)
             if not names and not path.is_dir():
                 raise InvalidInput(
-                    f"{file} defines no agent. Decorate an async function of a run with @midcourse.agent, or wrap one.",
+                    f"{file} defines no agent. {_HOW}",
                     field="agents",
                     path=str(file),
                 )
@@ -85,18 +102,52 @@ def _load(file: Path) -> list[str]:
         from midcourse.adapters.yaml_agents import load_agents
 
         return [agent.name for agent in load_agents(file)]
+    return _new_agents(lambda: _import(file.resolve()))
+
+
+def _load_module(name: str) -> list[str]:
+    """The agents of a module, or of a package, that Python finds from here."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+
+    def load() -> ModuleType:
+        try:
+            return import_module(name)
+        except MidcourseError as error:
+            raise InvalidInput(f"{name}: {error.message}", field="agents") from error
+        except Exception as error:  # importing runs code that is not ours
+            told = f"{type(error).__name__}: {words_of(error)}".rstrip(".")
+            hint = " It was looked for from this folder." if isinstance(error, ModuleNotFoundError) else ""
+            raise InvalidInput(f"Module '{name}' cannot be imported: {told}.{hint}", field="agents") from error
+
+    return _new_agents(load, within=f"{name}.")
+
+
+def _new_agents(load: Callable[[], ModuleType], within: str = "\0") -> list[str]:
+    """The agents that loading a module registered, and those of it, or ``within`` it, that were there before."""
     before = dict(registered())
-    module = _import(file.resolve())
+    module = load().__name__
+
+    def is_of_it(origin: str) -> bool:
+        return origin == module or origin.startswith(within)
+
     return [
         name
         for name, agent in registered().items()
-        if before.get(name) is not agent or agent.origin.partition(":")[0] == module.__name__
+        if before.get(name) is not agent or is_of_it(agent.origin.partition(":")[0])
     ]
 
 
 def _import(file: Path) -> ModuleType:
-    """The module of that file under its own name, so that another process finds its functions by the same."""
-    folder, name = str(file.parent), file.stem
+    """The module of that file under its own name, so that another process finds its functions by the same.
+
+    A file of a package is imported as such, so that its relative imports work.
+    """
+    root, name = file.parent, file.stem
+    while (root / "__init__.py").is_file() and root != root.parent:
+        root, name = root.parent, f"{root.name}.{name}"
+    folder = str(root)
     known = sys.modules.get(name)
     if known is not None and getattr(known, "__file__", None) != str(file):
         raise InvalidInput(
