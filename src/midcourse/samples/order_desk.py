@@ -16,7 +16,6 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, cast
 
-from pydantic_ai.direct import model_request_stream
 from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
@@ -208,10 +207,7 @@ _ONCE: Final = cast("ModelSettings", {"max_retries": 0})
 
 async def _answer(messages: Sequence[ModelMessage]) -> AsyncIterator[str | midcourse.StreamEnd]:
     """What the model says to ``messages``: its words as they come, and in the end all of it, with its calls."""
-    async with (
-        model_request_stream(_model, messages, model_settings=_ONCE, model_request_parameters=_PARAMETERS) as streamed,
-        aclosing(spoken(streamed, lambda response: response)) as heard,
-    ):
+    async with aclosing(spoken(_model, list(messages), _ONCE, _PARAMETERS, None, lambda response: response)) as heard:
         async for word in heard:
             yield word
 
