@@ -455,8 +455,12 @@ def _was_there(seen: Evidence, child: str, stop: Answer) -> bool:
     if any(ended <= stop.answered_at for ended in seen.ends.get(child, ())):
         return False
     journal = seen.journals.get(child, ())
-    parent = seen.sessions.get(stop.session)
-    unreached = parent.unreached if parent is not None else ()
+    unreached = {
+        name
+        for record in seen.journals.get(stop.session, ())
+        if isinstance(record.event, ev.SessionPaused | ev.SessionCancelled) and record.at <= stop.answered_at
+        for name in record.event.unreached
+    }
     return bool(journal) and journal[0].at <= stop.answered_at and child not in unreached
 
 
