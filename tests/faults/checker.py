@@ -426,7 +426,9 @@ def _begun_after(seen: Evidence, stop: Answer, verb: Stop, begins: Sequence[Deed
     for deed in begins:
         if deed.at <= stop.answered_at or (deed.session == stop.session and deed.step in listed):
             continue
-        if deed.session != stop.session and (stop.level != "stopped" or not _was_there(seen, deed.session, stop)):
+        if deed.session != stop.session and (
+            stop.level != "stopped" or not _was_there(seen, deed.session, stop, deed.at)
+        ):
             continue
         if not _released(seen, stop, verb, deed.session, deed.at):
             late[deed.session].append(deed)
@@ -446,17 +448,23 @@ def _begun_after(seen: Evidence, stop: Answer, verb: Stop, begins: Sequence[Deed
         )
 
 
-def _was_there(seen: Evidence, child: str, stop: Answer) -> bool:
+def _was_there(seen: Evidence, child: str, stop: Answer, at: float) -> bool:
     """Whether a child had been born when the stop was answered, and the stop reached it.
 
-    One that had ended by then and works again was set going by a person: its parent has its result, and it is a
-    session of its own since.
+    One that had ended and works again was set going by a person, itself or above: it is a session of its own since.
     """
-    if any(ended <= stop.answered_at for ended in seen.ends.get(child, ())):
-        return False
+    for name in seen.above(child):
+        if name == stop.session:
+            break
+        if any(ended <= at for ended in seen.ends.get(name, ())):
+            return False
     journal = seen.journals.get(child, ())
-    parent = seen.sessions.get(stop.session)
-    unreached = parent.unreached if parent is not None else ()
+    unreached = {
+        name
+        for record in seen.journals.get(stop.session, ())
+        if isinstance(record.event, ev.SessionPaused | ev.SessionCancelled) and record.at <= stop.answered_at
+        for name in record.event.unreached
+    }
     return bool(journal) and journal[0].at <= stop.answered_at and child not in unreached
 
 

@@ -73,3 +73,9 @@ def test_a_fault_that_is_put_back_is_found(
 
 def test_every_fault_that_can_be_put_back_is_looked_for() -> None:
     assert {*PLANTS} == {"answer-spins", "queued-child", "false-stopped", "lifted-pause"}
+
+
+def test_a_pause_of_a_parent_that_waits_for_an_answer_reaches_its_children() -> None:
+    plan = plan_of(301446)
+    needed = {f"301446/{which}" for which in ("0", "fault 0", "4", "5")}  # start, kill, answer, pause
+    assert not play(replace(plan, deeds=[deed for deed in plan.deeds if deed.seed in needed])).violations

@@ -227,7 +227,8 @@ def _pause_now(session: Session, command: cmd.Pause) -> Events:
         grace=command.grace,
         lapses=command.lapses,
     )
-    if session.status in (Status.QUEUED, Status.WAITING) and not session.running:  # the pause is complete at once
+    rests = session.status in (Status.QUEUED, Status.WAITING) and not session.running
+    if rests and not session.children:  # the pause is complete at once; children have to be reached first
         return (event, ev.SessionPaused(unknown=session.lost))
     return (event,)
 

@@ -67,7 +67,8 @@ class Children:
                     self.unreached.add(child)
         except Refused as refused:
             # It has ended, or is being stopped by somebody else; but what a kill switch holds is an operator's to end.
-            if refused.code == "operator_only":
+            # A halted child takes no pause: it would go on once the switch is lifted, so it counts as not reached.
+            if refused.code == "operator_only" or refused.fields.get("status") == Status.HALTED:
                 self.unreached.add(child)
         except SessionNotFound:
             pass  # it was never born

@@ -81,3 +81,19 @@ def test_a_new_turn_of_a_child_that_had_ended_runs_although_its_parent_is_halted
             assert (state.status, state.turn) == (Status.COMPLETED, 2)
 
     clock.run(test())
+
+
+def test_a_pause_of_the_parent_lists_a_halted_child_as_not_reached() -> None:
+    clock = FakeClock()
+
+    async def test() -> None:
+        async with opened(Memory(), clock) as mc:
+            session = await mc.start(halted_parent, "spawn")
+            await clock.sleep(0.5)
+            await mc.kill_switch.throw(midcourse.Scope("agent", "orphan"), "stop it")
+            child = next(head.id for head in await mc.list() if head.parent == session.id)
+            assert await (await mc.get(child)).status() is Status.HALTED
+            await session.pause(until="stopped")
+            assert (await session.state()).unreached == (child,)
+
+    clock.run(test())
