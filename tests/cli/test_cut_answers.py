@@ -26,7 +26,7 @@ async def _paused(way: str) -> None:
     async with package.open("sqlite:///.midcourse/midcourse.db", durability="process", grace=0.1) as mc:
         session = await mc.start(talker, way, session_id="sess_cut")
         async for seen in session.watch(deltas=True):
-            if isinstance(seen, package.Delta):
+            if isinstance(seen, package.Delta) or seen.type == "segment.written":
                 break
         await session.pause(until="stopped")
 

@@ -428,7 +428,10 @@ class Worker:
 
     async def _is_orphaned(self, head: Head) -> bool:
         """Whether it is a child whose parent has ended: nobody else would begin it."""
-        return head.parent is not None and (await self.store.head(head.parent)).head.status in ENDED
+        try:
+            return head.parent is not None and (await self.store.head(head.parent)).head.status in ENDED
+        except (Damaged, SessionNotFound):  # the sweep pauses a child of such a parent
+            return False
 
     def _drive(
         self,

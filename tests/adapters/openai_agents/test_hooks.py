@@ -83,7 +83,8 @@ async def test_a_goal_is_a_str_for_guardrails_also_after_a_cold_resume(at_respon
     async with midcourse.open(url) as mc:
         session = await mc.get("sess_it")
         await session.resume()
-        assert await session.result(PATIENCE) == "Done."
+        # The scripted model does not care about what it had said before the cut.
+        assert (await session.result(PATIENCE)).endswith("Done.")
         assert seen == ["Go.", "Go."]
         at.provider.script = replies(Text("No."), Text("Again."))
         await session.redirect("And now?")

@@ -153,8 +153,8 @@ async def test_where_asks_are_on_an_interrupt_asks(write: Write, place: Place) -
         await until_status(session, "waiting")
         (ask,) = (await session.state()).asks
         assert (ask.reason, ask.prompt) == ("need_approval", "Confirm delete?")
-        await session.answer("go ahead")
-        assert await session.result(20) == "It was: they said go ahead"
+        await session.answer("only the old ones")
+        assert await session.result(20) == "It was: they said only the old ones"
 
 
 async def test_where_asks_are_off_what_requires_approval_is_refused_in_words(write: Write, place: Place) -> None:
