@@ -262,18 +262,19 @@ def test_a_childs_question_is_answered_from_its_parent(window: Window, api: Api)
 
 
 def test_the_cap_is_raised_and_it_goes_on_in_one_press(window: Window, api: Api) -> None:
+    """At its cap it pauses by itself: the next answer would cost as much as the last one."""
     session, run = started(window, api, "Write the costly memo", budget=2)
-    expect(run.log).to_contain_text("word 1")
-    run.slot("Pause").click()
+    expect(run.log).to_contain_text("This costs.")
     run.is_at("paused")
     expect(run.tray).to_contain_text("The cap of $2 is reached.")
-    run.tray.get_by_role("button", name="Raise to $3 and go on").click()
+    run.tray.get_by_role("button", name="Raise to $6 and go on").click()
     run.is_at("running")
+    expect(run.log).to_contain_text("word 1")
     expect(run.handle.get_by_role("meter", name="Spent of cap")).to_have_attribute(
-        "aria-valuetext", re.compile("of \\$3")
+        "aria-valuetext", re.compile("of \\$6")
     )
-    expect(run.log).to_contain_text("Cap raised to $3")
-    assert api.get(f"/sessions/{session}")["terms"]["budget"] == 3
+    expect(run.log).to_contain_text("Cap raised to $6")
+    assert api.get(f"/sessions/{session}")["terms"]["budget"] == 6
 
 
 def test_undo_after_the_end_and_a_new_turn(window: Window, api: Api) -> None:

@@ -57,7 +57,7 @@ def once_more(ctx: RunContext[Any], really: bool = False) -> str:
     """Want to be called once more."""
     if not really:
         raise ModelRetry("Really?")
-    return f"after {ctx.retry} retries"
+    return f"for {ctx.tool_name}, really"
 
 
 @midcourse.tool(effect="read")
