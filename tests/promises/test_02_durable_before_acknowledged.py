@@ -220,7 +220,7 @@ async def test_a_command_that_the_store_does_not_take_in_time_says_so(place: Pla
         store.holds = lambda write: write == "put"
         with pytest.raises(StoreUnavailable, match="may still do so") as busy:
             await session.redirect("the other one", wait=0.0, command_id="r")
-        assert busy.value.code == "store_busy"
+        assert busy.value.code == "store_unavailable"
         store.let_through()
         assert (await session.redirect("the other one", command_id="r")).level == "decided"
         assert [message.text for message in (await session.state()).messages] == ["", "the other one"]

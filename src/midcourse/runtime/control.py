@@ -93,7 +93,6 @@ class Control:
             raise StoreUnavailable(
                 f"Cannot {cmd.phrase(command)} session '{session_id}': the store has not taken it within {wait:g} s, "
                 f"and may still do so. Send it again with the same id ('{command.id}') to see what became of it.",
-                code="store_busy",
                 session_id=session_id,
             )
         return self._not_durable(driver, "stopping" if driver.running() else "stopped")

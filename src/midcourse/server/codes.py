@@ -81,7 +81,6 @@ CODES: Final[Mapping[str, Code]] = {
     "not_ready": Code(503, "Its store cannot be written to, or commands are not heard; `checks` says. Use another."),
     "draining": Code(503, "The server is about to end and starts nothing new. Try again; another one goes on."),
     "store_unavailable": Code(503, "The store cannot be used now. Try again; nothing was changed."),
-    "store_busy": Code(503, "The store has not taken the command in time, and may still. Send it again with its id."),
     "store_full": Code(507, "No space is left where the store lives. Make some; nothing was changed."),
 }
 """Codes that are not here have the status of their error's class: other errors of a store are 503."""

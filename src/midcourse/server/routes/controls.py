@@ -28,7 +28,7 @@ def control_answers(*codes: str, body: bool = True, of_erased: bool = False) -> 
 
     ``of_erased``: it is granted for a session whose texts were erased, too.
     """
-    known = ("session_not_found", "precondition_failed", "command_id_taken", "invalid_input", "damaged", "store_busy")
+    known = ("session_not_found", "precondition_failed", "command_id_taken", "invalid_input", "damaged")
     refused = () if of_erased else ("session_erased",)
     return answers("Reply", 200, 202, *known, *refused, *codes, changes=True, body=body)
 
