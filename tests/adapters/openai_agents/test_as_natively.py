@@ -191,6 +191,8 @@ def last_requests(at: Desk, since: int = 0) -> dict[str, Any]:
     """What each agent's model was last asked, but for what streaming needs, and the provider's own ids."""
     found: dict[str, Any] = {}
     for request in at.provider.requests[since:]:
+        if b"Go on with it from exactly where it stops" in request.body:
+            continue  # a pause had cut the answer: this one asks for the rest of it
         body = json.loads(_IDS.sub("id", request.body.decode()))
         for left_out in ("stream", "stream_options", "prompt_cache_key"):
             body.pop(left_out, None)

@@ -165,4 +165,6 @@ async def test_a_held_agent_that_is_interrupted_after_every_step_asks_what_the_f
             position = await after_one_more_step(session, position)
             with suppress(midcourse.Refused):
                 await session.pause(until="stopped")
-    assert desk.heard[-1] == native.heard[-1]
+    # A pause may have cut the last answer: what asks for the rest of it is no question of the framework's.
+    asked = [one for one in desk.heard if "Go on with it from exactly where it stops" not in str(one)]
+    assert asked[-1] == native.heard[-1]
