@@ -38,8 +38,8 @@ async def test_a_call_that_outlives_the_close_is_neither_undone_nor_repeated_bef
     assert worker.living() == [f"'upload' of session {session.id}"]
     async with place.open(agent, settings=QUICK) as other:
         session = await other.get(session.id)
-        reply = await session.pause(wait=0.1)
-        assert (reply.level, happened) == ("accepted", ["begun"])
+        reply = await session.pause()
+        assert (reply.level, happened) == ("stopping", ["begun"]), "a stop is heard until the last call has ended"
         may_end.set()
         await worker.closed()
         await until_true(lambda: "undone" in happened or happened.count("begun") > 1)
@@ -47,3 +47,31 @@ async def test_a_call_that_outlives_the_close_is_neither_undone_nor_repeated_bef
         assert await session.result() == "done"
         assert happened[:3] == ["begun", "written", "undone"]
         assert "session.taken" in types(await history(session))
+
+
+async def test_a_reversible_call_that_a_close_cuts_is_undone_before_the_store_is_closed(place: Place) -> None:
+    """Its undo needs to know that no stop was missed: the inbox is read until nothing lives."""
+    happened: list[str] = []
+    entered = asyncio.Event()
+
+    def undo(_arguments: object, _result: object, _key: str) -> None:
+        happened.append("undone")
+
+    async def body() -> None:
+        entered.set()
+        await asyncio.Event().wait()
+
+    tool = midcourse.tool(effect="write", undo=undo, local=True)(body)
+
+    async def builds(run: midcourse.Run) -> None:
+        await run.step("build", tool)
+
+    agent = resumable(builds)
+    settings = midcourse.Settings(poll=0.02, unreachable_after=0.1)
+    async with place.open(agent, grace=0.2, settings=settings) as mc:  # longer than the inbox counts as read
+        session = await mc.start(agent)
+        await entered.wait()
+    worker = mc._control.worker  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    assert (happened, worker.drivers()) == (["undone"], [])
+    async with place.open(drive=False) as mc:
+        assert types(await history(await mc.get(session.id)))[-2:] == ["undo.ended", "session.parked"]

@@ -197,9 +197,7 @@ class Worker:
         """Let every session go at its next safe point, calls in flight within ``grace`` seconds; stop listening."""
         if self._closing:
             return
-        self._draining = self._closing = True
-        # The listener first: a session that it is just taking is among the drivers then.
-        await self._listener.close()
+        self._closing = True
         await self.drain(grace)
         for driver in self.drivers():
             log.error("session %s: still running: %s", driver.id, ", ".join(call.name for call in driver.running()))
@@ -233,6 +231,8 @@ class Worker:
         await self._close()
 
     async def _close(self) -> None:
+        # Only now: until nothing lives, a stop is heard, and undos need to know that none was missed.
+        await self._listener.close()
         await self.supervisor.finish(self.settings.cleanup)
         await self._processes.close()
         await self._checkpoints.close()
