@@ -58,3 +58,9 @@ def test_the_operators_token_is_never_beside_the_users_database(midcourse: Comma
     assert (named / ".midcourse").stat().st_mode & 0o077 == 0
     assert server_folder("sqlite:///.midcourse/midcourse.db") == Path(".midcourse")
     assert server_folder("sqlite:///data/runs.db") == Path("data/.midcourse/runs.db")
+
+
+def test_the_store_of_one_command_is_not_in_the_hints_of_the_next(midcourse: Command, named: Path) -> None:
+    assert midcourse("show", "sess_paused", "--store", STORE).code == 0
+    (named / "runs.jsonl").touch()
+    assert "midcourse policy show NAME > NAME.yaml" in midcourse("backtest", "-p", "nobody", "runs.jsonl").err

@@ -29,11 +29,13 @@ from pydantic import BaseModel
 import midcourse
 from midcourse.adapters.openai_agents import wrap
 from midcourse.core.events import StepBegun
-from midcourse.models.script import Call, Conversation, Text, replies
+from midcourse.models.script import Call, Conversation, Text, Wait, replies
 from tests.adapters.openai_agents.desk import PATIENCE, Desk, ask_of, failure_of
 from tests.promises.harness import Place, history, resumable, until
 
 THINKS = Text("Let me think about it for a while " * 50, every=0.05)
+SILENT = Wait(600)
+"""A model that is cut before it has said a word: what it had said would be kept, and stand before the rest."""
 
 
 @pytest.fixture
@@ -134,7 +136,7 @@ async def test_customer_service(at: Desk, place: Place) -> None:
 
 async def test_agents_as_tools(at: Desk, place: Place) -> None:
     """The process ends while the second translator speaks: the first is not asked again."""
-    slow = [THINKS]
+    slow = [SILENT]
     languages = ("spanish", "french")
     translators = [at.agent(name=language) for language in (*languages, "klingon")]
     orchestrator = at.agent(
@@ -160,7 +162,7 @@ async def test_agents_as_tools(at: Desk, place: Place) -> None:
     agents = (resumable(translating), first, second)
     async with place.open(*agents) as mc:
         session = await mc.start(agents[0], "hello")
-        await at.provider.wait_for_request(3, pieces=1, timeout=PATIENCE)
+        await at.provider.wait_for_request(3, timeout=PATIENCE)
         await session.pause(until="stopped")
     slow.clear()
     async with place.open(*agents) as mc:
@@ -356,7 +358,7 @@ class Verdict:
 
 async def test_a_model_as_judge(at: Desk, place: Place) -> None:
     """The process ends in the second round: the rounds before it are not repeated."""
-    slow = [THINKS]
+    slow = [SILENT]
 
     def script(heard: Conversation, /) -> Any:
         if heard.system == "judge":
@@ -380,7 +382,7 @@ async def test_a_model_as_judge(at: Desk, place: Place) -> None:
     agents = (resumable(writing), author, judge)
     async with place.open(*agents) as mc:
         session = await mc.start(agents[0], "Write a story.")
-        await at.provider.wait_for_request(2, pieces=1, timeout=PATIENCE)
+        await at.provider.wait_for_request(2, timeout=PATIENCE)
         await session.pause(until="stopped")
     slow.clear()
     async with place.open(*agents) as mc:
@@ -396,7 +398,7 @@ async def test_a_model_as_judge(at: Desk, place: Place) -> None:
 
 async def test_a_filter_of_messages(at: Desk, place: Place) -> None:
     """What a handoff's filter has left out stays out, also where the session is resumed."""
-    slow = [THINKS]
+    slow = [SILENT]
 
     @function_tool
     @midcourse.tool(effect="read")
@@ -430,7 +432,7 @@ async def test_a_filter_of_messages(at: Desk, place: Place) -> None:
             await session.redirect(message)
             await session.result(PATIENCE)
         await session.redirect("Habla español.")
-        await at.provider.wait_for_request(5, pieces=1, timeout=PATIENCE)
+        await at.provider.wait_for_request(5, timeout=PATIENCE)
         await session.pause(until="stopped")
     slow.clear()
     filtered = at.heard
