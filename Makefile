@@ -28,7 +28,7 @@ $(error Midcourse runs on Linux and macOS; on Windows, clone it inside WSL (`wsl
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help python browser demo demo-reset screenshots console tools tools-and-console test collected thorough check format crash chaos simulate model bench docs lock clean
+.PHONY: help python browser demo demo-reset screenshots console tools tools-and-console test collected thorough check format crash chaos simulate model bench docs lock sizes release clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,11 +72,18 @@ tools:
 tools-and-console: tools
 	@$(MAKE) --no-print-directory console
 
-check: $(READY) ## format, lint, types, layers
+check: $(READY) ## format, lint, types, layers, sizes
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python scripts/sizes.py
+
+# Why the source may be larger than it was: make sizes WHY="Postgres store"
+WHY ?=
+sizes: $(READY) ## keep the present size and complexity as the figures that `make check` compares with
+	@test -n "$(WHY)" || { echo 'Say why: make sizes WHY="…"'; exit 1; }
+	@$(BIN)/python scripts/sizes.py --keep "$(WHY)"
 
 format: $(READY) ## format the code and fix what ruff can fix
 	$(BIN)/ruff check --fix-only .
@@ -98,6 +105,13 @@ model: $(READY) ## check the model of the control protocol in full (minutes)
 
 bench: $(READY) ## measure; the answers go to bench/README.md
 	@$(BIN)/python -m bench
+
+# The version of the release: make release VERSION=0.2.0; RELEASE=--dry-run does all but the commit and the tag.
+VERSION ?=
+RELEASE ?=
+release: $(READY) ## version, changelog, fixtures, packages built once and tested as built, a tag: make release VERSION=0.2.0
+	@test -n "$(VERSION)" || { echo "Name the version: make release VERSION=0.2.0"; exit 1; }
+	@$(BIN)/python scripts/release.py --version "$(VERSION)" $(RELEASE)
 
 docs: $(READY) ## write the generated parts of the docs again
 	@$(BIN)/python $(DOCS)
