@@ -125,6 +125,46 @@ async def test_a_second_pause_reaches_a_child_that_was_resumed_by_itself(place: 
         assert await session.result() == ["one"]
 
 
+async def test_a_stop_reaches_a_child_that_an_earlier_turn_of_its_parent_left_running(place: Place) -> None:
+    """The parent's first turn failed when its process ended; its child works on, and is the parent's in the next turn."""
+    tool, waits, failing = Tool(holds=True), Tool(holds=True), asyncio.Event()
+
+    async def child(run: midcourse.Run) -> object:
+        return await run.step("work", tool.run, run.goal)
+
+    kid = resumable(child, name="kid")
+
+    async def parent(run: midcourse.Run) -> object:
+        if run.turn > 1:
+            return await run.step("wait", waits.run)
+        born = asyncio.ensure_future(run.spawn(kid, "one"))
+        await tool.entered.wait()
+        born.cancel()
+        failing.set()
+        raise RuntimeError("as planned")
+
+    one = resumable(parent, name="parent")
+    async with place.open(one, kid, grace=0) as mc:
+        session = await mc.start(one)
+        await failing.wait()
+    tool.entered.clear()
+    async with place.open(one, kid) as mc:
+        session = await mc.get(session.id)
+        assert await session.status() == "failed"
+        await tool.entered.wait()
+        [head] = [head for head in await mc.list() if head.parent == session.id]
+        working = await mc.get(head.id)
+        await session.redirect("the other way")
+        await waits.entered.wait()
+        reply = await session.pause(grace=0, until="stopped")
+        assert (str(reply), await working.status()) == ("stopped, paused", "paused")
+        tool.may_end.set()
+        waits.may_end.set()
+        await session.resume()
+        await session.result()
+        assert await working.result() == "one"
+
+
 @pytest.mark.parametrize("first", ["parent", "child"])
 async def test_the_parents_pause_and_a_persons_are_lifted_by_their_own_resumes(place: Place, first: str) -> None:
     """Whichever came first: the child continues once both are lifted."""

@@ -375,8 +375,6 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
                 "queue": session.queue if event.queued is None else session.queue[1:],
                 "calls": {},
                 "cuts": {},
-                "children": {},
-                "child_asks": (),
                 "unreached": (),
                 "pause": None,
                 "cancel": None,

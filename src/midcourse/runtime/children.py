@@ -1,11 +1,12 @@
 """Control down the tree: a session's stop reaches its children before it counts as stopped."""
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from midcourse.core import commands as cmd
-from midcourse.core.ids import CommandId, SessionId
+from midcourse.core.ids import CommandId, SessionId, StepId
 from midcourse.core.session import Session, Status
 from midcourse.errors import MidcourseError, Refused, SessionNotFound
 from midcourse.runtime.gate import Gate
@@ -38,13 +39,39 @@ class Children:
         self._moved = moved
         self._settled: set[CommandId] = set()
         self._tasks: dict[CommandId, asyncio.Task[None]] = {}
+        self._lifted: tuple[int, int] | None = None
+        self._lifting: asyncio.Task[None] | None = None
+
+    def have_resumed(self) -> bool:
+        """Lift this session's stops from the children of earlier turns. True once that was done.
+
+        Those of this turn are resumed by the steps that wait for them.
+        """
+        session = self._journal.session
+        stops = (session.pauses, session.halts)
+        left = [child for step, child in session.children.items() if _turn_of(step) != session.turn]
+        if not left or stops == self._lifted:
+            return True
+        if self._lifting is None:
+            self._lifting = asyncio.get_running_loop().create_task(self._lift(left, stops))
+        return False
+
+    async def _lift(self, children: Sequence[SessionId], stops: tuple[int, int]) -> None:
+        try:
+            for child in children:
+                with contextlib.suppress(MidcourseError):  # it is gone, or its people resume it
+                    await self._tree.set_going(child, self._journal.session.id, again=False)
+            self._lifted = stops
+        finally:
+            self._lifting = None
+            self._moved()
 
     def have_stopped(self) -> bool:
         """Send the stop that stands to every child. True once each has stopped, or is listed as not reached."""
         session = self._journal.session
         if not session.children:
             return True
-        if any(call.is_setting_going for call in self._gate.begun.values()):
+        if self._lifting is not None or any(call.is_setting_going for call in self._gate.begun.values()):
             return False  # a child that is just being created has no inbox yet, and one set going lifts old stops
         waiting = False
         for child in session.children.values():
@@ -78,6 +105,11 @@ class Children:
             del self._tasks[command.id]
         self._settled.add(command.id)
         self._moved()
+
+
+def _turn_of(step: StepId) -> int:
+    """The turn in whose scope a step lies: ``2`` of ``2.40/spawn kid#=1``."""
+    return int(step.partition("/")[0].partition(".")[0])
 
 
 def passed_on(session: Session, child: SessionId) -> cmd.AnyCommand | None:

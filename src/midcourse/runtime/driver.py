@@ -264,6 +264,7 @@ class Driver:
             self.fail(Failed(self._unavailable.code, self._unavailable.message))
         if self._agent is None or self.gate.draining or not self._starting.is_let_in(self, self._agent):
             return
+        self._children.have_resumed()
         if self._task.is_alive:
             self.gate.look_again()
             if self.journal.session.asks:
@@ -603,7 +604,7 @@ class Driver:
             return
         match session.status:
             case Status.RUNNING | Status.WAITING if isinstance(self._task.ending, Returned):
-                if self._rollback.has_released():
+                if self._children.have_resumed() and self._rollback.has_released():
                     self._complete(self._task.ending)
             case Status.HALTED if not self._children.have_stopped():
                 pass
