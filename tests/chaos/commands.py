@@ -63,6 +63,7 @@ class Commands:
                     by=by,
                     level=level,
                     status="halted",
+                    durable=report.durable,
                 )
             )
         return str(report.switch.id)

@@ -86,6 +86,8 @@ class Answer:
     unknown: tuple[str, ...] = ()
     opens: bool = False
     lapses: float | None = None
+    durable: bool = True
+    """Whether the answer claims that the command survives the end of its process."""
 
 
 def answered(asked: Answer, reply: Reply, at: float) -> Answer:
@@ -105,6 +107,7 @@ def answered(asked: Answer, reply: Reply, at: float) -> Answer:
         unknown=tuple(reply.unknown),
         opens=asked.opens,
         lapses=asked.lapses,
+        durable=reply.durable,
     )
 
 
@@ -430,7 +433,7 @@ def _begun_after(seen: Evidence, stop: Answer, verb: Stop, begins: Sequence[Deed
             stop.level != "stopped" or not _was_there(seen, deed.session, stop, deed.at)
         ):
             continue
-        if not _released(seen, stop, verb, deed.session, deed.at):
+        if not _was_lost(seen, stop, deed.at) and not _released(seen, stop, verb, deed.session, deed.at):
             late[deed.session].append(deed)
     for name, deeds in late.items():
         effects = sorted({deed.effect for deed in deeds})
@@ -465,7 +468,15 @@ def _was_there(seen: Evidence, child: str, stop: Answer, at: float) -> bool:
         if isinstance(record.event, ev.SessionPaused | ev.SessionCancelled) and record.at <= stop.answered_at
         for name in record.event.unreached
     }
-    return bool(journal) and journal[0].at <= stop.answered_at and child not in unreached
+    return bool(journal) and journal[0].at <= stop.answered_at and unreached.isdisjoint(seen.above(child))
+
+
+def _was_lost(seen: Evidence, stop: Answer, at: float) -> bool:
+    """Whether a stop that was answered "not durable" is gone: its process was, or a halt came first when it was written."""
+    if stop.durable:
+        return False
+    halts = (record.at for record in seen.journals.get(stop.session, ()) if isinstance(record.event, ev.SessionHalted))
+    return any(stop.sent_at <= moment <= at for moment in (*seen.faults, *halts))
 
 
 def _lifted_after(seen: Evidence, stop: Answer) -> Iterator[Violation]:
@@ -473,7 +484,9 @@ def _lifted_after(seen: Evidence, stop: Answer) -> Iterator[Violation]:
     for record in seen.journals.get(stop.session, ()):
         if record.position <= stop.position or not isinstance(record.event, ev.SessionResumed):
             continue
-        if record.at > stop.answered_at and not _released(seen, stop, "pause", stop.session, record.at):
+        if record.at <= stop.answered_at or _was_lost(seen, stop, record.at):
+            return
+        if not _released(seen, stop, "pause", stop.session, record.at):
             yield Violation(
                 promise="pause lifted by somebody else",
                 session=stop.session,

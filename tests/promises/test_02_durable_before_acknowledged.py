@@ -1,6 +1,7 @@
 """Promise 2: durable before acknowledged. The stop does not wait for the disk; its answer does."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeVar
 
@@ -8,6 +9,7 @@ import pytest
 
 import midcourse
 from midcourse.errors import Damaged, StoreUnavailable
+from midcourse.runtime.settings import Settings
 from midcourse.testing.wrapped_store import WrappedStore
 from tests.promises.faults import Faulty
 from tests.promises.harness import Place, Tool, history, resumable, turns, types, until_status, until_true
@@ -262,6 +264,32 @@ async def test_nothing_begins_while_the_store_fails_and_the_session_goes_on_when
         # The first step's result could not be written: nobody knows it, so it was done again. The second ran once.
         assert (len(first.ended), len(second.begun)) == (2, 1)
         assert caught == []
+
+
+async def test_a_session_whose_write_failed_is_tried_again_at_the_next_command_and_not_sooner_than_it_is_due(
+    place: Place,
+) -> None:
+    """A command that waits for its answer does not try at every look; one that was written says that the store works."""
+    one = resumable(lambda run: run.step("work", Tool(holds=True).run))
+    store = Faulty(await place.store())
+    attempts = 0
+
+    def fails(write: str) -> bool:
+        nonlocal attempts
+        attempts += write in ("append", "release")
+        return write in ("append", "release")
+
+    settings = Settings(poll=0.01, unreachable_after=0.5)
+    async with place.open(one, store=store, settings=settings) as mc:
+        session = await mc.start(one)
+        await until_status(session, "running")
+        store.fails = fails
+        for _ in range(3):
+            with contextlib.suppress(midcourse.MidcourseError):
+                await session.redirect("faster", wait=0.3)
+        assert attempts < 15
+        store.work_again()
+        assert (await session.pause("enough", grace=0)).status == "pausing"
 
 
 async def test_a_failing_write_of_the_last_result_loses_nothing_that_was_answered(place: Place) -> None:

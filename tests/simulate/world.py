@@ -399,7 +399,7 @@ class World:
             self.answers.append(
                 Answer(
                     session=one.session, verb="halt", sent_at=sent, answered_at=self.now(), by="operator", level=level,
-                    status="halted",
+                    status="halted", durable=report.durable,
                 )
             )  # fmt: skip
         await asyncio.sleep(chance.uniform(0.1, 1.5))

@@ -120,6 +120,7 @@ class Control:
             now = worker.clock.now()
             content = encode_command(command)
             row = await worker.store.put(session_id, command.id, content, now)
+            worker.unwritten.try_soon(session_id)
             # Equal commands may be spelled differently: what is left out as a default is a matter of identity.
             if row.content not in (content, b"") and decode_command(row.content) != command:
                 raise Refused(

@@ -149,6 +149,9 @@ class Listener:
         driver = self._owner.driver(session_id)
         if driver is not None:
             await driver.settle()
+        elif session_id in self._owner.unwritten:
+            self._owner.unwritten.try_soon(session_id)
+            await self._owner.attend(session_id)
 
     async def _poll(self, now: float) -> None:
         """What a lost wake-up would have told, and who has been silent."""

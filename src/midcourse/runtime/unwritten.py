@@ -49,8 +49,17 @@ class Unwritten:
             self._damage[session_id] = error
 
     def due(self, now: float) -> list[SessionId]:
-        """Those to try again by now."""
+        """Return those to try again by now."""
         return [session_id for session_id in list(self._epochs) if self._try_again_at[session_id] <= now]
+
+    def waits(self, session_id: SessionId) -> bool:
+        """Return whether it is too early to try this session again."""
+        return session_id in self._epochs and self._try_again_at[session_id] > self._clock.monotonic()
+
+    def try_soon(self, session_id: SessionId) -> None:
+        """Try this session again now: a command was just written, so the store works."""
+        if session_id in self._epochs:
+            self._try_again_at[session_id] = self._clock.monotonic()
 
     def taken(self, session_id: SessionId) -> None:
         """It is driven again."""

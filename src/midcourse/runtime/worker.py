@@ -348,6 +348,8 @@ class Worker:
         with self._lock:
             if self._draining or session_id in self._drivers or session_id in self._attending:
                 return
+            if self.unwritten.waits(session_id):
+                return
             self._attending.add(session_id)
         await self._whole(self._attend(session_id, sponsor))
 
