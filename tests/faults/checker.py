@@ -472,7 +472,7 @@ def _was_there(seen: Evidence, child: str, stop: Answer, at: float) -> bool:
 
 
 def _was_lost(seen: Evidence, stop: Answer, at: float) -> bool:
-    """Whether a stop that was answered "not durable" is gone: its process was, or a halt came first when it was written."""
+    """Whether a stop that was answered "not durable" is gone: with its process, or since a halt was written first."""
     if stop.durable:
         return False
     halts = (record.at for record in seen.journals.get(stop.session, ()) if isinstance(record.event, ev.SessionHalted))

@@ -269,7 +269,7 @@ async def test_nothing_begins_while_the_store_fails_and_the_session_goes_on_when
 async def test_a_session_whose_write_failed_is_tried_again_at_the_next_command_and_not_sooner_than_it_is_due(
     place: Place,
 ) -> None:
-    """A command that waits for its answer does not try at every look; one that was written says that the store works."""
+    """A command that waits does not try at every look; one that was written says that the store works."""
     one = resumable(lambda run: run.step("work", Tool(holds=True).run))
     store = Faulty(await place.store())
     attempts = 0

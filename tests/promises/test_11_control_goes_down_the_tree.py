@@ -126,7 +126,7 @@ async def test_a_second_pause_reaches_a_child_that_was_resumed_by_itself(place: 
 
 
 async def test_a_stop_reaches_a_child_that_an_earlier_turn_of_its_parent_left_running(place: Place) -> None:
-    """The parent's first turn failed when its process ended; its child works on, and is the parent's in the next turn."""
+    """The parent's first turn failed when its process ended; its child is still the parent's in the next turn."""
     tool, waits, failing = Tool(holds=True), Tool(holds=True), asyncio.Event()
 
     async def child(run: midcourse.Run) -> object:
@@ -296,6 +296,25 @@ async def test_children_that_cannot_be_reached_are_listed(place: Place) -> None:
         wake_up()
         # The parent's command was durable, and is carried out before this one, which changes nothing.
         assert (await child.cancel(grace=0, until="stopped")).status == "cancelled"
+
+
+async def test_a_grandchild_that_a_stop_did_not_reach_is_listed_at_the_top(place: Place) -> None:
+    """A halted session takes no pause: it continues once its kill switch is lifted, and the person is told so."""
+    tool = Tool(holds=True)
+    parent, kid = _family(tool)
+
+    async def above(run: midcourse.Run) -> object:
+        return await run.spawn(parent, "both")
+
+    top = resumable(above, name="top")
+    async with place.open(top, parent, kid) as mc:
+        session = await mc.start(top)
+        await tool.entered.wait()
+        [grandchild] = [head.id for head in await mc.list() if head.agent == "kid"]
+        await mc.kill_switch.throw(midcourse.Scope("agent", "kid"), "a drill")
+        assert str(await session.pause(grace=0, until="stopped")) == "stopped, paused"
+        assert (await session.state()).unreached == (grandchild,)
+        tool.may_end.set()
 
 
 async def test_a_childs_ask_reaches_the_parents_people(place: Place) -> None:

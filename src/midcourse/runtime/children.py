@@ -92,6 +92,8 @@ class Children:
                 stopping = reply.level == "stopping" or reply.finishes_first
                 if reply.unreachable_since is not None:
                     self.unreached.add(child)
+            # Whom its own stop did not reach, this one did not reach either.
+            self.unreached |= set((await self._tree.glance(child)).unreached)
         except Refused as refused:
             # It has ended, or is being stopped by somebody else; but what a kill switch holds is an operator's to end.
             # A halted child takes no pause: it would go on once the switch is lifted, so it counts as not reached.
