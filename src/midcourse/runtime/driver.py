@@ -74,7 +74,7 @@ class Driver:
         is_clear: bool = False,
     ) -> None:
         self.journal = journal
-        self.gate = Gate(journal, is_fresh=around.is_fresh, stood=self.react)
+        self.gate = Gate(journal, is_fresh=around.is_fresh, stood=self.react, is_held=lambda: self._world.holds)
         self._agent = agent
         self._unavailable = unavailable
         self._around = around
@@ -265,6 +265,7 @@ class Driver:
         if self._agent is None or self.gate.draining or not self._starting.is_let_in(self, self._agent):
             return
         if self._task.is_alive:
+            self._check_world()
             self.gate.look_again()
             if self.journal.session.asks:
                 self._soon(self._say_if_waiting)
@@ -307,6 +308,39 @@ class Driver:
         finally:
             self._recovery = None
             self.react()
+
+    def _check_world(self) -> None:
+        """Before a warm agent passes the gate after a long rest: whether the world is as its tools had observed it.
+
+        Not while a call of its own is in flight, which could outlive a halt: its write is no change.
+        """
+        refused = self._world.refused_now()
+        if refused is not None:
+            self._fail_at_gate(refused)
+        elif (
+            self._recovery is None
+            and self._world.is_to_be_checked
+            and self.gate.has_waiting
+            and not self.gate.has_calls
+        ):
+            self._recovery = self._around.loop.create_task(self._check_world_again())
+
+    async def _check_world_again(self) -> None:
+        try:
+            refused = await self._world.check(is_warm=True)
+            if refused is not None and self._task.is_alive:
+                self._fail_at_gate(refused)
+            self._starting.wait_for_answers()
+        except MidcourseError as error:
+            self.journal.give_up(error)
+        finally:
+            self._recovery = None
+            self.react()
+
+    def _fail_at_gate(self, failure: Failed) -> None:
+        """The agent must not get a chance to catch this and continue along another path."""
+        self._task.end_with(failure)
+        self._task.take_down()
 
     def _soon(self, act: Callable[[], None]) -> None:
         """After those who were woken have had their chance to go on."""
@@ -552,8 +586,7 @@ class Driver:
         self._soon(self.react)
 
     def _diverged(self, error: Diverged) -> None:
-        self._task.end_with(Failed(error.code, error.message))
-        self._task.take_down()
+        self._fail_at_gate(Failed(error.code, error.message))
 
     def touch(self) -> None:
         """The agent made a ``run.*`` call: it can be paused there."""
@@ -593,6 +626,7 @@ class Driver:
 
     def _let_go_if_nothing_lives(self) -> None:
         """Park what has rested long enough, and let a session go once nothing of it is in memory."""
+        self._world.note_rest()
         session = self.journal.session
         if session.status in RESTS:
             self._around.admission.left(self.id)
