@@ -178,6 +178,8 @@ async def test_after_a_short_rest_a_warm_session_checks_nothing(place: Place) ->
 class Warm:
     """A session that rests in memory on a fake clock, and what is done to it: no real time passes."""
 
+    mc: midcourse.Midcourse
+
     def __init__(self, place: Place, reader: Reader, **numbers: float) -> None:
         self.reader = reader
         self.clock = FakeClock()
