@@ -508,8 +508,7 @@ def _released(seen: Evidence, stop: Answer, verb: Stop, session: str, at: float)
 
 
 def _opens(other: Answer, stop: Answer, verb: Stop) -> bool:
-    # A switch that was thrown while a resume was decided has the session halted again, and the resume refused.
-    if other.refused and other.refused != "kill_switch_stands":
+    if other.refused:
         return False
     match verb:
         case "pause":

@@ -134,10 +134,9 @@ class Control:
                 if outcome is None:
                     return await self._unanswered(session_id, row, patient=wait >= worker.settings.unreachable_after)
                 raise_if_refused(session_id, outcome)
-                # A switch may have been thrown between the look and the decision.
-                if lifts and await worker.standing.glance():
-                    await self._check_standing(session_id, command, halts=True)
-                return await self._reply(session_id, outcome, watcher, until, deadline)
+                # A switch may have been thrown between the look and the decision, which is journaled: no refusal.
+                halted = await self._halted_again(session_id) if lifts and await worker.standing.glance() else None
+                return halted or await self._reply(session_id, outcome, watcher, until, deadline)
         except (StoreError, Damaged) as error:  # it cannot be written, or not even be read
             if driver is not None:
                 worker.unwritten.owe(session_id, command)
@@ -154,14 +153,20 @@ class Control:
                 durable=False,
             )
 
-    async def _check_standing(self, session_id: SessionId, command: AnyCommand, *, halts: bool = False) -> None:
-        """Refuse to lift a halt while a kill switch stands over the session; ``halts``: after halting it again."""
+    async def _halted_again(self, session_id: SessionId) -> Reply | None:
+        """Halt a session that was released under a kill switch, and say how far that has got. None: none stands."""
         session = await self.session(session_id)
         switch = await self.worker.standing.over(session)
         if switch is None:
+            return None
+        halt = halt_of(switch, session)
+        return await self.send(session_id, halt, until="stopping", wait=self.worker.settings.cleanup)
+
+    async def _check_standing(self, session_id: SessionId, command: AnyCommand) -> None:
+        """Refuse to lift a halt while a kill switch stands over the session."""
+        switch = await self.worker.standing.over(await self.session(session_id))
+        if switch is None:
             return
-        if halts:
-            await self.send(session_id, halt_of(switch, session), until="stopping", wait=self.worker.settings.cleanup)
         raise Refused(
             f"Cannot {cmd.phrase(command)} session '{session_id}': kill switch '{switch.id}' stands over "
             f"{switch.scope} ({switch.reason}). Lift the switch first: "
