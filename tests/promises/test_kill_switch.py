@@ -104,7 +104,7 @@ async def test_a_session_that_is_starting_while_it_is_thrown_is_halted_by_one_of
 
 @pytest.mark.parametrize("verb", ["lift", "resume"])
 async def test_what_was_decided_before_a_switch_came_is_no_refusal(verb: str, place: Place) -> None:
-    """A switch comes between the look and the decision: halted again, and the answer says so. A refusal writes nothing."""
+    """It comes between the look and the decision: halted again, as the answer says. A refusal writes nothing."""
     tool = Tool()
     worker = _worker(tool)
     async with place.open(worker) as mc, place.open(drive=False) as other:
@@ -113,7 +113,8 @@ async def test_what_was_decided_before_a_switch_came_is_no_refusal(verb: str, pl
         first = (await mc.kill_switch.throw(ALL, "freeze")).switch
         await mc.kill_switch.lift(first.id, "thawed")
         standing = mc._control.worker.standing  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-        look, thrown = standing.glance, []
+        look = standing.glance
+        thrown: list[object] = []
 
         async def glance() -> Any:
             found = await look()
@@ -126,7 +127,7 @@ async def test_what_was_decided_before_a_switch_came_is_no_refusal(verb: str, pl
         reply = await (session.lift() if verb == "lift" else session.resume())
         assert reply.status == "halted"
         after = types([one for one in await history(session) if one.position > before])
-        assert after[0] == "session.halt_lifted" and after[-1] == "session.halted"
+        assert (after[0], after[-1]) == ("session.halt_lifted", "session.halted")
         before = (await session.state()).position
         with pytest.raises(Refused, match="stands over") as refused:
             await session.lift()
