@@ -59,6 +59,8 @@ BATCH_BYTES = 128 * 1024
 _LEAST_WAIT = 1.0
 _LATE = 0.5
 """Seconds that an answer may come late. At least one is waited for the store, however impatient the caller is."""
+_TOOL_COMES = 2.0
+"""Seconds after which whoever waits for an undo is told which tool it needs: another process may have it."""
 STOP_COMMANDS = (cmd.Pause, cmd.Cancel, cmd.Halt)
 STOPPING = frozenset({Status.PAUSING, Status.CANCELLING, Status.HALTED})
 STOPPED = frozenset({Status.PAUSED}) | ENDED
@@ -392,11 +394,12 @@ class Control:
     async def undone(self, session_id: SessionId, wait: float) -> None:
         """Until the undo of an ended session is done, or for ``wait`` seconds."""
         worker = self.worker
-        deadline = worker.clock.monotonic() + wait
+        began = worker.clock.monotonic()
         with worker.fanout.watching(session_id) as watcher:
-            while (left := deadline - worker.clock.monotonic()) > 0:
+            while (left := began + wait - worker.clock.monotonic()) > 0:
                 session = await self.session(session_id)
-                if session.undo is None or session.undo.done:
+                waits = session.needs and worker.clock.monotonic() - began > _TOOL_COMES
+                if waits or not session.is_being_undone:
                     return
                 await self._listen_to_owner(session_id, deltas=False)
                 await watcher.wait(min(left, 0.25))
