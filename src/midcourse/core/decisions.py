@@ -116,6 +116,13 @@ def at_cap(session: Session, spent: float, price: float = 0.0) -> Events:
     return (ask, replace(pause, budget=enough), *rest)
 
 
+def pause_with_parent(session: Session, parent: str, reason: str) -> Events:
+    """The pause of a parent at its cap, as it comes down to a child that asked for what the parent cannot pay."""
+    if session.status not in (Status.RUNNING, Status.WAITING):
+        return ()
+    return _pause(session, cmd.Pause(id=CommandId(BUDGET), by=parent, reason=reason, grace=None))
+
+
 def _spent(session: Session, spent: float | None = None, price: float = 0.0) -> str:
     so_far, budget = session.cost if spent is None else spent, session.terms.budget or 0.0
     next_one = f", and its next call would cost about {money(price)}" if price else ""

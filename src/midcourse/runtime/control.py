@@ -356,8 +356,22 @@ class Control:
 
     async def glance(self, child: SessionId) -> Session:
         """A session as it is, from memory if it is driven here."""
-        driver = self.worker.driver(child)
-        return driver.journal.session if driver is not None else await self.session(child)
+        return self.glance_here(child) or await self.session(child)
+
+    def glance_here(self, session_id: SessionId) -> Session | None:
+        """A session as it is, if it is driven here."""
+        driver = self.worker.driver(session_id)
+        return None if driver is None else driver.journal.session
+
+    def affords(self, session_id: SessionId, price: float) -> bool:
+        """Whether a session and those above it can pay ``price``, as far as they are driven here; else they pause."""
+        driver = self.worker.driver(session_id)
+        return driver is None or driver.purse.affords(price)
+
+    def spent(self, session_id: SessionId) -> float | None:
+        """Dollars that a session has spent, running calls included, if it is driven here."""
+        driver = self.worker.driver(session_id)
+        return None if driver is None else driver.purse.spent
 
     async def session(self, session_id: SessionId) -> Session:
         """The session as its journal tells it: what is durable, and nothing else.

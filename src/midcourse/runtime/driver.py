@@ -34,6 +34,7 @@ from midcourse.runtime.inbox import Inbox
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.loading import content_of
 from midcourse.runtime.outcomes import Outcome
+from midcourse.runtime.purse import Purse
 from midcourse.runtime.rollback import Rollback
 from midcourse.runtime.run import Run
 from midcourse.runtime.settling import Settling
@@ -91,6 +92,13 @@ class Driver:
         self._settling = Settling(journal, self.gate, around, self._undoing, moved=self.react)
         self._rollback = Rollback(journal, around, self._undoing, self._settling, moved=self.react)
         self._world = World(journal, around, moved, is_cold=is_recovering)
+        self.purse = Purse(
+            journal,
+            self.gate,
+            around.tree,
+            at_cap=self._inbox.stop_at_cap,
+            with_parent=self._inbox.stop_with_parent,
+        )
         self._steps = Steps(
             journal,
             self.gate,
@@ -98,7 +106,7 @@ class Driver:
             settling=self._settling,
             moved=self.react,
             diverged=self._diverged,
-            at_cap=self._inbox.stop_at_cap,
+            purse=self.purse,
         )
         self._over = False
         self._is_recovering = is_recovering

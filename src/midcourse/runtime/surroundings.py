@@ -40,6 +40,18 @@ class Tree(Protocol):
         """The child as it is, at the least cost."""
         ...
 
+    def affords(self, session_id: SessionId, price: float) -> bool:
+        """Whether a session and those above it can pay ``price``, as far as they are driven here; else they pause."""
+        ...
+
+    def glance_here(self, session_id: SessionId) -> Session | None:
+        """A session as it is, if it is driven here."""
+        ...
+
+    def spent(self, session_id: SessionId) -> float | None:
+        """Dollars that a session has spent, running calls included, if it is driven here."""
+        ...
+
     async def send(self, session_id: SessionId, command: AnyCommand, *, until: Level, wait: float) -> Reply:
         """Send a command to any session."""
         ...
