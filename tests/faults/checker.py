@@ -451,12 +451,20 @@ def _begun_after(seen: Evidence, stop: Answer, verb: Stop, begins: Sequence[Deed
 def _was_there(seen: Evidence, child: str, stop: Answer, at: float) -> bool:
     """Whether a child had been born when the stop was answered, and the stop reached it.
 
-    One that had ended and works again was set going by a person, itself or above: it is a session of its own since.
+    A turn that a person opened of it, or of one above it, after the stop came is not what that stop was for. A cancel
+    that is said again is the one that stands.
     """
+    began = max((turn for turn in _turns(seen, stop.session) if turn <= stop.sent_at), default=0.0)
+    cancels = (
+        one.at
+        for one in seen.journals.get(stop.session, ())
+        if isinstance(one.event, ev.CancelRequested) and one.at >= began and stop.status == "cancelled"
+    )
+    came = min(stop.sent_at, *cancels)
     for name in seen.above(child):
         if name == stop.session:
             break
-        if any(ended <= at for ended in seen.ends.get(name, ())):
+        if any(came <= turn <= at for turn in _turns(seen, name)):
             return False
     journal = seen.journals.get(child, ())
     unreached = {
@@ -466,6 +474,15 @@ def _was_there(seen: Evidence, child: str, stop: Answer, at: float) -> bool:
         for name in record.event.unreached
     }
     return bool(journal) and journal[0].at <= stop.answered_at and child not in unreached
+
+
+def _turns(seen: Evidence, name: str) -> Iterator[float]:
+    """When a session that had ended began to work again."""
+    for record in seen.journals.get(name, ()):
+        if isinstance(record.event, ev.TurnOpened) or (
+            isinstance(record.event, ev.SessionResumed) and record.event.pause is None
+        ):
+            yield record.at
 
 
 def _lifted_after(seen: Evidence, stop: Answer) -> Iterator[Violation]:

@@ -243,6 +243,7 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
                 changes["cuts"] = _without(session.cuts, event.step)
             if event.kind == "child":
                 changes["children"] = {**session.children, event.step: child_id(session.id, event.step)}
+                changes["has_spawned"] = True
             if session.loose_keys and loose_key(event.tool, event.digest) in session.loose_keys:
                 changes["loose_keys"] = _without(session.loose_keys, loose_key(event.tool, event.digest))
         case ev.StepNotBegun():
@@ -316,6 +317,7 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
             changes["unreached"] = unreached
         case ev.SessionForked():
             changes |= {"calls": {}, "children": {}, "child_asks": (), "unreached": (), "holds": {}, "loose_keys": {}}
+            changes["has_spawned"] = False
             changes["needs"] = ()
             changes["asks"] = tuple(ask for ask in session.asks if ask.reason != DID_IT_HAPPEN)
             changes["deferred"] = None  # meant for its source, as a force is

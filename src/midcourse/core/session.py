@@ -373,6 +373,7 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
     calls: Mapping[StepId, OpenCall] = {}
     cuts: Mapping[StepId, ev.Continues] = {}
     children: Mapping[StepId, SessionId] = {}
+    has_spawned: bool = False  # a child that had ended may work again
     child_asks: tuple[ChildAsk, ...] = ()
     unreached: tuple[SessionId, ...] = ()
     asks: tuple[OpenAsk, ...] = ()

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
 from itertools import count
 from typing import get_args
 
@@ -24,7 +24,7 @@ from midcourse.core.fold import damaged_journal, first
 from midcourse.core.ids import AskId, Position, SessionId, again_id
 from midcourse.core.inspection import Inspection
 from midcourse.core.replies import Level, Reply
-from midcourse.core.session import ENDED, Session, Status
+from midcourse.core.session import ENDED, LIVE, Session, Status
 from midcourse.errors import (
     Damaged,
     InvalidInput,
@@ -354,6 +354,12 @@ class Control:
             return new
         raise AssertionError("numbers do not end")
 
+    async def reopened(self, session: Session) -> Sequence[SessionId]:
+        """The sessions below this one that had ended and work again, as far as no live one stands between."""
+        live = {head.id: head for head in await self.worker.store.below(session.id, sorted(LIVE))}
+        own = frozenset(session.children.values())
+        return [head.id for head in live.values() if head.id not in own and not _is_below(head.id, session.id, live)]
+
     async def glance(self, child: SessionId) -> Session:
         """A session as it is, from memory if it is driven here."""
         return self.glance_here(child) or await self.session(child)
@@ -582,6 +588,16 @@ def _after_sending(sent: "asyncio.Task[Reply]", driver: Driver | None) -> None:
         sent.exception()  # the caller may have given up waiting
     if driver is not None:
         driver.unshut()
+
+
+def _is_below(session: SessionId, top: SessionId, others: Collection[SessionId]) -> bool:
+    """Whether one of the others stands between a session and ``top``, above it."""
+    above = session.rpartition(".")[0]
+    while len(above) > len(top):
+        if above in others:
+            return True
+        above = above.rpartition(".")[0]
+    return False
 
 
 def _level(status: Status, running: tuple[object, ...]) -> Level:

@@ -261,6 +261,7 @@ class Driver:
 
     def _go_on(self) -> None:
         """Running, as far as the session is concerned: start the agent, or let it pass the gate."""
+        self._children.release_reopened()
         if isinstance(self._task.ending, Interrupt):
             interrupt, self._task.ending = self._task.ending, None
             if self._agent is not None and not self._agent.asks:

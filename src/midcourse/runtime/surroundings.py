@@ -1,7 +1,7 @@
 """What every driver of a process shares: the store, the clock, who listens, the threads, the agents' loop."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Protocol
@@ -34,6 +34,10 @@ class Tree(Protocol):
 
     async def restart(self, session: Session) -> SessionId:
         """Begin anew what was forced to end; again, after a crash, it is the same new session."""
+        ...
+
+    async def reopened(self, session: Session) -> Sequence[SessionId]:
+        """The sessions below this one that had ended and work again, as far as no live one stands between."""
         ...
 
     async def glance(self, child: SessionId) -> Session:
