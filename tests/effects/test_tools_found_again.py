@@ -207,6 +207,83 @@ async def test_an_operator_may_give_up_what_only_a_missing_tool_undoes(place: Pl
         assert await session.status() == "cancelled"
 
 
+async def _ended_without_its_tool(
+    place: Place, known: dict[str, Any], undone: list[str], *, spawns: bool = False
+) -> tuple[list[midcourse.Agent[Any]], Any]:
+    """A session that has completed, whose only effect needs a tool to be undone that is gone since."""
+
+    def undo(arguments: Any, _result: Any, _key: str) -> None:
+        undone.append(arguments["name"])
+
+    async def body(name: str) -> None: ...
+
+    made = declared_tool(body, name="make", origin="nowhere_at_all:make", effect="write", undo=undo, local=True)
+    register(made)
+
+    async def makes(run: midcourse.Run) -> None:
+        await run.step("make", made, "a")
+
+    maker = resumable(makes, name="maker")
+
+    async def asks_for_it(run: midcourse.Run) -> None:
+        await run.spawn(maker, "make it")
+        await run.step("notes", noted, "b")
+
+    noted = declared_tool(body, name="note", origin="here:note", effect="write", undo=undo, local=True)
+    register(noted)
+    parent = resumable(asks_for_it, name="parent")
+    async with place.open(maker, parent) as mc:
+        await (await mc.start(parent if spawns else maker, session_id="s")).result()
+    return [maker, parent], known.pop("nowhere_at_all:make")
+
+
+@pytest.mark.parametrize("spawns", [False, True], ids=["its own", "a child's"])
+async def test_an_undo_of_an_ended_session_waits_for_its_tool_and_says_which(
+    place: Place, known: dict[str, Any], *, spawns: bool
+) -> None:
+    undone: list[str] = []
+    agents, made = await _ended_without_its_tool(place, known, undone, spawns=spawns)
+    async with place.open(*agents) as mc:
+        session = await mc.get("s")
+        receipt = await session.undo(wait=30)
+        assert not receipt.final
+        state = await session.state()
+        assert (state.status, state.needs) == ("completed", ("nowhere_at_all:make",))
+        assert undone == [], "children before their parent"
+        worker = mc._control.worker  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        await until_true(lambda: not worker.drivers())
+        before = len(await history(session))
+        for _ in range(3):
+            await worker.sweeper.sweep()  # nothing is written while nothing has changed
+        assert len(await history(session)) == before
+        register(made)
+        await until(session, "undo.finished")
+        assert undone == (["a", "b"] if spawns else ["a"])
+        receipt = await session.receipt()
+        assert receipt.final
+        assert {line.outcome for line in receipt.lines if line.effect != "child"} == {"undone"}
+        assert (await session.state()).needs == ()
+
+
+@pytest.mark.parametrize("spawns", [False, True], ids=["its own", "a child's"])
+async def test_an_operator_may_give_up_an_undo_that_waits_for_a_tool(
+    place: Place, known: dict[str, Any], *, spawns: bool
+) -> None:
+    agents, _ = await _ended_without_its_tool(place, known, [], spawns=spawns)
+    async with place.open(*agents) as mc:
+        session = await mc.get("s")
+        await session.undo(wait=30)
+        await session.cancel(undo="all")  # without force it changes nothing
+        assert (await session.state()).needs
+        await session.cancel(force=True)
+        await until(session, "undo.finished")
+        made = await mc.get(next(one.id for one in await mc.list() if one.parent)) if spawns else session
+        (line,) = (await made.receipt()).lines
+        assert line.outcome == "undo failed"
+        assert "nowhere_at_all:make" in line.detail
+        assert await session.status() == "completed"
+
+
 def test_nothing_moved_is_the_default() -> None:
     assert NOT_MOVED.of("job:make") == ""
     assert Moved("job:a", "job:b").of("job:make") == ""

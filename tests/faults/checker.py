@@ -454,12 +454,20 @@ def _begun_after(seen: Evidence, stop: Answer, verb: Stop, begins: Sequence[Deed
 def _was_there(seen: Evidence, child: str, stop: Answer, at: float) -> bool:
     """Whether a child had been born when the stop was answered, and the stop reached it.
 
-    One that had ended and works again was set going by a person, itself or above: it is a session of its own since.
+    A turn that a person opened of it, or of one above it, after the stop came is not what that stop was for. A cancel
+    that is said again is the one that stands.
     """
+    began = max((turn for turn in _turns(seen, stop.session) if turn <= stop.sent_at), default=0.0)
+    cancels = (
+        one.at
+        for one in seen.journals.get(stop.session, ())
+        if isinstance(one.event, ev.CancelRequested) and one.at >= began and stop.status == "cancelled"
+    )
+    came = min([stop.sent_at, *cancels])
     for name in seen.above(child):
         if name == stop.session:
             break
-        if any(ended <= at for ended in seen.ends.get(name, ())):
+        if any(came <= turn <= at for turn in _turns(seen, name)):
             return False
     journal = seen.journals.get(child, ())
     unreached = {
@@ -477,6 +485,15 @@ def _was_lost(seen: Evidence, stop: Answer, at: float) -> bool:
         return False
     halts = (record.at for record in seen.journals.get(stop.session, ()) if isinstance(record.event, ev.SessionHalted))
     return any(stop.sent_at <= moment <= at for moment in (*seen.faults, *halts))
+
+
+def _turns(seen: Evidence, name: str) -> Iterator[float]:
+    """When a session that had ended began to work again."""
+    for record in seen.journals.get(name, ()):
+        if isinstance(record.event, ev.TurnOpened) or (
+            isinstance(record.event, ev.SessionResumed) and record.event.pause is None
+        ):
+            yield record.at
 
 
 def _lifted_after(seen: Evidence, stop: Answer) -> Iterator[Violation]:
@@ -521,8 +538,7 @@ def _released(seen: Evidence, stop: Answer, verb: Stop, session: str, at: float)
 
 
 def _opens(other: Answer, stop: Answer, verb: Stop) -> bool:
-    # A switch that was thrown while a resume was decided has the session halted again, and the resume refused.
-    if other.refused and other.refused != "kill_switch_stands":
+    if other.refused:
         return False
     match verb:
         case "pause":

@@ -20,6 +20,7 @@ from midcourse.runtime.settings import Settings
 from midcourse.runtime.tools import declared_tool, register
 from midcourse.stores.memory import Memory, MemoryStore
 from midcourse.stores.sqlite import SqliteStore
+from midcourse.testing import FakeClock
 from midcourse.wiring import open_control
 
 T = TypeVar("T")
@@ -73,10 +74,13 @@ class Place:
         drive: bool = True,
         grace: float = 2.0,
         settings: Settings | None = None,
+        clock: FakeClock | None = None,
     ) -> AsyncGenerator[Midcourse]:
         """A program that has ``agents`` and opens the store."""
+        opens = store or await self.store()
         control = await open_control(
-            store or await self.store(),
+            opens if clock is None else clock.counted(opens),
+            clock=clock,
             durability="process",
             drives=drive,
             settings=settings or QUICK,

@@ -1,7 +1,7 @@
 """Promise 7: what tools had observed is looked at again before a cold resume goes on; a change is shown and handled."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import pytest
@@ -9,7 +9,9 @@ import pytest
 import midcourse
 from midcourse.core import events as ev
 from midcourse.core.session import OpenAsk
+from midcourse.core.switches import Scope
 from midcourse.runtime.tools import declared_tool, register
+from midcourse.testing import FakeClock
 from tests.promises.faults import Faulty
 from tests.promises.harness import QUICK, Place, history, resumable, until_status, until_true
 
@@ -158,8 +160,8 @@ async def test_a_change_is_told_once(place: Place) -> None:
         assert all(changes == () for changes in told[1:])
 
 
-async def test_a_warm_resume_looks_at_nothing(place: Place) -> None:
-    """The agent is where it was; only what lay in the store alone is checked."""
+async def test_after_a_short_rest_a_warm_session_checks_nothing(place: Place) -> None:
+    """The agent is where it was; the world had no time to change."""
     reader = Reader(Shelf())
     async with place.open(reader.agent) as mc:
         session = await mc.start(reader.agent)
@@ -171,6 +173,191 @@ async def test_a_warm_resume_looks_at_nothing(place: Place) -> None:
         await session.answer("yes")
         assert await session.result() == []
         assert reader.shelf.looks == before
+
+
+class Warm:
+    """A session that rests in memory on a fake clock, and what is done to it: no real time passes."""
+
+    mc: midcourse.Midcourse
+
+    def __init__(self, place: Place, reader: Reader, **numbers: float) -> None:
+        self.reader = reader
+        self.clock = FakeClock()
+        self._place = place
+        # It is never parked: what is checked here is checked warm.
+        self._settings = midcourse.Settings(park_after=1e9, **numbers)  # pyright: ignore[reportArgumentType]
+
+    def run(self, test: Callable[[midcourse.SessionHandle[Any]], Awaitable[None]]) -> None:
+        """Start the session, let it come to its question, and run ``test``."""
+
+        async def main() -> None:
+            async with self._place.open(self.reader.agent, settings=self._settings, clock=self.clock) as self.mc:
+                mc = self.mc
+                session = await mc.start(self.reader.agent, session_id="s")
+                await until_status(session, "waiting")
+                await test(session)
+
+        self.clock.run(main())
+
+
+@pytest.mark.parametrize("rest", ["paused", "waiting", "halted"])
+def test_after_a_long_rest_a_warm_session_checks_again(rest: str, place: Place) -> None:
+    """Whatever it rested for: the agent is told of the change before it continues."""
+    warm = Warm(place, Reader(Shelf()))
+
+    async def test(session: midcourse.SessionHandle[Any]) -> None:
+        if rest == "paused":
+            await session.pause(until="stopped")
+            await session.answer("yes")
+        warm.reader.shelf.texts["a"] = "two"
+        await warm.clock.sleep(11)
+        if rest == "paused":
+            await session.resume()
+        elif rest == "halted":
+            switch = (await warm.mc.kill_switch.throw(Scope(), "freeze")).switch
+            assert await session.status() == "halted"
+            await warm.clock.sleep(11)
+            await warm.mc.kill_switch.lift(switch.id, "thawed")
+            await warm.mc.kill_switch.release(switch.id)
+        if rest != "paused":
+            await session.answer("yes")
+        assert await session.result() == [["shelf:a", "one", "two", ""]]
+        assert warm.reader.shelf.looks == 2
+
+    warm.run(test)
+
+
+@pytest.mark.parametrize(("after", "looks"), [(0.0, 2), (30.0, 1), (float("inf"), 1)])
+def test_how_long_a_rest_must_be_is_a_setting(after: float, looks: int, place: Place) -> None:
+    """0 is always; infinity is never."""
+    warm = Warm(place, Reader(Shelf()), world_after=after)
+
+    async def test(session: midcourse.SessionHandle[Any]) -> None:
+        await session.pause(until="stopped")
+        await warm.clock.sleep(0 if after == 0 else 20)
+        await session.resume()
+        await session.answer("yes")
+        await session.result()
+        assert warm.reader.shelf.looks == looks
+
+    warm.run(test)
+
+
+def test_the_documented_default_is_ten_seconds() -> None:
+    """Shorter than the time after which a session is parked."""
+    assert midcourse.Settings().world_after == 10.0 < midcourse.Settings().park_after
+
+
+@pytest.mark.parametrize("says", ["approve", "refuse", "redirect", "cancel"])
+def test_a_person_is_asked_before_a_warm_session_continues(says: str, place: Place) -> None:
+    """The agent stands where it stood until the answer; a redirect or a cancel answers, too."""
+    warm = Warm(place, Reader(Shelf(), "ask"))
+
+    async def test(session: midcourse.SessionHandle[Any]) -> None:
+        await session.pause(until="stopped")
+        await session.answer("yes")
+        warm.reader.shelf.texts["a"] = "two"
+        await warm.clock.sleep(11)
+        await session.resume()
+        ask = await _asked(session)
+        assert "shelf:a was one, is two" in ask.prompt
+        await warm.clock.sleep(5)
+        assert await session.status() == "waiting"
+        if says == "cancel":
+            assert (await session.cancel(until="stopped")).level == "stopped"
+            return
+        if says == "redirect":
+            await session.redirect("something else")
+        else:
+            await session.answer(says, ask=ask.id)
+        if says == "refuse":
+            with pytest.raises(midcourse.SessionEnded, match="A person said no") as ended:
+                await session.result()
+            assert ended.value.code == "world_changed"
+            await session.resume()
+        assert await session.result() == [["shelf:a", "one", "two", ""]]
+
+    warm.run(test)
+
+
+def test_a_refusing_tool_stops_a_warm_session_until_somebody_resumes_it(place: Place) -> None:
+    """As it does a cold one."""
+    warm = Warm(place, Reader(Shelf(), "refuse"))
+
+    async def test(session: midcourse.SessionHandle[Any]) -> None:
+        warm.reader.shelf.texts["a"] = "two"
+        await warm.clock.sleep(11)
+        await session.answer("yes")
+        with pytest.raises(midcourse.SessionEnded, match="shelf:a was one, is two"):
+            await session.result()
+        await session.resume()
+        assert await session.result() == [["shelf:a", "one", "two", ""]]
+
+    warm.run(test)
+
+
+@pytest.mark.parametrize("meanwhile", ["nothing", "redirect", "pause", "cancel"])
+def test_a_check_that_hangs_has_a_deadline_and_holds_up_no_control(meanwhile: str, place: Place) -> None:
+    """Could not check is an outcome of a warm check, too; what a person wants meanwhile works at once."""
+    warm = Warm(place, Reader(Shelf()))
+
+    async def test(session: midcourse.SessionHandle[Any]) -> None:
+        shelf = warm.reader.shelf
+        await session.pause(until="stopped")
+        await session.answer("yes")
+        await warm.clock.sleep(11)
+        shelf.hangs = True
+        await session.resume()
+        while shelf.looks == 1:
+            await asyncio.sleep(0)
+        began = warm.clock.now()
+        match meanwhile:
+            case "redirect":
+                await session.redirect("something else")
+            case "pause":
+                assert (await session.pause(until="stopped")).level == "stopped"
+                shelf.hangs, shelf.texts["a"] = False, "two"
+                await session.resume()
+            case "cancel":
+                assert (await session.cancel(until="stopped")).level == "stopped"
+                assert warm.clock.now() - began < 5
+                return
+            case _:
+                pass
+        assert warm.clock.now() - began < 5
+        hung = ["shelf:a", "one", None, "could not be checked: no answer in time"]
+        assert await session.result() == [hung]
+
+    warm.run(test)
+
+
+def test_the_agents_own_writes_are_no_changes_for_a_warm_session(place: Place) -> None:
+    """It knows what it did, and is told of what another did after that."""
+    warm = Warm(place, Reader(Shelf(), writes=True))
+
+    async def test(session: midcourse.SessionHandle[Any]) -> None:
+        await warm.clock.sleep(11)
+        await session.answer("yes")
+        assert await session.result() == []
+        assert warm.reader.shelf.looks == 3
+
+    warm.run(test)
+
+
+def test_a_change_stays_told_over_another_rest(place: Place) -> None:
+    """A warm agent may not have read it yet: a second check that finds nothing new takes nothing back."""
+    warm = Warm(place, Reader(Shelf()))
+
+    async def test(session: midcourse.SessionHandle[Any]) -> None:
+        warm.reader.shelf.texts["a"] = "two"
+        for _ in range(2):
+            await session.pause(until="stopped")
+            await warm.clock.sleep(11)
+            await session.resume()
+        await session.answer("yes")
+        assert await session.result() == [["shelf:a", "one", "two", ""]]
+
+    warm.run(test)
 
 
 @pytest.mark.parametrize("says_yes", [True, False])

@@ -206,6 +206,50 @@ async def test_what_children_spend_counts_while_they_run(place: Place) -> None:
         assert await spent(session) == 0.8, "the child's first try is paid, too"
 
 
+@pytest.mark.parametrize("kind", ["tool", "model"])
+@pytest.mark.parametrize("depth", [1, 2])
+async def test_what_a_child_wants_is_priced_against_its_parents_budget(kind: str, depth: int, place: Place) -> None:
+    """What a parent cannot pay is not begun by its child, nor by the child of that: all of them pause instead."""
+    costly, asked = Tool(cost=0.2), 0
+
+    async def model() -> AsyncIterator[str]:
+        nonlocal asked
+        midcourse.current_call().foresee(0.2)
+        asked += 1
+        midcourse.current_call().spend(0.2, 1)
+        yield "word "
+
+    async def work(run: midcourse.Run) -> None:
+        for _ in range(2):
+            await (run.stream("think", model) if kind == "model" else run.step("costly", costly.run))
+
+    def done() -> int:
+        return asked if kind == "model" else len(costly.begun)
+
+    worker = resumable(work, name="worker")
+    middle = resumable(lambda run: run.spawn(worker, "a part"), name="middle")
+    below = worker if depth == 1 else middle
+    parent = capped(lambda run: run.spawn(below, "a part"), name="parent")
+    settings = midcourse.Settings(approve_paid=False, poll=0.05, unreachable_after=30.0)
+    async with place.open(parent, middle, worker, settings=settings) as mc:
+        session = await mc.start(parent, "a goal")
+        await until_status(session, "paused")
+        assert done() == 1
+        family = [await mc.get(one.id) for one in await mc.list()]
+        assert len(family) == depth + 1
+        for one in family:
+            await until_status(one, "paused")
+            assert types(await history(one)).count("session.pause_requested") == 1
+        assert "its next call would cost about $0.20" in (
+            pause.reason if (pause := (await session.state()).pause) else ""
+        )
+        assert (await refusal(session.resume())).code == "budget_spent"
+        await session.raise_budget(0.5)
+        await session.result()
+        assert done() == 2
+        assert await spent(session) == 0.4
+
+
 async def test_what_a_tool_declares_or_tells_counts_and_one_too_dear_is_not_begun(place: Place) -> None:
     cheap, costly = Tool(cost=0.1), Tool(cost=0.15)
 

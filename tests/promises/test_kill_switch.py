@@ -102,6 +102,39 @@ async def test_a_session_that_is_starting_while_it_is_thrown_is_halted_by_one_of
             await mc.kill_switch.lift(report.switch.id, "next")
 
 
+@pytest.mark.parametrize("verb", ["lift", "resume"])
+async def test_what_was_decided_before_a_switch_came_is_no_refusal(verb: str, place: Place) -> None:
+    """It comes between the look and the decision: halted again, as the answer says. A refusal writes nothing."""
+    tool = Tool()
+    worker = _worker(tool)
+    async with place.open(worker) as mc, place.open(drive=False) as other:
+        session = await mc.start(worker)
+        await until_true(lambda: bool(tool.begun))
+        first = (await mc.kill_switch.throw(ALL, "freeze")).switch
+        await mc.kill_switch.lift(first.id, "thawed")
+        standing = mc._control.worker.standing  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        look = standing.glance
+        thrown: list[object] = []
+
+        async def glance() -> Any:
+            found = await look()
+            if not thrown:
+                thrown.append(await other.kill_switch.throw(ALL, "again"))
+            return found
+
+        standing.glance = glance
+        before = (await session.state()).position
+        reply = await (session.lift() if verb == "lift" else session.resume())
+        assert reply.status == "halted"
+        after = types([one for one in await history(session) if one.position > before])
+        assert (after[0], after[-1]) == ("session.halt_lifted", "session.halted")
+        before = (await session.state()).position
+        with pytest.raises(Refused, match="stands over") as refused:
+            await session.lift()
+        assert refused.value.code == "kill_switch_stands"
+        assert (await session.state()).position == before
+
+
 async def test_no_session_goes_on_while_it_stands_and_only_an_operator_throws_or_lifts(place: Place) -> None:
     """Not by a resume of an operator either: the switch is lifted first, with a reason."""
     tool = Tool()

@@ -55,7 +55,7 @@ export interface EventData {
   "session.cancelled": { receipt: ReceiptLine[]; unreached: string[]; restarted_as?: string | null };
   "stop.deferred": { stop: "pause" | "cancel"; by: string; reason: string; undo: UndoChoice };
   "stop.taken_back": { by: string };
-  "undo.requested": { by: string; reason: string };
+  "undo.requested": { by: string; reason: string; force: boolean };
   "undo.begun": { step: string; name: string; attempt: number; key: string; effect: Effect; number: number };
   "undo.ended": { step: string; attempt: number; key: string; number: number; error: string; lost: boolean };
   "undo.finished": { receipt: ReceiptLine[] };

@@ -97,7 +97,7 @@ class Listener:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._changes: str | None = None
+        self._changes = ""
         self._waiting: tuple[Message, ...] = ()
 
     @property
@@ -105,7 +105,7 @@ class Listener:
         """Whether something was said that the model has not been told. Journaled: a replay sees the same."""
         if self._run.catching_up:  # first what is journaled, then what came after it
             return False
-        if self._changes is None:
+        if self._run.has_changes:  # found before it started, or after a long rest
             self._changes = changes_in_words(self._run)
         self._waiting = self._run.messages[self._run.state.get("heard", 0) :]
         return bool(self._waiting or self._changes)
@@ -121,9 +121,8 @@ class Listener:
         elif not self.has_news:
             return ""
         self._run.state["heard"] = self._run.state.get("heard", 0) + len(self._waiting)
-        texts = [self._changes or "", *(message.text for message in self._waiting)]
-        if self._changes:
-            self._changes = ""
+        texts = [self._changes, *(message.text for message in self._waiting)]
+        self._changes = ""
         return "\n\n".join(filter(None, texts))
 
 

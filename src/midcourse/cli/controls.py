@@ -332,6 +332,7 @@ def undo(
         async with opened(target) as sessions:
             handle = await find(sessions, session)
             receipt = await handle.undo(reason, wait=wait, by=me())
+            state = await handle.state()
             if as_json:
                 print_json(_receipt(receipt))
             else:
@@ -339,7 +340,7 @@ def undo(
         failed = [line for line in receipt.lines if line.outcome in _UNDO_FAILED]
         if failed or not receipt.final:
             if not as_json:
-                say(_why_undo_failed(session, failed))
+                say(needed_words(state) if state.needs else _why_undo_failed(session, failed))
             raise typer.Exit(1)
 
     carry_out(work(), as_json=as_json)

@@ -51,7 +51,7 @@ LEFT_ALONE: Final = (
 
 
 def needed_words(session: Session) -> str:
-    """Which tools a cancel waits for, and how it ends."""
+    """Which tools a cancel or an undo waits for, and how it ends."""
     tools = ", ".join(f"'{one}'" for one in session.needs)
     return (
         f"Its undo needs {tools}, which no process that drives it has. It continues once one imports that: midcourse "
@@ -185,7 +185,7 @@ def situation(session: Session, now: float) -> str:
         case Status.RUNNING:
             running_words = f"Running: {still}." if still else "" if retries else "Running."
             return f"{running_words} {retries}".strip()
-        case Status.CANCELLING if session.needs:
+        case Status.CANCELLING | Status.COMPLETED | Status.FAILED | Status.CANCELLED if session.needs:
             return needed_words(session)
         case Status.PAUSING | Status.CANCELLING:
             return f"Nothing new begins. Still running: {still}." if still else "Nothing new begins."

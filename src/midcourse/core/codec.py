@@ -2,7 +2,9 @@
 
 import dataclasses
 import hashlib
+import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 from math import isfinite
 from typing import Any, Final, TypeAlias, cast
@@ -195,25 +197,27 @@ def encode(value: object, *, what: str) -> bytes:
         plain = msgspec.to_builtins(value, enc_hook=_plain)
         if not _is_finite(plain):
             raise _unencodable(what, _first_not_finite(plain, ""))
-    # JSON spells the keys 1 and "1" alike, and gives one of them back.
-    if _NUMBER_KEY.search(content) and len(_encoder.encode(msgspec.json.decode(content))) != len(content):
-        raise _unencodable(what, _first_double(msgspec.to_builtins(value, enc_hook=_plain, str_keys=False), ""))
+    # JSON spells the keys 1 and "1" alike, a UUID and its text, an enum and its value, and gives one of them back.
+    if b'":' in content and len(_encoder.encode(msgspec.json.decode(content))) != len(content):
+        double = _first_double(json.loads(content, object_pairs_hook=_Pairs), "")
+        if double:  # not a number or a raw piece that was only spelled differently
+            raise _unencodable(what, double)
     return content
 
 
-_NUMBER_KEY: Final = re.compile(rb'"-?[0-9][^"\\\\]*":')
+class _Pairs(list[tuple[str, object]]):
+    """A JSON object with all that is written in it."""
 
 
-def _first_double(value: Any, path: str) -> str:
-    """Where in ``value`` two keys are spelled alike."""
+def _first_double(value: object, path: str) -> str:
+    """Where in ``value`` a key is written twice."""
     items: Iterable[tuple[object, object]] = ()
-    if isinstance(value, dict):
-        items = cast("dict[object, object]", value).items()
-        spelled = [str(key) for key, _ in items]
-        double = next((key for key in spelled if spelled.count(key) > 1), None)
+    if isinstance(value, _Pairs):
+        items = value
+        double = next((key for key, often in Counter(key for key, _ in value).items() if often > 1), None)
         if double is not None:
             return f'{path or "the value"} has two keys that are both written "{double}" in JSON'
-    elif isinstance(value, list | tuple):
+    elif isinstance(value, list):
         items = enumerate(cast("list[object]", value))
     return next((found for key, item in items if (found := _first_double(item, f"{path}[{key!r}]"))), "")
 

@@ -116,6 +116,13 @@ def at_cap(session: Session, spent: float, price: float = 0.0) -> Events:
     return (ask, replace(pause, budget=enough), *rest)
 
 
+def pause_with_parent(session: Session, parent: str, reason: str) -> Events:
+    """The pause of a parent at its cap, as it comes down to a child that asked for what the parent cannot pay."""
+    if session.status not in (Status.RUNNING, Status.WAITING):
+        return ()
+    return _pause(session, cmd.Pause(id=CommandId(BUDGET), by=parent, reason=reason, grace=None))
+
+
 def _spent(session: Session, spent: float | None = None, price: float = 0.0) -> str:
     so_far, budget = session.cost if spent is None else spent, session.terms.budget or 0.0
     next_one = f", and its next call would cost about {money(price)}" if price else ""
@@ -344,15 +351,11 @@ def _retry(session: Session, command: cmd.AnyCommand) -> Events:
 
 
 def _can_go_on(session: Session) -> bool:
-    return not _is_damaged(session) and not _is_being_undone(session) and not session.discarded
+    return not _is_damaged(session) and not session.is_being_undone and not session.discarded
 
 
 def _is_damaged(session: Session) -> bool:
     return session.failure is not None and session.failure.code == "damaged"
-
-
-def _is_being_undone(session: Session) -> bool:
-    return session.undo is not None and not session.undo.done
 
 
 def _check_can_go_on(session: Session, command: cmd.AnyCommand) -> None:
@@ -363,7 +366,7 @@ def _check_can_go_on(session: Session, command: cmd.AnyCommand) -> None:
         anew = f"go on in '{session.restarted_as}'" if session.restarted_as else "start a new session"
         why = f"it was forced to end half-way, and what it had reached is discarded; {anew}"
         raise refused(session, command, "session_discarded", why)
-    if _is_being_undone(session):  # what it would do now would be rolled back with the rest
+    if session.is_being_undone:  # what it would do now would be rolled back with the rest
         raise refused(
             session, command, "not_allowed", f"it has ended, {session.status}, and is being undone; wait for that"
         )
@@ -592,9 +595,17 @@ def _firmest(*choices: UndoChoice) -> UndoChoice:
     return max(choices, key=FIRMNESS.index)
 
 
+def _cancel_ended(session: Session, command: cmd.AnyCommand) -> Events:
+    """The receipt that exists; forced by an operator, an undo gives up what needs a tool that no process has."""
+    assert isinstance(command, cmd.Cancel)
+    if not (command.force and command.role == "operate" and session.is_being_undone and session.needs):
+        return ()
+    return (ev.UndoRequested(by=command.by, reason=command.reason, force=True),)
+
+
 def _undo(session: Session, command: cmd.AnyCommand) -> Events:
     assert isinstance(command, cmd.Undo)
-    if session.undo is not None and not session.undo.done:
+    if session.is_being_undone:
         return ()
     return (ev.UndoRequested(by=command.by, reason=command.reason),)
 
@@ -749,7 +760,7 @@ TABLE: Final[Mapping[type[cmd.AnyCommand], Mapping[Status, Rule]]] = {
         **dict.fromkeys(LIVE - {S.CANCELLING, S.HALTED}, _cancel),
         S.CANCELLING: _firmer_cancel,
         S.HALTED: _by_operator(_cancel_halted),
-        **dict.fromkeys(ENDED, _changes_nothing),
+        **dict.fromkeys(ENDED, _cancel_ended),
     },
     cmd.Undo: {
         **dict.fromkeys(LIVE, _not_before_its_end),

@@ -254,10 +254,14 @@ class SessionCancelled(Event, tag="session.cancelled@1"):
 
 
 class UndoRequested(Event, tag="undo.requested@1"):
-    """Somebody wants the effects of a session that has ended to be rolled back, newest first."""
+    """Somebody wants the effects of a session that has ended to be rolled back, newest first.
+
+    ``force``: an operator gives up what needs a tool that no process has.
+    """
 
     by: str
     reason: str = ""
+    force: bool = False
 
 
 class UndoBegun(Event, tag="undo.begun@1"):
@@ -373,7 +377,7 @@ class LoopBlocked(Event, tag="agent.blocked@1"):
 
 
 class ToolsNeeded(Event, tag="tools.needed@1"):
-    """What a cancel rolls back needs tools that this process does not have. It continues where they are."""
+    """What a cancel or an undo rolls back needs tools that this process does not have. It continues where they are."""
 
     tools: tuple[str, ...]
 

@@ -18,6 +18,7 @@ from midcourse.core.receipt import changed_receipt, held_line, line_key, line_of
 from midcourse.core.session import (
     ALLOWED_IN,
     BACK,
+    ENDED,
     TRANSITIONS,
     WORKS,
     ChildAsk,
@@ -110,9 +111,11 @@ def _contradiction(session: Session, event: ev.AnyEvent) -> str:
             alive = not session.calls[step].end
             return f"step '{step}' has not ended: nothing is undone while it lives" if alive else ""
         case ev.UndoFinished():
-            return "" if session.undo is not None and not session.undo.done else "no undo is under way"
+            return "" if session.is_being_undone else "no undo is under way"
+        case ev.ToolsNeeded():
+            return "" if session.status not in ENDED or session.is_being_undone else "nothing is rolled back"
         case ev.SessionErased():
-            return "" if session.undo is None or session.undo.done else "an undo is under way"
+            return "an undo is under way" if session.is_being_undone else ""
         case ev.HoldTaken(name=name):
             return f"'{name}' is held already" if name in session.holds else ""
         case ev.HoldReleased(name=name):
@@ -240,6 +243,7 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
                 changes["cuts"] = _without(session.cuts, event.step)
             if event.kind == "child":
                 changes["children"] = {**session.children, event.step: child_id(session.id, event.step)}
+                changes["has_spawned"] = True
             if session.loose_keys and loose_key(event.tool, event.digest) in session.loose_keys:
                 changes["loose_keys"] = _without(session.loose_keys, loose_key(event.tool, event.digest))
         case ev.StepNotBegun():
@@ -288,10 +292,13 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
         case ev.ToolsNeeded(tools=tools):
             changes["needs"] = tools
         case ev.UndoRequested():
-            changes["undo"] = StandingUndo(event.by, at, event.reason)
+            lines = session.undo.receipt if session.undo is not None and event.force else {}
+            changes["undo"] = StandingUndo(event.by, at, event.reason, receipt=lines, gives_up=event.force)
+            changes["needs"] = ()
         case ev.UndoFinished():
             assert session.undo is not None
             changes["undo"] = replace(session.undo, done=True)
+            changes["needs"] = ()
         case ev.HoldTaken():
             changes["holds"] = {**session.holds, event.name: Hold(event.name, event.release, event.given)}
         case ev.HoldReleased():
@@ -310,6 +317,7 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
             changes["unreached"] = unreached
         case ev.SessionForked():
             changes |= {"calls": {}, "children": {}, "child_asks": (), "unreached": (), "holds": {}, "loose_keys": {}}
+            changes["has_spawned"] = False
             changes["needs"] = ()
             changes["asks"] = tuple(ask for ask in session.asks if ask.reason != DID_IT_HAPPEN)
             changes["deferred"] = None  # meant for its source, as a force is
@@ -375,6 +383,8 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
                 "queue": session.queue if event.queued is None else session.queue[1:],
                 "calls": {},
                 "cuts": {},
+                "children": {},
+                "child_asks": (),
                 "unreached": (),
                 "pause": None,
                 "cancel": None,

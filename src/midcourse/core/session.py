@@ -95,7 +95,7 @@ ALLOWED_IN: Final[Mapping[type[ev.Event], frozenset[Status]]] = {
     ev.UndoBegun: frozenset(Status) - {Status.HALTED, Status.QUEUED},
     ev.UndoEnded: frozenset(Status),
     ev.HoldReleased: frozenset(Status),
-    ev.ToolsNeeded: frozenset({Status.CANCELLING, Status.HALTED}),
+    ev.ToolsNeeded: frozenset({Status.CANCELLING, Status.HALTED}) | ENDED,
     ev.WorldChanged: frozenset({Status.QUEUED, Status.RUNNING, Status.WAITING, Status.PAUSING}),
     ev.SessionRedirected: frozenset(
         {Status.QUEUED, Status.RUNNING, Status.PAUSING, Status.PAUSED, Status.WAITING},
@@ -306,13 +306,17 @@ class DeferredStop(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
 
 
 class StandingUndo(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
-    """The undo of a session that has ended; ``done`` once everything was tried."""
+    """The undo of a session that has ended; ``done`` once everything was tried.
+
+    ``gives_up``: an operator does not wait for tools that no process has.
+    """
 
     by: str
     since: float
     reason: str = ""
     done: bool = False
     receipt: Mapping[str, ev.ReceiptLine] = {}
+    gives_up: bool = False
 
 
 class Hold(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
@@ -338,8 +342,8 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
 
     ``unpriced`` model calls have no known price: what was spent is at least ``cost``. It has ``worked`` for so many
     seconds, and since ``working_since`` if that is set; while it waits, is paused or halted, the clock stands. Its
-    cancel ``needs`` these tools, and waits for a process that has them. ``cuts`` are the answers that a stop has cut,
-    and how a resume continues each; empty: it begins again.
+    cancel or undo ``needs`` these tools, and waits for a process that has them. ``cuts`` are the answers that a stop
+    has cut, and how a resume continues each; empty: it begins again.
     """
 
     id: SessionId
@@ -369,6 +373,7 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
     calls: Mapping[StepId, OpenCall] = {}
     cuts: Mapping[StepId, ev.Continues] = {}
     children: Mapping[StepId, SessionId] = {}
+    has_spawned: bool = False  # a child that had ended may work again
     child_asks: tuple[ChildAsk, ...] = ()
     unreached: tuple[SessionId, ...] = ()
     asks: tuple[OpenAsk, ...] = ()
@@ -472,6 +477,18 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
         if self.cancel is not None:
             return self.cancel.undo
         return "none" if self.undo is None else "all"
+
+    @property
+    def is_being_undone(self) -> bool:
+        """Whether it has ended and is being rolled back."""
+        return self.undo is not None and not self.undo.done
+
+    @property
+    def waits_for_tools(self) -> bool:
+        """Whether what is to be rolled back needs tools, and nobody has given that up."""
+        if self.status is Status.CANCELLING:
+            return self.cancel is not None and not self.cancel.gives_up
+        return self.undo is not None and not self.undo.done and not self.undo.gives_up
 
     @property
     def deadlines(self) -> tuple[float, ...]:

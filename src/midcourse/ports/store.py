@@ -323,6 +323,13 @@ class Store(Protocol):
         """
         ...
 
+    async def below(self, session_id: SessionId, statuses: Sequence[str]) -> Sequence[Head]:
+        """The children of a session that have one of the ``statuses``, their children, and so on, in any order.
+
+        A damaged head is left out.
+        """
+        ...
+
     async def read(self, session_id: SessionId, after: Position, limit: int = 1000) -> Sequence[Row]:
         """Journal rows after a position, in order, at most ``limit``. Unchecked: the fold checks the digests."""
         ...

@@ -1,17 +1,19 @@
 """Control down the tree: a session's stop reaches its children before it counts as stopped."""
 
 import asyncio
-import contextlib
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable
 from typing import Final
 
 from midcourse.core import commands as cmd
-from midcourse.core.ids import CommandId, SessionId, StepId
+from midcourse.core.ids import CommandId, SessionId
 from midcourse.core.session import Session, Status
 from midcourse.errors import MidcourseError, Refused, SessionNotFound
 from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.surroundings import Tree
+
+log = logging.getLogger("midcourse")
 
 _WAIT = 5.0
 STOPS_CHILDREN: Final = frozenset({Status.PAUSING, Status.CANCELLING, Status.HALTED})
@@ -38,43 +40,26 @@ class Children:
         self._tree = tree
         self._moved = moved
         self._settled: set[CommandId] = set()
+        self._reopened: tuple[SessionId, ...] = ()
+        self._searched: CommandId | None = None
+        self._search: asyncio.Task[None] | None = None
+        self._released = -1
         self._tasks: dict[CommandId, asyncio.Task[None]] = {}
-        self._lifted: tuple[int, int] | None = None
-        self._lifting: asyncio.Task[None] | None = None
-
-    def have_resumed(self) -> bool:
-        """Lift this session's stops from the children of earlier turns. True once that was done.
-
-        Those of this turn are resumed by the steps that wait for them.
-        """
-        session = self._journal.session
-        stops = (session.pauses, session.halts)
-        left = [child for step, child in session.children.items() if _turn_of(step) != session.turn]
-        if not left or stops == self._lifted:
-            return True
-        if self._lifting is None:
-            self._lifting = asyncio.get_running_loop().create_task(self._lift(left, stops))
-        return False
-
-    async def _lift(self, children: Sequence[SessionId], stops: tuple[int, int]) -> None:
-        try:
-            for child in children:
-                with contextlib.suppress(MidcourseError):  # it is gone, or its people resume it
-                    await self._tree.set_going(child, self._journal.session.id, again=False)
-            self._lifted = stops
-        finally:
-            self._lifting = None
-            self._moved()
 
     def have_stopped(self) -> bool:
         """Send the stop that stands to every child. True once each has stopped, or is listed as not reached."""
         session = self._journal.session
-        if not session.children:
+        if not session.has_spawned and not session.children:
             return True
-        if self._lifting is not None or any(call.is_setting_going for call in self._gate.begun.values()):
+        if any(call.is_setting_going for call in self._gate.begun.values()):
             return False  # a child that is just being created has no inbox yet, and one set going lifts old stops
+        stop = passed_on(session, session.id)
+        if stop is not None and self._searched != stop.id:
+            if self._search is None:
+                self._search = asyncio.get_running_loop().create_task(self._find_reopened(stop.id))
+            return False
         waiting = False
-        for child in session.children.values():
+        for child in (*session.children.values(), *self._reopened):
             command = passed_on(session, child)
             if command is None or command.id in self._settled:
                 continue
@@ -84,6 +69,38 @@ class Children:
                 self._tasks[command.id] = task
         return not waiting
 
+    async def _find_reopened(self, stop: CommandId) -> None:
+        """Look for the children that had ended and that a person has opened a new turn of since."""
+        try:
+            self._reopened = tuple(await self._tree.reopened(self._journal.session))
+        except MidcourseError as error:
+            self._reopened = ()
+            log.warning("session %s: cannot look for children that work again: %s", self._journal.session.id, error)
+        finally:
+            self._search = None
+        self._searched = stop
+        self._moved()
+
+    def release_reopened(self) -> None:
+        """Lift what a stop of this session, which stands no more, holds of children that no step waits for."""
+        session = self._journal.session
+        stops = session.pauses + session.halts
+        if session.has_spawned and stops and self._released != stops and self._search is None:
+            self._released = stops
+            self._search = asyncio.get_running_loop().create_task(self._release())
+
+    async def _release(self) -> None:
+        session = self._journal.session
+        try:
+            for child in await self._tree.reopened(session):
+                await self._tree.set_going(child, session.id, again=False)
+        except MidcourseError as error:
+            self._released = -1
+            log.warning("session %s: a child may still be paused with it: %s", session.id, error)
+        finally:
+            self._search = None
+            self._moved()
+
     async def _reach(self, child: SessionId, command: cmd.AnyCommand) -> None:
         try:
             stopping = True
@@ -92,8 +109,7 @@ class Children:
                 stopping = reply.level == "stopping" or reply.finishes_first
                 if reply.unreachable_since is not None:
                     self.unreached.add(child)
-            # Whom its own stop did not reach, this one did not reach either.
-            self.unreached |= set((await self._tree.glance(child)).unreached)
+            self.unreached.update((await self._tree.glance(child)).unreached)  # what it could not reach itself
         except Refused as refused:
             # It has ended, or is being stopped by somebody else; but what a kill switch holds is an operator's to end.
             # A halted child takes no pause: it would go on once the switch is lifted, so it counts as not reached.
@@ -109,29 +125,26 @@ class Children:
         self._moved()
 
 
-def _turn_of(step: StepId) -> int:
-    """The turn in whose scope a step lies: ``2`` of ``2.40/spawn kid#=1``."""
-    return int(step.partition("/")[0].partition(".")[0])
-
-
 def passed_on(session: Session, child: SessionId) -> cmd.AnyCommand | None:
     """The command that passes on the stop that stands over a parent, the same one each time."""
     by = parent_name(session.id)
+    # A child whose own parent has ended gets the stop of one further up, whose names may be the same.
+    above = "" if child.rpartition(".")[0] == session.id else f"{session.id}/"
     if session.status is Status.PAUSING and session.pause is not None:
         grace = session.pause.grace
         again = f"/again_{session.pause.renewals}" if session.pause.renewals else ""
-        identity = passed_on_id(child, f"{session.pause.id}/{grace}{again}")
+        identity = passed_on_id(child, f"{above}{session.pause.id}/{grace}{again}")
         return cmd.Pause(id=identity, by=by, reason=session.pause.reason, grace=grace)
     if session.status is Status.CANCELLING and session.cancel is not None:
         grace = session.cancel.grace
         undo = session.cancel.undo
         force = session.cancel.force
         identity = passed_on_id(
-            child, f"cancel_{session.turn}/{grace}/{undo}/{session.halts}{'/force' if force else ''}"
+            child, f"{above}cancel_{session.turn}/{grace}/{undo}/{session.halts}{'/force' if force else ''}"
         )
         reason = session.cancel.reason
         role: cmd.Role = "operate" if session.cancel.operates else "steer"
         return cmd.Cancel(id=identity, by=by, role=role, reason=reason, grace=grace, undo=undo, force=force)
     if session.status is Status.HALTED:
-        return cmd.Halt(id=passed_on_id(child, f"halt_{session.halts}"), by=by, role="operate")
+        return cmd.Halt(id=passed_on_id(child, f"{above}halt_{session.halts}"), by=by, role="operate")
     return None

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
 from itertools import count
 from typing import get_args
 
@@ -24,7 +24,7 @@ from midcourse.core.fold import damaged_journal, first
 from midcourse.core.ids import AskId, Position, SessionId, again_id
 from midcourse.core.inspection import Inspection
 from midcourse.core.replies import Level, Reply
-from midcourse.core.session import ENDED, Session, Status
+from midcourse.core.session import ENDED, LIVE, Session, Status
 from midcourse.errors import (
     Damaged,
     InvalidInput,
@@ -59,6 +59,8 @@ BATCH_BYTES = 128 * 1024
 _LEAST_WAIT = 1.0
 _LATE = 0.5
 """Seconds that an answer may come late. At least one is waited for the store, however impatient the caller is."""
+_TOOL_COMES = 2.0
+"""Seconds after which whoever waits for an undo is told which tool it needs: another process may have it."""
 STOP_COMMANDS = (cmd.Pause, cmd.Cancel, cmd.Halt)
 STOPPING = frozenset({Status.PAUSING, Status.CANCELLING, Status.HALTED})
 STOPPED = frozenset({Status.PAUSED}) | ENDED
@@ -135,10 +137,9 @@ class Control:
                 if outcome is None:
                     return await self._unanswered(session_id, row, patient=wait >= worker.settings.unreachable_after)
                 raise_if_refused(session_id, outcome)
-                # A switch may have been thrown between the look and the decision.
-                if lifts and await worker.standing.glance():
-                    await self._check_standing(session_id, command, halts=True)
-                return await self._reply(session_id, outcome, watcher, until, deadline)
+                # A switch may have been thrown between the look and the decision, which is journaled: no refusal.
+                halted = await self._halted_again(session_id) if lifts and await worker.standing.glance() else None
+                return halted or await self._reply(session_id, outcome, watcher, until, deadline)
         except (StoreError, Damaged) as error:  # it cannot be written, or not even be read
             if driver is not None:
                 worker.unwritten.owe(session_id, command)
@@ -155,14 +156,20 @@ class Control:
                 durable=False,
             )
 
-    async def _check_standing(self, session_id: SessionId, command: AnyCommand, *, halts: bool = False) -> None:
-        """Refuse to lift a halt while a kill switch stands over the session; ``halts``: after halting it again."""
+    async def _halted_again(self, session_id: SessionId) -> Reply | None:
+        """Halt a session that was released under a kill switch, and say how far that has got. None: none stands."""
         session = await self.session(session_id)
         switch = await self.worker.standing.over(session)
         if switch is None:
+            return None
+        halt = halt_of(switch, session)
+        return await self.send(session_id, halt, until="stopping", wait=self.worker.settings.cleanup)
+
+    async def _check_standing(self, session_id: SessionId, command: AnyCommand) -> None:
+        """Refuse to lift a halt while a kill switch stands over the session."""
+        switch = await self.worker.standing.over(await self.session(session_id))
+        if switch is None:
             return
-        if halts:
-            await self.send(session_id, halt_of(switch, session), until="stopping", wait=self.worker.settings.cleanup)
         raise Refused(
             f"Cannot {cmd.phrase(command)} session '{session_id}': kill switch '{switch.id}' stands over "
             f"{switch.scope} ({switch.reason}). Lift the switch first: "
@@ -348,10 +355,30 @@ class Control:
             return new
         raise AssertionError("numbers do not end")
 
+    async def reopened(self, session: Session) -> Sequence[SessionId]:
+        """The sessions below this one that had ended and work again, as far as no live one stands between."""
+        live = {head.id: head for head in await self.worker.store.below(session.id, sorted(LIVE))}
+        own = frozenset(session.children.values())
+        return [head.id for head in live.values() if head.id not in own and not _is_below(head.id, session.id, live)]
+
     async def glance(self, child: SessionId) -> Session:
         """A session as it is, from memory if it is driven here."""
-        driver = self.worker.driver(child)
-        return driver.journal.session if driver is not None else await self.session(child)
+        return self.glance_here(child) or await self.session(child)
+
+    def glance_here(self, session_id: SessionId) -> Session | None:
+        """A session as it is, if it is driven here."""
+        driver = self.worker.driver(session_id)
+        return None if driver is None else driver.journal.session
+
+    def affords(self, session_id: SessionId, price: float) -> bool:
+        """Whether a session and those above it can pay ``price``, as far as they are driven here; else they pause."""
+        driver = self.worker.driver(session_id)
+        return driver is None or driver.purse.affords(price)
+
+    def spent(self, session_id: SessionId) -> float | None:
+        """Dollars that a session has spent, running calls included, if it is driven here."""
+        driver = self.worker.driver(session_id)
+        return None if driver is None else driver.purse.spent
 
     async def session(self, session_id: SessionId) -> Session:
         """The session as its journal tells it: what is durable, and nothing else.
@@ -388,11 +415,12 @@ class Control:
     async def undone(self, session_id: SessionId, wait: float) -> None:
         """Until the undo of an ended session is done, or for ``wait`` seconds."""
         worker = self.worker
-        deadline = worker.clock.monotonic() + wait
+        began = worker.clock.monotonic()
         with worker.fanout.watching(session_id) as watcher:
-            while (left := deadline - worker.clock.monotonic()) > 0:
+            while (left := began + wait - worker.clock.monotonic()) > 0:
                 session = await self.session(session_id)
-                if session.undo is None or session.undo.done:
+                waits = session.needs and worker.clock.monotonic() - began > _TOOL_COMES
+                if waits or not session.is_being_undone:
                     return
                 await self._listen_to_owner(session_id, deltas=False)
                 await watcher.wait(min(left, 0.25))
@@ -561,6 +589,16 @@ def _after_sending(sent: "asyncio.Task[Reply]", driver: Driver | None) -> None:
         sent.exception()  # the caller may have given up waiting
     if driver is not None:
         driver.unshut()
+
+
+def _is_below(session: SessionId, top: SessionId, others: Collection[SessionId]) -> bool:
+    """Whether one of the others stands between a session and ``top``, above it."""
+    above = session.rpartition(".")[0]
+    while len(above) > len(top):
+        if above in others:
+            return True
+        above = above.rpartition(".")[0]
+    return False
 
 
 def _level(status: Status, running: tuple[object, ...]) -> Level:

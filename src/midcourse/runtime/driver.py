@@ -34,6 +34,7 @@ from midcourse.runtime.inbox import Inbox
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.loading import content_of
 from midcourse.runtime.outcomes import Outcome
+from midcourse.runtime.purse import Purse
 from midcourse.runtime.rollback import Rollback
 from midcourse.runtime.run import Run
 from midcourse.runtime.settling import Settling
@@ -74,7 +75,7 @@ class Driver:
         is_clear: bool = False,
     ) -> None:
         self.journal = journal
-        self.gate = Gate(journal, is_fresh=around.is_fresh, stood=self.react)
+        self.gate = Gate(journal, is_fresh=around.is_fresh, stood=self.react, is_held=lambda: self._world.holds)
         self._agent = agent
         self._unavailable = unavailable
         self._around = around
@@ -91,6 +92,13 @@ class Driver:
         self._settling = Settling(journal, self.gate, around, self._undoing, moved=self.react)
         self._rollback = Rollback(journal, around, self._undoing, self._settling, moved=self.react)
         self._world = World(journal, around, moved, is_cold=is_recovering)
+        self.purse = Purse(
+            journal,
+            self.gate,
+            around.tree,
+            at_cap=self._inbox.stop_at_cap,
+            with_parent=self._inbox.stop_with_parent,
+        )
         self._steps = Steps(
             journal,
             self.gate,
@@ -98,7 +106,7 @@ class Driver:
             settling=self._settling,
             moved=self.react,
             diverged=self._diverged,
-            at_cap=self._inbox.stop_at_cap,
+            purse=self.purse,
         )
         self._over = False
         self._is_recovering = is_recovering
@@ -253,6 +261,7 @@ class Driver:
 
     def _go_on(self) -> None:
         """Running, as far as the session is concerned: start the agent, or let it pass the gate."""
+        self._children.release_reopened()
         if isinstance(self._task.ending, Interrupt):
             interrupt, self._task.ending = self._task.ending, None
             if self._agent is not None and not self._agent.asks:
@@ -264,8 +273,8 @@ class Driver:
             self.fail(Failed(self._unavailable.code, self._unavailable.message))
         if self._agent is None or self.gate.draining or not self._starting.is_let_in(self, self._agent):
             return
-        self._children.have_resumed()
         if self._task.is_alive:
+            self._check_world()
             self.gate.look_again()
             if self.journal.session.asks:
                 self._soon(self._say_if_waiting)
@@ -308,6 +317,39 @@ class Driver:
         finally:
             self._recovery = None
             self.react()
+
+    def _check_world(self) -> None:
+        """Before a warm agent passes the gate after a long rest: whether the world is as its tools had observed it.
+
+        Not while a call of its own is in flight, which could outlive a halt: its write is no change.
+        """
+        refused = self._world.refused_now()
+        if refused is not None:
+            self._fail_at_gate(refused)
+        elif (
+            self._recovery is None
+            and self._world.is_to_be_checked
+            and self.gate.has_waiting
+            and not self.gate.has_calls
+        ):
+            self._recovery = self._around.loop.create_task(self._check_world_again())
+
+    async def _check_world_again(self) -> None:
+        try:
+            refused = await self._world.check(is_warm=True)
+            if refused is not None and self._task.is_alive:
+                self._fail_at_gate(refused)
+            self._starting.wait_for_answers()
+        except MidcourseError as error:
+            self.journal.give_up(error)
+        finally:
+            self._recovery = None
+            self.react()
+
+    def _fail_at_gate(self, failure: Failed) -> None:
+        """The agent must not get a chance to catch this and continue along another path."""
+        self._task.end_with(failure)
+        self._task.take_down()
 
     def _soon(self, act: Callable[[], None]) -> None:
         """After those who were woken have had their chance to go on."""
@@ -553,8 +595,7 @@ class Driver:
         self._soon(self.react)
 
     def _diverged(self, error: Diverged) -> None:
-        self._task.end_with(Failed(error.code, error.message))
-        self._task.take_down()
+        self._fail_at_gate(Failed(error.code, error.message))
 
     def touch(self) -> None:
         """The agent made a ``run.*`` call: it can be paused there."""
@@ -594,6 +635,7 @@ class Driver:
 
     def _let_go_if_nothing_lives(self) -> None:
         """Park what has rested long enough, and let a session go once nothing of it is in memory."""
+        self._world.note_rest()
         session = self.journal.session
         if session.status in RESTS:
             self._around.admission.left(self.id)
@@ -604,7 +646,7 @@ class Driver:
             return
         match session.status:
             case Status.RUNNING | Status.WAITING if isinstance(self._task.ending, Returned):
-                if self._children.have_resumed() and self._rollback.has_released():
+                if self._rollback.has_released():
                     self._complete(self._task.ending)
             case Status.HALTED if not self._children.have_stopped():
                 pass

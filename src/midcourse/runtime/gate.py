@@ -20,7 +20,14 @@ LETS_RUN: Final = frozenset({Status.RUNNING, Status.WAITING})
 class Gate:
     """Who has begun, who waits, and whether anybody may pass."""
 
-    def __init__(self, journal: Journal, *, is_fresh: Callable[[], bool], stood: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        *,
+        is_fresh: Callable[[], bool],
+        stood: Callable[[], None],
+        is_held: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.begun: dict[StepId, Call] = {}
         self.on_the_way: set[StepId] = set()
         self.settling: dict[StepId, str] = {}
@@ -30,6 +37,7 @@ class Gate:
         self.drain_until = 0.0
         self._journal = journal
         self._is_fresh = is_fresh
+        self._is_held = is_held
         self._stood = stood
         self._waiting: set[asyncio.Future[None]] = set()
         self._stale: set[asyncio.Future[None]] = set()
@@ -39,7 +47,7 @@ class Gate:
     @property
     def is_open(self) -> bool:
         """Whether a call may begin now. Look under the journal's lock, and pass in the same hold of it."""
-        return not self.torn and self.lets_calls_continue
+        return not self.torn and self.lets_calls_continue and not self._is_held()
 
     @property
     def lets_calls_continue(self) -> bool:
@@ -67,6 +75,11 @@ class Gate:
     def waiting(self) -> int:
         """How many paths of the agent stand at the gate or at an ask, or wait to try again."""
         return len(self._waiting) + len(self._asking) + len(self._delayed)
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether a path of the agent waits to pass."""
+        return bool(self._waiting)
 
     @property
     def only_asking(self) -> bool:

@@ -11,7 +11,7 @@ from midcourse.core import events as ev
 from midcourse.core.asks import NEED_APPROVAL, is_yes
 from midcourse.core.audit import AuditEntry
 from midcourse.core.budget import BUDGET
-from midcourse.core.decisions import DEADLINE, at_cap, decide, expire, finishes_first
+from midcourse.core.decisions import DEADLINE, at_cap, decide, expire, finishes_first, pause_with_parent
 from midcourse.core.ids import CommandId, MessageId, message_id
 from midcourse.core.rates import Stopper, stopper_of
 from midcourse.core.replies import Counted, RunningCall
@@ -152,6 +152,16 @@ class Inbox:
         cut = () if pause is None else self._cut_streams()
         self._journal.append(*cut, *events, audit=(entry,))
         self._decided()
+
+    def stop_with_parent(self, parent: str, reason: str) -> None:
+        """Journal the pause that the parent is about to pass on: until it arrives nothing more may begin.
+
+        Under the lock, on the agent's loop.
+        """
+        events = pause_with_parent(self._journal.session, parent, reason)
+        if events and not self._journal.broken and not self._journal.leaving:
+            self._journal.append(*self._cut_streams(), *events)
+            self._decided()
 
     def _expired(self, now: float) -> tuple[tuple[ev.AnyEvent, ...], tuple[AuditEntry, ...]]:
         session = self._journal.session

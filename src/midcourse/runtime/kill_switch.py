@@ -361,6 +361,9 @@ class KillSwitch:
         if reply.level == "accepted":
             problem = f"Written down; the process of session '{session}' has not answered yet."
             return Released(session=session, ok=False, status=reply.status, code="not_reachable", problem=problem)
+        if reply.status == Status.HALTED:
+            problem = f"Another kill switch has halted session '{session}' again."
+            return Released(session=session, ok=False, status=reply.status, code="kill_switch_stands", problem=problem)
         return Released(session=session, ok=True, status=reply.status)
 
 

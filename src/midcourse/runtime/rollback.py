@@ -105,10 +105,10 @@ class Rollback:
         self._was_cut_short = True
         with self._journal.lock:
             session = self._journal.session
-            if session.status is Status.CANCELLING and session.needs != missing:
+            if session.waits_for_tools and session.needs != missing:
                 self._journal.note(ev.ToolsNeeded(tools=missing))
                 log.warning(
-                    "session %s stays cancelling: what it undoes needs %s, which this process does not have. It "
+                    "session %s is not rolled back yet: what it undoes needs %s, which this process does not have. It "
                     "continues in a process that imports it. To give it up: midcourse cancel %s --force",
                     session.id,
                     ", ".join(missing),
@@ -163,7 +163,8 @@ class Rollback:
     async def _undo_child(self, child: SessionId) -> None:
         """Roll a child back that had ended before its parent. One that is live was cancelled with its parent."""
         parent = self._journal.session.id
-        identity = passed_on_id(child, f"undo/{self._journal.session.turn}")
+        turn, gives_up = self._journal.session.turn, not self._journal.session.waits_for_tools
+        identity = passed_on_id(child, f"undo/{turn}")
         command = cmd.Undo(id=identity, by=parent_name(parent), role="operate")
         try:
             await self._around.tree.send(child, command, until="decided", wait=60.0)
@@ -172,8 +173,20 @@ class Rollback:
         with self._around.fanout.watching(child) as watcher:
             while True:
                 session = await self._around.tree.glance(child)
-                if session.status not in ENDED or session.undo is None or session.undo.done:
+                if session.status not in ENDED or not session.is_being_undone:
                     return
+                if session.needs and not gives_up:
+                    self._undoing.missing.update(session.needs)
+                    self._was_cut_short = True  # children are rolled back before their parent
+                    return
+                if session.needs:
+                    given_up = cmd.Cancel(
+                        id=passed_on_id(child, f"give-up/{turn}/{session.position}"),
+                        by=parent_name(parent),
+                        role="operate",
+                        force=True,
+                    )
+                    await self._around.tree.send(child, given_up, until="decided", wait=60.0)
                 await watcher.wait(1.0)
 
 

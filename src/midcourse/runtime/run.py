@@ -100,6 +100,7 @@ class Run:
         self._behind = frozenset((*journal.log.steps, *asks))
         self._catching_up = bool(self._behind)
         self._passed_over = False
+        self._seen_changes: tuple[ev.Change, ...] = ()
 
     @property
     def catching_up(self) -> bool:
@@ -397,12 +398,22 @@ class Run:
 
     @property
     def changes(self) -> tuple[ev.Change, ...]:
-        """What had changed in the world when this session last went on cold. A replay sees what was seen then."""
-        told = tuple(change for change in self._journal.session.changes if change.policy != "go_on")
+        """What had changed in the world when that was last checked. A replay sees what was seen then."""
+        told = self._told_changes
         if in_a_step():
             return told
         seen = self._draw("changes", lambda: msgspec.to_builtins(told))
-        return msgspec.convert(seen, tuple[ev.Change, ...])
+        self._seen_changes = msgspec.convert(seen, tuple[ev.Change, ...])
+        return self._seen_changes
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether there are changes that ``changes`` has not returned. Journals nothing."""
+        return self._told_changes != self._seen_changes
+
+    @property
+    def _told_changes(self) -> tuple[ev.Change, ...]:
+        return tuple(change for change in self._journal.session.changes if change.policy != "go_on")
 
     # ---- people
 

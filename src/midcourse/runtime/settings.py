@@ -28,7 +28,12 @@ class Settings:
     undo_timeout: float = 60.0
     """Seconds an undo, a probe or a release may take, if its tool declares no ``timeout``."""
     world_timeout: float = 5.0
-    """Seconds to look at one thing that tools had observed, before a session goes on cold."""
+    """Seconds to check one thing that tools had observed, before a session continues."""
+    world_after: float = 10.0
+    """Seconds of rest after which a warm session checks what its tools had observed before it continues.
+
+    A session rests while it is paused or halted, or waits for a person. 0: after every rest. Cold, it always checks.
+    """
     approve_prod: bool = True
     """Whether a person is asked before a call that changes something in the environment ``prod``."""
     approve_paid: bool = True

@@ -69,7 +69,7 @@ class Steps:
         settling: Settling,
         moved: Callable[[], None],
         diverged: Callable[[Diverged], None],
-        at_cap: Callable[[float, float], None],
+        purse: Purse,
     ) -> None:
         self._journal = journal
         self._gate = gate
@@ -79,7 +79,7 @@ class Steps:
         self._diverged = diverged
         self._asking = Asking(journal, gate, around.store, moved=moved, diverged=diverged)
         self._approving = Approving(journal, gate, around)
-        self._purse = Purse(journal, gate, at_cap)
+        self._purse = purse
         self._streaming = Streaming(journal, gate, around, self._purse)
         self._retries = Retries(journal, gate, around)
         self._tending = Tending(journal, around, moved=moved, counted=self._purse.stop_if_spent)

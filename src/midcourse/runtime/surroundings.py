@@ -1,7 +1,7 @@
 """What every driver of a process shares: the store, the clock, who listens, the threads, the agents' loop."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Protocol
@@ -36,8 +36,24 @@ class Tree(Protocol):
         """Begin anew what was forced to end; again, after a crash, it is the same new session."""
         ...
 
+    async def reopened(self, session: Session) -> Sequence[SessionId]:
+        """The sessions below this one that had ended and work again, as far as no live one stands between."""
+        ...
+
     async def glance(self, child: SessionId) -> Session:
         """The child as it is, at the least cost."""
+        ...
+
+    def affords(self, session_id: SessionId, price: float) -> bool:
+        """Whether a session and those above it can pay ``price``, as far as they are driven here; else they pause."""
+        ...
+
+    def glance_here(self, session_id: SessionId) -> Session | None:
+        """A session as it is, if it is driven here."""
+        ...
+
+    def spent(self, session_id: SessionId) -> float | None:
+        """Dollars that a session has spent, running calls included, if it is driven here."""
         ...
 
     async def send(self, session_id: SessionId, command: AnyCommand, *, until: Level, wait: float) -> Reply:

@@ -59,9 +59,9 @@ class Sweeper:
     def left(self, session: Session) -> None:
         """This process let a session go, and takes it no more if what is left needs the agent's tools."""
         self._lacking.pop(session.id, None)
-        if session.status is Status.CANCELLING and session.needs:
+        if session.waits_for_tools and session.needs:
             self._lacking[session.id] = session
-        elif session.status is Status.CANCELLING or (session.undo is not None and not session.undo.done):
+        elif session.status is Status.CANCELLING or session.is_being_undone:
             self._left_to_others[session.id] = session.position
         else:
             self._left_to_others.pop(session.id, None)

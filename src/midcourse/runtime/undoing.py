@@ -71,12 +71,11 @@ class Undoing:
         return tuple(self._running.values())
 
     def must_wait(self, origin: str) -> bool:
-        """Whether a cancel needs a tool that this process does not have; ``missing`` then names it.
+        """Whether a cancel or an undo needs a tool that this process does not have; ``missing`` then names it.
 
         Another process may have it, now or later. Only an operator gives up what it would undo.
         """
-        session = self._journal.session
-        if session.status is not Status.CANCELLING or session.cancel is None or session.cancel.gives_up:
+        if not self._journal.session.waits_for_tools:
             return False
         try:
             find_tool(origin, self._moved)

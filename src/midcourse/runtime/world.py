@@ -1,4 +1,7 @@
-"""Whether the world has moved: what tools had observed is looked at again before a session goes on cold."""
+"""Whether the world has moved: what tools had observed is checked again before a session continues.
+
+Before a cold start always; before a warm session continues if it rested for ``Settings.world_after`` seconds.
+"""
 
 import asyncio
 import logging
@@ -9,8 +12,8 @@ from midcourse.core import events as ev
 from midcourse.core.asks import is_yes
 from midcourse.core.codec import encode, secret_free, value_of, without_secrets
 from midcourse.core.ids import StepId, ask_id
-from midcourse.core.session import Status
-from midcourse.core.steps import WORLD, WORLD_CHANGED, step_id
+from midcourse.core.session import Session, Status
+from midcourse.core.steps import WORLD, WORLD_CHANGED, AskRecord, step_id
 from midcourse.errors import words_of
 from midcourse.runtime.agent_task import Failed
 from midcourse.runtime.journal import Journal
@@ -24,6 +27,7 @@ log = logging.getLogger("midcourse")
 AT_ONCE: Final = 32
 """Looks at the same time."""
 ABSENT: Final = "absent"
+REFUSED: Final = "A person said no to going on with a changed world."
 SHOWN: Final = 10
 """Changes that a question or a failure names."""
 SEVERITY: Final[tuple[OnChange, ...]] = ("go_on", "tell", "ask", "refuse")
@@ -53,36 +57,84 @@ class World:
         self._journal = journal
         self._around = around
         self._to_check = is_cold
+        self._rests_since: float | None = None
+        self._checked: tuple[object, ...] | None = None
+        self._asked: StepId | None = None
 
     @property
     def is_to_be_checked(self) -> bool:
-        """Whether the session is about to go on cold and has observed anything."""
-        return self._to_check and bool(self._journal.log.observed)
+        """Whether the session has observed anything, and starts cold or has rested for long."""
+        return bool(self._journal.log.observed) and (self._to_check or self._has_rested)
 
-    async def check(self) -> Failed | None:
-        """Look again, once; journal what is different; ask or refuse, if a tool wants that."""
+    @property
+    def holds(self) -> bool:
+        """Whether a warm session must not continue: a check comes first, or what a person says to its outcome."""
+        if not self._journal.log.observed:
+            self._to_check, self._rests_since = False, None
+            return False
+        return self.is_to_be_checked or self._answer is not None
+
+    @property
+    def _has_rested(self) -> bool:
+        if self._rests_since is None:
+            return False
+        session = self._journal.session
+        if session.working_since is None and self._checked == _rest_of(session):
+            return False  # checked for what ended the wait: the session works again once it has passed the gate
+        until = self._journal.now if session.working_since is None else session.working_since
+        return until - self._rests_since >= self._around.settings.world_after
+
+    @property
+    def _answer(self) -> AskRecord | None:
+        """What this process asked about a change, unless a person agreed or gave another instruction."""
+        asked = None if self._asked is None else self._journal.log.asks.get(self._asked)
+        if asked is None or asked.end not in ("", "answered") or (asked.end and is_yes(asked.value)):
+            return None
+        return asked
+
+    def note_rest(self) -> None:
+        """Remember since when the session rests. A rest that was too short to matter is forgotten."""
+        if self._journal.session.working_since is None:
+            if self._rests_since is None:
+                self._rests_since = self._journal.now
+        elif not self._has_rested:
+            self._rests_since = None
+
+    async def check(self, *, is_warm: bool = False) -> Failed | None:
+        """Look again, once; journal what is different; ask or refuse, if a tool wants that.
+
+        A ``warm`` agent may not have read the changes that it was told of last: they stay until there are new ones.
+        """
         observed = dict(self._journal.log.observed)
         at_once = asyncio.Semaphore(AT_ONCE)
         looks = [self._look(resource, before, at_once) for resource, before in observed.items()]
         changes = [change for change in await asyncio.gather(*looks) if change is not None]
-        self._to_check = False
-        standing = self._journal.session.changes
-        if changes and tuple(changes) == standing:
-            return None  # told before, and still so: what could not be looked at then cannot be now
-        if not changes and (not standing or any(_policy(one.policy) in ("ask", "refuse") for one in standing)):
-            return None  # a person was told and let it go on: what they were told is the agent's to know, too
         with self._journal.lock:
             if self._journal.session.status not in (Status.RUNNING, Status.WAITING, Status.QUEUED):
                 self._to_check = True  # stopped meanwhile: looked at again when it goes on
                 return None
+            self._to_check, self._rests_since = False, None
+            self._checked = _rest_of(self._journal.session)
+            standing = self._journal.session.changes
+            if changes and tuple(changes) == standing:
+                return None  # told before, and still so: what could not be looked at then cannot be now
+            if not changes and (is_warm or not standing or any(_is_a_persons(one) for one in standing)):
+                return None  # a person was told and let it go on: what they were told is the agent's to know, too
             self._journal.note(ev.WorldChanged(changes=tuple(changes)))
             policies = [_policy(change.policy) for change in changes]
             strictest = max(policies, key=SEVERITY.index, default="go_on")
             if strictest == "ask":
-                self._journal.note(self._question(changes))
+                question = self._question(changes)
+                self._asked = question.step
+                self._journal.note(question)
+                self._checked = None  # a person may take long, too
         if strictest == "refuse":
             return Failed(WORLD_CHANGED, _told(changes))
         return None
+
+    def refused_now(self) -> Failed | None:
+        """Whether a person said so to what this process asked."""
+        return Failed(WORLD_CHANGED, REFUSED) if (asked := self._answer) is not None and asked.end else None
 
     def refused(self) -> Failed | None:
         """Whether a person said that the session must not go on as the world is now."""
@@ -90,7 +142,7 @@ class World:
         asked = [record for step, record in self._journal.log.asks.items() if step.startswith(prefix)]
         if not asked or asked[-1].end != "answered" or asked[-1].spent or is_yes(asked[-1].value):
             return None
-        return Failed(WORLD_CHANGED, "A person said no to going on with a changed world.")
+        return Failed(WORLD_CHANGED, REFUSED)
 
     async def _look(self, resource: str, before: ev.Observation, at_once: asyncio.Semaphore) -> ev.Change | None:
         policy: OnChange = "tell"
@@ -118,6 +170,15 @@ class World:
             prompt=f"{_told(changes)} Go on?",
             options=("approve", "refuse"),
         )
+
+
+def _rest_of(session: Session) -> tuple[object, ...]:
+    """What changes when a wait ends."""
+    return session.asks, session.pauses, session.halts
+
+
+def _is_a_persons(change: ev.Change) -> bool:
+    return _policy(change.policy) in ("ask", "refuse")
 
 
 def _policy(name: str) -> OnChange:

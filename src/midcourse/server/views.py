@@ -27,7 +27,7 @@ from midcourse.server.tokens import KeptToken, Principal
 JSON: Final = "application/json"
 BOOKKEEPING: Final = frozenset(
     {"scope", "checkpoints", "scope_messages", "seen", "withdrawn", "queued", "asks_opened", "pauses", "halts"}
-    | {"loose_keys", "amended", "at", "outputs", "prices"}
+    | {"loose_keys", "amended", "at", "outputs", "prices", "has_spawned"}
 )
 """Fields of a session that nobody outside needs."""
 _OF_HEAD: Final = tuple(name for name in Head.__struct_fields__ if name not in ("digest", "wake_at"))

@@ -383,6 +383,14 @@ class MemoryStore:
         )
         return list(islice(found, limit))
 
+    async def below(self, session_id: SessionId, statuses: Sequence[str]) -> Sequence[Head]:
+        """The children of a session, and theirs; see the port."""
+        self._check_open()
+        with self.memory.lock:
+            return [
+                head for _, head in self._readable() if head.id.startswith(f"{session_id}.") and head.status in statuses
+            ]
+
     async def read(self, session_id: SessionId, after: Position, limit: int = 1000) -> Sequence[Row]:
         """Journal rows after a position; see the port."""
         self._check_open()

@@ -147,6 +147,10 @@ class WrappedStore:
         """See the port."""
         return await self._call("head", lambda: self.inner.head(session_id))
 
+    async def below(self, session_id: SessionId, statuses: Sequence[str]) -> Sequence[Head]:
+        """See the port."""
+        return await self._call("below", lambda: self.inner.below(session_id, statuses))
+
     async def read(self, session_id: SessionId, after: Position, limit: int = 1000) -> Sequence[Row]:
         """See the port."""
         return await self._call("read", lambda: self.inner.read(session_id, after, limit))

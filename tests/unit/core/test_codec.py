@@ -1,10 +1,12 @@
 """One encoding for values, one spelling for arguments, and digests that notice every change."""
 
 import dataclasses
+import decimal
 import enum
 import math
+import uuid
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any, Protocol
 
 import msgspec
@@ -356,12 +358,56 @@ def test_what_only_may_be_a_secret_stays_in_arguments_that_an_undo_acts_on(argum
     assert secret_free(content) is content
 
 
-@pytest.mark.parametrize("value", [{1: "a", "1": "b"}, {"rows": [{2.5: 0, "2.5": 1}]}, [{-1: 0, "-1": 1}]])
+class _Colour(enum.Enum):
+    RED = "red"
+    ONE = 1
+
+
+class _Level(enum.IntEnum):
+    HIGH = 3
+
+
+_ID = uuid.UUID(int=7)
+_DAY = date(2026, 11, 18)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {1: "a", "1": "b"},
+        {"rows": [{2.5: 0, "2.5": 1}]},
+        [{-1: 0, "-1": 1}],
+        {_ID: "a", str(_ID): "b"},
+        {b"ab": "a", "YWI=": "b"},
+        {_Colour.RED: "a", "red": "b"},
+        {_Colour.ONE: "a", 1: "b"},
+        {_Level.HIGH: "a", "3": "b"},
+        {_DAY: "a", "2026-11-18": "b"},
+        {_DAY: "a", date.isoformat(_DAY): "b", "c": {"d": 1}},
+        {1e300: 0, "1e300": 1, "big": 2**70},
+        {decimal.Decimal("1.0"): 0, "1.0": 1},
+    ],
+)
 def test_two_keys_that_json_writes_alike_are_refused_and_not_lost(value: object) -> None:
     with pytest.raises(Unencodable, match="has two keys that are both written"):
         encode(value, what="The result")
 
 
-@pytest.mark.parametrize("value", [{1: "a", 2: "b"}, {"1": "a", "b": {"1": 2}}, {"a": 'said "1": 2'}])
+@pytest.mark.parametrize("value", [{True: "a"}, {None: "a", "null": "b"}, {(1, 2): "a"}])
+def test_a_key_that_json_has_no_word_for_is_refused(value: object) -> None:
+    with pytest.raises(Unencodable):
+        encode(value, what="The result")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {1: "a", 2: "b"},
+        {"1": "a", "b": {"1": 2}},
+        {"a": 'said "1": 2'},
+        {_ID: "a", _Colour.RED: "b", _DAY: "c", b"ab": "d"},
+        {"big": 2**70, "a": 1e22, "b": '\u2028 " :'},
+    ],
+)
 def test_numbers_as_keys_are_taken_where_nothing_is_lost(value: dict[object, object]) -> None:
     assert len(decode(encode(value, what="The result"))) == len(value)

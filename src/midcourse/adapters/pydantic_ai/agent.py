@@ -28,7 +28,7 @@ from midcourse.adapters.holding import (
     refused,
     step_key,
 )
-from midcourse.adapters.pydantic_ai.conversation import Conversation
+from midcourse.adapters.pydantic_ai.conversation import Conversation, retries_in
 from midcourse.adapters.pydantic_ai.model import StepModel
 from midcourse.adapters.pydantic_ai.queue import Waiting
 from midcourse.adapters.pydantic_ai.toolset import StepToolset
@@ -114,6 +114,8 @@ class Held(AbstractCapability[Any]):
         self.waiting = Waiting(run)
         self.to_approve: dict[str, str] = {}
         self.tool_names: set[str] = set()
+        self.retries: dict[str, int] = {}
+        """How often each tool was tried again in this run so far, if an earlier process began it."""
 
     async def follow(self, agent: AbstractAgent[Any, Any], model: Model | None, limits: UsageLimits | None) -> Any:
         """Run the agent to its end, beginning anew from the conversation whenever a person changes its course."""
@@ -121,6 +123,9 @@ class Held(AbstractCapability[Any]):
         messages = self.conversation.messages
         while True:
             prompt = self.listener.news() or None
+            if prompt is not None:  # a new run, as natively; without one an earlier process began this one
+                self.run.state["began"] = len(messages)
+            self.retries = retries_in(messages[self.run.state.get("began", 0) :])
             try:
                 result = await agent.run(
                     prompt,

@@ -1,5 +1,6 @@
 """The messages of a Pydantic AI agent in ``run.history``: each written once, and read back as they were."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -74,6 +75,20 @@ class Conversation(Kept[ModelMessage]):
         rich = cast("ToolReturn[Any]", content)
         told = ToolReturnPart(name, rich.return_value, tool_call_id=call.tool_call_id, metadata=rich.metadata)
         return [told, UserPromptPart(rich.content)] if rich.content else [told]
+
+
+def retries_in(messages: Sequence[ModelMessage]) -> dict[str, int]:
+    """How often each tool was tried again without success since, as a run counts that over its steps."""
+    retries: dict[str, int] = {}
+    for message in messages:
+        if not isinstance(message, ModelRequest):
+            continue
+        results = [one for one in message.parts if isinstance(one, ToolReturnPart)]
+        failed = {one.tool_name for one in results if one.outcome == "retried"}
+        ended = {one.tool_name for one in results} - failed
+        again = {name: retries.get(name, 0) + 1 for name in failed}
+        retries = {name: often for name, often in retries.items() if name not in ended} | again
+    return retries
 
 
 def interrupted(text: str) -> ModelResponse:

@@ -9,7 +9,7 @@ import msgspec
 from pydantic_ai import ModelRetry, RunContext
 from pydantic_ai._enqueue import run_queue
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ToolFailed
-from pydantic_ai.toolsets import FunctionToolset, ToolsetTool, WrapperToolset
+from pydantic_ai.toolsets import AbstractToolset, FunctionToolset, ToolsetTool, WrapperToolset
 from pydantic_core import to_jsonable_python
 
 from midcourse.adapters.holding import NOT_YET, closed, declared, refused, step_key
@@ -43,6 +43,11 @@ class StepToolset(WrapperToolset[Any]):
     """Calls what the wrapped toolset would call, as steps of the session. Wraps the innermost toolsets."""
 
     held: "Held"
+
+    async def for_run_step(self, ctx: RunContext[Any]) -> AbstractToolset[Any]:
+        ctx.retries.update(self.held.retries)  # of a run that continues here; from then on the framework counts
+        self.held.retries = {}
+        return await super().for_run_step(ctx)
 
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]

@@ -88,6 +88,16 @@ def heads(
     return found
 
 
+def below(connection: sqlite3.Connection, session_id: SessionId, statuses: Sequence[str]) -> list[Head]:
+    """The children of a session, and theirs, without the damaged ones."""
+    values = {"session": session_id, "statuses": msgspec.json.encode(list(statuses)).decode()}
+    found: list[Head] = []
+    for name, *columns, content, seal in connection.execute(READ["sessions_below"], values).fetchall():
+        with contextlib.suppress(Damaged):
+            found.append(read_head(name, columns, content, seal))
+    return found
+
+
 def records(connection: sqlite3.Connection, session_id: SessionId, after: Position, limit: int) -> list[Row]:
     """Journal rows after a position."""
     key = key_of(connection, session_id)

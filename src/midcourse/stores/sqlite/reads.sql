@@ -15,6 +15,12 @@ AND (:tenant IS NULL OR substr(id, 1, instr(id, '~')) = :tenant)
 AND (:any_status OR status IN (SELECT value FROM json_each(:statuses)))
 ORDER BY created_at DESC, key DESC;
 
+-- name: sessions_below
+SELECT id, status, agent, created_at, wake_at, head, head_seal
+FROM sessions
+WHERE id > :session || '.' AND id < :session || '/'  -- '/' comes next after '.'
+AND status IN (SELECT value FROM json_each(:statuses));
+
 -- name: session_key
 SELECT key FROM sessions WHERE id = ?;
 

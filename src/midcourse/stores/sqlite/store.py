@@ -299,6 +299,10 @@ class SqliteStore:
             )
         )
 
+    async def below(self, session_id: SessionId, statuses: Sequence[str]) -> Sequence[Head]:
+        """The children of a session, and theirs; see the port."""
+        return await self._reader.submit(partial(reads.below, session_id=session_id, statuses=statuses))
+
     async def read(self, session_id: SessionId, after: Position, limit: int = 1000) -> Sequence[Row]:
         """Journal rows after a position; see the port."""
         return await self._reader.submit(partial(reads.records, session_id=session_id, after=after, limit=limit))

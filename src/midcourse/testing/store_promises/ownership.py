@@ -217,6 +217,14 @@ class OwnershipPromises(StoreGiven):
         assert len(await store.unattended(DRIVEN, 5.0, limit=3)) == 3
         assert len(await store.unattended(DRIVEN, 5.0)) == 5
 
+    async def test_what_is_below_a_session_is_found_by_its_status(self, store: Store) -> None:
+        """Children and theirs; not the session itself, nor another whose id only begins alike."""
+        for name in ("sess_1", "sess_1.a", "sess_1.a.b", "sess_1.c", "sess_10", "sess_1-2", "sess_1/3", "sess_0.a"):
+            await started(store, SessionId(name), status="completed" if name == "sess_1.c" else "running")
+        found = await store.below(SessionId("sess_1"), ("running", "paused"))
+        assert {head.id for head in found} == {"sess_1.a", "sess_1.a.b"}
+        assert await store.below(SessionId("sess_10"), ("running",)) == []
+
     async def test_a_taken_session_is_attended(self, store: Store) -> None:
         """What was taken is not found again."""
         await started(store)
