@@ -89,11 +89,14 @@ def money(dollars: float) -> str:
     return f"${dollars:.4f}" if dollars and abs(dollars) < _CENT else f"${dollars:.2f}"
 
 
-def spent(cost: float, unpriced: int) -> str:
-    """Dollars as far as anybody knows: ``$3.18``, ``at least $3.18`` where ``unpriced`` model calls have no price."""
+def spent(cost: float, unpriced: int, cap: float | None = None) -> str:
+    """Return what was spent, and its cap: ``$3.18``, ``$3.18 of $10.00``.
+
+    ``at least $3.18`` where ``unpriced`` model calls have no price.
+    """
     if unpriced and not cost:
-        return "unknown"
-    return f"{'at least ' if unpriced else ''}{money(cost)}"
+        return "unknown" if cap is None else f"unknown, cap {money(cap)}"
+    return f"{'at least ' if unpriced else ''}{money(cost)}{'' if cap is None else f' of {money(cap)}'}"
 
 
 def span(seconds: float) -> str:
