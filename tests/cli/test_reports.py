@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from midcourse.reports.rates import Report
+from midcourse.reports.report import Report
 from midcourse.reports.review import review
 from midcourse.wiring import open_store
 from tests.cli.conftest import Command

@@ -16,7 +16,7 @@ from midcourse.core.policy.profiles import STANDARD
 from midcourse.core.session import Session
 from midcourse.core.terms import Terms
 from midcourse.reports.facts import SessionFacts
-from midcourse.reports.reading import facts_of
+from midcourse.reports.reader import facts_of
 
 BEGAN = 1_000.0
 WORTH = Worth(2.0, 4.0, 0.01, 0.5, 0.05, "worth: it is")

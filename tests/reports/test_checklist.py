@@ -14,7 +14,8 @@ from midcourse.core.policy.profiles import STANDARD
 from midcourse.core.terms import Terms
 from midcourse.errors import InvalidInput
 from midcourse.reports.checklist import ChecklistItem, Grounds, checklist, grounds_of, read_backtest
-from midcourse.reports.rates import Report, Tally
+from midcourse.reports.report import Report
+from midcourse.reports.tally import Tally
 from tests.reports.journals import Journal
 
 GROUNDS = Grounds(policy=STANDARD, durability="power", encoder="words-1", domains=frozenset({"general"}))

@@ -14,7 +14,8 @@ from midcourse.core.terms import TaskClass, Terms
 from midcourse.reports.checklist import Grounds, checklist
 from midcourse.reports.facts import SessionFacts
 from midcourse.reports.html import POLICY, STYLE, page
-from midcourse.reports.rates import Report, Tally
+from midcourse.reports.report import Report
+from midcourse.reports.tally import Tally
 from tests.reports.journals import Journal
 
 EVIL = "<script>alert(1)</script>\"'&"

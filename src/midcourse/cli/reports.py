@@ -12,7 +12,7 @@ import typer
 from midcourse.cli.opening import DEFAULT_STORE, HERE, JsonOption, Target, store_path, token_for, with_target
 from midcourse.cli.people import me
 from midcourse.cli.printing import carry_out, print_json, say, say_wrapped, show_table
-from midcourse.cli.words import ago, money
+from midcourse.cli.words import ago
 from midcourse.core.policy.spans import span_of
 from midcourse.errors import InvalidInput, StoreUnavailable
 from midcourse.ports.store import Store
@@ -22,9 +22,9 @@ from midcourse.wiring import open_store
 if TYPE_CHECKING:  # what these need is imported when they run: other commands are not to wait for it
     from midcourse.client.wire import Wire
     from midcourse.reports.checklist import ChecklistItem
-    from midcourse.reports.gathering import Progress
+    from midcourse.reports.fleet import Progress
     from midcourse.reports.intervals import Proportion
-    from midcourse.reports.rates import Report, SignalRow
+    from midcourse.reports.report import Report, SignalRow
     from midcourse.reports.tuning import Proposal
 
 SinceOption = Annotated[
@@ -125,7 +125,7 @@ def _write(file: Path, content: bytes) -> None:
 
 def _show(found: "Report") -> None:
     from midcourse.core.rates import by_whom
-    from midcourse.reports.words import percent, seconds, span_of_target
+    from midcourse.reports.words import amount, percent, seconds, span_of_target
 
     who = by_whom(found.by)
     say_wrapped(
@@ -199,7 +199,7 @@ def _show(found: "Report") -> None:
                     seconds(row.save.p50),
                     seconds(row.wait.p50),
                     seconds(row.recovery.p50),
-                    f"{'~' if row.estimated else ''}{money(row.dollars)}",
+                    amount(row.dollars, is_estimate=row.estimated > 0),
                     percent(row.quality),
                 )
                 for row in found.kinds
@@ -430,11 +430,11 @@ class _Here:
         self._store = store
 
     async def report(self, since: float, policy: str) -> "Report":
-        from midcourse.reports.gathering import Gathering, default_policy, report_on
+        from midcourse.reports.fleet import Fleet, default_policy, report_on
 
         default = await default_policy(self._store, policy)
         now = SystemClock().now()
-        return await report_on(Gathering(self._store, since, now, default=default, progress=_progress()))
+        return await report_on(Fleet(self._store, since, now, default=default, progress=_progress()))
 
     async def page(self, since: float, policy: str) -> bytes:
         from midcourse.reports.html import page
@@ -447,7 +447,7 @@ class _Here:
 
     async def _items(self, found: "Report", policy: str, backtest: Path | None) -> "Sequence[ChecklistItem]":
         from midcourse.reports.checklist import checklist, grounds_of
-        from midcourse.reports.gathering import default_policy
+        from midcourse.reports.fleet import default_policy
 
         meant = await default_policy(self._store, policy)
         return checklist(found, await grounds_of(meant, self._store.durability, backtest))
@@ -498,7 +498,7 @@ class _There:
         self._wire = wire
 
     async def report(self, since: float, policy: str) -> "Report":
-        from midcourse.reports.rates import Report
+        from midcourse.reports.report import Report
 
         return await self._wire.get("reports", Report, {"since": since, "policy": policy}, wait=_WAIT)
 
@@ -524,7 +524,7 @@ class _There:
 
         from midcourse.core.policy.profiles import STANDARD
         from midcourse.policies.loading import split
-        from midcourse.reports.gathering import NAMELESS
+        from midcourse.reports.fleet import NAMELESS
 
         name, version = split(STANDARD.id if policy in NAMELESS else policy)
         wanted = {} if version is None else {"version": version}

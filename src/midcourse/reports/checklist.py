@@ -15,8 +15,9 @@ from midcourse.core.replies import Durability
 from midcourse.errors import InvalidInput
 from midcourse.monitors.drift import shipped
 from midcourse.monitors.encoders import find_encoder, why_none
+from midcourse.reports.alerts import is_too_often_wrong
 from midcourse.reports.intervals import ENOUGH, Verdict
-from midcourse.reports.rates import Report, is_too_often_wrong
+from midcourse.reports.report import Report
 from midcourse.reports.words import percent, seconds
 
 Answer = Literal["holds", "does not", "unknown"]

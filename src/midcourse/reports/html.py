@@ -11,11 +11,12 @@ from html import escape
 from typing import Final
 
 from midcourse.core.rates import Stopper, by_whom
+from midcourse.reports.alerts import is_too_often_wrong
 from midcourse.reports.checklist import ChecklistItem
 from midcourse.reports.intervals import Proportion, Verdict
 from midcourse.reports.plots import bottom_of, histogram, range_bar, scale_of
-from midcourse.reports.rates import Answers, ClassRow, KindRow, Report, SignalRow, Times, is_too_often_wrong
-from midcourse.reports.words import money, percent, seconds, span_of_target
+from midcourse.reports.report import Answers, ClassRow, KindRow, Report, SignalRow, Times
+from midcourse.reports.words import amount, percent, seconds, span_of_target
 
 STYLE: Final = """
 :root{color-scheme:light dark;--bg:#f5f4f0;--line:#dcd9d0;--edge:#858176;--ink:#191c1e;--ink2:#474c4f;--ink3:#62676a;
@@ -111,7 +112,7 @@ def _figures(report: Report) -> str:
         ("stepped in", f"{report.interventions:,}", _by(report.by) or "nobody did"),
         ("only told", f"{report.notices:,}", told),
         ("right", percent(said.share), f"of {said.of:,} labelled"),
-        ("waste avoided", money(report.dollars_avoided), f"expected; at a cost of {money(report.dollars_cost)}"),
+        ("waste avoided", amount(report.dollars_avoided), f"expected; at a cost of {amount(report.dollars_cost)}"),
         ("answered in", seconds(answers.seconds.p50), f"median; {target}"),
         ("could not be stopped", f"{report.outlived_count:,}", "sessions with a call that went on"),
     ]
@@ -289,14 +290,14 @@ def _kinds(rows: Sequence[KindRow], meanings: Mapping[str, str]) -> str:
 
     def cells(row: KindRow) -> Sequence[str]:
         expected = (
-            "–" if row.expected_avoided is None else f"{money(row.expected_avoided)} / {money(row.expected_cost)}"
+            "–" if row.expected_avoided is None else f"{amount(row.expected_avoided)} / {amount(row.expected_cost)}"
         )
-        real = "–" if row.cost is None else f'{money(row.cost)} <span class="dim">of {row.compared}</span>'
+        real = "–" if row.cost is None else f'{amount(row.cost)} <span class="dim">of {row.compared}</span>'
         quality = "–" if row.quality is None else f'{percent(row.quality)} <span class="dim">of {row.quality_of}</span>'
         return (
             row.kind.replace("_", " "), f"{row.count:,}", _by(row.by).replace(", ", "<br>"), seconds(row.save.p50),
             seconds(row.wait.p50), seconds(row.recovery.p50),
-            money(row.dollars, is_estimate=bool(row.estimated)),
+            amount(row.dollars, is_estimate=bool(row.estimated)),
             "–" if row.kilobytes is None else f"{row.kilobytes:.1f}", quality,
             "–" if row.progress is None else f"{100 * row.progress:+.0f} pp", expected, real,
         )  # fmt: skip

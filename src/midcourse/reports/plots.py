@@ -5,7 +5,7 @@ from html import escape
 from typing import Final
 
 from midcourse.reports.intervals import Proportion
-from midcourse.reports.rates import Bar
+from midcourse.reports.report import Bar
 from midcourse.reports.words import percent, seconds, span_of_target
 
 _WIDTH: Final = 640

@@ -14,7 +14,7 @@ from midcourse.core.session import LIVE
 from midcourse.errors import MidcourseError
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Head, Store
-from midcourse.reports.gathering import Gathered, Gathering, default_policy
+from midcourse.reports.fleet import Fleet, FleetSession, default_policy
 from midcourse.reports.shares import Shares
 from midcourse.runtime.control import Control
 from midcourse.runtime.interventions import count_alarms
@@ -45,7 +45,7 @@ class Metering:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.metrics = Metrics(clock)
-        self._known: dict[SessionId, tuple[Position, Gathered]] = {}
+        self._known: dict[SessionId, tuple[Position, FleetSession]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._done_at: dict[str, float] = {}
 
@@ -133,7 +133,7 @@ def _older(oldest: float | None, head: Head) -> float | None:
 
 
 async def rates(
-    store: Store, now: float, policy: str, known: dict[SessionId, tuple[Position, Gathered]]
+    store: Store, now: float, policy: str, known: dict[SessionId, tuple[Position, FleetSession]]
 ) -> Mapping[str, Rates]:
     """What became of the last day's sessions, by class, counted as reports count.
 
@@ -141,7 +141,7 @@ async def rates(
         StoreError: it cannot be read now.
     """
     default = await default_policy(store, policy)
-    gathering = Gathering(store, now - DAY, now, default=default, most=MOST_RATED, known=known)
+    gathering = Fleet(store, now - DAY, now, default=default, most=MOST_RATED, known=known)
     by_class: dict[str, Shares] = {}
     seen: set[SessionId] = set()
     async for one in gathering.sessions():

@@ -1,5 +1,6 @@
 """One session's journal as facts, event by event. Pure."""
 
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
@@ -20,17 +21,24 @@ from midcourse.reports.facts import (
     Kind,
     Money,
     Outcome,
+    Recovery,
     SessionFacts,
     ToolUse,
     class_by_time,
 )
 
 KILOBYTE: Final = 1024
+MOST_RATES: Final = 1000
+"""Model calls of a session, the newest, whose token rates are kept."""
+_FURTHER: Final = (ev.StepFinished, ev.AskOpened, ev.SessionWaiting, ev.CheckpointTaken, ev.SessionCompleted)
+"""What shows that a session has continued."""
+_ANOTHER_STOP: Final = (ev.PauseRequested, ev.CancelRequested, ev.SessionHalted)
 
 
 @dataclass(slots=True)
 class _Call:
     begun: ev.StepBegun
+    at: float
     torn_by: "_Draft | None" = None
 
 
@@ -75,6 +83,7 @@ class FactsReader:
         self._score: int | None = None
         self._plan = (0, 0)
         self._messages = 0
+        self._turns = 1
         self._tail = 0
         self._tools: dict[str, ToolUse] = {}
         self._begin()
@@ -88,6 +97,11 @@ class FactsReader:
         self._labels: dict[str, ev.Verdict] = {}
         self._asks: dict[str, Asked] = {}
         self._outlived: list[str] = []
+        self._finished = 0
+        self._rates: deque[float] = deque(maxlen=MOST_RATES)
+        self._recoveries: list[Recovery] = []
+        self._decisions = 0
+        self._unseen: set[str] = set()
         self._last: _Draft | None = None
         self._turn_from = 0
 
@@ -95,11 +109,14 @@ class FactsReader:
 
     def read(self, record: ev.Recorded) -> None:
         """Take an event in."""
+        if isinstance(record.event, ev.SessionTaken) and self._rests_since is None:
+            self._rested += max(0.0, record.at - self._at)  # nobody drove it
         self._at = record.at
         event = record.event
         if isinstance(event, ev.SegmentWritten):
             self._tail += len(event.text.encode())
             return
+        self._recovering(event)
         self._steps(event, record.at)
         self._interrupting(event, record)
         self._quieten(record.at)
@@ -115,6 +132,7 @@ class FactsReader:
             case ev.SessionForked():
                 # What came before is its source's, and told there.
                 self._begin()
+                self._turns = 0
                 self._started, self._ended, self._outcome, self._score = at, None, "", None
                 self._rested, self._rests_since = 0.0, at
             case ev.SessionPaused() | ev.SessionHalted() | ev.SessionParked() | ev.SessionWaiting():
@@ -124,6 +142,7 @@ class FactsReader:
                 self._ended, self._outcome = None, ""
             case ev.TurnOpened():
                 self._messages += 1
+                self._turns += self._turns > 0
                 self._go_on(at)
                 self._ended, self._outcome = None, ""
                 self._turn_from = len(self._drafts)
@@ -213,6 +232,8 @@ class FactsReader:
 
     def _made(self, event: ev.InterventionMade, record: ev.Recorded) -> None:
         decision = event.decision
+        self._decisions += bool(decision.reasons)
+        self._unseen.update(one.signal for one in decision.unseen)
         decided = decision.at
         made = Interruption(
             kind=decision.level if decision.level != "none" else "notify",
@@ -271,7 +292,7 @@ class FactsReader:
             case ev.StepBegun():
                 self._step_begun(event, at)
             case ev.StepFinished() | ev.StepFailed():
-                self._step_ended(event)
+                self._step_ended(event, at)
             case ev.StepRetrying(cost=cost):
                 self._cost += cost
                 self._calls.pop(event.step, None)
@@ -288,7 +309,7 @@ class FactsReader:
 
     def _step_begun(self, event: ev.StepBegun, at: float) -> None:
         torn_by = next((one for one in self._drafts if (event.step, event.attempt - 1) in one.torn), None)
-        self._calls[event.step] = _Call(event, torn_by)
+        self._calls[event.step] = _Call(event, at, torn_by)
         self._requests += 1
         for draft in self._drafts[self._turn_from :]:
             if draft.resumed is not None and draft.recovered is None:
@@ -297,8 +318,9 @@ class FactsReader:
             known = ToolUse(event.name, event.effect, event.can_undo, event.can_probe)
             self._tools[event.name] = known
 
-    def _step_ended(self, event: ev.StepFinished | ev.StepFailed) -> None:
+    def _step_ended(self, event: ev.StepFinished | ev.StepFailed, at: float) -> None:
         self._cost += event.cost
+        self._finished += isinstance(event, ev.StepFinished)
         call = self._calls.pop(event.step, None)
         if call is None:
             return
@@ -308,6 +330,8 @@ class FactsReader:
             call.torn_by.torn[key] = (is_model and not event.free, event.cost or before)
         if isinstance(event, ev.StepFailed) and event.cut:
             return
+        if call.begun.kind == "model" and event.tokens and at > call.at:
+            self._rates.append(event.tokens / (at - call.at))
         for draft in self._drafts[self._turn_from :]:
             if draft.made.kind not in STOPS or draft.over is not None:
                 continue
@@ -325,6 +349,36 @@ class FactsReader:
         if self._last is not None and self._last.recovered is None:
             is_model = call is None or call.begun.kind == "model"
             self._last.torn[step, attempt] = (is_model and not free, cost)
+
+    # ---- recoveries
+
+    def _recovering(self, event: ev.AnyEvent) -> None:
+        """A session is to continue; what it does next says whether it did."""
+        is_open = bool(self._recoveries) and self._recoveries[-1].worked is None
+        match event:
+            case ev.SessionTaken() if self._rests_since is None:  # it was at work, and its owner is gone
+                if is_open:
+                    self._recovered(worked=False)
+                self._recoveries.append(Recovery("loss"))
+            case ev.SessionResumed(pause=str()) | ev.HaltLifted():
+                if is_open:
+                    self._recoveries.pop()
+                self._recoveries.append(Recovery("stop"))
+            case _ if not is_open:
+                pass
+            case ev.SessionFailed():
+                self._recovered(worked=False)
+            case ev.SessionPaused() | ev.SessionCancelled():  # the stop that it was at when its process was lost
+                self._recovered(worked=True)
+            case _ if isinstance(event, _FURTHER):
+                self._recovered(worked=True)
+            case _ if isinstance(event, _ANOTHER_STOP):
+                self._recoveries.pop()
+            case _:
+                pass
+
+    def _recovered(self, *, worked: bool) -> None:
+        self._recoveries[-1] = Recovery(self._recoveries[-1].after, worked)
 
     # ---- questions
 
@@ -389,6 +443,12 @@ class FactsReader:
             asked=tuple(self._asks.values()),
             outlived=tuple(dict.fromkeys(self._outlived)),
             tools=tuple(sorted(self._tools.values(), key=lambda one: one.name)),
+            calls=self._finished,
+            turns=self._turns,
+            token_rates=tuple(self._rates),
+            recoveries=tuple(self._recoveries),
+            decisions=self._decisions,
+            unseen=tuple(sorted(self._unseen)),
         )
 
     def _interruption(self, draft: _Draft, policy: Policy) -> Interruption:
