@@ -1,7 +1,7 @@
 """Shares and times as people read them."""
 
 from midcourse.core.budget import money
-from midcourse.reports.intervals import Range
+from midcourse.reports.intervals import Proportion, Range
 
 
 def percent(share: float | None) -> str:
@@ -36,11 +36,11 @@ def seconds(value: float | None) -> str:
 
 
 def span_of_range(allowed: tuple[float, float | None]) -> str:
-    """``up to 30 s``, ``30 s–5:00 min``, ``over 5:00 min``."""
-    low, high = allowed
-    if high is None:
-        return f"over {seconds(low)}"
-    return f"{seconds(low)}–{seconds(high)}" if low else f"up to {seconds(high)}"
+    """``up to 30 s``, ``30 s–5 min``, ``over 5 min``."""
+    low, high = (
+        None if one is None else f"{one / 60:g} min" if one and not one % 60 else seconds(one) for one in allowed
+    )
+    return f"over {low}" if high is None else f"{low}–{high}" if allowed[0] else f"up to {high}"
 
 
 def amount(dollars: float | None, *, is_estimate: bool = False) -> str:
@@ -59,3 +59,8 @@ def signed(share: float | None, unit: str = "%") -> str:
 def tokens(rate: float | None) -> str:
     """``41 tok/s``, ``3.5 tok/s``; a dash where nothing is known."""
     return "–" if rate is None else f"{rate:.2g} tok/s" if rate < 10 else f"{rate:,.0f} tok/s"
+
+
+def known(rate: Proportion, one: str, what: str) -> str:
+    """``2 of 13 runs had an estimate``."""
+    return f"{rate.part:,} of {rate.of:,} {one if rate.of == 1 else f'{one}s'} {what}"
