@@ -11,8 +11,9 @@ from midcourse.core import events as ev
 from midcourse.core.ids import SessionId
 from midcourse.core.policy.profiles import STANDARD
 from midcourse.core.terms import TaskClass, Terms
-from midcourse.reports.checklist import Grounds, checklist
+from midcourse.reports.checklist import checklist
 from midcourse.reports.facts import SessionFacts
+from midcourse.reports.grounds import Grounds
 from midcourse.reports.html import POLICY, STYLE, page
 from midcourse.reports.report import Report
 from midcourse.reports.tally import Tally

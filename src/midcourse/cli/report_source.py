@@ -89,8 +89,9 @@ class _Here:
         return await self._items(await self.report(since, policy), policy, backtest)
 
     async def _items(self, found: "Report", policy: str, backtest: Path | None) -> "Sequence[ChecklistItem]":
-        from midcourse.reports.checklist import checklist, grounds_of
+        from midcourse.reports.checklist import checklist
         from midcourse.reports.fleet import default_policy
+        from midcourse.reports.grounds import grounds_of
 
         meant = await default_policy(self._store, policy)
         return checklist(found, await grounds_of(meant, self._store.durability, backtest))
@@ -150,7 +151,8 @@ class _There:
         return await self._wire.send("GET", "reports", parameters=wanted, wait=_WAIT)
 
     async def checklist(self, since: float, policy: str, backtest: Path | None) -> "Sequence[ChecklistItem]":
-        from midcourse.reports.checklist import Items, backtested, read_backtest
+        from midcourse.reports.checklist import Items, backtested
+        from midcourse.reports.grounds import read_backtest
 
         tried = None if backtest is None else read_backtest(backtest)
         items = (await self._wire.get("checklist", Items, {"since": since, "policy": policy}, wait=_WAIT)).items

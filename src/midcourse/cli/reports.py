@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from midcourse.cli.opening import HERE, JsonOption, Target, with_target
-from midcourse.cli.printing import carry_out, print_json, say, show_table
+from midcourse.cli.printing import carry_out, print_json, say
 from midcourse.cli.report_source import reports_of
 from midcourse.cli.words import ago
 from midcourse.core.policy.spans import span_of
@@ -28,6 +28,8 @@ WhyOption = Annotated[str, typer.Option("--why", metavar="TEXT", help="Why, for 
 ProposalArgument = Annotated[
     str, typer.Argument(metavar="PROPOSAL", help="A proposal's id, as the list shows it.", show_default=False)
 ]
+_ANSWER = 12
+"""Columns that the answer of a checklist's item takes."""
 reviews = typer.Typer(help="What labels say of thresholds: proposals, which a person accepts or refuses.")
 
 
@@ -148,8 +150,9 @@ def checklist(
             print_json({"items": items})
             return
         signs = {"holds": "✓", "does not": "✕", "unknown": "?"}
-        rows = [(f"{signs[one.answer]} {one.answer}", one.what, one.number, one.todo) for one in items]
-        show_table(("", "what", "by", "to do"), rows, whole=("",))
+        for one in items:
+            say(f"{signs[one.answer]} {one.answer:<9} {one.what}", hang=_ANSWER)
+            say(*(f"{' ' * _ANSWER}{line}" for line in (one.number, one.todo) if line))
 
     carry_out(work(), as_json=as_json)
     if not held:

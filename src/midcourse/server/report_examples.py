@@ -11,9 +11,10 @@ from midcourse.core.policy.decisions import Reason
 from midcourse.core.policy.profiles import STANDARD
 from midcourse.core.spelling import spelled
 from midcourse.policies.writing import to_yaml
-from midcourse.reports.checklist import Grounds, checklist
+from midcourse.reports.checklist import checklist
 from midcourse.reports.facts import Interruption, SessionFacts
 from midcourse.reports.fleet import FleetSession
+from midcourse.reports.grounds import Grounds
 from midcourse.reports.reader import facts_of
 from midcourse.reports.recorded import Going, Runs
 from midcourse.reports.tally import Tally

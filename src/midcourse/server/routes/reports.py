@@ -10,8 +10,9 @@ from midcourse.policies.kept import resolved
 from midcourse.policies.schema import REFERENCE
 from midcourse.ports.store import Store
 from midcourse.reports import review
-from midcourse.reports.checklist import ChecklistItem, checklist, grounds_of
+from midcourse.reports.checklist import ChecklistItem, checklist
 from midcourse.reports.fleet import NAMELESS, Fleet, default_policy, report_on
+from midcourse.reports.grounds import grounds_of
 from midcourse.reports.html import POLICY, page
 from midcourse.reports.report import Report
 from midcourse.server import schemas
