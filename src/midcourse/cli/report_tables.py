@@ -8,7 +8,7 @@ from midcourse.reports.intervals import Proportion
 from midcourse.reports.report import ClassRow, Report, SignalRow
 from midcourse.reports.words import (
     amount,
-    known,
+    estimated,
     percent,
     seconds,
     signed,
@@ -165,9 +165,9 @@ def _show_figures(found: Report) -> None:
     lines = (
         (
             "calls left",
-            f"estimated within 20 % in {_judged(estimates.within)}; {known(estimates.known, 'run', 'had an estimate')}"
+            f"estimated within 20 % in {_judged(estimates.within)}; {estimated(estimates.known)}"
             if estimates.within.of
-            else f"unknown: {known(estimates.known, 'run', 'had an estimate')}",
+            else f"unknown: {estimated(estimates.known)}",
         ),
         (
             "recovered",

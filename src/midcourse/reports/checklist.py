@@ -14,7 +14,7 @@ from midcourse.reports.alerts import is_too_often_wrong
 from midcourse.reports.grounds import Grounds
 from midcourse.reports.intervals import ENOUGH, Verdict
 from midcourse.reports.report import Report
-from midcourse.reports.words import known, percent, seconds, span_of_range
+from midcourse.reports.words import estimated, percent, seconds, span_of_range
 
 Answer = Literal["holds", "does not", "unknown"]
 _ANSWERS: Final[Mapping[Verdict, Answer]] = {
@@ -322,8 +322,7 @@ def _thresholds(report: Report, policy: Policy) -> Iterator[ChecklistItem]:
             id="thresholds-estimate",
             what="The estimate of the remaining calls is good enough to decide by",
             answer=answer,
-            number=f"within 20 % in {percent(rate.within.share)} of {rate.within.of:,}; "
-            f"{known(rate.known, 'run', 'had an estimate')}",
+            number=f"within 20 % in {percent(rate.within.share)} of {rate.within.of:,}; {estimated(rate.known)}",
             todo=_todo(
                 answer,
                 "Set signals.calls_left to null: the runs of these agents differ too much.",

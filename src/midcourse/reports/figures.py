@@ -7,7 +7,7 @@ from midcourse.reports.intervals import Proportion
 from midcourse.reports.markup import rate_cells, table, verdict
 from midcourse.reports.plots import bottom_of, range_bar, time_bar
 from midcourse.reports.report import ClassRow, Report
-from midcourse.reports.words import amount, known, percent, seconds, signed, span_of_range, tokens
+from midcourse.reports.words import amount, estimated, percent, seconds, signed, span_of_range, tokens
 
 
 def durations(rows: Sequence[ClassRow], meanings: Mapping[str, str]) -> str:
@@ -57,7 +57,7 @@ def continued(report: Report) -> str:
         (
             "Calls left estimated within 20 %",
             estimates.within,
-            f"{known(estimates.known, 'run', 'had an estimate')}; middle error {percent(estimates.error)}",
+            f"{estimated(estimates.known)}; middle error {percent(estimates.error)}",
         ),
     )
     least = bottom_of([rate for _, rate, _ in rows])

@@ -61,6 +61,6 @@ def tokens(rate: float | None) -> str:
     return "–" if rate is None else f"{rate:.2g} tok/s" if rate < 10 else f"{rate:,.0f} tok/s"
 
 
-def known(rate: Proportion, one: str, what: str) -> str:
+def estimated(rate: Proportion) -> str:
     """``2 of 13 runs had an estimate``."""
-    return f"{rate.part:,} of {rate.of:,} {one if rate.of == 1 else f'{one}s'} {what}"
+    return f"{rate.part:,} of {rate.of:,} runs had an estimate"
