@@ -25,15 +25,12 @@ from tests.reports.journals import BEGAN, Journal
 CALLS = (10, 12, 10, 14, 11, 12, 8)
 
 
-def recorded_fleet() -> list[Journal]:
-    """The sessions, those of the table."""
-    return [*_short(), *_medium(), *_long(), *_counting()]
+def recorded_fleet(began: float = BEGAN) -> list[Journal]:
+    """The sessions, those of the table; the first of them began then."""
+    return [*_short(began), *_medium(began), *_long(began), *_counting(began)]
 
 
-def _of(name: str, task_class: TaskClass, **more: object) -> Journal:
-    began = more.pop("began", BEGAN)
-    assert isinstance(began, float)
-    agent = str(more.pop("agent", "worker"))
+def _of(name: str, task_class: TaskClass, began: float, agent: str = "worker") -> Journal:
     terms = Terms(policy="standard@1", task_class=task_class, budget=5.0)
     return Journal(f"sess_{name}", agent=agent, terms=terms, began=began).started(0.0)
 
@@ -48,8 +45,8 @@ def _paused(journal: Journal, at: float, until: float | None = None) -> Journal:
     return journal if until is None else journal.wished(cmd.Resume, until)
 
 
-def _short() -> list[Journal]:
-    first, second, third = (_of(f"short_{n}", "short") for n in (1, 2, 3))
+def _short(began: float) -> list[Journal]:
+    first, second, third = (_of(f"short_{n}", "short", began) for n in (1, 2, 3))
     _said(first, 1.0, 2.0, 20)
     _said(first, 4.0, 1.0, 40)
     _said(second, 2.0, 2.0, 60)
@@ -59,8 +56,8 @@ def _short() -> list[Journal]:
     return [journal.happens(ev.SessionCompleted(), at=at) for journal, at in ends]
 
 
-def _medium() -> list[Journal]:
-    one, two, three, four, five, six = (_of(f"medium_{n}", "medium") for n in range(1, 7))
+def _medium(began: float) -> list[Journal]:
+    one, two, three, four, five, six = (_of(f"medium_{n}", "medium", began) for n in range(1, 7))
     step = one.begun(10.0)
     one.happens(ev.SessionTaken(epoch=Epoch(2), worker="w2", lost=(step,)), at=50.0)
     one.begun(51.0, again=step)
@@ -74,11 +71,11 @@ def _medium() -> list[Journal]:
     return [one, two, three, four, five, six]
 
 
-def _long() -> list[Journal]:
+def _long(began: float) -> list[Journal]:
     """Worth of each intervention: $2 and 4 minutes at $0.05, so $2.20. A minute of standing still costs $0.05."""
     made: list[Journal] = []
     for number, (verdict, ends) in enumerate((("right", 460.0), ("wrong", 260.0), (None, 0.0)), 1):
-        journal = _of(f"long_{number}", "long").stepped_in("pause", 20.0, late=0.0)
+        journal = _of(f"long_{number}", "long", began).stepped_in("pause", 20.0, late=0.0)
         journal.happens(ev.SessionPaused(), at=20.0)
         if verdict is not None:
             journal.answered("ask_1", "go on", 80.0).called(80.0)
@@ -88,10 +85,10 @@ def _long() -> list[Journal]:
     return made
 
 
-def _counting() -> list[Journal]:
+def _counting(began: float) -> list[Journal]:
     made: list[Journal] = []
     for number, calls in enumerate(CALLS):
-        journal = _of(f"count_{number + 1}", "very_long", agent="counter", began=BEGAN + 1000.0 * (number + 1))
+        journal = _of(f"count_{number + 1}", "very_long", began + 1000.0 * (number + 1), agent="counter")
         for call in range(calls):
             journal.called(float(call))
         made.append(journal.happens(ev.SessionCompleted(), at=float(calls)))
