@@ -148,7 +148,8 @@ def test_every_figure_of_the_known_fleet_is_on_it_with_how_many_it_is_of() -> No
         "after its process was lost 50 % 2",
         "Calls left estimated within 20 % 50 % 2",
         "2 of 13 runs had an estimate; middle error 16.7 %",
-        "all 75 % of 4 90.9 % of 11 -15.9 pp 1",
+        "all 75 % of 4 – – 90.9 % of 11 -15.9 pp 1",
+        "medium 0 % of 1 95–98 % ○ too few to say 50 % of 2 -50 pp 1",
         "return +2,100 % $2.20 worth for $0.10 cost; known of 2 of 3 automatic",
     ):
         assert words in text, text

@@ -19,8 +19,8 @@ if TYPE_CHECKING:  # what these need is imported when they run: other commands a
     from midcourse.client.wire import Wire
     from midcourse.reports.checklist import ChecklistItem
     from midcourse.reports.fleet import Progress
+    from midcourse.reports.proposals import Proposal
     from midcourse.reports.report import Report
-    from midcourse.reports.tuning import Proposal
 
 _ITS_OWN_REVIEWS = (
     "A server makes its reviews by itself, once a week unless it was started with another --review-every; this lists "
@@ -179,14 +179,14 @@ class _There:
         return (_ITS_OWN_REVIEWS,)
 
     async def proposals(self) -> "Sequence[Proposal]":
-        from midcourse.reports.tuning import Proposals
+        from midcourse.reports.proposals import Proposals
 
         return (await self._wire.get("proposals", Proposals, wait=_WAIT)).proposals
 
     async def settle(self, verb: Literal["accept", "refuse"], name: str, why: str) -> "Proposal":
         from urllib.parse import quote
 
-        from midcourse.reports.tuning import Proposal
+        from midcourse.reports.proposals import Proposal
 
         path = f"proposals/{quote(name, safe='')}/{verb}"
         return self._wire.read(await self._wire.send("POST", path, body={"why": why}), Proposal)

@@ -16,7 +16,7 @@ from midcourse.errors import InvalidInput
 from midcourse.runtime.clock import SystemClock
 
 if TYPE_CHECKING:  # what these need is imported when they run: other commands are not to wait for it
-    from midcourse.reports.tuning import Proposal
+    from midcourse.reports.proposals import Proposal
 
 SinceOption = Annotated[
     str, typer.Option("--since", metavar="SPAN", help="Sessions that began so long ago at most: 12h, 7d, 90d.")

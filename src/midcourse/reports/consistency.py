@@ -13,6 +13,9 @@ async def flaw_of(store: Store, head: Head) -> str:
     """Return why the journal up to ``head`` does not come to what head and newest snapshot say; empty if it does.
 
     The fold refuses what breaks a promise: a step that begins although it has a result, or while nothing may begin.
+
+    Raises:
+        SessionNotFound: it is gone.
     """
     saved = await _newest_snapshot(store, head)
     state: Fold | None = None
@@ -23,7 +26,9 @@ async def flaw_of(store: Store, head: Head) -> str:
             if saved is not None and mark == saved.position and _as_saved(state.snapshot()).session != saved.session:
                 return f"its snapshot at position {mark} is not what its journal comes to"
     except Damaged as error:
-        return error.message
+        now = (await store.head(head.id)).head
+        # It may have been erased while it was read.
+        return error.message if now.erased_at == head.erased_at else await flaw_of(store, now)
     if state is not None and (state.session.status, state.digest) != (head.status, head.digest):
         return f"its list says {head.status}, and its journal {state.session.status} at position {head.position}"
     return ""
@@ -32,9 +37,9 @@ async def flaw_of(store: Store, head: Head) -> str:
 async def _fold_to(store: Store, head: Head, state: Fold | None, mark: Position) -> Fold:
     while True:
         at = state.session.position if state is not None else Position(0)
-        page = await store.read(head.id, at, min(_PAGE, mark - at)) if at < mark else []
-        if not page and state is not None and at >= mark:
+        if state is not None and at >= mark:
             return state
+        page = await store.read(head.id, at, min(_PAGE, mark - at))
         # Of no rows the fold says what is missing.
         before = state.snapshot() if state is not None else None
         state = fold(head.id, before, page, ends=None if page else (head.position, head.digest))

@@ -7,7 +7,7 @@ from midcourse.reports.intervals import Proportion
 from midcourse.reports.markup import rate_cells, table, verdict
 from midcourse.reports.plots import bottom_of, range_bar, time_bar
 from midcourse.reports.report import ClassRow, Report
-from midcourse.reports.words import amount, estimated, percent, seconds, signed, span_of_range, tokens
+from midcourse.reports.words import amount, estimated, percent, seconds, signed, span_of_range, span_of_target, tokens
 
 
 def durations(rows: Sequence[ClassRow], meanings: Mapping[str, str]) -> str:
@@ -82,9 +82,17 @@ def continued(report: Report) -> str:
 def outcomes(report: Report) -> str:
     """Return how many runs completed that were stopped, beside those that were not."""
     rows = [("all", report.outcomes), *((row.task_class.replace("_", " "), row.outcomes) for row in report.classes)]
-    heads = ("Class", ">If stopped", ">If not", ">Difference", ">Cancelled")
+    heads = ("Class", ">If stopped", ">target", "Verdict", ">If not", ">Difference", ">Cancelled")
     body = [
-        (name, _of(one.stopped), _of(one.unstopped), signed(one.difference, "pp"), f"{one.cancelled:,}")
+        (
+            name,
+            _of(one.stopped),
+            span_of_target(one.stopped.target) if one.stopped.target is not None else "–",
+            verdict(one.stopped.verdict, above_is_fine=True) if one.stopped.target and one.stopped.of else "–",
+            _of(one.unstopped),
+            signed(one.difference, "pp"),
+            f"{one.cancelled:,}",
+        )
         for name, one in rows
     ]
     if not any(one.stopped.of or one.unstopped.of for _, one in rows):

@@ -19,7 +19,7 @@ from midcourse.policies.kept import KeptPolicy
 from midcourse.policies.kept import save as save_policy
 from midcourse.ports.store import Store
 from midcourse.reports.fleet import Fleet, Progress
-from midcourse.reports.tuning import Proposal, Tuned, Tuning
+from midcourse.reports.proposals import Proposal, Tuned, Tuning
 
 SHELF: Final = "proposals"
 _REVIEWS: Final = "reviews"

@@ -15,11 +15,11 @@ from midcourse.reports.checklist import checklist
 from midcourse.reports.facts import Interruption, SessionFacts
 from midcourse.reports.fleet import FleetSession
 from midcourse.reports.grounds import Grounds
+from midcourse.reports.proposals import Tuning
 from midcourse.reports.reader import facts_of
-from midcourse.reports.recorded import Going, Runs
+from midcourse.reports.runs import Going, Runs
 from midcourse.reports.tally import Tally
 from midcourse.reports.trials import proposed, tried
-from midcourse.reports.tuning import Tuning
 from midcourse.server.policy_views import proposed_view
 
 

@@ -5,7 +5,7 @@ import { href } from "../../ui/router";
 import { Quantiles } from "./Quantiles";
 import { Against, Figure, Say, Table } from "./Parts";
 import type { ClassRow, Proportion, Report } from "./types";
-import { dollars, kindOf, of, percent, range, seconds, short, signed, tokens } from "./words";
+import { dollars, kindOf, of, percent, range, seconds, short, signed, target, tokens } from "./words";
 
 /** What an axis may be marked with. */
 const SECONDS = [0.01, 0.1, 1, 10, 60, 300, 1800, 7200, 43_200, 172_800];
@@ -45,8 +45,8 @@ export function Completion({ report }: { report: Report }): JSX.Element | null {
   const rows = [["all", report.outcomes] as const, ...report.classes.map((row) => [nameOf(row), row.outcomes] as const)];
   if (!rows.some(([, one]) => one.stopped.of || one.unstopped.of)) return null;
   return (
-    <Table id="completion" name="Did they complete?" words={report.meanings.after_stop} heads={["Class", ">If stopped", ">If not", ">Difference", ">Cancelled"]}>
-      {rows.map(([name, one], index) => <tr key={index}><th scope="row">{name}</th><td class="r">{of(one.stopped)}</td><td class="r">{of(one.unstopped)}</td><td class="r">{signed(one.difference, "pp")}</td><td class="r">{one.cancelled.toLocaleString("en")}</td></tr>)}
+    <Table id="completion" name="Did they complete?" words={report.meanings.after_stop} heads={["Class", ">If stopped", ">Target", "Verdict", ">If not", ">Difference", ">Cancelled"]}>
+      {rows.map(([name, one], index) => <tr key={index}><th scope="row">{name}</th><td class="r">{of(one.stopped)}</td><td class="r dim">{one.stopped.target ? target(one.stopped.target) : "–"}</td><td>{one.stopped.target && one.stopped.of ? <Say kind={kindOf(one.stopped.verdict, true)}>{one.stopped.verdict}</Say> : <span class="dim">–</span>}</td><td class="r">{of(one.unstopped)}</td><td class="r">{signed(one.difference, "pp")}</td><td class="r">{one.cancelled.toLocaleString("en")}</td></tr>)}
     </Table>
   );
 }

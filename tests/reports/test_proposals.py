@@ -13,8 +13,8 @@ from midcourse.core.policy.profiles import STANDARD
 from midcourse.core.policy.spans import Span
 from midcourse.reports.facts import Interruption, Kind, Outcome, SessionFacts
 from midcourse.reports.fleet import FleetSession
+from midcourse.reports.proposals import Proposal, Tuned, Tuning, name_for, path_of, with_setting
 from midcourse.reports.tally import Tally
-from midcourse.reports.tuning import Proposal, Tuned, Tuning, name_for, path_of, with_setting
 
 _hours = itertools.count()
 """Interruptions come so far apart, unless a test says otherwise, that nobody is interrupted too often."""
