@@ -1,11 +1,13 @@
 """Every figure of a report against a fleet whose answers are worked out by hand: see ``recorded_fleet.py``."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import msgspec
 import pytest
 from msgspec.structs import replace
 
+import midcourse
 from midcourse.core import events as ev
 from midcourse.core.fold import Row, fold
 from midcourse.core.ids import Epoch, Position, SessionId, WorkerId
@@ -16,6 +18,7 @@ from midcourse.reports.intervals import Proportion
 from midcourse.reports.report import Report
 from midcourse.reports.tally import Tally
 from midcourse.wiring import open_store
+from tests.promises.harness import until
 from tests.reports.journals import Journal
 from tests.reports.recorded_fleet import recorded_fleet
 from tests.reports.stores import keep
@@ -170,3 +173,31 @@ def test_what_nobody_can_know_is_said_with_how_many_there_are() -> None:
     )
     assert set(unknown) == {None}
     assert msgspec.json.decode(msgspec.json.encode(report), type=Report) == report
+
+
+@midcourse.tool(effect="read")
+async def look(number: int) -> str:
+    return f"{number}: {'x' * 200}"
+
+
+@midcourse.agent(name="tests.looker")
+async def looker(run: midcourse.Run) -> str:
+    for number in range(400):
+        await run.step("look", look, number)
+    return "done"
+
+
+async def test_what_a_real_run_left_behind_is_consistent_with_its_snapshots(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/runs.db"
+    async with midcourse.open(url, durability="process") as mc:
+        session = await mc.start(looker, "look", session_id="sess_1")
+        await until(session, "step.finished", times=20)
+        await session.pause("let me see", until="stopped")
+        await session.resume()
+        assert await session.result(timeout=30) == "done"
+    store = await open_store(url)
+    snapshots = await store.snapshots(SessionId("sess_1"))
+    report = await report_on(Fleet(store, since=0.0, until=1e12))
+    await store.close()
+    assert snapshots
+    assert (share(report.consistency.sessions), share(report.recoveries.after_stop)) == ((1, 1), (1, 1))
