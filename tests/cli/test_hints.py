@@ -58,3 +58,9 @@ def test_the_operators_token_is_never_beside_the_users_database(midcourse: Comma
     assert (named / ".midcourse").stat().st_mode & 0o077 == 0
     assert server_folder("sqlite:///.midcourse/midcourse.db") == Path(".midcourse")
     assert server_folder("sqlite:///data/runs.db") == Path("data/.midcourse/runs.db")
+
+
+def test_the_options_of_one_command_stand_in_no_hint_of_the_next(midcourse: Command, tmp_path: Path) -> None:
+    midcourse("report", "--store", f"sqlite:///{tmp_path}/nowhere.db")
+    told = midcourse("backtest", "--policy", "nobody", str(tmp_path))
+    assert "midcourse policy show NAME > NAME.yaml" in told.err

@@ -71,7 +71,9 @@ def build() -> "typer.Typer":
         webhooks,
     )
     from midcourse.cli.options import Commands
+    from midcourse.cli.printing import repeat_in_hints
 
+    repeat_in_hints("")  # those of another run in this process are not typed here
     app = typer.Typer(
         cls=Commands,
         help=HELP,
