@@ -117,7 +117,7 @@ class _Here:
 
 
 def _progress() -> "Progress | None":
-    """A line on stderr that counts, if somebody looks."""
+    """A line on stderr that counts, on a terminal."""
     if not sys.stderr.isatty():
         return None
 

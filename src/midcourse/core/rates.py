@@ -54,8 +54,8 @@ TOKEN_RATE: Final = (
 )
 CALLS_LEFT: Final = (
     "At half of the calls of a run of one turn that completed: the calls that the agent's runs before it say are left, "
-    "against those that were. Right is within 20 %. Without five longer runs, or with runs too different, nobody can "
-    "know, and there is no estimate."
+    "against those that were. Right is within 20 %. Without five longer runs, or with runs too different, there is no "
+    "estimate."
 )
 RECOVERED: Final = (
     "Of the times that a session was to continue after a stop, or after its process was lost, those after which a call "

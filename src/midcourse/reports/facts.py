@@ -154,7 +154,7 @@ class SessionFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """What a report needs of one session. ``outlived`` names calls that went on although the session had stopped.
 
     ``calls`` have finished, ``turns`` of a fork is 0. ``flaw``: why its journal does not come to the state that the
-    store has of it; empty if it does, None if nobody looked. ``unseen``: signals that policies could not measure.
+    store has of it; empty if it does, None if it was not checked. ``unseen``: signals that policies could not measure.
     """
 
     id: SessionId

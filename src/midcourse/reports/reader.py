@@ -21,18 +21,15 @@ from midcourse.reports.facts import (
     Kind,
     Money,
     Outcome,
-    Recovery,
     SessionFacts,
     ToolUse,
     class_by_time,
 )
+from midcourse.reports.recovery import RecoveryReader
 
 KILOBYTE: Final = 1024
 MOST_RATES: Final = 1000
 """Model calls of a session, the newest, whose token rates are kept."""
-_FURTHER: Final = (ev.StepFinished, ev.AskOpened, ev.SessionWaiting, ev.CheckpointTaken, ev.SessionCompleted)
-"""What shows that a session has continued."""
-_ANOTHER_STOP: Final = (ev.PauseRequested, ev.CancelRequested, ev.SessionHalted)
 
 
 @dataclass(slots=True)
@@ -99,7 +96,7 @@ class FactsReader:
         self._outlived: list[str] = []
         self._finished = 0
         self._rates: deque[float] = deque(maxlen=MOST_RATES)
-        self._recoveries: list[Recovery] = []
+        self._recoveries = RecoveryReader()
         self._decisions = 0
         self._unseen: set[str] = set()
         self._last: _Draft | None = None
@@ -110,13 +107,13 @@ class FactsReader:
     def read(self, record: ev.Recorded) -> None:
         """Take an event in."""
         if isinstance(record.event, ev.SessionTaken) and self._rests_since is None:
-            self._rested += max(0.0, record.at - self._at)  # nobody drove it
+            self._rested += max(0.0, record.at - self._at)  # it had no owner
         self._at = record.at
         event = record.event
         if isinstance(event, ev.SegmentWritten):
             self._tail += len(event.text.encode())
             return
-        self._recovering(event)
+        self._recoveries.read(event, at_work=self._rests_since is None)
         self._steps(event, record.at)
         self._interrupting(event, record)
         self._quieten(record.at)
@@ -350,36 +347,6 @@ class FactsReader:
             is_model = call is None or call.begun.kind == "model"
             self._last.torn[step, attempt] = (is_model and not free, cost)
 
-    # ---- recoveries
-
-    def _recovering(self, event: ev.AnyEvent) -> None:
-        """A session is to continue; what it does next says whether it did."""
-        is_open = bool(self._recoveries) and self._recoveries[-1].worked is None
-        match event:
-            case ev.SessionTaken() if self._rests_since is None:  # it was at work, and its owner is gone
-                if is_open:
-                    self._recovered(worked=False)
-                self._recoveries.append(Recovery("loss"))
-            case ev.SessionResumed(pause=str()) | ev.HaltLifted():
-                if is_open:
-                    self._recoveries.pop()
-                self._recoveries.append(Recovery("stop"))
-            case _ if not is_open:
-                pass
-            case ev.SessionFailed():
-                self._recovered(worked=False)
-            case ev.SessionPaused() | ev.SessionCancelled():  # the stop that it was at when its process was lost
-                self._recovered(worked=True)
-            case _ if isinstance(event, _FURTHER):
-                self._recovered(worked=True)
-            case _ if isinstance(event, _ANOTHER_STOP):
-                self._recoveries.pop()
-            case _:
-                pass
-
-    def _recovered(self, *, worked: bool) -> None:
-        self._recoveries[-1] = Recovery(self._recoveries[-1].after, worked)
-
     # ---- questions
 
     def _asking(self, event: ev.AnyEvent, at: float) -> None:
@@ -446,7 +413,7 @@ class FactsReader:
             calls=self._finished,
             turns=self._turns,
             token_rates=tuple(self._rates),
-            recoveries=tuple(self._recoveries),
+            recoveries=tuple(self._recoveries.found),
             decisions=self._decisions,
             unseen=tuple(sorted(self._unseen)),
         )

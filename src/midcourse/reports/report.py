@@ -116,7 +116,7 @@ class Estimates(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Recoveries(msgspec.Struct, frozen=True, kw_only=True):
-    """How often sessions continued after a stop, and after a loss of their process. ``open``: nobody knows yet."""
+    """How often sessions continued after a stop, and after a loss of their process. ``open``: not known yet."""
 
     all: Proportion
     after_stop: Proportion
@@ -132,7 +132,7 @@ class Consistency(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Return(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``counted`` of ``of`` automatic interventions brought, in dollars. ``roi`` None: nobody can know."""
+    """What ``counted`` of ``of`` automatic interventions brought, in dollars. ``roi`` None: unknown."""
 
     roi: float | None
     worth: float
