@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { columns, marksOf, nameOf, numberOf, reach, roomFor, shown, SIGNALS } from "../src/features/policy/signals";
-import { byWhom, dollars, kindOf, percent, periodOf, seconds, target } from "../src/features/report/words";
+import { byWhom, dollars, kindOf, percent, periodOf, range, seconds, signed, target, tokens } from "../src/features/report/words";
 
 const duration = SIGNALS.find((one) => one.name === "duration")!;
 const drift = SIGNALS.find((one) => one.name === "scope_drift")!;
@@ -48,6 +48,10 @@ test("a report's words are those of the server's own page", () => {
   assert.deepEqual([target([0.1, 0.2]), target([0, 0]), target([0.8, 1]), target([0, 0.3])], ["10–20 %", "0 %", "at least 80 %", "at most 30 %"]);
   assert.deepEqual([seconds(0.0031), seconds(1.9), seconds(190), seconds(9000), seconds(null)], ["3.1 ms", "1.9 s", "3:10 min", "2.5 h", "–"]);
   assert.deepEqual([dollars(412), dollars(0.005, true), dollars(0), dollars(null)], ["$412.00", "~$0.005", "$0.00", "–"]);
+  assert.deepEqual([dollars(0.0451), dollars(1203.5), dollars(0.00002)], ["$0.05", "$1,203.50", "$2.0e-05"]);
+  assert.deepEqual([range([0, 30]), range([30, 300]), range([300, null])], ["up to 30 s", "30 s–5 min", "over 5 min"]);
+  assert.deepEqual([signed(21), signed(-0.159, "pp"), signed(0), signed(null)], ["+2,100 %", "-15.9 pp", "+0 %", "–"]);
+  assert.deepEqual([tokens(30.4), tokens(3.52), tokens(null)], ["30 tok/s", "3.5 tok/s", "–"]);
 });
 
 test("more than was aimed at is a miss, but of what may be as high as it likes", () => {

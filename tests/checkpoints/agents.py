@@ -1,9 +1,10 @@
 """Agents that another process can go on with."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import midcourse
+from midcourse.models.script import Call, Conversation, Piece, Text
 
 TTL = 3600
 READABLE = midcourse.Terms(backend="redis", ttl_seconds=TTL)
@@ -41,3 +42,16 @@ async def asker(run: midcourse.Run) -> str:
 async def payer(run: midcourse.Run) -> str:
     """Is in a call that cannot be undone."""
     return await run.step("pay", pay)
+
+
+def transfer(iban: str, amount: int, api_key: str, note: str) -> str:
+    """Pay somebody."""
+    return f"{amount} to {iban}"
+
+
+def transfers(conversation: Conversation) -> Sequence[Piece]:
+    """A script: one transfer, whose arguments hold what nobody should read."""
+    if conversation.results("transfer"):
+        return [Text("Paid.")]
+    secrets = {"api_key": "hunter2", "note": "token=tok_12345678 stays here"}
+    return [Call("transfer", {"iban": "DE02", "amount": 12, **secrets})]

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import midcourse
+from midcourse.adapters.yaml_agents import load_agents
 from midcourse.projections.checkpoints import GAP
 from tests.checkpoints import agents
 from tests.checkpoints.agents import READABLE, TTL, asker, look_up
@@ -169,6 +170,7 @@ async def test_a_call_that_waits_for_approval_is_on_the_stack(place: Place, redi
         shown = await redis.shows("s", is_asking)
         [call] = shown["tool_call_stack"]
         assert (call["name"], call["state"], call["detail"]) == ("deploy", "waits for approval", "ask_1")
+        assert call["arguments"] == '["v2"]'
         assert '"v2"' in shown["asks"][0]["prompt"]
         await session.answer(answer)
         await until_status(session, "completed", "failed")
@@ -176,6 +178,41 @@ async def test_a_call_that_waits_for_approval_is_on_the_stack(place: Place, redi
     assert shown is not None
     [call] = shown["tool_call_stack"]
     assert (call["name"], call["state"]) == ("deploy", "finished" if answer == "yes" else "refused")
+
+
+async def test_a_yaml_agents_call_that_waits_for_approval_has_its_arguments_and_no_secrets(
+    place: Place, redis: Server, tmp_path: Path
+) -> None:
+    file = tmp_path / "payer.yaml"
+    file.write_text(
+        """\
+spec:
+  type: chat_model_agent
+  model: scripted:tests.checkpoints.agents:transfers
+  tools:
+    - use: tests.checkpoints.agents:transfer
+      effect: write
+      requires_approval: true
+  interrupt:
+    checkpoint: {backend: redis, ttl_seconds: 3600}
+"""
+    )
+    [payer] = load_agents(file)
+    async with opened(place, payer, redis=redis.url) as mc:
+        session = await mc.start(payer, "pay them", session_id="s")
+        shown = await redis.shows("s", is_asking)
+        [call] = [one for one in shown["tool_call_stack"] if one["state"] == "waits for approval"]
+        assert call["name"] == "transfer"
+        told = json.loads(call["arguments"])
+        assert (told["iban"], told["amount"], told["note"]) == ("DE02", 12, "[redacted] stays here")
+        for secret in ("hunter2", "tok_12345678"):
+            assert secret not in redis.client.get("checkpoint:s").decode()
+        await session.answer("yes")
+        assert await session.result() == "Paid."
+    done = redis.read("s")
+    assert done is not None
+    [call] = done["tool_call_stack"]
+    assert (call["name"], call["state"], json.loads(call["arguments"])["iban"]) == ("transfer", "finished", "DE02")
 
 
 async def test_what_an_agent_has_gathered_is_shown(place: Place, redis: Server) -> None:

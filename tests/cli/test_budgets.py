@@ -3,7 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator
 
+import pytest
+
 import midcourse as package
+from midcourse.cli.words import spent
+from midcourse.samples.catalog import SAMPLES, Sample
 from tests.cli.conftest import Command
 from tests.promises.harness import until_status
 
@@ -36,3 +40,33 @@ def test_resume_at_the_cap_is_refused_with_the_sum_and_budget_raises_it(midcours
     assert midcourse("resume", "sess_spent", "--budget", "0.81", "--pause", "pause_1").code == 2
     assert midcourse("resume", "sess_spent", "--budget", "0.81").code == 0
     assert midcourse("show", "sess_spent", "--json").json()["status"] == "running"
+
+
+@pytest.mark.parametrize("columns", ["60", "80", "200"])
+def test_ps_and_show_tell_the_cap_beside_what_is_spent_of_it(midcourse: Command, columns: str) -> None:
+    asyncio.run(_spent())
+    wide = {"COLUMNS": columns}
+    assert "$0.40 of $0.30" in " ".join(midcourse("ps", "--search", "sess_spent", env=wide).out.split())
+    shown = midcourse("show", "sess_spent", env=wide).out
+    assert "$0.40 of $0.30, 1 tokens" in " ".join(shown.split())
+    assert " of " not in spent(0.4, 0)
+
+
+@pytest.mark.parametrize(
+    ("cost", "unpriced", "budget", "words"),
+    [
+        (0.4, 0, None, "$0.40"),
+        (0.4, 0, 2.0, "$0.40 of $2.00"),
+        (0.4, 2, 2.0, "at least $0.40 of $2.00"),
+        (0.0, 2, 2.0, "unknown, cap $2.00"),
+    ],
+)
+def test_what_is_spent_is_told_against_the_cap_if_there_is_one(
+    cost: float, unpriced: int, budget: float | None, words: str
+) -> None:
+    assert spent(cost, unpriced, budget) == words
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda one: one.name)
+def test_every_sample_agent_has_a_cap(sample: Sample) -> None:
+    assert sample.agent.terms.budget

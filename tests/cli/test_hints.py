@@ -60,7 +60,7 @@ def test_the_operators_token_is_never_beside_the_users_database(midcourse: Comma
     assert server_folder("sqlite:///data/runs.db") == Path("data/.midcourse/runs.db")
 
 
-def test_the_store_of_one_command_is_not_in_the_hints_of_the_next(midcourse: Command, named: Path) -> None:
-    assert midcourse("show", "sess_paused", "--store", STORE).code == 0
-    (named / "runs.jsonl").touch()
-    assert "midcourse policy show NAME > NAME.yaml" in midcourse("backtest", "-p", "nobody", "runs.jsonl").err
+def test_the_options_of_one_command_stand_in_no_hint_of_the_next(midcourse: Command, tmp_path: Path) -> None:
+    midcourse("report", "--store", f"sqlite:///{tmp_path}/nowhere.db")
+    told = midcourse("backtest", "--policy", "nobody", str(tmp_path))
+    assert "midcourse policy show NAME > NAME.yaml" in told.err

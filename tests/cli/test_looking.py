@@ -54,7 +54,7 @@ def test_a_price_that_nobody_knows_is_no_number() -> None:
         "at least $3.18",
         "unknown",
         "$0.00",
-        "$0.0020",
+        "$0.002",
     ]
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from midcourse.reports.rates import Report
+from midcourse.reports.report import Report
 from midcourse.reports.review import review
 from midcourse.wiring import open_store
 from tests.cli.conftest import Command
+from tests.reports.recorded_fleet import recorded_fleet
 from tests.reports.stores import keep
 from tests.reports.test_review import labelled
 from tests.server.serving import TOKEN, serving
@@ -26,6 +27,20 @@ def store(tmp_path: Path) -> str:
     async def fill() -> None:
         opened = await open_store(url)
         await keep(opened, *labelled(20))
+        await opened.close()
+
+    asyncio.run(fill())
+    return url
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> str:
+    """A file with the fleet whose answers are known."""
+    url = f"sqlite:///{tmp_path}/fleet.db"
+
+    async def fill() -> None:
+        opened = await open_store(url)
+        await keep(opened, *recorded_fleet())
         await opened.close()
 
     asyncio.run(fill())
@@ -61,6 +76,45 @@ def test_json_and_html_go_to_the_screen_or_to_a_file(midcourse: Command, store: 
     assert json.loads(kept.read_text(encoding="utf-8"))["sessions"] == 20
     refused = midcourse("report", "--store", store, "-o", str(tmp_path / "no" / "folder.html"))
     assert (refused.code, "cannot be written" in refused.err) == (1, True)
+
+
+def test_at_80_columns_every_class_has_one_line_in_each_table_and_nothing_is_wider(
+    midcourse: Command, fleet: str
+) -> None:
+    out = midcourse("report", "--store", fleet, *LONG, env={"COLUMNS": "80"}).out
+    assert max(map(len, out.splitlines())) <= 80
+    for line in (
+        "medium 6 66.7 % 5–10 % above 4 by people",
+        "medium 25 % of 4 95–98 % below 0 % of 1 50 % of 2",
+        "short 3 20 s 40 s up to 30 s too few to say 30 40",
+        "very long 7 11 s 14 s – no range – –",
+    ):
+        assert line in [" ".join(one.split()) for one in out.splitlines()], out
+
+
+def test_every_figure_is_told_and_with_how_many_it_is_of(midcourse: Command, fleet: str) -> None:
+    out = " ".join(midcourse("report", "--store", fleet, *LONG, env={"COLUMNS": "80"}).out.split())
+    for words in (
+        "estimated within 20 % in 50 % of 2 (target at least 80 %: too few to say); 2 of 13 runs had an estimate",
+        "66.7 % of 6 (target 100 %: below); after a stop 75 % of 4, after a lost process 50 % of 2; 1 not known yet",
+        "consistent 100 % of 10 (target 100 %: too few to say)",
+        "75 % of 4 completed, 90.9 % of 11 of the others: -15.9 pp; 1 cancelled",
+        "+2,100 %: $2.20 worth for $0.10 cost, in 2 of 3 automatic interventions",
+        "p50 30 tok/s, p99 40 tok/s, of 3 model calls",
+    ):
+        assert words in out, out
+
+
+def test_what_nobody_can_know_is_called_unknown(midcourse: Command, store: str) -> None:
+    out = " ".join(midcourse("report", "--store", store, *LONG).out.split())
+    for words in (
+        "calls left unknown: 0 of 0 runs had an estimate",
+        "recovered unknown (of 0); after a stop unknown (of 0)",
+        "consistent unknown (of 0)",
+        "return unknown: worth and cost are known of 0 of 0 automatic interventions",
+        "token rate unknown (of 0 model calls)",
+    ):
+        assert words in out, out
 
 
 @pytest.mark.parametrize("since", ["", "week", "7", "-3d", "7x"])

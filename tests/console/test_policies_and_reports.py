@@ -17,8 +17,10 @@ from tests.console.agents import quick
 from tests.console.conftest import LIMITS, SETTINGS, Opening
 from tests.console.pages import PHONE, Api, Window
 from tests.console.test_phone import hit_by_a_finger, sheets_fit
+from tests.reports.recorded_fleet import recorded_fleet
 from tests.reports.recordings import FAILED, SUCCEEDED, fill
-from tests.server.serving import Running, serving
+from tests.reports.stores import keep
+from tests.server.serving import TOKEN, Running, serving
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -193,6 +195,65 @@ def test_the_report_says_what_the_api_says_and_its_period_is_in_the_address(wind
     assert "Classes against their targets" in downloading.value.path().read_text(encoding="utf-8")
     page.reload()
     expect(page.get_by_role("radio", name="Quarter")).to_be_checked()
+
+
+@pytest.fixture(scope="module")
+def known_fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server over the fleet whose figures are worked out by hand."""
+    where = f"sqlite:///{tmp_path_factory.mktemp('fleet')}/runs.db"
+
+    async def prepare() -> None:
+        store = await open_store(where)
+        await keep(store, *recorded_fleet(SystemClock().now() - 2 * 86_400))
+        await store.close()
+
+    preparing = threading.Thread(target=lambda: asyncio.run(prepare()))
+    preparing.start()
+    preparing.join()
+    with serving(where, settings=SETTINGS, limits=LIMITS, durability="process") as running:
+        yield running
+
+
+@pytest.mark.parametrize("phone", [False, True], ids=["desk", "phone"])
+def test_every_figure_of_the_known_fleet_is_on_the_report_and_is_drawn(
+    opening: Opening, known_fleet: Running, phone: bool
+) -> None:
+    width, height = PHONE
+    window = opening(viewport={"width": width, "height": height}) if phone else opening()
+    page = window.page
+    page.goto(f"{known_fleet.url}/login?token={TOKEN}")
+    page.goto(f"{known_fleet.url}/?reports&period=week")
+
+    def row(table: str, name: str) -> Locator:
+        rows = page.get_by_role("table", name=table).get_by_role("row")
+        return rows.filter(has=page.get_by_role("rowheader", name=name, exact=True))
+
+    for table, name, cells in (
+        (
+            "How long runs took",
+            "short",
+            ["3", "20 s", "40 s", "up to 30 s", "66.7 % of 3", "too few to say"],
+        ),
+        ("How long runs took", "very long", ["7", "11 s", "14 s", "no range", "unknown", "–", "–"]),
+        ("Did they complete?", "all", ["75 % of 4", "–", "–", "90.9 % of 11", "-15.9 pp", "1"]),
+        ("Did they complete?", "very long", ["unknown", "85–90 %", "–", "100 % of 7", "–", "0"]),
+        ("Did stopped runs continue?", "Recovered", ["66.7 %", "100 %", "below", "6", "1 not known yet"]),
+        ("Did stopped runs continue?", "after its process was lost", ["50 %", "100 %", "below", "2"]),
+        ("Did stopped runs continue?", "Journal and store agree", ["100 %", "100 %", "too few to say", "10"]),
+    ):
+        found = row(table, name).get_by_role("cell")
+        for place, words in enumerate(cells):
+            expect(found.nth(place)).to_have_text(words)
+    estimate = row("Did stopped runs continue?", "Calls left estimated within 20 %")
+    expect(estimate).to_contain_text("2 of 13 runs had an estimate; middle error 16.7 %")
+    returned = page.locator(".figures div").filter(has_text="return")
+    expect(returned).to_contain_text("+2,100 %")
+    expect(returned).to_contain_text("$2.20 worth for $0.10 cost; known of 2 of 3 automatic")
+    expect(page.get_by_role("img", name=re.compile(r"^Time worked\. short: p50 20 s, p99 40 s; "))).to_be_visible()
+    expect(page.get_by_role("img", name="Token rate. short: p50 30 tok/s, p99 40 tok/s.")).to_be_visible()
+    expect(page.locator(".quantiles canvas")).to_have_count(2)
+    window.is_narrow()
+    assert not window.complaints
 
 
 @pytest.mark.browser_full

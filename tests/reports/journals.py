@@ -10,13 +10,13 @@ from midcourse.core.codec import inline
 from midcourse.core.decisions import decide
 from midcourse.core.evolution import created, evolve
 from midcourse.core.ids import AskId, CommandId, Position, SessionId, StepId
-from midcourse.core.policy.decisions import Decision, Level, Reason, Worth
+from midcourse.core.policy.decisions import Decision, Level, Reason, Unseen, Worth
 from midcourse.core.policy.document import Policy
 from midcourse.core.policy.profiles import STANDARD
 from midcourse.core.session import Session
 from midcourse.core.terms import Terms
 from midcourse.reports.facts import SessionFacts
-from midcourse.reports.reading import facts_of
+from midcourse.reports.reader import facts_of
 
 BEGAN = 1_000.0
 WORTH = Worth(2.0, 4.0, 0.01, 0.5, 0.05, "worth: it is")
@@ -115,6 +115,7 @@ class Journal:
         late: float = 0.05,
         policy: str = "standard@1",
         wanted: Level | None = None,
+        unseen: tuple[str, ...] = (),
     ) -> "Journal":
         """A policy decides, and its decision is written ``late`` seconds after; ``wanted``: it was held back."""
         decision = Decision(
@@ -123,6 +124,7 @@ class Journal:
             policy=policy,
             at=self.began + at,
             reasons=(Reason(signal, stage, value, threshold, f"{signal} is {value:g}."),),
+            unseen=tuple(Unseen(one, "nobody knows") for one in unseen),
             worth=WORTH if level != "notify" else None,
         )
         return self.wished(cmd.Intervene, at + late, by=f"policy:{policy}", decision=decision)

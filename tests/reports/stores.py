@@ -1,5 +1,7 @@
 """Journals in a store, as sessions that nobody drives."""
 
+from collections.abc import Mapping
+
 from msgspec.structs import replace
 
 from midcourse.core.codec import GENESIS, chain
@@ -10,8 +12,8 @@ from midcourse.runtime.journal import head_of
 from tests.reports.journals import Journal
 
 
-async def keep(store: Store, *journals: Journal) -> None:
-    """Put them there, each with the time at which it began."""
+async def keep(store: Store, *journals: Journal, status: Mapping[str, str] | None = None) -> None:
+    """Put them there, each with the time at which it began; ``status``: what the heads of some say instead."""
     for journal in journals:
         digest, rows = GENESIS, list[Row]()
         for record in journal.records:
@@ -19,4 +21,5 @@ async def keep(store: Store, *journals: Journal) -> None:
             digest = chain(digest, record.position, content)
             rows.append((record.position, content, digest))
         head = replace(head_of(journal.session, digest), created_at=journal.began)
+        head = replace(head, status=(status or {}).get(head.id, head.status))
         await store.create(head, rows, worker=None)

@@ -13,9 +13,12 @@ from midcourse.core.policy.document import DriftRule
 from midcourse.core.policy.profiles import STANDARD
 from midcourse.core.terms import Terms
 from midcourse.errors import InvalidInput
-from midcourse.reports.checklist import ChecklistItem, Grounds, checklist, grounds_of, read_backtest
-from midcourse.reports.rates import Report, Tally
+from midcourse.reports.checklist import ChecklistItem, checklist
+from midcourse.reports.grounds import Grounds, grounds_of, read_backtest
+from midcourse.reports.report import Report
+from midcourse.reports.tally import Tally
 from tests.reports.journals import Journal
+from tests.reports.recorded_fleet import recorded_fleet
 
 GROUNDS = Grounds(policy=STANDARD, durability="power", encoder="words-1", domains=frozenset({"general"}))
 EMPTY = Tally().report(0.0, 1.0)
@@ -43,7 +46,7 @@ def stopped(**tool: Any) -> Journal:
 def test_of_an_empty_store_nothing_that_needs_sessions_is_claimed() -> None:
     found = items()
     known = {name for name, one in found.items() if one.answer != "unknown"}
-    assert known == {"durability", "drift-encoder", "drift-calibrated"}
+    assert known == {"durability", "drift-encoder", "drift-calibrated", "thresholds-own"}
     assert all(one.number for one in found.values())
     assert all(one.todo for one in found.values() if one.answer != "holds")
 
@@ -151,6 +154,71 @@ def test_drift_needs_an_encoder_and_a_scale_unless_the_policy_has_no_threshold_f
     assert items(grounds=replace(GROUNDS, domains=frozenset({"web"})))["drift-calibrated"].answer == "does not"
     without = replace(STANDARD, signals=replace(STANDARD.signals, scope_drift=DriftRule(warn=None, intervene=None)))
     assert "drift-encoder" not in items(grounds=replace(GROUNDS, policy=without))
+
+
+def test_task_classes_must_be_declared_and_fit() -> None:
+    found = items(of(*recorded_fleet()))
+    assert (found["classes-declared"].answer, found["classes-declared"].number) == ("holds", "19 of 19 sessions")
+    assert (found["classes-fit"].answer, found["classes-fit"].number) == (
+        "unknown",
+        "short (up to 30 s): 66.7 % of 3; medium (30 s–5 min): 100 % of 1; long (over 5 min): 50 % of 2",
+    )
+    undeclared = items(of(stopped(), *recorded_fleet()))["classes-declared"]
+    assert (undeclared.answer, undeclared.number) == ("does not", "19 of 20 sessions")
+    slow = [took(45.0) for _ in range(40)]
+    assert items(of(*slow))["classes-fit"].answer == "does not"
+    assert items(of(*(took(20.0) for _ in range(40))))["classes-fit"].answer == "holds"
+
+
+def took(seconds: float) -> Journal:
+    journal = Journal(terms=Terms(policy="standard@1", task_class="short")).started(0.0)
+    return journal.happens(ev.SessionCompleted(), at=seconds)
+
+
+def test_strategies_must_be_kept() -> None:
+    found = items(of(*recorded_fleet()))
+    assert (found["strategy-finish"].answer, found["strategy-finish"].number) == (
+        "holds",
+        "0 of 3 sessions of short and protected classes",
+    )
+    assert (found["strategy-continue"].answer, found["strategy-continue"].number) == (
+        "does not",
+        "66.7 % of 6; 1 not known yet",
+    )
+    terms = Terms(policy="standard@1", task_class="short")
+    stopped_by_policy = Journal(terms=terms).started().stepped_in("stop", 5.0).happens(ev.SessionPaused(), at=5.1)
+    assert items(of(stopped_by_policy))["strategy-finish"].answer == "does not"
+
+
+@pytest.mark.parametrize(("flaw", "answer"), [("", "holds"), ("its list says completed", "does not")])
+def test_what_was_stopped_must_come_to_the_same_state_again(flaw: str, answer: str) -> None:
+    tally = Tally()
+    for number in range(40):
+        tally.add(replace(stopped().facts(), flaw=flaw if number == 0 else ""), STANDARD)
+    found = items(tally.report(0.0, 1.0))["strategy-consistent"]
+    assert found.answer == answer
+    assert found.number.startswith("40 of 40" if answer == "holds" else "39 of 40 sessions; not: sess_1")
+
+
+def test_thresholds_must_be_ones_own_and_their_figures_known() -> None:
+    found = items(of(*recorded_fleet()))
+    assert (found["thresholds-own"].answer, found["thresholds-own"].number) == (
+        "does not",
+        "standard@1 has the thresholds that were shipped",
+    )
+    mine = replace(STANDARD, name="mine", signals=replace(STANDARD.signals, scope_drift=DriftRule(warn=0.6)))
+    assert items(grounds=replace(GROUNDS, policy=mine))["thresholds-own"].answer == "holds"
+    assert (found["thresholds-cost"].answer, found["thresholds-cost"].number) == (
+        "holds",
+        "unknown in 0 of 3 sessions with a decision",
+    )
+    assert (found["thresholds-estimate"].answer, found["thresholds-estimate"].number) == (
+        "unknown",
+        "within 20 % in 50 % of 2; 2 of 13 runs had an estimate",
+    )
+    blind = Journal().started().stepped_in("pause", 20.0, unseen=("cost",))
+    unpriced = items(of(blind))["thresholds-cost"]
+    assert (unpriced.answer, unpriced.number) == ("does not", "unknown in 1 of 1 sessions with a decision")
 
 
 async def test_the_grounds_are_looked_up_here(tmp_path: Path) -> None:

@@ -11,11 +11,14 @@ from midcourse.core import events as ev
 from midcourse.core.ids import SessionId
 from midcourse.core.policy.profiles import STANDARD
 from midcourse.core.terms import TaskClass, Terms
-from midcourse.reports.checklist import Grounds, checklist
+from midcourse.reports.checklist import checklist
 from midcourse.reports.facts import SessionFacts
+from midcourse.reports.grounds import Grounds
 from midcourse.reports.html import POLICY, STYLE, page
-from midcourse.reports.rates import Report, Tally
+from midcourse.reports.report import Report
+from midcourse.reports.tally import Tally
 from tests.reports.journals import Journal
+from tests.reports.recorded_fleet import recorded_fleet
 
 EVIL = "<script>alert(1)</script>\"'&"
 VOID = {"meta", "br"}
@@ -125,6 +128,37 @@ def test_it_says_what_was_missed_and_how_it_was_counted(report: Report) -> None:
         assert line in text
     for words in ("kept", "above", "too few to say", "too often wrong", "Could not be stopped", "send_report"):
         assert words in text
+
+
+def words_of(content: str) -> str:
+    """What stands there, but for the pictures, with one space between two parts."""
+    return " ".join(re.sub(r"<svg.*?</svg>|<[^>]+>", " ", content).split())
+
+
+def test_every_figure_of_the_known_fleet_is_on_it_with_how_many_it_is_of() -> None:
+    tally = Tally()
+    for journal in recorded_fleet():
+        tally.add(replace(journal.facts(), flaw=""), STANDARD)
+    text = words_of(page(tally.report(0.0, 1.0)))
+    for words in (
+        "short 3 20 s 40 s",
+        "up to 30 s 66.7 % of 3 ○ too few to say 30 tok/s 40 tok/s 3",
+        "Recovered 66.7 % 6",
+        "after a stop 75 % 4",
+        "after its process was lost 50 % 2",
+        "Calls left estimated within 20 % 50 % 2",
+        "2 of 13 runs had an estimate; middle error 16.7 %",
+        "all 75 % of 4 – – 90.9 % of 11 -15.9 pp 1",
+        "medium 0 % of 1 95–98 % ○ too few to say 50 % of 2 -50 pp 1",
+        "return +2,100 % $2.20 worth for $0.10 cost; known of 2 of 3 automatic",
+    ):
+        assert words in text, text
+
+
+def test_what_nobody_can_know_is_called_unknown() -> None:
+    text = words_of(page(Tally().report(0.0, 1.0)))
+    for words in ("No run has completed.", "Recovered unknown 0", "return unknown known of 0 of 0 automatic"):
+        assert words in text, text
 
 
 def test_nothing_that_a_session_says_can_run_in_it() -> None:

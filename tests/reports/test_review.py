@@ -7,6 +7,7 @@ import pytest
 from midcourse.errors import Damaged, InvalidInput, Refused
 from midcourse.policies.kept import history, load
 from midcourse.ports.store import Store
+from midcourse.reports.proposals import Proposal
 from midcourse.reports.review import (
     SHELF,
     accept,
@@ -17,7 +18,6 @@ from midcourse.reports.review import (
     refuse,
     review,
 )
-from midcourse.reports.tuning import Proposal
 from midcourse.wiring import open_store
 from tests.reports.journals import Journal
 from tests.reports.stores import keep

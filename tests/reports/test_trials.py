@@ -10,8 +10,8 @@ from midcourse.core.policy.profiles import BUILT_IN, STANDARD
 from midcourse.errors import InvalidInput, Refused
 from midcourse.ports.store import Store
 from midcourse.reports import trials
-from midcourse.reports.beside import calibrate, try_policies
-from midcourse.reports.recorded import Going, Runs, read_runs
+from midcourse.reports.runs import Going, Runs, read_runs
+from midcourse.reports.trial_process import calibrate, try_policies
 from midcourse.reports.trials import propose, scaled, tried
 from midcourse.runtime.clock import SystemClock
 from midcourse.wiring import open_store

@@ -18,8 +18,8 @@ from midcourse.core import commands as cmd
 from midcourse.core.ids import CommandId, SessionId
 from midcourse.errors import StoreFull, StoreUnavailable
 from midcourse.ports.store import Store
+from midcourse.reports.proposals import Proposal, State
 from midcourse.reports.review import SHELF
-from midcourse.reports.tuning import Proposal, State
 from midcourse.runtime.outbox import MOST_WEBHOOKS
 from midcourse.server import Limits, Server
 from midcourse.server.codes import CODES

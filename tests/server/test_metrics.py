@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import pytest
 from prometheus_client import REGISTRY
 from prometheus_client.core import Metric
 from prometheus_client.openmetrics import parser as openmetrics
@@ -19,8 +20,13 @@ from midcourse.core.evolution import created
 from midcourse.core.ids import Epoch, Position, SessionId, StepId
 from midcourse.core.rates import COMPLETED, FALSE_POSITIVES, INTERRUPTED, RESPONSE
 from midcourse.runtime.clock import SystemClock
+from midcourse.server.metering import rates
 from midcourse.telemetry.metrics import MOST_AGENTS, OTHERS, Metrics
+from midcourse.wiring import open_store
 from tests.promises.harness import Place, resumable
+from tests.reports.journals import BEGAN
+from tests.reports.recorded_fleet import recorded_fleet
+from tests.reports.stores import keep
 from tests.server.alone import counter
 from tests.server.reading import Latch, eventually, opened, served, until_status
 from tests.server.serving import Running
@@ -310,3 +316,29 @@ def test_nothing_is_put_into_the_registry_that_an_application_may_have() -> None
     Metrics(SystemClock())
     Metrics(SystemClock())  # a second one does not clash with the first
     assert not [name for name in REGISTRY._names_to_collectors if name.startswith("midcourse")]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+
+
+async def test_the_figures_of_the_known_fleet_are_told_by_class_and_in_all() -> None:
+    clock = SystemClock()
+    store = await open_store("memory://")
+    await keep(store, *recorded_fleet())
+    metrics = Metrics(clock)
+    metrics.standing.rates = await rates(store, BEGAN + 50_000.0, "standard", {})
+    found = samples(metrics.text("")[0].decode())
+    await store.close()
+
+    def told(name: str, **labels: str) -> float | None:
+        return value(found, f"midcourse_{name}", **labels) if found.get(f"midcourse_{name}") else None
+
+    assert told("run_seconds", task_class="short", quantile="0.5") == 20.0
+    assert told("run_seconds", task_class="short", quantile="0.99") == 40.0
+    assert told("tokens_per_second", task_class="short", quantile="0.5") == 30.0
+    assert told("recovery_ratio", task_class="medium") == pytest.approx(1 / 3)
+    assert told("stopped_completion_ratio", task_class="long") == 1.0
+    assert told("unstopped_completion_ratio", task_class="medium") == 0.5
+    assert told("intervention_return_ratio", task_class="long") == pytest.approx(21.0)
+    assert told("calls_left_accuracy_ratio") == 0.5
+    assert told("consistency_ratio") == 1.0
+    # What nobody can know is not told, and never 0.
+    assert not [one for one, _ in found["midcourse_tokens_per_second"] if one["task_class"] != "short"]
+    assert not [one for one, _ in found["midcourse_intervention_return_ratio"] if one["task_class"] != "long"]

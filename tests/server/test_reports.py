@@ -16,7 +16,7 @@ from midcourse.policies.kept import history
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Store
 from midcourse.reports.html import POLICY
-from midcourse.reports.rates import Report
+from midcourse.reports.report import Report
 from midcourse.reports.review import last_review, review
 from midcourse.runtime.clock import SystemClock
 from midcourse.server import Server, reviewing

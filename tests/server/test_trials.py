@@ -18,7 +18,7 @@ from midcourse.client.address import address_of
 from midcourse.client.policies import RemotePolicies
 from midcourse.client.wire import Wire
 from midcourse.errors import InvalidInput
-from midcourse.reports import beside
+from midcourse.reports import trial_process
 from midcourse.runtime.clock import SystemClock
 from midcourse.wiring import open_store
 from tests.reports.recordings import FAILED, SUCCEEDED, recorded
@@ -121,7 +121,7 @@ def test_whoever_hangs_up_ends_it(
     seen = tmp_path / "pid"
     # A process that computes for ever, and says who it is.
     endless = "import os, pathlib, sys, time; pathlib.Path(sys.argv[1]).write_text(str(os.getpid())); time.sleep(3600)"
-    monkeypatch.setattr(beside, "COMMAND", (sys.executable, "-c", endless, str(seen)))
+    monkeypatch.setattr(trial_process, "COMMAND", (sys.executable, "-c", endless, str(seen)))
     where = urlsplit(running.url)
     body = b'{"policy": "standard"}'
     asked = (

@@ -11,7 +11,7 @@ from midcourse.core import commands as cmd
 from midcourse.core.ids import CommandId, Position, SessionId
 from midcourse.core.policy.decisions import Decision
 from midcourse.core.policy.profiles import STANDARD
-from midcourse.reports.reading import facts_of
+from midcourse.reports.reader import facts_of
 from midcourse.runtime.clock import SystemClock
 from midcourse.runtime.loading import read_events
 from midcourse.runtime.settings import Settings

@@ -23,7 +23,7 @@ from midcourse.core.policy.document import CLASSES, Part, Policy
 from midcourse.core.policy.profiles import BUILT_IN, CONSERVATIVE, PERMISSIVE, PRESETS, PROFILES, STANDARD
 from midcourse.core.policy.spans import Span, span_of
 from midcourse.errors import InvalidInput
-from midcourse.reports.tuning import with_setting
+from midcourse.reports.proposals import with_setting
 
 MINUTE = 60.0
 DAY = 86_400.0

@@ -1,18 +1,18 @@
 /** What interruptions came to: alerts first, then each figure against its target, and what must hold before a policy goes live. */
 
-import type { ComponentChildren, JSX } from "preact";
+import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { type Client, Refusal } from "../api/client";
 import { title } from "../features/attention";
+import { Completion, Continued, Return, Runs } from "../features/report/Figures";
+import { Against, Figure, Say, Table } from "../features/report/Parts";
 import { RangeBar, Stops } from "../features/report/Plots";
-import type { ClassRow, Item, KindRow, Proportion, Report, SignalRow, Times, Verdict } from "../features/report/types";
-import { byWhom, dollars, kindOf, type Kind, percent, PERIODS, type Period, periodOf, seconds, target } from "../features/report/words";
+import type { ClassRow, Item, KindRow, Report, SignalRow, Times, Verdict } from "../features/report/types";
+import { byWhom, dollars, kindOf, type Kind, percent, PERIODS, type Period, periodOf, range, seconds, target } from "../features/report/words";
 import { Refused, Rules, useLate } from "../features/States";
 import { Top } from "../features/Top";
 import { count, version } from "../ui/format";
 import { address, go, href } from "../ui/router";
-import { Shape } from "../ui/Shape";
-import { Sheet } from "../ui/Sheet";
 import "../ui/desk.css";
 
 interface Found { period: Period; report: Report; items: Item[] }
@@ -66,10 +66,14 @@ function Whole({ report, items }: { report: Report; items: Item[] }): JSX.Elemen
         <Figure name="only told" value={report.notices.toLocaleString("en")} more={report.warnings.of ? `warnings; nobody stepped in; ${report.warnings.of.toLocaleString("en")} labelled` : "warnings; nobody stepped in"} />
         <Figure name="right" value={percent(labelled.share)} more={`of ${labelled.of.toLocaleString("en")} labelled`} />
         <Figure name="waste avoided" value={dollars(report.dollars_avoided)} more={`expected; at a cost of ${dollars(report.dollars_cost)}`} />
+        <Return report={report} />
         <Figure name="answered in" value={seconds(answers.seconds.p50)} more={answers.target === null ? "nothing was asked" : `median; target ${seconds(answers.target)}`} />
         <Figure name="could not be stopped" value={report.outlived_count.toLocaleString("en")} more="sessions with a call that went on" />
       </dl>
       <Classes rows={report.classes} meanings={report.meanings} />
+      <Runs report={report} />
+      <Completion report={report} />
+      <Continued report={report} />
       <div class="two">
         <section aria-labelledby="fast"><h2 id="fast">How fast a stop is a stop</h2>{report.stops.count ? <Stops report={report} /> : <p class="sub">Nothing was stopped.</p>}</section>
         <Answers report={report} />
@@ -84,22 +88,6 @@ function Whole({ report, items }: { report: Report; items: Item[] }): JSX.Elemen
   );
 }
 
-function Figure({ name, value, more }: { name: string; value: string; more: string }): JSX.Element { return <div><dt>{name}</dt><dd>{value}<small>{more}</small></dd></div>; }
-
-function Say({ kind, children }: { kind: Kind; children: ComponentChildren }): JSX.Element {
-  return <span class={`verdict ${kind}`}><Shape name={kind === "ok" ? "done" : kind === "no" ? "undofailed" : "unknown"} />{children}</span>;
-}
-
-function Table({ id, name, heads, words, children }: { id: string; name: string; heads: string[]; words?: string; children: ComponentChildren }): JSX.Element {
-  return (
-    <section aria-labelledby={id}><h2 id={id}>{name}</h2>{words && <p class="sub">{words}</p>}
-      <Sheet name={name}><thead><tr>{heads.map((head) => <th key={head} scope="col" class={head.startsWith(">") ? "r" : undefined}>{head.replace(">", "").replace(/ \d$/, "")}</th>)}</tr></thead><tbody>{children}</tbody></Sheet>
-    </section>
-  );
-}
-
-const LIMITS: Record<string, string> = { short: "up to 30 s", medium: "up to 5 min", long: "longer", very_long: "open-ended" };
-
 function Classes({ rows, meanings }: { rows: ClassRow[]; meanings: Report["meanings"] }): JSX.Element {
   if (!rows.length) return <section aria-labelledby="classes"><h2 id="classes">Classes against their targets</h2><p class="sub">No session began in this time.</p></section>;
   const most = Math.min(1, 1.05 * Math.max(0.05, ...rows.map((row) => (row.interrupted.share === null ? 0 : Math.max(row.interrupted.high, row.interrupted.target?.[1] ?? 0)))));
@@ -109,22 +97,13 @@ function Classes({ rows, meanings }: { rows: ClassRow[]; meanings: Report["meani
     <Table id="classes" name="Classes against their targets" words={`Interrupted: ${meanings.interrupted} Completed: ${meanings.completed}`} heads={["Class", ">Sessions", ">Interrupted", "Target", "Verdict", "By whom", ">Completed", "Target 2", "Verdict 2", "Satisfied"]}>
       {rows.map((row) => (
         <tr key={`${row.task_class} ${row.policies.join()}`}>
-          <th scope="row">{row.task_class.replace("_", " ")} <span class="dim">{LIMITS[row.task_class]}</span>{isSeveral && <small class="dim"> {row.policies.map(version).join(", ")}</small>}</th>
+          <th scope="row">{row.task_class.replace("_", " ")} <span class="dim">{row.duration.range ? range(row.duration.range) : row.task_class === "very_long" ? "open-ended" : ""}</span>{isSeveral && <small class="dim"> {row.policies.map(version).join(", ")}</small>}</th>
           <td class="r">{row.sessions.toLocaleString("en")}</td>
           <Against rate={row.interrupted} most={most} /><td>{byWhom(row.interrupted_by) || "–"}</td><Against rate={row.completed} least={least} aboveIsFine />
           <td>{row.satisfied.of && row.score !== null ? <>{percent(row.satisfied.share)} <small class="dim">of {row.satisfied.of}, {row.score.toFixed(1)} of 5</small> <Say kind={kindOf(row.satisfied.verdict, true)}>{row.satisfied.verdict}</Say></> : "–"}</td>
         </tr>
       ))}
     </Table>
-  );
-}
-
-function Against({ rate, least = 0, most = 1, aboveIsFine = false }: { rate: Proportion; least?: number; most?: number; aboveIsFine?: boolean }): JSX.Element {
-  const kind = kindOf(rate.verdict, aboveIsFine);
-  return (
-    <><td class="r">{percent(rate.share)}</td>
-      <td><RangeBar rate={rate} least={least} most={most} kind={kind} /><small class="dim">{rate.target ? target(rate.target) : "–"}</small></td>
-      <td>{rate.of ? <Say kind={kind}>{rate.verdict}</Say> : <span class="dim">none ended</span>}</td></>
   );
 }
 

@@ -28,9 +28,10 @@ export function fullTime(at: number): string {
   return new Date(at * 1000).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "long" });
 }
 
+/** $1,203.18; $0.002 where cents would show nothing: as the server writes it (`core/budget.py`). */
 export function money(dollars: number): string {
-  if (dollars !== 0 && Math.abs(dollars) < 0.01) return `$${dollars.toFixed(4)}`;
-  return `$${dollars.toFixed(2)}`;
+  if (dollars === 0 || dollars >= 0.01) return `$${dollars.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
+  return dollars >= 1e-4 ? `$${Number(dollars.toPrecision(2))}` : `$${dollars.toExponential(1).replace(/e-(\d)$/, "e-0$1")}`;
 }
 
 /** What was spent, as far as anybody knows: "$3.18", "≥ $3.18", "price unknown". */

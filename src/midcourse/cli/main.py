@@ -73,6 +73,7 @@ def build() -> "typer.Typer":
     from midcourse.cli.options import Commands
     from midcourse.cli.printing import repeat_in_hints
 
+    repeat_in_hints("")  # those of another run in this process are not typed here
     app = typer.Typer(
         cls=Commands,
         help=HELP,
@@ -97,7 +98,6 @@ def build() -> "typer.Typer":
             typer.Option("--version", callback=print_version, is_eager=True, help="Print the version and leave."),
         ] = False,
     ) -> None:
-        repeat_in_hints("")  # a program may run several commands; the hints of one are not those of the next
         if context.invoked_subcommand is None:
             print(context.get_help())
 

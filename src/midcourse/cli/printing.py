@@ -51,7 +51,7 @@ def carry_out(work: Coroutine[Any, Any, None], *, as_json: bool, interrupted: in
 
 _repeated: list[str] = []
 _HINT: Final = re.compile(
-    r"(?<![\w-])midcourse ((?:(?:kill-switch|policy|webhook|token|risk) [a-z-]+)"
+    r"(?<![\w-])midcourse ((?:(?:kill-switch|policy|webhook|token|risk) (?!calibrate)[a-z-]+)"
     r"|(?:inbox|review|audit)(?: (?:take|hand-over|accept|refuse))?"
     r"|ps|show|events|pause|resume|redirect|cancel|undo|message|answer|start|signals|rate|label|lift|interventions"
     r"|artifacts|report|erase|alarms|serve|link|backup|doctor|compact)(?=[ .,;:)]|$)(?! --(?:store|url))"

@@ -1,31 +1,22 @@
 """``midcourse report``, ``checklist`` and ``review``: what interruptions came to, and what to change."""
 
 import sys
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 import typer
 
-from midcourse.cli.opening import DEFAULT_STORE, HERE, JsonOption, Target, store_path, token_for, with_target
-from midcourse.cli.people import me
-from midcourse.cli.printing import carry_out, print_json, say, say_wrapped, show_table
-from midcourse.cli.words import ago, money
+from midcourse.cli.opening import HERE, JsonOption, Target, with_target
+from midcourse.cli.printing import carry_out, print_json, say
+from midcourse.cli.report_source import reports_of
+from midcourse.cli.words import ago
 from midcourse.core.policy.spans import span_of
-from midcourse.errors import InvalidInput, StoreUnavailable
-from midcourse.ports.store import Store
+from midcourse.errors import InvalidInput
 from midcourse.runtime.clock import SystemClock
-from midcourse.wiring import open_store
 
 if TYPE_CHECKING:  # what these need is imported when they run: other commands are not to wait for it
-    from midcourse.client.wire import Wire
-    from midcourse.reports.checklist import ChecklistItem
-    from midcourse.reports.gathering import Progress
-    from midcourse.reports.intervals import Proportion
-    from midcourse.reports.rates import Report, SignalRow
-    from midcourse.reports.tuning import Proposal
+    from midcourse.reports.proposals import Proposal
 
 SinceOption = Annotated[
     str, typer.Option("--since", metavar="SPAN", help="Sessions that began so long ago at most: 12h, 7d, 90d.")
@@ -37,12 +28,8 @@ WhyOption = Annotated[str, typer.Option("--why", metavar="TEXT", help="Why, for 
 ProposalArgument = Annotated[
     str, typer.Argument(metavar="PROPOSAL", help="A proposal's id, as the list shows it.", show_default=False)
 ]
-_ITS_OWN_REVIEWS = (
-    "A server makes its reviews by itself, once a week unless it was started with another --review-every; this lists "
-    "what they proposed. To make one now, name its file on its machine: midcourse review --store sqlite:///FILE"
-)
-_WAIT = 270.0
-"""Seconds beyond the usual that a server may take to read all it has."""
+_ANSWER = 12
+"""Columns that the answer of a checklist's item takes."""
 reviews = typer.Typer(help="What labels say of thresholds: proposals, which a person accepts or refuses.")
 
 
@@ -85,14 +72,16 @@ def report(
     began = _began(since)
 
     async def work() -> None:
-        async with _reports(target) as reports:
+        async with reports_of(target) as reports:
             if kind == "html":
                 content = await reports.page(began, policy)
             else:
                 found = await reports.report(began, policy)
                 content = b"" if kind == "table" else msgspec.json.encode(found) + b"\n"
                 if kind == "table":
-                    _show(found)
+                    from midcourse.cli.report_tables import show
+
+                    show(found)
                     return
         if file is not None:
             _write(file, content)
@@ -121,116 +110,6 @@ def _write(file: Path, content: bytes) -> None:
             code="unwritable",
             file=str(file),
         ) from error
-
-
-def _show(found: "Report") -> None:
-    from midcourse.core.rates import by_whom
-    from midcourse.reports.words import percent, seconds, span_of_target
-
-    who = by_whom(found.by)
-    say_wrapped(
-        f"Sessions: {found.sessions:,}, {found.ended:,} ended. Stepped in: {found.interventions:,}"
-        + (f", {who}" if who else "")
-        + f". Only told: {found.notices:,}"
-        + (f", {found.warnings.of:,} of them labelled" if found.warnings.of else "")
-        + f". Labelled: {found.labelled.of:,}"
-        + (f", {percent(found.labelled.share)} right." if found.labelled.of else ".")
-    )
-    say_wrapped(*(f"Missed: {one.sentence}" for one in found.alerts), *found.notes)
-    if found.classes:
-        say("")
-        show_table(
-            (
-                "class",
-                "sessions",
-                "interrupted (target)",
-                "by whom",
-                "completed (target)",
-                "response p50, p99",
-                "stop p50, p99",
-                "satisfied",
-            ),
-            [
-                (
-                    row.task_class.replace("_", " "),
-                    f"{row.sessions:,}",
-                    _against(row.interrupted),
-                    by_whom(row.interrupted_by) or "–",
-                    _against(row.completed, "none ended"),
-                    f"{seconds(row.response.p50)}, {seconds(row.response.p99)}",
-                    f"{seconds(row.stops.p50)}, {seconds(row.stops.p99)}",
-                    "–" if row.score is None else f"{percent(row.satisfied.share)} ({row.score:.1f} of 5)",
-                )
-                for row in found.classes
-            ],
-        )
-        say_wrapped(f"Interrupted: {found.meanings['interrupted']}", f"Response: {found.meanings['response']}")
-    if found.signals:
-        say("")
-        show_table(
-            ("signal", "agent", "stepped in", "only told", "right", "wrong", "unsure", "false positives", "limit"),
-            [
-                (
-                    row.signal,
-                    row.agent or "(all)",
-                    f"{row.interventions:,}",
-                    row.only_told,
-                    str(row.right),
-                    str(row.wrong),
-                    str(row.unsure),
-                    _false_positives(row),
-                    span_of_target(row.rate.target or (0, 1)),
-                )
-                for row in found.signals
-            ],
-        )
-        say_wrapped(
-            f"False positives: {found.meanings['false_positives']}", f"Only told: {found.meanings['only_told']}"
-        )
-    if found.kinds:
-        say("")
-        show_table(
-            ("kind", "count", "by whom", "until stopped", "stood still", "recovery", "money", "quality"),
-            [
-                (
-                    row.kind,
-                    f"{row.count:,}",
-                    by_whom(row.by),
-                    seconds(row.save.p50),
-                    seconds(row.wait.p50),
-                    seconds(row.recovery.p50),
-                    f"{'~' if row.estimated else ''}{money(row.dollars)}",
-                    percent(row.quality),
-                )
-                for row in found.kinds
-            ],
-        )
-    if found.answers.asked:
-        say("")
-        say_wrapped(
-            f"Questions: {found.answers.asked:,}, answered in {seconds(found.answers.seconds.p50)} (median); "
-            f"{percent(found.answers.within.share)} within {seconds(found.answers.target)}; {found.answers.open} open.",
-        )
-    if found.outlived_count:
-        named = "; ".join(f"{name} ({', '.join(calls)})" for name, calls in found.outlived.items())
-        say("")
-        say_wrapped(f"Could not be stopped: {named}")
-
-
-def _false_positives(row: "SignalRow") -> str:
-    from midcourse.reports.words import percent
-
-    if row.only_warned:
-        return "only warned"
-    return percent(row.rate.share) if row.rate.of >= row.needed else f"{row.rate.of} labelled of {row.needed}"
-
-
-def _against(rate: "Proportion", none: str = "") -> str:
-    """A share, its target, and what that comes to: ``12 % (5–10 %: above)``. ``none``: that there is nothing yet."""
-    from midcourse.reports.words import percent, span_of_target
-
-    verdict = rate.verdict if rate.of or not none else none
-    return f"{percent(rate.share)} ({span_of_target(rate.target or (0, 1))}: {verdict})"
 
 
 # ---- checklist
@@ -264,15 +143,16 @@ def checklist(
 
     async def work() -> None:
         nonlocal held
-        async with _reports(target) as reports:
+        async with reports_of(target) as reports:
             items = await reports.checklist(began, policy, backtest)
         held = all(one.answer != "does not" for one in items)
         if as_json:
             print_json({"items": items})
             return
         signs = {"holds": "✓", "does not": "✕", "unknown": "?"}
-        rows = [(f"{signs[one.answer]} {one.answer}", one.what, one.number, one.todo) for one in items]
-        show_table(("", "what", "by", "to do"), rows, whole=("",))
+        for one in items:
+            say(f"{signs[one.answer]} {one.answer:<9} {one.what}", hang=_ANSWER)
+            say(*(f"{' ' * _ANSWER}{line}" for line in (one.number, one.todo) if line))
 
     carry_out(work(), as_json=as_json)
     if not held:
@@ -307,7 +187,7 @@ def review(
     began = _began(since)
 
     async def work() -> None:
-        async with _reports(target) as reports:
+        async with reports_of(target) as reports:
             remarks = await reports.review(began)
             found = [one for one in await reports.proposals() if everything or one.state == "open"]
         if as_json:
@@ -371,7 +251,7 @@ def refuse(
 
 def _settle(verb: Literal["accept", "refuse"], name: str, why: str, target: Target, *, as_json: bool) -> None:
     async def work() -> None:
-        async with _reports(target) as reports:
+        async with reports_of(target) as reports:
             done = await reports.settle(verb, name, why)
         if as_json:
             print_json(done)
@@ -382,166 +262,3 @@ def _settle(verb: Literal["accept", "refuse"], name: str, why: str, target: Targ
             say(f"{done.id} is refused.")
 
     carry_out(work(), as_json=as_json)
-
-
-# ---- here or there
-
-
-class _Reports(Protocol):
-    async def report(self, since: float, policy: str) -> "Report": ...
-    async def page(self, since: float, policy: str) -> bytes: ...
-    async def checklist(self, since: float, policy: str, backtest: Path | None) -> "Sequence[ChecklistItem]": ...
-    async def review(self, since: float) -> Sequence[str]: ...
-    async def proposals(self) -> "Sequence[Proposal]": ...
-    async def settle(self, verb: Literal["accept", "refuse"], name: str, why: str) -> "Proposal": ...
-
-
-@asynccontextmanager
-async def _reports(target: Target) -> AsyncGenerator[_Reports]:
-    server = target.server
-    if server is not None:
-        from midcourse.client.address import address_of, token_of
-        from midcourse.client.wire import Wire
-
-        wire = Wire(address_of(server), token_of(token_for(target, server)), SystemClock(), 10.0)
-        try:
-            yield _There(wire)
-        finally:
-            await wire.close()
-        return
-    url = target.store or DEFAULT_STORE
-    path = store_path(url)
-    if path is not None and not path.is_file():
-        raise StoreUnavailable(
-            f"There is no store at {path}. Name one with --store sqlite:///file.db, or a server with --url.",
-            path=str(path),
-        )
-    opened = await open_store(url)
-    try:
-        yield _Here(opened)
-    finally:
-        await opened.close()
-
-
-class _Here:
-    """The reports of a store that is open here."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    async def report(self, since: float, policy: str) -> "Report":
-        from midcourse.reports.gathering import Gathering, default_policy, report_on
-
-        default = await default_policy(self._store, policy)
-        now = SystemClock().now()
-        return await report_on(Gathering(self._store, since, now, default=default, progress=_progress()))
-
-    async def page(self, since: float, policy: str) -> bytes:
-        from midcourse.reports.html import page
-
-        found = await self.report(since, policy)
-        return page(found, await self._items(found, policy, None)).encode()
-
-    async def checklist(self, since: float, policy: str, backtest: Path | None) -> "Sequence[ChecklistItem]":
-        return await self._items(await self.report(since, policy), policy, backtest)
-
-    async def _items(self, found: "Report", policy: str, backtest: Path | None) -> "Sequence[ChecklistItem]":
-        from midcourse.reports.checklist import checklist, grounds_of
-        from midcourse.reports.gathering import default_policy
-
-        meant = await default_policy(self._store, policy)
-        return checklist(found, await grounds_of(meant, self._store.durability, backtest))
-
-    async def review(self, since: float) -> Sequence[str]:
-        from midcourse.reports.review import review
-
-        tuned = await review(self._store, since=since, now=SystemClock().now(), progress=_progress())
-        told = f"Looked at {tuned.sessions:,} sessions and {tuned.labelled:,} labelled interventions"
-        told += f"; {tuned.warnings:,} labelled warnings are counted apart." if tuned.warnings else "."
-        return (told, *tuned.remarks)
-
-    async def proposals(self) -> "Sequence[Proposal]":
-        from midcourse.reports.review import proposals
-
-        return await proposals(self._store)
-
-    async def settle(self, verb: Literal["accept", "refuse"], name: str, why: str) -> "Proposal":
-        from midcourse.reports.review import accept, refuse
-
-        settle = accept if verb == "accept" else refuse
-        return await settle(self._store, name, by=me(), why=why, now=SystemClock().now())
-
-
-def _progress() -> "Progress | None":
-    """A line on stderr that counts, if somebody looks."""
-    if not sys.stderr.isatty():
-        return None
-
-    def tell(count: int) -> None:
-        if count % 100 == 0:
-            print(f"\rReading: {count:,} sessions", end="", file=sys.stderr, flush=True)
-
-    return tell
-
-
-class _Version(msgspec.Struct):
-    """Of a policy, what it is called."""
-
-    name: str
-    version: int
-
-
-class _There:
-    """The reports of a server."""
-
-    def __init__(self, wire: "Wire") -> None:
-        self._wire = wire
-
-    async def report(self, since: float, policy: str) -> "Report":
-        from midcourse.reports.rates import Report
-
-        return await self._wire.get("reports", Report, {"since": since, "policy": policy}, wait=_WAIT)
-
-    async def page(self, since: float, policy: str) -> bytes:
-        wanted = {"since": since, "policy": policy, "format": "html"}
-        return await self._wire.send("GET", "reports", parameters=wanted, wait=_WAIT)
-
-    async def checklist(self, since: float, policy: str, backtest: Path | None) -> "Sequence[ChecklistItem]":
-        from midcourse.reports.checklist import Items, backtested, read_backtest
-
-        tried = None if backtest is None else read_backtest(backtest)
-        items = (await self._wire.get("checklist", Items, {"since": since, "policy": policy}, wait=_WAIT)).items
-        if tried is None:
-            return items
-        # The file is here, and what it is of is there: the one item that rests on it is made here.
-        meant = await self._version(policy)
-        mine = backtested(meant.name, meant.version, tried)
-        return [mine if one.id == mine.id else one for one in items]
-
-    async def _version(self, policy: str) -> "_Version":
-        """What the server means by a policy's name."""
-        from urllib.parse import quote
-
-        from midcourse.core.policy.profiles import STANDARD
-        from midcourse.policies.loading import split
-        from midcourse.reports.gathering import NAMELESS
-
-        name, version = split(STANDARD.id if policy in NAMELESS else policy)
-        wanted = {} if version is None else {"version": version}
-        return await self._wire.get(f"policies/{quote(name, safe='')}", _Version, wanted, wait=_WAIT)
-
-    async def review(self, since: float) -> Sequence[str]:
-        return (_ITS_OWN_REVIEWS,)
-
-    async def proposals(self) -> "Sequence[Proposal]":
-        from midcourse.reports.tuning import Proposals
-
-        return (await self._wire.get("proposals", Proposals, wait=_WAIT)).proposals
-
-    async def settle(self, verb: Literal["accept", "refuse"], name: str, why: str) -> "Proposal":
-        from urllib.parse import quote
-
-        from midcourse.reports.tuning import Proposal
-
-        path = f"proposals/{quote(name, safe='')}/{verb}"
-        return self._wire.read(await self._wire.send("POST", path, body={"why": why}), Proposal)

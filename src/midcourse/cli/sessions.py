@@ -99,7 +99,7 @@ def _list(heads: Sequence[Head]) -> None:
             status_text(head.status, head.finishes_first, unattended=head.unattended),
             head.agent,
             str(head.finished_steps),
-            spent(head.cost, head.unpriced),
+            spent(head.cost, head.unpriced, head.budget),
             str(head.asks or ""),
             ago(head.created_at, now),
         )
@@ -111,7 +111,7 @@ def _list(heads: Sequence[Head]) -> None:
         return
     for head, row in zip(heads, rows, strict=True):
         asks = f", {head.asks} asked" if head.asks else ""
-        cost = "cost unknown" if head.unpriced and not head.cost else spent(head.cost, head.unpriced)
+        cost = "cost " * (head.unpriced > 0 and not head.cost) + spent(head.cost, head.unpriced, head.budget)
         told = f"   {head.agent}, {row[-1]}, {cost}{asks}: {plain(head.goal, lines=False)}"
         say(f"{row[1]}  {head.id}", shortened(told.rstrip(": ")))
 
@@ -210,7 +210,7 @@ def _describe(state: Session, steps: Sequence[StepView], *, unattended: bool = F
         ("last event", f"{state.position}, {clock_time(state.at, now)} ({ago(state.at, now)})"),
         ("steps done", str(state.finished_steps)),
         ("turn", str(state.turn)),
-        ("cost", f"{spent(state.cost, state.unpriced)}, {state.tokens:,} tokens"),
+        ("cost", f"{spent(state.cost, state.unpriced, state.terms.budget)}, {state.tokens:,} tokens"),
         ("progress", f"{state.progress:.0%}" if state.progress is not None else ""),
         ("hypothesis", state.hypothesis),
         ("policy", state.terms.policy),

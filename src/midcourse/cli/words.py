@@ -7,7 +7,7 @@ from typing import Final
 
 from rich.text import Text
 
-from midcourse.core.budget import wanted
+from midcourse.core.budget import money, wanted
 from midcourse.core.endings import without_result
 from midcourse.core.interventions import Intervention
 from midcourse.core.receipt import Receipt
@@ -36,7 +36,6 @@ DID: Final[Mapping[str, str]] = {
 }
 """What an intervention of each level did."""
 _COLOURS: Final[Mapping[str, str]] = {Status.WAITING: "yellow", Status.HALTED: "red", Status.FAILED: "red"}
-_CENT: Final = 0.01
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
@@ -84,16 +83,14 @@ def status_text(status: str, finishes_first: str = "", *, unattended: bool = Fal
     return Text(f"{shape:<2} {status}", style=_COLOURS.get(status, ""))
 
 
-def money(dollars: float) -> str:
-    """An amount as the console writes it: ``$3.18``; ``$0.0020`` where cents would show nothing."""
-    return f"${dollars:.4f}" if dollars and abs(dollars) < _CENT else f"${dollars:.2f}"
+def spent(cost: float, unpriced: int, cap: float | None = None) -> str:
+    """Return what was spent, and its cap: ``$3.18``, ``$3.18 of $10.00``.
 
-
-def spent(cost: float, unpriced: int) -> str:
-    """Dollars as far as anybody knows: ``$3.18``, ``at least $3.18`` where ``unpriced`` model calls have no price."""
+    ``at least $3.18`` where ``unpriced`` model calls have no price.
+    """
     if unpriced and not cost:
-        return "unknown"
-    return f"{'at least ' if unpriced else ''}{money(cost)}"
+        return "unknown" if cap is None else f"unknown, cap {money(cap)}"
+    return f"{'at least ' if unpriced else ''}{money(cost)}{'' if cap is None else f' of {money(cap)}'}"
 
 
 def span(seconds: float) -> str:

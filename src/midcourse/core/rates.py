@@ -1,6 +1,6 @@
 """What the rates and times mean that reports, ``/metrics`` and pages show: each in words, once; and whose a stop was.
 
-How they are counted from one session is in ``reports/facts.py``, over many in ``reports/shares.py``: nowhere else.
+How they are counted from one session is in ``reports/reader.py``, over many in ``reports/shares.py``: nowhere else.
 """
 
 from collections.abc import Mapping
@@ -44,6 +44,38 @@ RESPONSE: Final = (
     "decided: nothing new begins."
 )
 STOPPED: Final = "From the wish for a stop until nothing of the session ran; stops that let a call finish are apart."
+DURATION: Final = (
+    "Time that runs worked until they completed, all turns together: paused, waiting and halted time is not counted. "
+    "Held against the range of the class where the class was declared: half of the runs or more lie in it."
+)
+TOKEN_RATE: Final = (
+    "Tokens a second of each model call that ended by itself and said its tokens, from its begin to its end; of a "
+    "session its newest 1,000. 99 % of the calls were no faster than p99."
+)
+CALLS_LEFT: Final = (
+    "At half of the calls of a run of one turn that completed: the calls that the agent's runs before it say are left, "
+    "against those that were. Right is within 20 %. Without five longer runs, or with runs too different, there is no "
+    "estimate."
+)
+RECOVERED: Final = (
+    "Of the times that a session was to continue after a stop, or after its process was lost, those after which a call "
+    "finished, a person was asked, or the session ended as it should. It did not where the session failed, or lost its "
+    "process again, before that. Another stop before that says nothing, and is not counted."
+)
+CONSISTENT: Final = (
+    "Sessions that were stopped or lost their process, and those that cannot be read: of these, the ones whose journal "
+    "folds without a contradiction (no result made twice, nothing begun while stopped, no approval used twice) to the "
+    "state that the store's head and newest snapshot have."
+)
+AFTER_STOP: Final = (
+    "Sessions that completed, of those that completed or failed: those stopped at least once beside those never "
+    "stopped. Cancelled ones are in neither: that was a decision."
+)
+ROI: Final = (
+    "Worth of automatic interventions above what they cost, as a share of that cost. Worth is the waste that each was "
+    "expected to avoid, and nothing for one that people called wrong; cost is the requests it tore and the minutes the "
+    "run stood still. Only interventions of which both are known count."
+)
 MEANINGS: Final[Mapping[str, str]] = {
     "interrupted": INTERRUPTED,
     "completed": COMPLETED,
@@ -52,6 +84,13 @@ MEANINGS: Final[Mapping[str, str]] = {
     "false_positives": FALSE_POSITIVES,
     "response": RESPONSE,
     "stop": STOPPED,
+    "duration": DURATION,
+    "token_rate": TOKEN_RATE,
+    "calls_left": CALLS_LEFT,
+    "recovered": RECOVERED,
+    "consistent": CONSISTENT,
+    "after_stop": AFTER_STOP,
+    "roi": ROI,
 }
 """All of them by the name of the figure."""
 

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, cast
 import msgspec
 
 from midcourse.core import events as ev
-from midcourse.core.asks import is_yes
+from midcourse.core.asks import is_yes, wanted_by
 from midcourse.core.codec import NOTHING, Value, decode, without_secrets
 from midcourse.core.evolution import created, evolve
 from midcourse.core.ids import AskId, Position, SessionId, StepId, checkpoint_id
@@ -211,11 +211,20 @@ class Document:
         self._say(Said("user", text, _time(at), turn, by=event.by, ask=event.ask), at)
 
     def _wait_for_approval(self, event: ev.AskOpened, at: float) -> None:
-        """A call that has not begun: its arguments stand in the question."""
+        """Show a call that has not begun. Its arguments are in the question, and nowhere else."""
         step = StepId(event.step.rpartition("~")[0])
-        name = step.partition("/")[2].rpartition(">")[2].partition("#")[0]
+        wanted = wanted_by(event.prompt)
         self._approving[event.ask] = step
-        self._push(Called(step=step, name=name, state="waits for approval", began_at=_time(at), detail=event.ask))
+        self._push(
+            Called(
+                step=step,
+                name=step.partition("/")[2].rpartition(">")[2].partition("#")[0],
+                arguments="" if wanted is None else shown(wanted.arguments),
+                state="waits for approval",
+                began_at=_time(at),
+                detail=event.ask,
+            )
+        )
 
     def _call(self, event: ev.StepBegun, at: float) -> None:
         self._push(

@@ -1,23 +1,20 @@
-"""The checklist before a policy goes live: computed from what is recorded, never ticked. Pure, but for ``grounds_of``.
+"""The checklist before a policy goes live: computed from what is recorded, never ticked. Pure.
 
 An item holds, does not, or nobody can know yet; each with the number behind it.
 """
 
-import asyncio
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Final, Literal
 
 import msgspec
 
 from midcourse.core.policy.document import Policy
-from midcourse.core.replies import Durability
-from midcourse.errors import InvalidInput
-from midcourse.monitors.drift import shipped
-from midcourse.monitors.encoders import find_encoder, why_none
+from midcourse.core.policy.profiles import BUILT_IN
+from midcourse.reports.alerts import is_too_often_wrong
+from midcourse.reports.grounds import Grounds
 from midcourse.reports.intervals import ENOUGH, Verdict
-from midcourse.reports.rates import Report, is_too_often_wrong
-from midcourse.reports.words import percent, seconds
+from midcourse.reports.report import Report
+from midcourse.reports.words import estimated, percent, seconds, span_of_range
 
 Answer = Literal["holds", "does not", "unknown"]
 _ANSWERS: Final[Mapping[Verdict, Answer]] = {
@@ -28,8 +25,6 @@ _ANSWERS: Final[Mapping[Verdict, Answer]] = {
 }
 """What a report's verdict of a share that is to be at least so large comes to here."""
 _NAMED: Final = 5
-_LARGEST: Final = 50_000_000
-"""Bytes of a backtest's result that is read."""
 
 
 class ChecklistItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,63 +43,6 @@ class Items(msgspec.Struct, frozen=True):
     items: tuple[ChecklistItem, ...]
 
 
-class Grounds(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known beside the sessions. ``encoder`` None: there is none, and ``no_encoder`` says why.
-
-    ``backtested``: the policies that a backtest's result tells of; None if none was given.
-    """
-
-    policy: Policy
-    durability: Durability
-    encoder: str | None = None
-    no_encoder: str = ""
-    domains: frozenset[str] = frozenset()
-    backtested: Mapping[str, int] | None = None
-
-
-async def grounds_of(policy: Policy, durability: Durability, backtest: Path | None = None) -> Grounds:
-    """What can be looked up here: the encoder, and a backtest's result if one is given.
-
-    Raises:
-        InvalidInput: that file is no result of a backtest.
-    """
-    encoder = await asyncio.to_thread(find_encoder)  # it takes half a second, the first time
-    return Grounds(
-        policy=policy,
-        durability=durability,
-        encoder=encoder.name if encoder is not None else None,
-        no_encoder=why_none(),
-        domains=_domains(encoder.name) if encoder is not None else frozenset(),
-        backtested=None if backtest is None else await asyncio.to_thread(read_backtest, backtest),
-    )
-
-
-def _domains(encoder: str) -> frozenset[str]:
-    return frozenset(domain for scales in shipped().encoders.get(encoder, {}).values() for domain in scales)
-
-
-def read_backtest(path: Path) -> dict[str, int]:
-    """The policies that ``midcourse backtest --format json`` tried, and on how many runs each.
-
-    Raises:
-        InvalidInput: the file cannot be read, or is none of those.
-    """
-    try:
-        with path.open("rb") as file:
-            content = file.read(_LARGEST + 1)
-        if len(content) > _LARGEST:
-            raise ValueError(f"it has more than {_LARGEST:,} bytes")
-        found: dict[str, Any] = msgspec.json.decode(content, type=dict[str, Any])
-        tried = cast("dict[str, Any]", found["policies"])
-        return {name: int(scores["all"]["runs"]) for name, scores in tried.items()}
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise InvalidInput(
-            f"{path} is not the result of a backtest ({why}). Make one with: midcourse backtest --format json … > FILE",
-            field="backtest",
-        ) from error
-
-
 def checklist(report: Report, grounds: Grounds) -> tuple[ChecklistItem, ...]:
     """Every item, in the order in which to see to them."""
     return tuple(_items(report, grounds))
@@ -121,6 +59,9 @@ def _items(report: Report, grounds: Grounds) -> Iterator[ChecklistItem]:
     yield _pinned(report)
     yield backtested(grounds.policy.name, grounds.policy.version, grounds.backtested)
     yield _budgets(report)
+    yield from _task_types(report)
+    yield from _strategies(report)
+    yield from _thresholds(report, grounds.policy)
     yield from _drift(grounds)
 
 
@@ -285,6 +226,109 @@ def _budgets(report: Report) -> ChecklistItem:
         number=f"{report.budgeted:,} of {report.sessions:,} sessions",
         todo=_todo(answer, "Give the agent's terms a budget.", "No session began in this time."),
     )
+
+
+def _task_types(report: Report) -> Iterator[ChecklistItem]:
+    declared = sum(row.declared for row in report.classes)
+    answer: Answer = "unknown" if not report.sessions else "holds" if declared == report.sessions else "does not"
+    yield ChecklistItem(
+        id="classes-declared",
+        what="Every session's task class is declared",
+        answer=answer,
+        number=f"{declared:,} of {report.sessions:,} sessions",
+        todo=_todo(answer, "Give the agent's terms a task_class.", "No session began in this time."),
+    )
+    held = [
+        (row.task_class.replace("_", " "), row.duration) for row in report.classes if row.duration.range is not None
+    ]
+    wrong = [name for name, took in held if took.verdict in ("above", "below")]
+    answer = "does not" if wrong else "holds" if held and all(took.verdict == "kept" for _, took in held) else "unknown"
+    yield ChecklistItem(
+        id="classes-fit",
+        what="Runs take as long as their task class says",
+        answer=answer,
+        number="; ".join(
+            f"{name} ({span_of_range(took.range)}): {percent(took.inside.share)} of {took.inside.of:,}"
+            for name, took in held
+            if took.range is not None
+        )
+        or "no run of a class with a range",
+        todo=_todo(
+            answer,
+            f"Declare another class for what is called {', '.join(wrong)}, or change its up_to.",
+            f"{ENOUGH} completed runs that declared each class say enough.",
+        ),
+    )
+
+
+def _strategies(report: Report) -> Iterator[ChecklistItem]:
+    never = [row for row in report.classes if row.task_class in ("short", "protected")]
+    count, of = sum(report.against_strategy.values()), sum(row.sessions for row in never)
+    answer: Answer = "does not" if count else "unknown" if not of else "holds"
+    yield ChecklistItem(
+        id="strategy-finish",
+        what="No run was stopped automatically that its strategy lets finish",
+        answer=answer,
+        number=f"{count:,} of {of:,} sessions of short and protected classes",
+        todo=_todo(answer, "See what stopped them: midcourse alarms.", "No such session began in this time."),
+    )
+    found = report.recoveries
+    answer = _ANSWERS[found.all.verdict]
+    yield ChecklistItem(
+        id="strategy-continue",
+        what="Runs that were stopped, or lost their process, continue",
+        answer=answer,
+        number=f"{percent(found.all.share)} of {found.all.of:,}; {found.open:,} not known yet",
+        todo=_todo(
+            answer, "See why they failed: midcourse ps --status failed", f"{ENOUGH} that are resumed say enough."
+        ),
+    )
+    agree = report.consistency
+    answer = _ANSWERS[agree.sessions.verdict]
+    yield ChecklistItem(
+        id="strategy-consistent",
+        what="What was stopped or lost comes to the same state again",
+        answer=answer,
+        number=f"{agree.sessions.part:,} of {agree.sessions.of:,} sessions"
+        + (f"; not: {', '.join(list(agree.flaws)[:_NAMED])}" if agree.flaws else ""),
+        todo=_todo(answer, "Run: midcourse doctor", f"{ENOUGH} sessions that were stopped say enough."),
+    )
+
+
+def _thresholds(report: Report, policy: Policy) -> Iterator[ChecklistItem]:
+    own = policy.signals not in [one.signals for one in BUILT_IN.values()]
+    yield ChecklistItem(
+        id="thresholds-own",
+        what="The thresholds come from your own runs",
+        answer="holds" if own else "does not",
+        number=f"{policy.id} {'has thresholds of its own' if own else 'has the thresholds that were shipped'}",
+        todo="" if own else "Calibrate them: midcourse policy calibrate RUNS > mine.yaml",
+    )
+    unpriced = report.unseen.get("cost", 0)
+    answer: Answer = "unknown" if not report.decided else "does not" if unpriced else "holds"
+    yield ChecklistItem(
+        id="thresholds-cost",
+        what="What a run had cost was known whenever the policy decided",
+        answer=answer,
+        number=f"unknown in {unpriced:,} of {report.decided:,} sessions with a decision",
+        todo=_todo(
+            answer, "Say what these models cost: midcourse serve --prices FILE.", "No policy has decided anything yet."
+        ),
+    )
+    rate = report.estimates
+    if policy.signals.calls_left.intervene is not None or policy.signals.calls_left.finish is not None:
+        answer = _ANSWERS[rate.within.verdict]
+        yield ChecklistItem(
+            id="thresholds-estimate",
+            what="The estimate of the remaining calls is good enough to decide by",
+            answer=answer,
+            number=f"within 20 % in {percent(rate.within.share)} of {rate.within.of:,}; {estimated(rate.known)}",
+            todo=_todo(
+                answer,
+                "Set signals.calls_left to null: the runs of these agents differ too much.",
+                f"{ENOUGH} runs with an estimate say enough.",
+            ),
+        )
 
 
 def _drift(grounds: Grounds) -> Iterator[ChecklistItem]:

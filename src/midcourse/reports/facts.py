@@ -131,6 +131,16 @@ class Asked(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     end: str = ""
 
 
+class Recovery(msgspec.Struct, gc=False, frozen=True):
+    """A time that the session was to continue: after a stop, or after its process was lost.
+
+    ``worked`` None: it has not got further yet, or another stop came first.
+    """
+
+    after: Literal["stop", "loss"]
+    worked: bool | None = None
+
+
 class ToolUse(msgspec.Struct, gc=False, frozen=True):
     """What a tool that was called declares."""
 
@@ -141,7 +151,11 @@ class ToolUse(msgspec.Struct, gc=False, frozen=True):
 
 
 class SessionFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a report needs of one session. ``outlived`` names calls that went on although the session had stopped."""
+    """What a report needs of one session. ``outlived`` names calls that went on although the session had stopped.
+
+    ``calls`` have finished, ``turns`` of a fork is 0. ``flaw``: why its journal does not come to the state that the
+    store has of it; empty if it does, None if it was not checked. ``unseen``: signals that policies could not measure.
+    """
 
     id: SessionId
     agent: str
@@ -164,6 +178,13 @@ class SessionFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     asked: tuple[Asked, ...] = ()
     outlived: tuple[str, ...] = ()
     tools: tuple[ToolUse, ...] = ()
+    calls: int = 0
+    turns: int = 1
+    token_rates: tuple[float, ...] = ()
+    recoveries: tuple[Recovery, ...] = ()
+    flaw: str | None = None
+    decisions: int = 0
+    unseen: tuple[str, ...] = ()
 
     @property
     def was_stopped(self) -> bool:
@@ -185,6 +206,20 @@ class SessionFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     def warnings(self) -> tuple[Interruption, ...]:
         """The notices that the false-positive rate is not of: people were told, and no more was wanted."""
         return tuple(one for one in self.notices if one.is_by_policy and not one.was_held)
+
+
+def range_of(task_class: TaskClass, classes: Classes) -> tuple[float, float | None] | None:
+    """Return the seconds that a run of a class takes, as the policy has it; None for a class without a range."""
+    short, medium = classes.short.up_to, classes.medium.up_to
+    ranges: dict[TaskClass, tuple[float | None, float | None]] = {
+        "short": (0.0, short),
+        "medium": (short, medium),
+        "long": (medium, None),
+    }
+    low, high = ranges.get(task_class, (None, None))
+    if low is None or (high is None and task_class != "long"):
+        return None
+    return float(low), None if high is None else float(high)
 
 
 def class_by_time(seconds: float, classes: Classes) -> TaskClass:

@@ -11,54 +11,20 @@ from html import escape
 from typing import Final
 
 from midcourse.core.rates import Stopper, by_whom
+from midcourse.reports.alerts import is_too_often_wrong
 from midcourse.reports.checklist import ChecklistItem
-from midcourse.reports.intervals import Proportion, Verdict
+from midcourse.reports.figures import continued, durations, outcomes, returned
+from midcourse.reports.markup import SIGN, STYLE, rate_cells, table, verdict
 from midcourse.reports.plots import bottom_of, histogram, range_bar, scale_of
-from midcourse.reports.rates import Answers, ClassRow, KindRow, Report, SignalRow, Times, is_too_often_wrong
-from midcourse.reports.words import money, percent, seconds, span_of_target
+from midcourse.reports.report import Answers, ClassRow, KindRow, Report, SignalRow, Times
+from midcourse.reports.words import amount, percent, seconds, span_of_range, span_of_target
 
-STYLE: Final = """
-:root{color-scheme:light dark;--bg:#f5f4f0;--line:#dcd9d0;--edge:#858176;--ink:#191c1e;--ink2:#474c4f;--ink3:#62676a;
---band:#cfe3e5;--bar:#474c4f;--ok:#2a6a3b;--no:#8a4f00;--bad:#b0241c;--tint:#fcf0d8;--focus:#0a6571}
-@media (prefers-color-scheme:dark){:root{--bg:#0d1113;--line:#272f34;--edge:#707c82;--ink:#e8ecec;--ink2:#b4bdc0;
---ink3:#8f9a9e;--band:#1f454b;--bar:#b4bdc0;--ok:#7fcc8f;--no:#ffb938;--bad:#ff7d71;--tint:#2c2413;--focus:#5fc9d4}}
-*{box-sizing:border-box}
-body{margin:0 auto;padding:32px;max-width:1376px;background:var(--bg);color:var(--ink);
-font:14px/1.5 system-ui,-apple-system,"Segoe UI",sans-serif;font-variant-numeric:tabular-nums}
-h1{font-size:22px;font-weight:600;margin:0}h2{font-size:16px;font-weight:600;margin:36px 0 8px}
-p{margin:4px 0;max-width:90ch}.sub{color:var(--ink3)}
-dl{display:flex;flex-wrap:wrap;gap:12px 48px;margin:24px 0 0}dt{color:var(--ink3)}
-dd{margin:0;font-size:22px;font-weight:600}dd small{display:block;font-size:13px;font-weight:400;color:var(--ink3)}
-.wide{overflow-x:auto}.wide:focus-visible{outline:2px solid var(--focus);outline-offset:2px}
-table{border-collapse:collapse;width:100%;min-width:max-content}
-caption{text-align:left;color:var(--ink3);padding:0 0 6px;white-space:normal;max-width:90ch}
-th,td{padding:7px 20px 7px 0;text-align:left;vertical-align:middle;border-bottom:1px solid var(--line)}
-thead th{font-weight:500;color:var(--ink3);border-bottom:1px solid var(--edge);vertical-align:bottom}
-tbody th{font-weight:600}.r{text-align:right}.dim{color:var(--ink3);font-weight:400}
-tbody td:last-child,thead th:last-child{padding-right:0}
-table.text{min-width:640px}table.text td,table.text th{vertical-align:top}table.text tbody th{width:34%}
-.verdict{white-space:nowrap}.verdict.ok{color:var(--ok)}.verdict.no{color:var(--no);font-weight:600}
-.verdict.few{color:var(--ink3)}
-ul.alerts{list-style:none;margin:16px 0 0;padding:10px 16px;background:var(--tint);border-left:3px solid var(--no)}
-ul.alerts li{padding:2px 0}ul.plain{margin:4px 0;padding:0 0 0 18px;color:var(--ink2);max-width:100ch}
-svg{display:block;max-width:100%}figure{margin:0 0 20px;max-width:860px}figcaption{color:var(--ink3)}
-svg text{fill:var(--ink2);font-size:12px}svg text.small{fill:var(--ink3);font-size:11px}
-.bar{fill:var(--bar)}.edge{stroke:var(--edge);stroke-width:1}.band{fill:var(--band)}
-.whisker{stroke:var(--ink2);stroke-width:2}.limit{stroke:var(--no);stroke-width:2;stroke-dasharray:6 4}
-circle.ok{fill:var(--ok)}circle.no{fill:var(--no)}circle.few{fill:var(--bg);stroke:var(--ink2);stroke-width:2}
-.sr{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap}
-@media (max-width:720px){body{padding:16px 12px}dl{gap:12px 28px}}
-@media print{body{padding:0;max-width:none;font-size:10pt;background:#fff;color:#000}.wide{overflow:visible}
-table{min-width:0}h2{break-after:avoid}tr,figure{break-inside:avoid}th,td{padding:4px 10px 4px 0}}
-"""
 POLICY: Final = (
     "default-src 'none'; style-src 'sha256-"
     + base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
     + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 """The Content-Security-Policy under which the page shows as it is, and nothing in it can run."""
-_SIGN: Final = {"ok": "●", "no": "▲", "few": "○"}
-_LIMITS: Final = {"short": "up to 30 s", "medium": "up to 5 min", "long": "longer", "very_long": "open-ended"}
 
 
 def page(report: Report, items: Sequence[ChecklistItem] = ()) -> str:
@@ -71,6 +37,9 @@ def page(report: Report, items: Sequence[ChecklistItem] = ()) -> str:
         _alerts(report),
         _list(report.notes),
         _classes(report.classes, report.meanings),
+        durations(report.classes, report.meanings),
+        outcomes(report),
+        continued(report),
         _times(report),
         _signals(report.signals, report.meanings),
         _kinds(report.kinds, report.meanings),
@@ -111,7 +80,8 @@ def _figures(report: Report) -> str:
         ("stepped in", f"{report.interventions:,}", _by(report.by) or "nobody did"),
         ("only told", f"{report.notices:,}", told),
         ("right", percent(said.share), f"of {said.of:,} labelled"),
-        ("waste avoided", money(report.dollars_avoided), f"expected; at a cost of {money(report.dollars_cost)}"),
+        ("waste avoided", amount(report.dollars_avoided), f"expected; at a cost of {amount(report.dollars_cost)}"),
+        returned(report),
         ("answered in", seconds(answers.seconds.p50), f"median; {target}"),
         ("could not be stopped", f"{report.outlived_count:,}", "sessions with a call that went on"),
     ]
@@ -133,49 +103,22 @@ def _alerts(report: Report) -> str:
     return f'<h2>Missed targets</h2><ul class="alerts">{lines}</ul>'
 
 
-def _verdict(verdict: Verdict, *, above_is_fine: bool = False) -> str:
-    is_miss = verdict == "below" or (verdict == "above" and not above_is_fine)
-    kind = "no" if is_miss else "few" if verdict == "too few to say" else "ok"
-    return f'<span class="verdict {kind}"><span aria-hidden="true">{_SIGN[kind]} </span>{verdict}</span>'
-
-
-def _table(
-    name: str, caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]], *, is_text: bool = False
-) -> str:
-    """A table. A head that begins with ``>`` is of numbers; the first cell of a row is what the row is about."""
-    right = [head.startswith(">") for head in heads]
-    shown = "".join(
-        f'<th scope="col"{" class=r" if is_right else ""}>{head.removeprefix(">")}</th>'
-        for head, is_right in zip(heads, right, strict=True)
-    )
-    body = ""
-    for first, *rest in rows:
-        cells = "".join(
-            f"<td{' class=r' if is_right else ''}>{cell}</td>" for cell, is_right in zip(rest, right[1:], strict=True)
-        )
-        body += f'<tr><th scope="row">{first}</th>{cells}</tr>'
-    return (
-        f'<div class="wide" tabindex="0" role="region" aria-label="{escape(name)}, scrolls sideways">'
-        f"<table{' class=text' if is_text else ''}>"
-        f"<caption>{escape(caption)}</caption><thead><tr>{shown}</tr></thead><tbody>{body}</tbody></table></div>"
-    )
-
-
 def _classes(rows: Sequence[ClassRow], meanings: Mapping[str, str]) -> str:
     if not rows:
         return "<h2>Classes against their targets</h2><p>No session began in this time.</p>"
     most, least = scale_of([row.interrupted for row in rows]), bottom_of([row.completed for row in rows])
 
     def cells(row: ClassRow) -> Sequence[str]:
-        limits = _LIMITS.get(row.task_class, "")
+        took = row.duration.range
+        limits = span_of_range(took) if took is not None else "open-ended" if row.task_class == "very_long" else ""
         dim = f' <span class="dim">{limits}</span>' if limits else ""
         several = f'<br><span class="dim">{escape(", ".join(row.policies))}</span>' if len(names) > 1 else ""
         return (
             f"{row.task_class.replace('_', ' ')}{dim}{several}",
             f"{row.sessions:,}",
-            *_rate_cells(row.interrupted, range_bar(row.interrupted, most=most)),
+            *rate_cells(row.interrupted, range_bar(row.interrupted, most=most)),
             _by(row.interrupted_by).replace(", ", "<br>") or "–",
-            *_rate_cells(
+            *rate_cells(
                 row.completed,
                 range_bar(row.completed, least=least, kind="ok" if row.completed.verdict == "above" else ""),
                 above_is_fine=True,
@@ -193,13 +136,7 @@ def _classes(rows: Sequence[ClassRow], meanings: Mapping[str, str]) -> str:
         f"95 % confidence. Drawn from 0 to {percent(most)} where interrupted, from {percent(least)} to 100 % where "
         "completed."
     )
-    return "<h2>Classes against their targets</h2>" + _table("Classes", caption, heads, map(cells, rows))
-
-
-def _rate_cells(rate: Proportion, bar: str, *, above_is_fine: bool = False) -> Sequence[str]:
-    aim = span_of_target(rate.target) if rate.target is not None else "–"
-    verdict = _verdict(rate.verdict, above_is_fine=above_is_fine) if rate.of else '<span class="dim">none ended</span>'
-    return percent(rate.share), f'{bar}<span class="dim">target {aim}</span>', verdict
+    return "<h2>Classes against their targets</h2>" + table("Classes", caption, heads, map(cells, rows))
 
 
 def _satisfied(row: ClassRow) -> str:
@@ -207,7 +144,7 @@ def _satisfied(row: ClassRow) -> str:
     if not rate.of or row.score is None:
         return "–"
     words = f'<span class="dim">of {rate.of:,}, {row.score:.1f} of 5</span>'
-    return f"{percent(rate.share)} {words}<br>{_verdict(rate.verdict, above_is_fine=True)}"
+    return f"{percent(rate.share)} {words}<br>{verdict(rate.verdict, above_is_fine=True)}"
 
 
 def _times(report: Report) -> str:
@@ -238,13 +175,13 @@ def _times(report: Report) -> str:
     def cells(one: tuple[str, Times]) -> Sequence[str]:
         name, taken = one
         return (
-            name, f"{taken.count:,}", seconds(taken.p50), seconds(taken.target_p50), _verdict(taken.verdict_p50),
-            seconds(taken.p99), seconds(taken.target_p99), _verdict(taken.verdict_p99), seconds(taken.most),
+            name, f"{taken.count:,}", seconds(taken.p50), seconds(taken.target_p50), verdict(taken.verdict_p50),
+            seconds(taken.p99), seconds(taken.target_p99), verdict(taken.verdict_p99), seconds(taken.most),
         )  # fmt: skip
 
     heads = ("What", ">Count", ">p50", ">target", "Verdict", ">p99", ">target", "Verdict", ">longest")
     caption = f"Against the targets of each class. Response: {report.meanings['response']}"
-    return head + figure + _table("Times", caption, heads, map(cells, rows))
+    return head + figure + table("Times", caption, heads, map(cells, rows))
 
 
 def _signals(rows: Sequence[SignalRow], meanings: Mapping[str, str]) -> str:
@@ -268,7 +205,7 @@ def _signals(rows: Sequence[SignalRow], meanings: Mapping[str, str]) -> str:
             name, f"{row.interventions:,}", row.only_told, f"{row.right:,}", f"{row.wrong:,}",
             f"{row.unsure:,}", percent(row.rate.share),
             f'{range_bar(row.rate, most=most, kind=kind)}<span class="dim">{aim}</span>',
-            f'<span class="verdict {kind}"><span aria-hidden="true">{_SIGN[kind]} </span>{words}</span>',
+            f'<span class="verdict {kind}"><span aria-hidden="true">{SIGN[kind]} </span>{words}</span>',
         )  # fmt: skip
 
     heads = (
@@ -279,7 +216,7 @@ def _signals(rows: Sequence[SignalRow], meanings: Mapping[str, str]) -> str:
         f"False positives: {meanings['false_positives']} Drawn from 0 to {percent(most)}. "
         f"Only told: {meanings['only_told']}"
     )
-    return head + _table("Signals", caption, heads, map(cells, rows))
+    return head + table("Signals", caption, heads, map(cells, rows))
 
 
 def _kinds(rows: Sequence[KindRow], meanings: Mapping[str, str]) -> str:
@@ -289,14 +226,14 @@ def _kinds(rows: Sequence[KindRow], meanings: Mapping[str, str]) -> str:
 
     def cells(row: KindRow) -> Sequence[str]:
         expected = (
-            "–" if row.expected_avoided is None else f"{money(row.expected_avoided)} / {money(row.expected_cost)}"
+            "–" if row.expected_avoided is None else f"{amount(row.expected_avoided)} / {amount(row.expected_cost)}"
         )
-        real = "–" if row.cost is None else f'{money(row.cost)} <span class="dim">of {row.compared}</span>'
+        real = "–" if row.cost is None else f'{amount(row.cost)} <span class="dim">of {row.compared}</span>'
         quality = "–" if row.quality is None else f'{percent(row.quality)} <span class="dim">of {row.quality_of}</span>'
         return (
             row.kind.replace("_", " "), f"{row.count:,}", _by(row.by).replace(", ", "<br>"), seconds(row.save.p50),
             seconds(row.wait.p50), seconds(row.recovery.p50),
-            money(row.dollars, is_estimate=bool(row.estimated)),
+            amount(row.dollars, is_estimate=bool(row.estimated)),
             "–" if row.kilobytes is None else f"{row.kilobytes:.1f}", quality,
             "–" if row.progress is None else f"{100 * row.progress:+.0f} pp", expected, real,
         )  # fmt: skip
@@ -309,7 +246,7 @@ def _kinds(rows: Sequence[KindRow], meanings: Mapping[str, str]) -> str:
         f"{meanings['stepped_in']} Times are medians. ~ marks estimates. Really cost: money and the minutes it stood "
         "still, as far as known."
     )
-    return head + _table("Interruptions by kind", caption, heads, map(cells, rows))
+    return head + table("Interruptions by kind", caption, heads, map(cells, rows))
 
 
 def _answers(found: Answers) -> str:
@@ -342,12 +279,12 @@ def _checklist(items: Sequence[ChecklistItem]) -> str:
         kind = kinds[one.answer]
         return (
             escape(one.what),
-            f'<span class="verdict {kind}"><span aria-hidden="true">{_SIGN[kind]} </span>{one.answer}</span>',
+            f'<span class="verdict {kind}"><span aria-hidden="true">{SIGN[kind]} </span>{one.answer}</span>',
             escape(one.number),
             escape(one.todo),
         )
 
     heads = ("What", "Answer", "By", "To do")
-    return "<h2>Before it goes live</h2>" + _table(
+    return "<h2>Before it goes live</h2>" + table(
         "Checklist", "Computed, not ticked.", heads, map(cells, items), is_text=True
     )

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from html import escape
+from math import log
 from typing import Final
 
 from midcourse.reports.intervals import Proportion
-from midcourse.reports.rates import Bar
-from midcourse.reports.words import percent, seconds, span_of_target
+from midcourse.reports.report import Bar, Durations
+from midcourse.reports.words import percent, seconds, span_of_range, span_of_target
 
 _WIDTH: Final = 640
 _LEFT: Final = 44
@@ -79,6 +80,27 @@ def range_bar(rate: Proportion, *, least: float = 0.0, most: float = 1.0, kind: 
     parts.append(f'<circle class="{kind}" cx="{at:.1f}" cy="9" r="4.5"/>')
     aim = f"; target {span_of_target(rate.target)}" if rate.target is not None else ""
     label = f"{percent(rate.share)}, between {percent(rate.low)} and {percent(rate.high)}{aim}"
+    return _svg(width, 18, label, "".join(parts), scale=False)
+
+
+def time_bar(took: Durations, *, most: float, width: int = 200) -> str:
+    """Return how long runs took on a line from 1 s to ``most``: the range as a band, p50 as a mark, p99 as an end."""
+    if took.worked.p50 is None or took.worked.p99 is None:
+        return ""
+
+    def place(value: float) -> float:
+        return min(1.0, max(0.0, log(max(value, 1.0)) / log(most))) * width
+
+    parts = [f'<line class="edge" x1="0" x2="{width}" y1="9" y2="9"/>']
+    if took.range is not None:
+        low, high = place(took.range[0]), width if took.range[1] is None else place(took.range[1])
+        parts.append(f'<rect class="band" x="{low:.1f}" y="2" width="{max(3.0, high - low):.1f}" height="14"/>')
+    middle, slow = place(took.worked.p50), place(took.worked.p99)
+    kind = {"kept": "ok", "above": "no", "below": "no"}.get(took.verdict, "few")
+    parts.append(f'<line class="whisker" x1="{middle:.1f}" x2="{slow:.1f}" y1="9" y2="9"/>')
+    parts.append(f'<circle class="{kind}" cx="{min(max(middle, 5.0), width - 5.0):.1f}" cy="9" r="4.5"/>')
+    aim = f"; range {span_of_range(took.range)}" if took.range is not None else ""
+    label = f"p50 {seconds(took.worked.p50)}, p99 {seconds(took.worked.p99)}{aim}"
     return _svg(width, 18, label, "".join(parts), scale=False)
 
 

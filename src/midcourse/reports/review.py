@@ -18,8 +18,8 @@ from midcourse.errors import Damaged, InvalidInput, Refused
 from midcourse.policies.kept import KeptPolicy
 from midcourse.policies.kept import save as save_policy
 from midcourse.ports.store import Store
-from midcourse.reports.gathering import Gathering, Progress
-from midcourse.reports.tuning import Proposal, Tuned, Tuning
+from midcourse.reports.fleet import Fleet, Progress
+from midcourse.reports.proposals import Proposal, Tuned, Tuning
 
 SHELF: Final = "proposals"
 _REVIEWS: Final = "reviews"
@@ -44,7 +44,7 @@ async def review(
     for the same agent or person.
     """
     tuning = Tuning()
-    gathering = Gathering(store, since, now, default=default, with_values=True, progress=progress)
+    gathering = Fleet(store, since, now, default=default, with_values=True, progress=progress)
     async for one in gathering.sessions():
         tuning.add(one)  # each tenant's for itself
     tuned = tuning.proposals(now)

@@ -15,7 +15,7 @@ from midcourse.backtest.calibrating import FALSE_STOPS, LEAST, Calibrated, calib
 from midcourse.core.policy.document import Part, Policy
 from midcourse.core.policy.spans import Span
 from midcourse.policies.writing import from_document, to_document
-from midcourse.reports.recorded import Going, Runs
+from midcourse.reports.runs import Going, Runs
 
 SCALES: Final = (0.1, 0.25, 0.5, 0.75, 1.5, 2.5, 5.0)
 """By how much the thresholds are moved for the curve."""

@@ -1,6 +1,7 @@
 """Shares and times as people read them."""
 
-from midcourse.reports.intervals import Range
+from midcourse.core.budget import money
+from midcourse.reports.intervals import Proportion, Range
 
 
 def percent(share: float | None) -> str:
@@ -34,9 +35,32 @@ def seconds(value: float | None) -> str:
     return f"{value / 3600:.1f} h" if value < 172_800 else f"{value / 86_400:.1f} d"
 
 
-def money(dollars: float | None, *, is_estimate: bool = False) -> str:
-    """``$0.31``, ``~$0.005``; a dash where nothing is known."""
-    if dollars is None:
+def span_of_range(allowed: tuple[float, float | None]) -> str:
+    """``up to 30 s``, ``30 s–5 min``, ``over 5 min``."""
+    low, high = (
+        None if one is None else f"{one / 60:g} min" if one and not one % 60 else seconds(one) for one in allowed
+    )
+    return f"over {low}" if high is None else f"{low}–{high}" if allowed[0] else f"up to {high}"
+
+
+def amount(dollars: float | None, *, is_estimate: bool = False) -> str:
+    """``$0.31``, ``~$0.0050``; a dash where nothing is known."""
+    return "–" if dollars is None else f"{'~' if is_estimate else ''}{money(dollars)}"
+
+
+def signed(share: float | None, unit: str = "%") -> str:
+    """``+240 %``, ``-3.1 pp``; a dash where nothing is known."""
+    if share is None:
         return "–"
-    shown = f"${dollars:,.2f}" if dollars >= 0.1 or dollars == 0 else f"${dollars:.2g}"
-    return f"~{shown}" if is_estimate else shown
+    shown = f"{100 * share:+.1f}" if abs(share) < 1 else f"{100 * share:+,.0f}"
+    return f"{shown.removesuffix('.0')} {unit}"
+
+
+def tokens(rate: float | None) -> str:
+    """``41 tok/s``, ``3.5 tok/s``; a dash where nothing is known."""
+    return "–" if rate is None else f"{rate:.2g} tok/s" if rate < 10 else f"{rate:,.0f} tok/s"
+
+
+def estimated(rate: Proportion) -> str:
+    """``2 of 13 runs had an estimate``."""
+    return f"{rate.part:,} of {rate.of:,} runs had an estimate"

@@ -288,5 +288,5 @@ agent: Final = wrap(
     _agent,
     deps=_start,
     usage_limits=UsageLimits(request_limit=500),
-    terms=Terms(task_class="very_long", policy="standard"),
+    terms=Terms(task_class="very_long", policy="standard", budget=5.0),
 )

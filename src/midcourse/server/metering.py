@@ -6,7 +6,7 @@ Nobody who scrapes waits for a long look: it is made beside, and the next one wh
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine
 from typing import Any, Final
 
 from midcourse.core.ids import Position, SessionId
@@ -14,14 +14,14 @@ from midcourse.core.session import LIVE
 from midcourse.errors import MidcourseError
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Head, Store
-from midcourse.reports.gathering import Gathered, Gathering, default_policy
-from midcourse.reports.shares import Shares
+from midcourse.reports.fleet import Fleet, FleetSession, default_policy
+from midcourse.reports.shares import Remaining, Shares, spread
 from midcourse.runtime.control import Control
 from midcourse.runtime.interventions import count_alarms
 from midcourse.runtime.outbox import Outbox
 from midcourse.runtime.standing import Standing as Switches
 from midcourse.server.hosting import Reading
-from midcourse.telemetry.metrics import UNCLASSED, Census, Metrics, Rates
+from midcourse.telemetry.metrics import UNCLASSED, Census, FleetRates, Metrics, Rates
 
 log = logging.getLogger("midcourse.server")
 
@@ -45,7 +45,7 @@ class Metering:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.metrics = Metrics(clock)
-        self._known: dict[SessionId, tuple[Position, Gathered]] = {}
+        self._known: dict[SessionId, tuple[Position, FleetSession]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._done_at: dict[str, float] = {}
 
@@ -133,29 +133,47 @@ def _older(oldest: float | None, head: Head) -> float | None:
 
 
 async def rates(
-    store: Store, now: float, policy: str, known: dict[SessionId, tuple[Position, Gathered]]
-) -> Mapping[str, Rates]:
-    """What became of the last day's sessions, by class, counted as reports count.
+    store: Store, now: float, policy: str, known: dict[SessionId, tuple[Position, FleetSession]]
+) -> FleetRates:
+    """Return what became of the last day's sessions, by class and in all, counted as reports count.
 
     Raises:
         StoreError: it cannot be read now.
     """
     default = await default_policy(store, policy)
-    gathering = Gathering(store, now - DAY, now, default=default, most=MOST_RATED, known=known)
+    fleet = Fleet(store, now - DAY, now, default=default, most=MOST_RATED, known=known)
     by_class: dict[str, Shares] = {}
+    everything, remaining = Shares(), Remaining()
     seen: set[SessionId] = set()
-    async for one in gathering.sessions():
+    async for one in fleet.sessions():
         seen.add(one.facts.id)
         by_class.setdefault(one.facts.task_class, Shares()).count(one.facts)
+        everything.count(one.facts)
+        remaining.add(one.facts)
     for gone in known.keys() - seen:
         del known[gone]
-    return {
-        name: Rates(
-            sessions=found.sessions,
-            interruption=found.interruption,
-            interruption_by=found.interruption_by,
-            completion=found.completion,
-            false_positives=found.false_positives,
-        )
-        for name, found in by_class.items()
-    }
+    return FleetRates(
+        classes={name: _rates(found) for name, found in by_class.items()},
+        ratios={
+            "calls_left_accuracy": remaining.estimates().within.share,
+            "consistency": everything.consistency(fleet.damaged).sessions.share,
+        },
+    )
+
+
+def _rates(found: Shares) -> Rates:
+    outcomes, worked, tokens = found.outcomes(), spread(found.worked), spread(found.token_rates)
+    return Rates(
+        sessions=found.sessions,
+        interruption_by=found.interruption_by,
+        ratios={
+            "interruption": found.interruption,
+            "completion": found.completion,
+            "false_positive": found.false_positives,
+            "stopped_completion": outcomes.stopped.share,
+            "unstopped_completion": outcomes.unstopped.share,
+            "recovery": found.recoveries().all.share,
+            "intervention_return": found.returns().roi,
+        },
+        spreads={"run_seconds": (worked.p50, worked.p99), "tokens_per_second": (tokens.p50, tokens.p99)},
+    )

@@ -11,14 +11,15 @@ from midcourse.core.policy.decisions import Reason
 from midcourse.core.policy.profiles import STANDARD
 from midcourse.core.spelling import spelled
 from midcourse.policies.writing import to_yaml
-from midcourse.reports.checklist import Grounds, checklist
+from midcourse.reports.checklist import checklist
 from midcourse.reports.facts import Interruption, SessionFacts
-from midcourse.reports.gathering import Gathered
-from midcourse.reports.rates import Tally
-from midcourse.reports.reading import facts_of
-from midcourse.reports.recorded import Going, Runs
+from midcourse.reports.fleet import FleetSession
+from midcourse.reports.grounds import Grounds
+from midcourse.reports.proposals import Tuning
+from midcourse.reports.reader import facts_of
+from midcourse.reports.runs import Going, Runs
+from midcourse.reports.tally import Tally
 from midcourse.reports.trials import proposed, tried
-from midcourse.reports.tuning import Tuning
 from midcourse.server.policy_views import proposed_view
 
 
@@ -30,7 +31,7 @@ def report_examples(records: Iterable[ev.Recorded]) -> dict[str, Any]:
     report = tally.report(journal[0].at, journal[-1].at)
     grounds = Grounds(policy=STANDARD, durability="power", no_encoder="no encoder is installed")
     tuning = Tuning()
-    tuning.add(Gathered(facts=_drifting(), policy=STANDARD))
+    tuning.add(FleetSession(facts=_drifting(), policy=STANDARD))
     suggested = spelled(tuning.proposals(journal[-1].at).proposals)
     return {
         "Report": spelled(report),

@@ -9,9 +9,9 @@ from typing import Final
 from midcourse.errors import InvalidInput, MidcourseError
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Store
-from midcourse.reports.gathering import default_policy
+from midcourse.reports.fleet import default_policy
+from midcourse.reports.proposals import Tuned
 from midcourse.reports.review import PERIOD, begin_counting, review
-from midcourse.reports.tuning import Tuned
 from midcourse.server.hosting import Reading
 
 log = logging.getLogger("midcourse.server")

@@ -20,8 +20,8 @@ from midcourse.core.webhooks import ABOUT_LIMIT, URL_LIMIT
 from midcourse.policies.kept import WHY_LIMIT
 from midcourse.policies.pages import SIZE_LIMIT
 from midcourse.policies.schema import REFERENCE
-from midcourse.reports.recorded import MOST as MOST_RUNS
-from midcourse.reports.recorded import USUAL as USUAL_RUNS
+from midcourse.reports.runs import MOST as MOST_RUNS
+from midcourse.reports.runs import USUAL as USUAL_RUNS
 
 LONGEST_WAIT = 60.0
 """Seconds the longest request waits for an outcome."""

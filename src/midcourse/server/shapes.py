@@ -23,9 +23,9 @@ from midcourse.core.terms import Terms
 from midcourse.core.webhooks import DeliveryView, WebhookView
 from midcourse.ports.store import Head
 from midcourse.reports.checklist import ChecklistItem
-from midcourse.reports.rates import Report
+from midcourse.reports.proposals import Proposal
+from midcourse.reports.report import Report
 from midcourse.reports.trials import Trial
-from midcourse.reports.tuning import Proposal
 from midcourse.server.tokens import KeptToken, Principal
 from midcourse.server.views import BOOKKEEPING, event_tag
 

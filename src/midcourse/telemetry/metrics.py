@@ -17,7 +17,20 @@ from midcourse._version import __version__
 from midcourse.core import events as ev
 from midcourse.core.events import Recorded, StepKind
 from midcourse.core.ids import Epoch, SessionId, StepId
-from midcourse.core.rates import COMPLETED, FALSE_POSITIVES, INTERRUPTED, RESPONSE, Stopper
+from midcourse.core.rates import (
+    AFTER_STOP,
+    CALLS_LEFT,
+    COMPLETED,
+    CONSISTENT,
+    DURATION,
+    FALSE_POSITIVES,
+    INTERRUPTED,
+    RECOVERED,
+    RESPONSE,
+    ROI,
+    TOKEN_RATE,
+    Stopper,
+)
 from midcourse.core.session import Session, Status
 from midcourse.ports.clock import Clock
 from midcourse.ports.meter import CheckpointKind, StopVerb
@@ -42,13 +55,23 @@ _STOPS: Final = (ev.PauseRequested, ev.CancelRequested, ev.SessionHalted)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """What became of a class's sessions; None where nothing counts yet."""
+    """What became of a class's sessions, by the names in ``RATIOS`` and ``SPREADS``; None where nothing counts yet."""
 
     sessions: int = 0
-    interruption: float | None = None
     interruption_by: Mapping[str, float] = field(default_factory=dict[str, float])
-    completion: float | None = None
-    false_positives: float | None = None
+    ratios: Mapping[str, float | None] = field(default_factory=dict[str, float | None])
+    spreads: Mapping[str, tuple[float | None, float | None]] = field(
+        default_factory=dict[str, tuple[float | None, float | None]]
+    )
+    """The middle one, and the one that 99 % do not exceed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetRates:
+    """The rates by class, and those that are of all classes together."""
+
+    classes: Mapping[str, Rates] = field(default_factory=dict[str, Rates])
+    ratios: Mapping[str, float | None] = field(default_factory=dict[str, float | None])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -335,11 +358,18 @@ def _class_of(session: Session) -> str:
     return session.terms.task_class or UNCLASSED
 
 
-_RATIOS: Final = (
-    ("interruption", "interruption", INTERRUPTED),
-    ("completion", "completion", COMPLETED),
-    ("false_positives", "false_positive", FALSE_POSITIVES),
-)
+RATIOS: Final = {
+    "interruption": INTERRUPTED,
+    "completion": COMPLETED,
+    "false_positive": FALSE_POSITIVES,
+    "stopped_completion": f"{AFTER_STOP} This is of the stopped ones.",
+    "unstopped_completion": f"{AFTER_STOP} This is of the others.",
+    "recovery": RECOVERED,
+    "intervention_return": ROI,
+}
+"""What is told of each class."""
+FLEET_RATIOS: Final = {"calls_left_accuracy": CALLS_LEFT, "consistency": CONSISTENT}
+SPREADS: Final = {"run_seconds": DURATION, "tokens_per_second": TOKEN_RATE}
 
 
 class Standing(Collector):
@@ -348,7 +378,7 @@ class Standing(Collector):
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.census = Census()
-        self.rates: Mapping[str, Rates] = {}
+        self.rates = FleetRates()
         self.rated_at = 0.0
         self.owned = self.streams = 0
         self.draining = False
@@ -407,26 +437,43 @@ class Standing(Collector):
         )
         ratios = {
             name: GaugeMetricFamily(
-                f"midcourse_{metric}_ratio", f"{words} Sessions of the last day.", labels=["task_class"]
+                f"midcourse_{name}_ratio", f"{words} Sessions of the last day.", labels=["task_class"]
             )
-            for name, metric, words in _RATIOS
+            for name, words in RATIOS.items()
         }
+        spreads = {
+            name: GaugeMetricFamily(
+                f"midcourse_{name}", f"{words} Sessions of the last day.", labels=["task_class", "quantile"]
+            )
+            for name, words in SPREADS.items()
+        }
+        for name, words in FLEET_RATIOS.items():
+            share = self.rates.ratios.get(name)
+            fleet = GaugeMetricFamily(f"midcourse_{name}_ratio", f"{words} Sessions of the last day.")
+            if share is not None:
+                fleet.add_metric([], share)
+            yield fleet
         by_whom = GaugeMetricFamily(
             "midcourse_interruption_by_ratio",
             "As midcourse_interruption_ratio, of what each of them stopped; a session may be stopped by several.",
             labels=["task_class", "by"],
         )
-        for task_class, rates in sorted(self.rates.items()):
+        for task_class, rates in sorted(self.rates.classes.items()):
             count.add_metric([task_class], rates.sessions)
             for name, family in ratios.items():
-                share: float | None = getattr(rates, name)
+                share = rates.ratios.get(name)
                 if share is not None:
                     family.add_metric([task_class], share)
+            for name, family in spreads.items():
+                for quantile, value in zip(("0.5", "0.99"), rates.spreads.get(name, ()), strict=False):
+                    if value is not None:
+                        family.add_metric([task_class, quantile], value)
             for who, share in sorted(rates.interruption_by.items()):
                 by_whom.add_metric([task_class, who], share)
         yield count
         yield by_whom
         yield from ratios.values()
+        yield from spreads.values()
 
 
 def _gauge(name: str, words: str, value: float) -> Metric:

@@ -1,6 +1,7 @@
 /** Shares, times and money of a report as people read them: the same words as the server's own page. Pure. */
 
-import type { ByWhom, Range, Verdict } from "./types";
+import { money } from "../../ui/format";
+import type { ByWhom, Proportion, Range, Verdict } from "./types";
 
 export function percent(share: number | null): string {
   if (share === null) return "–";
@@ -27,9 +28,33 @@ export function seconds(value: number | null): string {
 
 export function dollars(value: number | null, isEstimate = false): string {
   if (value === null) return "–";
-  const shown = value >= 0.1 || value === 0 ? value.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 }) : String(Number(value.toPrecision(2)));
-  return `${isEstimate ? "~" : ""}$${shown}`;
+  return `${isEstimate ? "~" : ""}${money(value)}`;
 }
+
+/** 30 s, 5 min. */
+export function short(value: number): string { return value && value % 60 === 0 && value < 3600 ? `${value / 60} min` : seconds(value); }
+
+/** up to 30 s, 30 s–5 min, over 5 min. */
+export function range([low, high]: [low: number, high: number | null]): string {
+  if (high === null) return `over ${short(low)}`;
+  return low ? `${short(low)}–${short(high)}` : `up to ${short(high)}`;
+}
+
+/** +240 %, -3.1 pp. */
+export function signed(share: number | null, unit = "%"): string {
+  if (share === null) return "–";
+  const shown = Math.abs(share) < 1 ? (100 * share).toFixed(1).replace(/\.0$/, "") : Math.round(100 * share).toLocaleString("en");
+  return `${share >= 0 ? "+" : ""}${shown} ${unit}`;
+}
+
+/** 41 tok/s. */
+export function tokens(rate: number | null): string {
+  if (rate === null) return "–";
+  return `${rate < 10 ? Number(rate.toPrecision(2)) : Math.round(rate).toLocaleString("en")} tok/s`;
+}
+
+/** 75 % of 4; of nothing it is not known. */
+export function of(rate: Proportion): string { return rate.of ? `${percent(rate.share)} of ${rate.of.toLocaleString("en")}` : "unknown"; }
 
 export type Kind = "ok" | "no" | "few";
 

@@ -10,10 +10,11 @@ from midcourse.policies.kept import resolved
 from midcourse.policies.schema import REFERENCE
 from midcourse.ports.store import Store
 from midcourse.reports import review
-from midcourse.reports.checklist import ChecklistItem, checklist, grounds_of
-from midcourse.reports.gathering import NAMELESS, Gathering, default_policy, report_on
+from midcourse.reports.checklist import ChecklistItem, checklist
+from midcourse.reports.fleet import NAMELESS, Fleet, default_policy, report_on
+from midcourse.reports.grounds import grounds_of
 from midcourse.reports.html import POLICY, page
-from midcourse.reports.rates import Report
+from midcourse.reports.report import Report
 from midcourse.server import schemas
 from midcourse.server.caller import Caller, Operator, Watcher
 from midcourse.server.documents import also, answers
@@ -49,7 +50,7 @@ async def _report(caller: Caller, since: float | None, name: str) -> Report:
     now = caller.control.worker.clock.now()
     default = await default_policy(_store(caller), name)
     begin = now - WEEK if since is None else since
-    return await report_on(Gathering(_store(caller), begin, now, default=default, tenant=caller.tenant))
+    return await report_on(Fleet(_store(caller), begin, now, default=default, tenant=caller.tenant))
 
 
 async def _items(caller: Caller, report: Report, name: str) -> tuple[ChecklistItem, ...]:

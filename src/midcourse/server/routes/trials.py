@@ -15,8 +15,8 @@ from midcourse.core.spelling import spelled
 from midcourse.errors import InvalidInput, MidcourseError
 from midcourse.policies import kept
 from midcourse.policies.loading import DRAFT
-from midcourse.reports.beside import calibrate, try_policies
-from midcourse.reports.recorded import Going, read_runs
+from midcourse.reports.runs import Going, read_runs
+from midcourse.reports.trial_process import calibrate, try_policies
 from midcourse.server import schemas
 from midcourse.server.caller import Caller, Watcher
 from midcourse.server.documents import STREAM, Responses, answers

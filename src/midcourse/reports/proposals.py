@@ -24,7 +24,7 @@ from midcourse.core.tenants import MARK, tenant_of
 from midcourse.errors import InvalidInput
 from midcourse.policies.writing import from_document, to_document
 from midcourse.reports.facts import Interruption
-from midcourse.reports.gathering import Gathered
+from midcourse.reports.fleet import FleetSession
 from midcourse.reports.words import percent
 
 State = Literal["open", "accepted", "refused", "superseded"]
@@ -138,7 +138,7 @@ class Tuning:
         self._people: dict[tuple[str, str, str], _OfPerson] = {}
         self._sessions = self._labelled = self._warnings = 0
 
-    def add(self, one: Gathered) -> None:
+    def add(self, one: FleetSession) -> None:
         """Look at a session."""
         facts, policy = one.facts, one.policy
         self._sessions += 1

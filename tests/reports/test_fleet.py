@@ -13,7 +13,7 @@ from midcourse.core.policy.profiles import BUILT_IN, STANDARD
 from midcourse.core.terms import Terms
 from midcourse.policies.kept import save
 from midcourse.ports.store import Store
-from midcourse.reports.gathering import Gathered, Gathering, default_policy, report_on
+from midcourse.reports.fleet import Fleet, FleetSession, default_policy, report_on
 from midcourse.wiring import open_store
 from tests.reports.journals import Journal
 from tests.reports.stores import keep
@@ -26,13 +26,13 @@ async def store() -> AsyncIterator[Store]:
     await opened.close()
 
 
-async def gathered(gathering: Gathering) -> list[Gathered]:
+async def gathered(gathering: Fleet) -> list[FleetSession]:
     return [one async for one in gathering.sessions()]
 
 
 async def test_only_sessions_that_began_in_the_time_are_read_newest_first(store: Store) -> None:
     await keep(store, *(Journal(f"sess_{n}", began=100.0 * n).started() for n in range(1, 8)))
-    found = await gathered(Gathering(store, since=300.0, until=600.0))
+    found = await gathered(Fleet(store, since=300.0, until=600.0))
     assert [one.facts.id for one in found] == ["sess_6", "sess_5", "sess_4", "sess_3"]
 
 
@@ -42,14 +42,14 @@ async def test_every_page_is_read_and_progress_is_told(store: Store) -> None:
         journal.called(float(number))
     await keep(store, journal, *(Journal(f"sess_{n}", began=2.0).started() for n in range(450)))
     told: list[int] = []
-    found = await gathered(Gathering(store, since=0.0, until=10.0, progress=told.append))
+    found = await gathered(Fleet(store, since=0.0, until=10.0, progress=told.append))
     assert (len(found), told[-1]) == (451, 451)
     assert found[-1].facts.requests == 700
 
 
 async def test_no_more_than_the_newest_are_read_and_that_is_said(store: Store) -> None:
     await keep(store, *(Journal(f"sess_{n}", began=float(n)).started() for n in range(10)))
-    gathering = Gathering(store, since=0.0, until=100.0, most=4)
+    gathering = Fleet(store, since=0.0, until=100.0, most=4)
     assert (await report_on(gathering)).sessions == 4
     assert "Only the newest 4 sessions" in gathering.notes[0]
 
@@ -64,9 +64,9 @@ async def test_a_damaged_journal_is_left_out_and_named(store: Store, monkeypatch
         return [(one[0], one[1] + b" ", one[2]) if session_id == "sess_broken" else one for one in rows]
 
     monkeypatch.setattr(store, "read", damaged)
-    gathering = Gathering(store, since=0.0, until=10.0)
+    gathering = Fleet(store, since=0.0, until=10.0)
     report = await report_on(gathering)
-    assert (report.sessions, gathering.damaged) == (1, ["sess_broken"])
+    assert (report.sessions, list(gathering.damaged)) == (1, ["sess_broken"])
     assert "sess_broken" in report.notes[0]
 
 
@@ -76,14 +76,14 @@ async def test_a_session_is_held_against_the_version_of_the_policy_it_ran_under(
     await save(store, replace(strict, response_target=STANDARD.response_target / 2), by="ada", why="faster", now=2.0)
     journals = [Journal(f"sess_{n}", terms=Terms(policy=f"team@{n}"), began=5.0).started() for n in (1, 2)]
     await keep(store, *journals, Journal("sess_none", terms=Terms(), began=5.0).started())
-    found = {str(one.facts.id): one.policy for one in await gathered(Gathering(store, since=0.0, until=10.0))}
+    found = {str(one.facts.id): one.policy for one in await gathered(Fleet(store, since=0.0, until=10.0))}
     assert (found["sess_1"].id, found["sess_2"].id, found["sess_none"]) == ("team@1", "team@2", STANDARD)
     assert found["sess_1"].targets.satisfaction == 0.99
 
 
 async def test_a_policy_that_is_gone_is_said(store: Store) -> None:
     await keep(store, Journal("sess_1", terms=Terms(policy="lost@3"), began=5.0).started())
-    gathering = Gathering(store, since=0.0, until=10.0, default=BUILT_IN["conservative"])
+    gathering = Fleet(store, since=0.0, until=10.0, default=BUILT_IN["conservative"])
     [one] = await gathered(gathering)
     assert one.policy.name == "conservative"
     assert "lost@3" in gathering.notes[0]
@@ -95,8 +95,8 @@ async def test_signals_are_measured_again_where_a_person_stepped_in_rightly(stor
         journal.called(10.0 * (number + 1), digest="same", arguments='{"path": "a.txt"}')
     journal.wished(cmd.Pause, 100.0).happens(ev.SessionPaused(), at=100.1).labelled("pause_1", "right")
     await keep(store, journal)
-    [without] = await gathered(Gathering(store, since=0.0, until=10.0))
-    [found] = await gathered(Gathering(store, since=0.0, until=10.0, with_values=True))
+    [without] = await gathered(Fleet(store, since=0.0, until=10.0))
+    [found] = await gathered(Fleet(store, since=0.0, until=10.0, with_values=True))
     assert without.values == {}
     values = found.values["pause_1"]
     assert (values["loops"], values["api_calls"]) == (4.0, 4)

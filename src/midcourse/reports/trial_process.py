@@ -16,10 +16,10 @@ import msgspec
 from midcourse.core.policy.document import Policy
 from midcourse.errors import InvalidInput, Refused
 from midcourse.policies.writing import from_document, to_document
-from midcourse.reports.recorded import Going, Runs
+from midcourse.reports.runs import Going, Runs
 from midcourse.reports.trials import Proposed, Trial, propose, tried
 
-COMMAND: Final = (sys.executable, "-m", "midcourse.reports.beside")
+COMMAND: Final = (sys.executable, "-m", "midcourse.reports.trial_process")
 SECONDS: Final = 60.0
 """After which it is given up."""
 _LOWER: Final = 10

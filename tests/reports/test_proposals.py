@@ -12,9 +12,9 @@ from midcourse.core.policy.document import Policy, Restraint
 from midcourse.core.policy.profiles import STANDARD
 from midcourse.core.policy.spans import Span
 from midcourse.reports.facts import Interruption, Kind, Outcome, SessionFacts
-from midcourse.reports.gathering import Gathered
-from midcourse.reports.rates import Tally
-from midcourse.reports.tuning import Proposal, Tuned, Tuning, name_for, path_of, with_setting
+from midcourse.reports.fleet import FleetSession
+from midcourse.reports.proposals import Proposal, Tuned, Tuning, name_for, path_of, with_setting
+from midcourse.reports.tally import Tally
 
 _hours = itertools.count()
 """Interruptions come so far apart, unless a test says otherwise, that nobody is interrupted too often."""
@@ -47,17 +47,17 @@ def session(
     person: str = "ada",
     policy: Policy = STANDARD,
     values: Iterable[Mapping[str, float]] = (),
-) -> Gathered:
+) -> FleetSession:
     facts = SessionFacts(
         id=SessionId("sess_1"), agent=agent, task_class="long", is_class_declared=True, policy=policy.id,
         person=person, started=0.0,
         interruptions=tuple(one for one in interruptions if one.kind != "notify"),
         notices=tuple(one for one in interruptions if one.kind == "notify"),
     )  # fmt: skip
-    return Gathered(facts=facts, policy=policy, values={f"pause_{n}": one for n, one in enumerate(values)})
+    return FleetSession(facts=facts, policy=policy, values={f"pause_{n}": one for n, one in enumerate(values)})
 
 
-def reviewed(*sessions: Gathered) -> Tuned:
+def reviewed(*sessions: FleetSession) -> Tuned:
     tuning = Tuning()
     for one in sessions:
         tuning.add(one)

@@ -1,5 +1,6 @@
 """One session's journal as facts, event by event. Pure."""
 
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
@@ -24,13 +25,17 @@ from midcourse.reports.facts import (
     ToolUse,
     class_by_time,
 )
+from midcourse.reports.recovery import RecoveryReader
 
 KILOBYTE: Final = 1024
+MOST_RATES: Final = 1000
+"""Model calls of a session, the newest, whose token rates are kept."""
 
 
 @dataclass(slots=True)
 class _Call:
     begun: ev.StepBegun
+    at: float
     torn_by: "_Draft | None" = None
 
 
@@ -75,6 +80,7 @@ class FactsReader:
         self._score: int | None = None
         self._plan = (0, 0)
         self._messages = 0
+        self._turns = 1
         self._tail = 0
         self._tools: dict[str, ToolUse] = {}
         self._begin()
@@ -88,6 +94,11 @@ class FactsReader:
         self._labels: dict[str, ev.Verdict] = {}
         self._asks: dict[str, Asked] = {}
         self._outlived: list[str] = []
+        self._finished = 0
+        self._rates: deque[float] = deque(maxlen=MOST_RATES)
+        self._recoveries = RecoveryReader()
+        self._decisions = 0
+        self._unseen: set[str] = set()
         self._last: _Draft | None = None
         self._turn_from = 0
 
@@ -95,11 +106,14 @@ class FactsReader:
 
     def read(self, record: ev.Recorded) -> None:
         """Take an event in."""
+        if isinstance(record.event, ev.SessionTaken) and self._rests_since is None:
+            self._rested += max(0.0, record.at - self._at)  # it had no owner
         self._at = record.at
         event = record.event
         if isinstance(event, ev.SegmentWritten):
             self._tail += len(event.text.encode())
             return
+        self._recoveries.read(event, at_work=self._rests_since is None)
         self._steps(event, record.at)
         self._interrupting(event, record)
         self._quieten(record.at)
@@ -115,6 +129,7 @@ class FactsReader:
             case ev.SessionForked():
                 # What came before is its source's, and told there.
                 self._begin()
+                self._turns = 0
                 self._started, self._ended, self._outcome, self._score = at, None, "", None
                 self._rested, self._rests_since = 0.0, at
             case ev.SessionPaused() | ev.SessionHalted() | ev.SessionParked() | ev.SessionWaiting():
@@ -124,6 +139,7 @@ class FactsReader:
                 self._ended, self._outcome = None, ""
             case ev.TurnOpened():
                 self._messages += 1
+                self._turns += self._turns > 0
                 self._go_on(at)
                 self._ended, self._outcome = None, ""
                 self._turn_from = len(self._drafts)
@@ -213,6 +229,8 @@ class FactsReader:
 
     def _made(self, event: ev.InterventionMade, record: ev.Recorded) -> None:
         decision = event.decision
+        self._decisions += bool(decision.reasons)
+        self._unseen.update(one.signal for one in decision.unseen)
         decided = decision.at
         made = Interruption(
             kind=decision.level if decision.level != "none" else "notify",
@@ -271,7 +289,7 @@ class FactsReader:
             case ev.StepBegun():
                 self._step_begun(event, at)
             case ev.StepFinished() | ev.StepFailed():
-                self._step_ended(event)
+                self._step_ended(event, at)
             case ev.StepRetrying(cost=cost):
                 self._cost += cost
                 self._calls.pop(event.step, None)
@@ -288,7 +306,7 @@ class FactsReader:
 
     def _step_begun(self, event: ev.StepBegun, at: float) -> None:
         torn_by = next((one for one in self._drafts if (event.step, event.attempt - 1) in one.torn), None)
-        self._calls[event.step] = _Call(event, torn_by)
+        self._calls[event.step] = _Call(event, at, torn_by)
         self._requests += 1
         for draft in self._drafts[self._turn_from :]:
             if draft.resumed is not None and draft.recovered is None:
@@ -297,8 +315,9 @@ class FactsReader:
             known = ToolUse(event.name, event.effect, event.can_undo, event.can_probe)
             self._tools[event.name] = known
 
-    def _step_ended(self, event: ev.StepFinished | ev.StepFailed) -> None:
+    def _step_ended(self, event: ev.StepFinished | ev.StepFailed, at: float) -> None:
         self._cost += event.cost
+        self._finished += isinstance(event, ev.StepFinished)
         call = self._calls.pop(event.step, None)
         if call is None:
             return
@@ -308,6 +327,8 @@ class FactsReader:
             call.torn_by.torn[key] = (is_model and not event.free, event.cost or before)
         if isinstance(event, ev.StepFailed) and event.cut:
             return
+        if call.begun.kind == "model" and event.tokens and at > call.at:
+            self._rates.append(event.tokens / (at - call.at))
         for draft in self._drafts[self._turn_from :]:
             if draft.made.kind not in STOPS or draft.over is not None:
                 continue
@@ -389,6 +410,12 @@ class FactsReader:
             asked=tuple(self._asks.values()),
             outlived=tuple(dict.fromkeys(self._outlived)),
             tools=tuple(sorted(self._tools.values(), key=lambda one: one.name)),
+            calls=self._finished,
+            turns=self._turns,
+            token_rates=tuple(self._rates),
+            recoveries=tuple(self._recoveries.found),
+            decisions=self._decisions,
+            unseen=tuple(sorted(self._unseen)),
         )
 
     def _interruption(self, draft: _Draft, policy: Policy) -> Interruption:

@@ -1,6 +1,6 @@
-"""Reads the sessions of a time out of a store, one journal page at a time, into facts.
+"""The sessions of a time in a store, each read into facts, one journal page at a time.
 
-Nothing but the facts of one session is held at once; whoever takes them decides what to keep.
+Nothing but the facts of one session is held at once; the caller decides what to keep.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -17,9 +17,11 @@ from midcourse.monitors.journal import JournalReader
 from midcourse.monitors.oversight import Oversight
 from midcourse.policies.kept import load as load_policy
 from midcourse.ports.store import Head, Store
+from midcourse.reports.consistency import flaw_of
 from midcourse.reports.facts import Interruption, SessionFacts
-from midcourse.reports.rates import MOST_NAMED, Report, Tally
-from midcourse.reports.reading import FactsReader
+from midcourse.reports.reader import FactsReader
+from midcourse.reports.report import MOST_NAMED, Report
+from midcourse.reports.tally import Tally
 from midcourse.runtime.loading import read_events
 
 _PAGE: Final = 500
@@ -32,7 +34,7 @@ Progress = Callable[[int], None]
 """Told how many sessions have been read."""
 
 
-class Gathered(msgspec.Struct, frozen=True, kw_only=True):
+class FleetSession(msgspec.Struct, frozen=True, kw_only=True):
     """A session's facts, the policy that its targets are of, and what was measured when people stepped in.
 
     ``values``: by the id of a person's interruption that was called right, the signals at that moment.
@@ -44,7 +46,7 @@ class Gathered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass
-class Gathering:
+class Fleet:
     """One reading of a store, from ``since`` to ``until``: sessions that began then, newest first.
 
     ``notes`` says what was left out, and grows while it reads. A session without a policy, or with one that is gone, is
@@ -61,9 +63,10 @@ class Gathering:
     progress: Progress | None = None
     tenant: str | None = None
     """Whose sessions; None: those of all tenants."""
-    known: dict[SessionId, tuple[Position, "Gathered"]] | None = None
+    known: dict[SessionId, tuple[Position, "FleetSession"]] | None = None
     """What an earlier reading found of each session, by its position then: one that has not moved is not read again."""
-    damaged: list[SessionId] = field(default_factory=list[SessionId])
+    damaged: dict[str, str] = field(default_factory=dict[str, str])
+    """Sessions that cannot be read, and why."""
     _policies: dict[str, Policy] = field(default_factory=dict[str, Policy])
     _unknown: set[str] = field(default_factory=set[str])
     _left_out: bool = False
@@ -75,7 +78,7 @@ class Gathering:
         if self._left_out:
             found.append(f"Only the newest {self.most:,} sessions of this time were read. Choose a shorter time.")
         if self.damaged:
-            named = ", ".join(self.damaged[:MOST_NAMED])
+            named = ", ".join(list(self.damaged)[:MOST_NAMED])
             found.append(
                 f"{len(self.damaged)} sessions cannot be read and are left out: {named}. Run: midcourse doctor"
             )
@@ -84,7 +87,7 @@ class Gathering:
             found.append(f"Policies that are not in this store are held against '{self.default.name}': {named}.")
         return tuple(found)
 
-    async def sessions(self) -> AsyncIterator[Gathered]:
+    async def sessions(self) -> AsyncIterator[FleetSession]:
         """Each session of the time, once. One whose journal is damaged is left out and named."""
         count = 0
         async for head in self._heads():
@@ -93,8 +96,8 @@ class Gathering:
                 return
             try:
                 found = await self._found(head)
-            except Damaged:
-                self.damaged.append(head.id)
+            except Damaged as error:
+                self.damaged[head.id] = error.message
                 continue
             except SessionNotFound:  # erased since it was listed
                 continue
@@ -116,7 +119,7 @@ class Gathering:
                 return
             before = page[-1].id
 
-    async def _found(self, head: Head) -> Gathered:
+    async def _found(self, head: Head) -> FleetSession:
         if self.known is None:
             return await self._session(head)
         position, found = self.known.get(head.id, (None, None))
@@ -125,7 +128,7 @@ class Gathering:
             self.known[head.id] = head.position, found
         return found
 
-    async def _session(self, head: Head) -> Gathered:
+    async def _session(self, head: Head) -> FleetSession:
         reader = FactsReader(head.id)
         position = Position(0)
         while page := await read_events(self.store, head.id, position, _PAGE):
@@ -134,9 +137,11 @@ class Gathering:
             position = page[-1].position
         policy = await self._policy(reader.terms.policy)
         facts = reader.facts(policy)
+        if facts.was_stopped or facts.recoveries:
+            facts = msgspec.structs.replace(facts, flaw=await flaw_of(self.store, head))
         if not self.with_values or not reader.is_stopped_by_a_person:
-            return Gathered(facts=facts, policy=policy)
-        return Gathered(facts=facts, policy=policy, values=await self._values(facts, policy))
+            return FleetSession(facts=facts, policy=policy)
+        return FleetSession(facts=facts, policy=policy, values=await self._values(facts, policy))
 
     async def _policy(self, name: str) -> Policy:
         if name in NAMELESS:
@@ -175,16 +180,16 @@ def is_missed(one: Interruption) -> bool:
     return one.label == "right" and one.is_by_person and one.is_first
 
 
-async def report_on(gathering: Gathering) -> Report:
+async def report_on(fleet: Fleet) -> Report:
     """The report of a time.
 
     Raises:
         StoreUnavailable: the store cannot be read now.
     """
     tally = Tally()
-    async for one in gathering.sessions():
+    async for one in fleet.sessions():
         tally.add(one.facts, one.policy)
-    return tally.report(gathering.since, gathering.until, gathering.notes)
+    return tally.report(fleet.since, fleet.until, fleet.notes, fleet.damaged)
 
 
 async def default_policy(store: Store, name: str) -> Policy:
