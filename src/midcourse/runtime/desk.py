@@ -13,7 +13,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec.structs import replace
 
-from midcourse.core.asks import GO_ON, NEED_APPROVAL, is_yes
+from midcourse.core.asks import GO_ON, NEED_APPROVAL, is_review_step, is_yes
 from midcourse.core.audit import AuditEntry
 from midcourse.core.codec import Value, decode
 from midcourse.core.ids import AskId, SessionId
@@ -26,7 +26,6 @@ from midcourse.core.inbox import (
     Told,
     approvals,
     by_deadline,
-    is_review_step,
     owner_of,
     took,
 )
