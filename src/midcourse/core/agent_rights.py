@@ -177,7 +177,7 @@ def _about_lifting(session: Session, command: cmd.Resume | cmd.Redirect) -> tupl
 
 def _about_asks(session: Session) -> tuple[str, str] | None:
     waits = next((ask.id for ask in session.asks if not ask.is_review), None)
-    return waits and (OWN_ASK, f"'{waits}' waits for a person, and this would close it")
+    return None if waits is None else (OWN_ASK, f"'{waits}' waits for a person, and this would close it")
 
 
 def _said_by(session: Session, name: MessageId) -> str:

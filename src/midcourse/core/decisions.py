@@ -522,8 +522,9 @@ def _cancel(session: Session, command: cmd.AnyCommand) -> Events:
         return _cancel_now(session, command)
     undo: UndoChoice = command.undo or "in-flight"
     standing = session.deferred
-    waits = standing is not None and standing.stop == "cancel" and not outranks(command.by, standing.by)
-    if waits and FIRMNESS.index(undo) <= FIRMNESS.index(standing.undo):
+    if standing is not None and outranks(command.by, standing.by):
+        standing = None  # an agent's, which this one replaces
+    if standing is not None and standing.stop == "cancel" and FIRMNESS.index(undo) <= FIRMNESS.index(standing.undo):
         return ()
     return (ev.StopDeferred(stop="cancel", by=command.by, reason=command.reason, undo=undo),)
 
