@@ -30,7 +30,9 @@ class Right(NamedTuple):
 
 RIGHTS: Final[Mapping[type[cmd.AnyCommand], Right]] = {
     cmd.Pause: Right(True, True, "a stop that somebody else has sent stays exactly as they sent it"),
-    cmd.Resume: Right(True, True, "only what it has stopped itself, and only while the session has not ended"),
+    cmd.Resume: Right(
+        True, True, "only what it, or a child's agent, has stopped, and only until the session has ended"
+    ),
     cmd.Redirect: Right(
         False,
         True,
@@ -60,7 +62,7 @@ BEYOND: Final = (
     "take an ask, or hand asks over",
     "review what it made",
     "keep policies, settle proposals, make or revoke tokens, keep webhooks",
-    "read or prune the audit log",
+    "prune the audit log",
 )
 """What is no command to a session, and no agent's either."""
 

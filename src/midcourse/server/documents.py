@@ -231,6 +231,8 @@ def _finish(operation: Schema, route: APIRoute, examples: Mapping[str, Any]) -> 
     operation["x-agent"] = agents
     operation["security"] = [{"token": []}, {"cookie": []}] if role else []
     responses = {str(status): dict(answer) for status, answer in route.responses.items()}
+    if "403" in responses and not (agents and "get" in (one.lower() for one in route.methods)):
+        responses["403"] = _bad(403, sorted({*responses["403"]["x-codes"], "not_for_agents"}))
     if operation.get("parameters") and "422" not in responses:
         responses["422"] = _bad(422, ["invalid_input"])
     for status, answer in responses.items():

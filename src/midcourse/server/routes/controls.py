@@ -60,6 +60,7 @@ async def pause(
         "budget_spent",
         "checkpoint_not_found",
         "not_allowed",
+        "own_ask",
         "operator_only",
         "session_ended",
         "session_damaged",
@@ -82,7 +83,7 @@ async def resume(
 
 @router.post(
     "/sessions/{session_id}/redirect",
-    responses=control_answers("budget_spent", "not_allowed", "session_damaged", "session_discarded"),
+    responses=control_answers("budget_spent", "not_allowed", "own_ask", "session_damaged", "session_discarded"),
 )
 async def redirect(session_id: SessionPath, caller: Commander, body: schemas.Redirect) -> Response:
     """Change the course. The instruction is durable at once and is what the agent's model sees next.
@@ -195,7 +196,7 @@ async def answer_ask(session_id: SessionPath, caller: Commander, body: schemas.A
 
 @router.post(
     "/sessions/{session_id}/message",
-    responses=control_answers("busy", "not_allowed", "session_damaged", "session_discarded"),
+    responses=control_answers("busy", "not_allowed", "own_ask", "session_damaged", "session_discarded"),
 )
 async def message(session_id: SessionPath, caller: Commander, body: schemas.Message) -> Response:
     """Say something. It opens a new turn of an ended session; while one works, `behaviour` says what it does."""
@@ -207,7 +208,7 @@ async def message(session_id: SessionPath, caller: Commander, body: schemas.Mess
     return told(await caller.send(session_id, command, wait=body.wait))
 
 
-@router.post("/sessions/{session_id}/event", responses=control_answers("not_allowed", "session_ended"))
+@router.post("/sessions/{session_id}/event", responses=control_answers("not_allowed", "own_ask", "session_ended"))
 async def tell_event(session_id: SessionPath, caller: Commander, body: schemas.OutsideEvent) -> Response:
     """Something happened outside: what the agent assumes may no longer hold. Its model sees this next."""
     command = caller.wish(
