@@ -323,6 +323,7 @@ async def test_a_tenants_operator_makes_tokens_of_its_own_tenant_alone(memory: P
             "name": "eve",
             "role": "operate",
             "session": None,
+            "only": None,
             "tenant": "acme",
         }
         for body in ({"tenant": "beta"}, {"session": "beta~kept"}):

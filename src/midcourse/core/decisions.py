@@ -53,6 +53,8 @@ def decide(session: Session, command: cmd.AnyCommand) -> Events:
     Raises:
         Refused: it is not allowed now, or not to the agent that sends it; the error says what is.
     """
+    if agent_of(command.by) is not None:
+        command = replace(command, role="agent")  # whatever it says: an agent has no rung
     not_for_it = objection(session, command)
     if not_for_it is not None:
         raise refused(session, command, *not_for_it)
