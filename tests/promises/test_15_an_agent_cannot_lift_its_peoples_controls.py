@@ -195,7 +195,7 @@ async def test_what_it_has_stopped_itself_it_lifts_itself(place: Place) -> None:
 Requests = Callable[[Session], list[tuple[str, str, Any]]]
 
 
-def _to(path: str, body: Any = None, method: str = "POST") -> Requests:
+def _to(path: str, body: dict[str, Any] | None = None, method: str = "POST") -> Requests:
     def made(session: Session) -> list[tuple[str, str, Any]]:
         pause = session.pause.id if session.pause else "pause_1"
         message = session.amendable[0] if session.amendable else "msg_1"
@@ -439,7 +439,11 @@ async def test_what_its_tools_start_is_the_agents_too(tmp_path: Path) -> None:
 
     async def agent(run: midcourse.Run) -> object:
         told = [await run.step("process", in_a_process, place.url, "sess_own")]
-        for wish in ("redirect sess_own left --level step", "resume sess_own --budget 9", "token add mine --role operate"):
+        for wish in (
+            "redirect sess_own left --level step",
+            "resume sess_own --budget 9",
+            "token add mine --role operate",
+        ):
             ran = await run.step(wish, shell.run, f"{sys.executable} -m midcourse {wish} --store {place.url}")
             told.append(f"{ran.returncode} {ran.stderr}")
         return told

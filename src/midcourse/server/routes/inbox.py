@@ -111,7 +111,7 @@ def _changes(known: Inbox | None, now: Inbox) -> dict[str, Any]:
 async def own_ask(
     session_id: SessionPath, ask: AskPath, caller: Steerer, body: Annotated[schemas.OwnAsk | None, BODY] = None
 ) -> Response:
-    """Take an open ask, or give it to somebody; the last word counts. A session's own token may not."""
+    """Take an open ask, or give it to somebody; the last word counts. An agent may not."""
     given = None if body is None else body.owner
     owner = caller.principal.by if given is None else _person(caller, given, "owner")
     desk = _desk(caller)

@@ -48,7 +48,7 @@ async def get_signals(session_id: SessionPath, caller: Reader) -> Response:
 
 @router.post("/sessions/{session_id}/label", responses=control_answers("intervention_not_found"))
 async def label(session_id: SessionPath, caller: Commander, body: schemas.Label) -> Response:
-    """Say whether it was right to step in; the last word counts. A session's own token may not."""
+    """Say whether it was right to step in; the last word counts. An agent may not."""
     command = caller.wish(
         cmd.Label,
         about=body.about,
@@ -60,7 +60,7 @@ async def label(session_id: SessionPath, caller: Commander, body: schemas.Label)
 
 @router.post("/sessions/{session_id}/rate", responses=control_answers("not_allowed"))
 async def rate(session_id: SessionPath, caller: Commander, body: schemas.Rate) -> Response:
-    """Say how content you are with a session that has ended; the last word counts. A session's own token may not."""
+    """Say how content you are with a session that has ended; the last word counts. An agent may not."""
     command = caller.wish(
         cmd.Rate,
         score=body.score,
