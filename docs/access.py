@@ -1,8 +1,11 @@
-"""The page of the roles, made from the role that each address of the OpenAPI document takes."""
+"""The page of roles and agents, made from the OpenAPI document and the list of what an agent may do."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from midcourse.core import commands as cmd
+from midcourse.core.agent_rights import BEYOND as NO_COMMANDS
+from midcourse.core.agent_rights import RIGHTS
 from midcourse.server.roles import LADDER, includes, role_named
 
 FOR: Final = {
@@ -16,8 +19,8 @@ BEYOND: Final = (
     "The core decides these when it decides the command, so they hold for every way in, and for every process:",
     "- An answer to an ask with the reason `need_approval` takes the role `approve`: `approver_only` (403) otherwise.\n"
     "- Lifting what the kill switch has halted, and cancelling it, takes `operate`: `operator_only` (403) otherwise.\n"
-    "- Nobody answers for themselves: a token that belongs to a session cannot answer what a session of its "
-    "tree asks, whatever its role: `own_ask` (403).",
+    "- An agent may do what is on the list below, and nothing else: `not_for_agents` (403), or `own_ask` (403) if an "
+    "ask would be answered or closed that waits for a person.",
     "## Tokens",
     "The server's own token, `local`, has the role `operate`. It is in the link that `midcourse serve` and "
     "`midcourse link` print, and in the file `token` beside the store, which only its owner can read; `--token` or "
@@ -25,9 +28,9 @@ BEYOND: Final = (
     "Others are added with `midcourse token add NAME --role ROLE`, or at `POST /api/v1/tokens`, and shown once: the "
     "store keeps a hash. Their names are what journals and the audit log say a command was by. `midcourse token revoke "
     "NAME` takes one away: refused within a second, open streams end within 15.",
-    "With `--session SESSION` a token belongs to a session. It is for the session's own tools: it reaches that session "
-    "and its children alone, and its commands are by `session:SESSION`. It neither labels what was done about the "
-    "session nor rates it: an agent that judged its own alarms could have them all called wrong.",
+    "With `--session SESSION` a token is an agent's: it is for the tools of that session. Its role is `agent`, "
+    "whatever `--role` says; it reaches that session and its children alone. Its commands are by `session:SESSION`.",
+    "With `--only SESSION` a token is a person's and has its role for that session alone, for a handle in a page.",
     "With `--tenant TENANT` a token is of a tenant: it reaches that tenant's sessions and what is kept with them, and "
     "is told of another's what is told of things that are not there (404). An `operate` token of a tenant makes tokens "
     "of that tenant. Without a tenant a token is the host's, over all of them: "
@@ -44,6 +47,20 @@ BEYOND: Final = (
     "A request with neither token nor cookie, or with one that is not known, gets `unauthorized` (401); one whose role "
     "is too low gets `forbidden` (403), which says the role it takes.",
 )
+AGENTS: Final = (
+    "When a person pauses what an agent has paused, the pause is the person's from then on. A parent's agent does to a "
+    "child what the list says, and lifts what the child's own agent has stopped. It does not lift a person's pause of "
+    "a child; and where it has paused itself, a child that a person has paused stays paused when it goes on.",
+    "In a program that has the store open, what an agent's code sends through any handle of Midcourse is sent as the "
+    "agent, whatever `by=` says. Through `midcourse.connect` and the command line, what changes something carries the "
+    "header `Midcourse-Agent`, and the server treats it as the agent's, whatever the token may do. Tools that run in a "
+    "process of their own, and what the shell tool runs, know by `MIDCOURSE_AGENT` whose they are. A store that does "
+    "not have the session is not concerned: an agent may keep a store of its own.",
+    "**What this cannot prevent**: code that reads the database file, the file `token` or a person's token and sends "
+    "requests by other means than Midcourse's own; code that takes the mark away (in a thread or a "
+    "process that it starts by hand); code that calls what is not public. Agents whose code you do not trust "
+    "run where they cannot read these: as another user, or on another machine, with their own token.",
+)
 Table = Callable[[Iterable[str], Iterable[Iterable[str]]], str]
 
 
@@ -55,8 +72,23 @@ def parts(document: Mapping[str, Any], table: Table) -> Iterator[str]:
     )
     yield table(("role", "for"), ((f"`{role}`", FOR[role]) for role in LADDER))
     yield "## By address"
-    yield table(("address", "", *LADDER), _rows(document))
-    yield from BEYOND
+    yield (
+        "Under *agent*: `own` is for its own session and its children alone, and `list` the same, for what is on "
+        "[its list](#what-an-agent-may-do)."
+    )
+    yield table(("address", "", *LADDER, "agent"), _rows(document))
+    yield from BEYOND[:3]
+    yield "## What an agent may do"
+    yield (
+        "Whatever acts for an agent is one sender: its code, its tools, the processes that its tools run in, the "
+        "commands of the shell tool, and a token that was made with `--session`. It stands on no rung of the ladder. "
+        "It may stop and say something; it never changes what somebody else has said or stopped."
+    )
+    yield table(("command", "to itself", "to a child", ""), _rights())
+    yield "It does not, and that is no command to a session:"
+    yield "\n".join(f"- {one}," for one in NO_COMMANDS)[:-1] + "."
+    yield from AGENTS
+    yield from BEYOND[3:]
 
 
 def _rows(document: Mapping[str, Any]) -> Iterator[list[str]]:
@@ -64,6 +96,18 @@ def _rows(document: Mapping[str, Any]) -> Iterator[list[str]]:
         for method, operation in methods.items():
             needed = operation.get("x-role")
             may = [needed is None or includes(role, role_named(needed)) for role in LADDER]
+            agent = _agents(method, operation)
             name = f"`{method.upper()} {path.removeprefix('/api/v1')}`"
             what = f"{operation['summary']}{'' if needed else ' (no token needed)'}"
-            yield [name, what, *("yes" if one else "no" for one in may)]
+            yield [name, what, *("yes" if one else "no" for one in may), agent]
+
+
+def _agents(method: str, operation: Mapping[str, Any]) -> str:
+    if operation["x-role"] is None or not operation["x-agent"]:
+        return "no" if operation["x-role"] else "yes"
+    return "own" if method == "get" else "list"
+
+
+def _rights() -> Iterator[list[str]]:
+    for kind, right in RIGHTS.items():
+        yield [f"`{cmd.verb(kind)}`", *("yes" if one else "no" for one in (right.itself, right.child)), right.words]

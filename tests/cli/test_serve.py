@@ -100,6 +100,7 @@ def test_the_link_lets_a_browser_in_and_is_printed_again(tmp_path: Path) -> None
                 "role": "operate",
                 "session": None,
                 "tenant": None,
+                "only": None,
             }
     kept = tmp_path / ".midcourse" / "token"
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
@@ -120,7 +121,13 @@ def test_tokens_are_added_listed_and_revoked_while_it_runs(tmp_path: Path) -> No
     with served(tmp_path) as server:
         token = midcourse(tmp_path, "token", "add", "ada", "--role", "steer").stdout.strip()
         with client(server, token) as ada:
-            assert ada.get("/me").json() == {"name": "ada", "role": "steer", "session": None, "tenant": None}
+            assert ada.get("/me").json() == {
+                "name": "ada",
+                "role": "steer",
+                "session": None,
+                "tenant": None,
+                "only": None,
+            }
             assert ada.get("/audit").status_code == 403
             assert token not in midcourse(tmp_path, "token", "list").stdout
             assert midcourse(tmp_path, "token", "revoke", "ada").returncode == 0

@@ -36,6 +36,8 @@ ADDRESS = {
 ELSEWHERE = {
     "unauthorized": "test_auth.py",
     "forbidden": "test_document.py, test_isolation.py",
+    "not_for_agents": "test_access.py",
+    "own_ask": "test_roles.py, promises/test_15",
     "origin_not_allowed": "test_origins.py",
     "host_not_allowed": "test_origins.py",
     "request_timeout": "test_limits.py",
@@ -90,10 +92,10 @@ class World:
         self._store = store
         self._tokens: dict[str, str] = {}
 
-    def token(self, role: str, session: str | None = None) -> dict[str, str]:
+    def token(self, role: str) -> dict[str, str]:
         """The header of a token with that role."""
         name = f"{role}-{len(self._tokens)}"
-        made = self.client.post("/tokens", json={"name": name, "role": role, "session": session})
+        made = self.client.post("/tokens", json={"name": name, "role": role})
         assert made.status_code == 201, made.text
         self._tokens[name] = made.json()["token"]
         return {"Authorization": f"Bearer {self._tokens[name]}"}
@@ -175,12 +177,12 @@ def _body(operation: str, name: str) -> dict[str, object]:
     return {**given, "session_id": name} if operation in ("chat", "resume_chat") else dict(given)
 
 
-def by(role: str, operation: str, status: str, *, own: bool = False, **body: object) -> Provoked:
-    """The same by somebody with that role, or (``own``) by the session itself."""
+def by(role: str, operation: str, status: str, **body: object) -> Provoked:
+    """The same by somebody with that role."""
 
     def provoke(world: World) -> httpx2.Response:
         name = world.halted() if status == "halted" else world.people.make(status)
-        headers = world.token(role, name if own else None)
+        headers = world.token(role)
         return world.ask(operation, {**_body(operation, name), **body} or None, headers, session_id=name)
 
     return provoke
@@ -474,7 +476,6 @@ PROVOKED: Mapping[tuple[str, str], Provoked] = {
     ("answer_ask", "ask_id_required"): at("answer_ask", "twice"),
     ("answer_ask", "ask_not_found"): at("answer_ask", "waiting", ask="ask_9"),
     ("answer_ask", "not_allowed"): at("answer_ask", "cancelling"),
-    ("answer_ask", "own_ask"): by("approve", "answer_ask", "waiting", own=True),
     ("answer_ask", "session_ended"): at("answer_ask", "failed"),
     ("answer_ask", "unencodable"): _infinite("answer_ask", "value"),
     ("message", "busy"): at("message", "running", behaviour="reject"),
@@ -500,7 +501,6 @@ PROVOKED: Mapping[tuple[str, str], Provoked] = {
     ("resume_chat", "ask_id_required"): at("resume_chat", "twice"),
     ("resume_chat", "checkpoint_not_found"): at("resume_chat", "completed"),
     ("resume_chat", "command_id_taken"): _keyed_answer,
-    ("resume_chat", "own_ask"): by("approve", "resume_chat", "waiting", own=True, ask_id="ask_1"),
     ("resume_chat", "precondition_failed"): lambda world: world.ask(
         "resume_chat",
         {"session_id": world.people.make("waiting"), "answer": "yes", "ask_id": "ask_1"},

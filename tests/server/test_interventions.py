@@ -205,8 +205,8 @@ async def test_a_session_may_not_judge_itself_nor_answer_its_own_review(memory: 
         made = await client.post("/tokens", json={"name": "own", "role": "operate", "session": session})
         async with server.client(made.json()["token"]) as own:
             body = {"about": "pause_1", "verdict": "wrong"}
-            assert await refusal(own, f"/sessions/{session}/label", body) == (403, "forbidden")
-            assert await refusal(own, f"/sessions/{session}/rate", {"score": 5}) == (403, "forbidden")
+            assert await refusal(own, f"/sessions/{session}/label", body) == (403, "not_for_agents")
+            assert await refusal(own, f"/sessions/{session}/rate", {"score": 5}) == (403, "not_for_agents")
             assert await refusal(own, f"/sessions/{session}/answer", {"value": "go on"}) == (403, "own_ask")
             assert (await own.get(f"/sessions/{session}/interventions")).status_code == 200
         assert (await client.get(f"/sessions/{session}")).json()["labels"] == {}

@@ -6,7 +6,7 @@ import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import httpx2
 import pytest
@@ -24,9 +24,28 @@ from midcourse.server.tokens import Principal
 from tests.promises.harness import QUICK, Place, resumable
 from tests.server.reading import Data, served, until_status
 from tests.server.serving import Running
-from tests.server.test_roles import LADDER, TABLE, Row
+from tests.server.test_access import BODIES, LADDER, OF_NO_SESSION, is_about_a_session, place_of
+from tests.server.test_access import TABLE as PUBLISHED
 
 SECRET = "plan-of-acme"
+
+
+class Row(NamedTuple):
+    """What a route needs (None: everybody may, whoever they are), whether it is for agents, and a body for it."""
+
+    needs: str | None
+    agent: str
+    body: Data | None
+    is_about_a_session: bool
+
+
+TABLE = {
+    (method, place_of(path)): Row(
+        None if address in OF_NO_SESSION else row.role, row.agent, BODIES.get(address), is_about_a_session(address)
+    )
+    for address, row in PUBLISHED.items()
+    for method, _, path in [address.partition(" ")]
+}
 UNLIMITED = Limits(rate=10_000, burst=10_000)
 HOSTS = {("GET", "/metrics")}
 """About all tenants together: for the host alone."""
@@ -104,10 +123,6 @@ async def fleet(place: Place, policy: str = "") -> AsyncGenerator[Fleet]:
                 yield found
 
 
-def is_about_a_session(path: str, row: Row) -> bool:
-    return "{session_id}" in path or "SESSION" in (row.body or {}).values()
-
-
 def request_of(path: str, row: Row, session: str, name: str = "nobody") -> tuple[str, Any]:
     body: Any = row.body and {key: session if value == "SESSION" else value for key, value in row.body.items()}
     parts = {"message": "msg_2", "digest": "0" * 32, "ask": "ask_1"}
@@ -126,7 +141,7 @@ async def test_of_another_tenants_session_everybody_is_told_what_is_told_of_none
     async with fleet(memory) as found:
         theirs, nothing = found.sessions["acme"], "acme~none"
         for (method, path), row in TABLE.items():
-            if not is_about_a_session(path, row):
+            if not row.is_about_a_session:
                 continue
             for role in (*LADDER, "session"):
                 told: list[Any] = []
@@ -147,7 +162,9 @@ async def test_of_another_tenants_session_everybody_is_told_what_is_told_of_none
 
 def expected(route: tuple[str, str], row: Row, role: str) -> tuple[int, str]:
     """What somebody of another tenant is told of a session."""
-    if role != "session" and LADDER.index(cast("Any", role)) < LADDER.index(cast("Any", row.needs)):
+    if role == "session" and row.agent == "no":
+        return 403, "not_for_agents"
+    if role != "session" and LADDER.index(role) < LADDER.index(row.needs or "watch"):
         return 403, "forbidden"
     if route in STARTS:
         return 422, "invalid_input"
@@ -161,7 +178,7 @@ async def test_nothing_of_another_tenant_is_in_any_answer(memory: Place) -> None
     async with fleet(memory) as found:
         await fill(found)
         for (method, path), row in TABLE.items():
-            if method != "GET" or "{" in path or row.needs in ("open", "anybody"):
+            if method != "GET" or "{" in path or row.needs is None:
                 continue
             streamed = {"Accept": "text/event-stream"}
             for headers in ({}, streamed) if path in ("/api/v1/sessions", "/api/v1/inbox") else ({},):
@@ -220,13 +237,13 @@ async def test_within_its_tenant_everybody_may_what_the_role_says(
     monkeypatch.setattr(stream, "KEEP_ALIVE", 0.1)  # a chat that has nothing to say begins with it
     async with fleet(memory) as found:
         for (method, path), row in TABLE.items():
-            if row.needs in ("open", "anybody") or (method, path) in HOSTS:
+            if row.needs is None or (method, path) in HOSTS:
                 continue
             for role in LADDER:
                 address, body = request_of(path, row, "kept", "nobody")
                 answer = await found.ask(("acme", role), method, address, body)
                 problem: Data = answer.json() if "problem" in answer.headers.get("content-type", "") else {}
-                if LADDER.index(role) < LADDER.index(cast("Any", row.needs)):
+                if LADDER.index(role) < LADDER.index(row.needs):
                     assert (answer.status_code, problem["code"]) == (403, "forbidden"), (role, path)
                 else:
                     is_refused = problem.get("code") in ("forbidden", "unauthorized", "session_not_found")
@@ -306,6 +323,7 @@ async def test_a_tenants_operator_makes_tokens_of_its_own_tenant_alone(memory: P
             "name": "eve",
             "role": "operate",
             "session": None,
+            "only": None,
             "tenant": "acme",
         }
         for body in ({"tenant": "beta"}, {"session": "beta~kept"}):

@@ -48,7 +48,7 @@ async def test_a_token_is_whose_it_was_made_for(store: Store, clock: StillClock)
     child = await tokens.add("child", "steer", SessionId("sess_1"))
     assert await tokens.principal_of(ada) == Principal("ada@example.org", "approve")
     known = await tokens.principal_of(child)
-    assert known == Principal("child", "steer", SessionId("sess_1"), "")
+    assert known == Principal("child", "agent", SessionId("sess_1"), "")
     assert known is not None
     assert known.by == "session:sess_1"
     assert Principal("ada", "watch").by == "ada"

@@ -7,6 +7,7 @@ from midcourse.core import commands as cmd
 from midcourse.core.ids import SessionId
 from midcourse.core.requests import check_reason
 from midcourse.core.session import Session
+from midcourse.ports.sender import check_people_send
 from midcourse.runtime.erasing import erase
 from midcourse.runtime.worker import Worker
 
@@ -27,6 +28,7 @@ async def erase_sessions(
     """
     from midcourse.tools.backups import forget_backups
 
+    await check_people_send(worker.store, "erase a session")
     check_reason(reason)
     erased = await erase(worker, session_ids, by=by, role=role, reason=reason, go_on=go_on)
     await asyncio.to_thread(forget_backups, frozenset[str]().union(*(one.keys for one in erased)))

@@ -26,6 +26,7 @@ from midcourse.core.session import Session
 from midcourse.core.tenants import DEFAULT
 from midcourse.core.terms import Terms, check_terms
 from midcourse.errors import AgentUnavailable, InvalidInput
+from midcourse.ports.sender import check_people_send
 from midcourse.ports.store import Head
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.artifacts import read_artifacts, reviewed
@@ -98,6 +99,7 @@ class Midcourse:
         ``terms`` take the place of the agent's own, for this session. ``tenant`` is whose it is, and becomes part of
         its id: ``acme~sess_x``.
         """
+        await check_people_send(self._worker.store, "start a session; it spawns children with run.spawn")
         check_goal(goal)
         identity = fresh_session_id(session_id, self._worker, tenant)
         wanted = terms and check_terms(terms)
@@ -171,6 +173,7 @@ class Midcourse:
         Raises:
             InvalidInput: none, or more than 1,000 sessions are named.
         """
+        await check_people_send(self._worker.store, "send a command to many sessions at once")
         names = check_bulk(verb, sessions)
         own = {"id": CommandId(f"cmd_{self._worker.clock.fresh_id()}"), "by": by, "role": self._role}
         command = bulk_command(verb, reason, grace, own)
@@ -227,6 +230,7 @@ class Midcourse:
         Raises:
             Damaged: the log is damaged there. Nothing is taken away.
         """
+        await check_people_send(self._worker.store, "prune the audit log")
         now = self._worker.clock.now()
         return await prune_audit(self._worker.store, before, by=by, role="operate", now=now)
 

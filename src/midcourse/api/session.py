@@ -10,6 +10,7 @@ from midcourse.api.correcting import check_correction
 from midcourse.api.erasing import erase_sessions
 from midcourse.api.naming import fresh_session_id
 from midcourse.core import commands as cmd
+from midcourse.core.agent_rights import signed
 from midcourse.core.codec import JSON, decode
 from midcourse.core.commands import AnyCommand, Behaviour, Role
 from midcourse.core.decisions import decide, finishes_first
@@ -28,6 +29,7 @@ from midcourse.core.signals import Signals
 from midcourse.core.tenants import tenant_of
 from midcourse.errors import InvalidInput, Refused
 from midcourse.ports.bus import Delta
+from midcourse.ports.sender import check_people_send, sender
 from midcourse.runtime.control import Control
 from midcourse.runtime.erasing import children_of
 from midcourse.runtime.loading import content_of
@@ -294,7 +296,8 @@ class SessionHandle(Generic[T_co]):
         return await self._worker.signals.read((await self._worker.must_exist(self.id)).head)
 
     async def _send(self, command: AnyCommand, *, until: Level, wait: float, to: SessionId | None = None) -> Reply:
-        return await self._control.send(to or self.id, replace(command, role=self._role), until=until, wait=wait)
+        own = signed(replace(command, role=self._role), await sender(self._worker.store))
+        return await self._control.send(to or self.id, own, until=until, wait=wait)
 
     def _command_id(self, given: str | None) -> CommandId:
         return CommandId(f"cmd_{self._worker.clock.fresh_id()}" if given is None else check_command_id(given))
@@ -374,6 +377,7 @@ class SessionHandle(Generic[T_co]):
 
         What had finished by then is not done again; what was in flight is. ``paused`` lets you redirect it first.
         """
+        await check_people_send(self._worker.store, "fork a session")
         new = fresh_session_id(session_id, self._worker, tenant_of(self.id))
         pause = cmd.Pause(id=self._command_id(None), by=by, role=self._role, reason="forked") if paused else None
         await self._control.fork(self.id, new, at, pause=pause, by=by, role=self._role)

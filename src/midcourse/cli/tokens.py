@@ -34,8 +34,9 @@ def add(
     name: Annotated[str, typer.Argument(help="Who it is for, as journals and the audit log will say.")],
     role: Annotated[str, typer.Option(help="watch, steer, approve or operate.")] = "watch",
     session: Annotated[
-        str | None, typer.Option(help="For a session itself: it reaches that one alone, and never answers its asks.")
+        str | None, typer.Option(help="For this session's agent and its tools. It has no role but 'agent'.")
     ] = None,
+    only: Annotated[str | None, typer.Option(help="The one session that it reaches, with its role.")] = None,
     tenant: Annotated[
         str | None, typer.Option(help="Whose sessions it reaches, and no other's. Without: those of all.")
     ] = None,
@@ -48,20 +49,24 @@ def add(
     Examples:
       midcourse token add nightly-report --role watch
       midcourse token add ada --role approve --tenant acme
+      midcourse token add callback --session sess_0198f2
     """
 
     async def work() -> None:
         whose = tenant
-        if session is not None:
-            whose = tenant_of(session) or None
+        reached = session or only
+        if reached is not None:
+            whose = tenant_of(reached) or None
             if tenant not in (None, whose):
                 raise InvalidInput(
-                    f"Session '{session}' is not of tenant '{tenant}'. Leave --tenant out.", field="tenant"
+                    f"Session '{reached}' is not of tenant '{tenant}'. Leave --tenant out.", field="tenant"
                 )
         async with _tokens(store) as tokens:
-            token = await tokens.add(name, role, None if session is None else SessionId(session), tenant=whose)
+            agent, person = (None if one is None else SessionId(one) for one in (session, only))
+            token = await tokens.add(name, role, agent, tenant=whose, only=person)
         if json:
-            print_json({"name": name, "role": role, "session": session, "tenant": whose, "token": token})
+            may = "agent" if session else role
+            print_json({"name": name, "role": may, "session": session, "only": only, "tenant": whose, "token": token})
         else:
             say(token)
 
@@ -76,13 +81,13 @@ def show(store: StoreOption = None, json: JsonOption = False) -> None:
         async with _tokens(store) as tokens:
             found = await tokens.list()
         if json:
-            shown = ("name", "role", "session", "tenant", "created_at")
+            shown = ("name", "role", "session", "only", "tenant", "created_at")
             print_json([{name: getattr(one, name) for name in shown} for one in found])
         elif not found:
             say("No tokens were added. Add one: midcourse token add NAME --role watch")
         else:
             now = SystemClock().now()
-            rows = [(one.key, one.role, one.session or "", ago(one.created_at, now)) for one in found]
+            rows = [(one.key, one.role, one.session or one.only or "", ago(one.created_at, now)) for one in found]
             show_table(("name", "role", "session", "made"), rows)
 
     carry_out(work(), as_json=json)

@@ -16,6 +16,7 @@ from midcourse.client.address import Address, is_plain
 from midcourse.client.problems import error_of, not_midcourse
 from midcourse.errors import InvalidInput, MidcourseError, ServerUnreachable
 from midcourse.ports.clock import Clock
+from midcourse.ports.sender import AGENT_HEADER, agent_here
 
 if TYPE_CHECKING:
     import httpx2
@@ -138,7 +139,7 @@ class Wire:
             MidcourseError: the server said no; the same class and sentence as on an open store.
             ServerUnreachable: nobody answers, or nobody did again in time.
         """
-        headers: dict[str, str] = {}
+        headers = {} if method == "GET" else _of_an_agent()
         if body is not None:
             headers["Content-Type"] = "application/json"
         if key is not None:
@@ -247,6 +248,12 @@ def _checked(key: str) -> str:
             f"Over HTTP a command id has 1 to {KEY_LIMIT} ASCII letters, digits and signs.", field="command_id"
         )
     return key
+
+
+def _of_an_agent() -> dict[str, str]:
+    """Return the header that tells the server that an agent's own code sends this: whatever its token may do."""
+    agent = agent_here()
+    return {} if agent is None else {AGENT_HEADER: agent}
 
 
 def _spelled(parameters: Parameters | None) -> dict[str, Any]:

@@ -65,6 +65,11 @@ def wanted_by(prompt: str) -> Wanted | None:
     return Wanted(found["tool"], arguments, why.removesuffix(".")) if found and because else None
 
 
+def is_review_step(step: str) -> bool:
+    """Return whether an ask stands at a policy's pause, so that no path of the agent waits for it."""
+    return step.partition("/")[2].startswith(f"{REVIEW}#")
+
+
 def is_no(answer: Value) -> bool:
     """Whether an answer refuses and says no more than that."""
     said = decode(answer.raw)

@@ -8,17 +8,19 @@ import msgspec
 from midcourse.core.codec import NOTHING, Value
 from midcourse.core.effects import UndoChoice
 from midcourse.core.events import Level, Verdict
-from midcourse.core.ids import AskId, CommandId, MessageId, PauseId
+from midcourse.core.ids import AskId, CommandId, MessageId, PauseId, SessionId
 from midcourse.core.policy.decisions import Decision
 from midcourse.errors import Damaged, InvalidInput
 
-Role = Literal["watch", "steer", "approve", "operate"]
-"""What somebody may do, each what the ones before may: look; steer; also approve; also operate the kill switch."""
+Rung = Literal["watch", "steer", "approve", "operate"]
+"""What people and their programs may do, each what the ones before may: look; steer; also approve; also operate."""
+Role = Literal[Rung, "agent"]
+"""What a sender may do: a rung of the people's ladder, or ``agent``, which stands on none: see ``agent_rights``."""
 Behaviour = Literal["enqueue", "redirect", "reject"]
 """What a message does while an agent works: wait for its turn, change the course now, or be refused."""
 
 BY_SESSION: Final = "session:"
-"""How ``by`` begins for somebody who acts with a session's own credentials; its id follows."""
+"""How ``by`` begins for whatever acts for a session's agent: its code, its tools, its token. The id follows."""
 BY_POLICY: Final = "policy:"
 """How ``by`` begins for a policy that steps in; its name and version follow."""
 BY_AGENT: Final = "agent:"
@@ -31,6 +33,27 @@ LONGEST_LAPSE: Final = 3600.0
 """Seconds after which a pause that lapses has lapsed, at the latest."""
 ID_LIMIT: Final = 200
 """The longest command id that is taken."""
+
+
+def agent_of(by: str) -> SessionId | None:
+    """Return the session whose agent ``by`` names; None if it names a person, a policy or the runtime."""
+    return SessionId(by.removeprefix(BY_SESSION)) if by.startswith(BY_SESSION) else None
+
+
+def agent_name(session_id: str) -> str:
+    """Return how what an agent wishes is signed."""
+    return f"{BY_SESSION}{session_id}"
+
+
+def is_below(session_id: str, agent: str) -> bool:
+    """Return whether a session is a child of an agent's, or a child of one."""
+    return session_id.startswith(f"{agent}.")
+
+
+def outranks(by: str, standing: str) -> bool:
+    """Return whether a stop of ``by`` takes the place of one that an agent has sent: a person's, or its parent's."""
+    agent, own = agent_of(standing), agent_of(by)
+    return agent is not None and standing != by and (own is None or is_below(agent, own))
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))

@@ -8,9 +8,11 @@ from msgspec.structs import replace
 
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
+from midcourse.core.agent_rights import could, leaves_as_it_is, objection
 from midcourse.core.asks import AMBIGUOUS, CANCEL, GO_ON, NEED_APPROVAL, REVIEW, is_unclear, is_yes
 from midcourse.core.budget import BUDGET, above, money, usual_price, wanted
 from midcourse.core.codec import decode
+from midcourse.core.commands import agent_of, outranks
 from midcourse.core.effects import UndoChoice
 from midcourse.core.evolution import joins_pause
 from midcourse.core.ids import (
@@ -22,7 +24,6 @@ from midcourse.core.ids import (
     ordinal_of,
     pause_id,
     queued_id,
-    root_of,
 )
 from midcourse.core.session import (
     ENDED,
@@ -50,14 +51,21 @@ def decide(session: Session, command: cmd.AnyCommand) -> Events:
     """The facts ``command`` makes in ``session``. No facts: it is granted and changes nothing.
 
     Raises:
-        Refused: it is not allowed now; the error says what is.
+        Refused: it is not allowed now, or not to the agent that sends it; the error says what is.
     """
+    if agent_of(command.by) is not None:
+        command = replace(command, role="agent")  # whatever it says: an agent has no rung
+    not_for_it = objection(session, command)
+    if not_for_it is not None:
+        raise refused(session, command, *not_for_it)
     if command.expects and command.expects != session.mark:
         why = f"it has moved on from '{command.expects}', and is '{session.mark}' now. Look again, then decide"
         raise refused(session, command, "precondition_failed", why)
     if session.erased_at is not None and not isinstance(command, cmd.Cancel):
         why = "what was said and done in it was erased. Start a new session"
         raise refused(session, command, "session_erased", why)
+    if leaves_as_it_is(session, command):
+        return ()
     return TABLE[type(command)][session.status](session, command)
 
 
@@ -139,14 +147,20 @@ def _check_budget(session: Session, command: cmd.AnyCommand) -> None:
         raise refused(session, command, "budget_spent", why)
 
 
-def allowed(session: Session, role: cmd.Role = "steer") -> tuple[str, ...]:
-    """The verbs that would be taken now from somebody with ``role``, as hints and buttons show them."""
+def allowed(session: Session, role: cmd.Role = "steer", by: str = "") -> tuple[str, ...]:
+    """The verbs that would be taken now from somebody with ``role``, as hints and buttons show them.
+
+    ``by`` matters if it names an agent, which may do what is on its list.
+    """
+    is_agents = agent_of(by) is not None
     if session.erased_at is not None:
         return (cmd.verb(cmd.Cancel),)  # which changes nothing, and answers with the receipt
     verbs: list[str] = []
     for kind, row in TABLE.items():
         rule = row[session.status]
         if kind in NO_BUTTONS:
+            continue
+        if is_agents and not could(session, kind, by):
             continue
         stop = session.deferred
         takes_back = rule is _resume_running and stop is not None and not _is_parents_cancel(stop)
@@ -176,7 +190,7 @@ def _refusal(code: str, why: str) -> Rule:
 
 def refused(session: Session, command: cmd.AnyCommand, code: str, why: str) -> Refused:
     """The error that says what was wanted, why it cannot be, and what can."""
-    now = allowed(session, command.role)
+    now = allowed(session, command.role, command.by)
     hint = f" Allowed now: {', '.join(now)}." if now else ""
     return Refused(
         f"Cannot {cmd.phrase(command)} session '{session.id}': {why} ({code}).{hint}",
@@ -212,7 +226,7 @@ def _pause(session: Session, command: cmd.AnyCommand) -> Events:
     assert isinstance(command, cmd.Pause)
     if not finishes_first(session):
         return _pause_now(session, command)
-    if session.deferred is not None:  # a cancel that waits is firmer
+    if session.deferred is not None and not outranks(command.by, session.deferred.by):  # a cancel that waits is firmer
         return ()
     return (ev.StopDeferred(stop="pause", by=command.by, reason=command.reason, lapses=command.lapses),)
 
@@ -257,6 +271,8 @@ def _pause_again(session: Session, command: cmd.AnyCommand) -> Events:
         on_top = standing.id if command.by.startswith(cmd.BY_PARENT) else own
         renewed = (ev.PauseRenewed(pause=on_top, by=command.by),) if renewed else ()
         return (replace(asked, pause=own, lapses=command.lapses), *renewed)
+    if outranks(command.by, standing.by):  # from now on it is a person's, or the parent's, and lapses as they say
+        return (replace(asked, lapses=command.lapses), *renewed)
     is_said = command.reason in ("", standing.reason)
     if grace == standing.grace and is_said and standing.lapses_at is None:
         return renewed
@@ -277,14 +293,10 @@ def _resume(session: Session, command: cmd.AnyCommand) -> Events:
 
 
 def _lifted(session: Session, command: cmd.AnyCommand) -> Events:
-    """The pause is lifted: what a policy had opened for review has been decided that way, and by somebody else."""
+    """The pause is lifted: what a policy had opened for review has been decided that way."""
     assert session.pause is not None
-    reviews = [ask for ask in session.asks if is_review(ask)]
-    if reviews and _is_its_own(session, command):
-        why = f"a policy has paused it, and '{reviews[0].id}' is a person's to answer, never the session's"
-        raise refused(session, command, "own_ask", why)
     _check_budget(session, command)
-    closed = (ev.AskClosed(ask=ask.id, step=ask.step, end="superseded") for ask in reviews)
+    closed = (ev.AskClosed(ask=ask.id, step=ask.step, end="superseded") for ask in session.asks if ask.is_review)
     return (*closed, _without_pause(session.pause, command.by))
 
 
@@ -292,11 +304,6 @@ def _without_pause(pause: StandingPause, by: str) -> ev.SessionResumed | ev.Paus
     """The pause on top is lifted; what the parent still holds stays paused."""
     kind = ev.SessionResumed if pause.beneath is None else ev.PauseLifted
     return kind(pause=pause.id, by=by)
-
-
-def is_review(ask: OpenAsk) -> bool:
-    """Whether a policy opened this ask with its pause, so that no path of the agent waits for it."""
-    return ask.step.partition("/")[2].startswith(f"{REVIEW}#")
 
 
 def _check_pause_was(session: Session, command: cmd.Resume) -> None:
@@ -388,7 +395,7 @@ def _redirect(session: Session, command: cmd.AnyCommand) -> Events:
 
 def _superseded(session: Session) -> Events:
     """What was asked on the ground that has just changed. A review stays as long as the policy's pause does."""
-    asks = (ask for ask in session.asks if not is_review(ask))
+    asks = (ask for ask in session.asks if not ask.is_review)
     return tuple(ev.AskClosed(ask=ask.id, step=ask.step, end="superseded") for ask in asks)
 
 
@@ -520,6 +527,8 @@ def _cancel(session: Session, command: cmd.AnyCommand) -> Events:
         return _cancel_now(session, command)
     undo: UndoChoice = command.undo or "in-flight"
     standing = session.deferred
+    if standing is not None and outranks(command.by, standing.by):
+        standing = None  # an agent's, which this one replaces
     if standing is not None and standing.stop == "cancel" and FIRMNESS.index(undo) <= FIRMNESS.index(standing.undo):
         return ()
     return (ev.StopDeferred(stop="cancel", by=command.by, reason=command.reason, undo=undo),)
@@ -613,8 +622,6 @@ def _undo(session: Session, command: cmd.AnyCommand) -> Events:
 def _answer(session: Session, command: cmd.AnyCommand) -> Events:
     assert isinstance(command, cmd.Answer)
     ask = _which_ask(session, command)
-    if _is_its_own(session, command):
-        raise refused(session, command, "own_ask", "an ask is a person's to answer, never the session's that asked")
     if not _may_answer(ask, command.role):
         why = f"'{ask.id}' asks for an approval, which needs the role 'approve'; yours is '{command.role}'"
         raise refused(session, command, "approver_only", why)
@@ -625,14 +632,7 @@ def _answer(session: Session, command: cmd.AnyCommand) -> Events:
         )
         raise refused(session, command, "unclear_answer", why)
     answered = ev.AskAnswered(ask=ask.id, step=ask.step, value=command.value, by=command.by)
-    return (answered, *_review(session, ask, command)) if is_review(ask) else (answered,)
-
-
-def _is_its_own(session: Session, command: cmd.AnyCommand) -> bool:
-    """Whether a session wishes this for itself. Ids in one tree begin alike: none of it acts for another."""
-    return command.by.startswith(cmd.BY_SESSION) and root_of(command.by.removeprefix(cmd.BY_SESSION)) == root_of(
-        session.id
-    )
+    return (answered, *_review(session, ask, command)) if ask.is_review else (answered,)
 
 
 def _review(session: Session, ask: OpenAsk, command: cmd.Answer) -> Events:

@@ -11,7 +11,7 @@ import msgspec
 from midcourse.core import events as ev
 from midcourse.core import open_calls
 from midcourse.core.budget import LAST_ANSWERS
-from midcourse.core.commands import BY_PARENT
+from midcourse.core.commands import BY_PARENT, outranks
 from midcourse.core.effects import DID_IT_HAPPEN
 from midcourse.core.ids import SessionId, StepId, ask_id, child_id, intervention_id, message_id, pause_id, queued_id
 from midcourse.core.receipt import changed_receipt, held_line, line_key, line_of
@@ -647,7 +647,9 @@ def _paused_by(session: Session, event: ev.PauseRequested, at: float) -> Standin
     if standing is not None and event.pause == standing.id:
         reason = event.reason or standing.reason
         budget = standing.budget if event.budget is None else event.budget
-        return replace(standing, grace=event.grace, reason=reason, lapses_at=lapses_at, budget=budget)
+        # A person who pauses what its agent had paused holds it from then on: the agent does not lift that.
+        by = event.by if outranks(event.by, standing.by) else standing.by
+        return replace(standing, by=by, grace=event.grace, reason=reason, lapses_at=lapses_at, budget=budget)
     origin = session.status if standing is None else standing.origin
     pause = StandingPause(event.pause, event.by, at, origin, event.reason, event.grace, lapses_at, event.budget)
     if standing is None:

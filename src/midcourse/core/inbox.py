@@ -14,7 +14,6 @@ from typing import Final, Literal
 import msgspec
 
 from midcourse.core.artifacts import Artifact
-from midcourse.core.asks import REVIEW
 from midcourse.core.ids import AskId, SessionId, StepId
 from midcourse.core.policy.restraint import Batch
 from midcourse.errors import InvalidInput
@@ -161,11 +160,6 @@ def news_of(ask: InboxAsk, now: float) -> News | None:
         return "ask.escalated"
     is_half_over = now >= ask.opened_at + REMIND_AT * (ask.respond_by - ask.opened_at)
     return "ask.reminder" if is_half_over and ask.reminded_at is None else None
-
-
-def is_review_step(step: str) -> bool:
-    """Whether an ask at this step was opened by a policy with its pause."""
-    return step.partition("/")[2].startswith(f"{REVIEW}#")
 
 
 def took(opened_at: float, earlier: Sequence[Answered], now: float) -> float:

@@ -12,6 +12,7 @@ from typing import Final, Literal, TypeVar
 import msgspec
 
 from midcourse.core import events as ev
+from midcourse.core.asks import is_review_step
 from midcourse.core.codec import NOTHING, Value
 from midcourse.core.effects import Effect, UndoChoice
 from midcourse.core.ids import AskId, MessageId, PauseId, Position, SessionId, StepId, message_id
@@ -211,6 +212,11 @@ class OpenAsk(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     expires_at: float | None = None
     default: Value | None = None
     on_expiry: Expiry = "fail"
+
+    @property
+    def is_review(self) -> bool:
+        """Whether a policy opened it with its pause, so that no path of the agent waits for it."""
+        return is_review_step(self.step)
 
 
 class ChildAsk(msgspec.Struct, gc=False, frozen=True):

@@ -29,6 +29,7 @@ from midcourse.core.tenants import MARK, tenant_of
 from midcourse.errors import Damaged, InvalidInput, Refused, ShelfChanged, StoreUnavailable
 from midcourse.policies.loading import Draft, bare, is_path, not_found, read_text, split
 from midcourse.policies.writing import from_document, to_document, to_yaml
+from midcourse.ports.sender import check_people_send
 from midcourse.ports.store import Store
 
 HOW_TO_SAVE: Final = "Save a file as one: midcourse policy save FILE --why TEXT; the console's Policies page can, too."
@@ -235,6 +236,7 @@ async def save(
             expected is the newest. ``idempotency_key_reused``: ``command`` saved something else.
         StoreUnavailable: ``policy_busy``: others save it all the time.
     """
+    await check_people_send(store, "save a policy")
     why = _checked_words(why, "why", WHY_LIMIT, "Say in a sentence why it is changed")
     by = _checked_words(by, "by", 200, "Say who changes it")
     extends = await _pinned(store, policy.extends, tenant_of(policy.name) or None)

@@ -17,6 +17,7 @@ from midcourse.core.tenants import tenant_of
 from midcourse.errors import Damaged, InvalidInput, Refused
 from midcourse.policies.kept import KeptPolicy
 from midcourse.policies.kept import save as save_policy
+from midcourse.ports.sender import check_people_send
 from midcourse.ports.store import Store
 from midcourse.reports.fleet import Fleet, Progress
 from midcourse.reports.proposals import Proposal, Tuned, Tuning
@@ -99,6 +100,7 @@ async def accept(store: Store, name: str, *, by: str, why: str, now: float) -> P
         InvalidInput: ``proposal_not_found``; or ``why`` is missing.
         Refused: ``proposal_settled``: it was accepted, refused or superseded before.
     """
+    await check_people_send(store, "accept a proposal")
     found = _open(await proposal(store, name), "accepted", by)
     if found.state == "accepted":
         return found
@@ -115,6 +117,7 @@ async def refuse(store: Store, name: str, *, by: str, why: str, now: float) -> P
         InvalidInput: ``proposal_not_found``; or ``why`` is missing.
         Refused: ``proposal_settled``: it was accepted, refused or superseded before.
     """
+    await check_people_send(store, "refuse a proposal")
     found = _open(await proposal(store, name), "refused", by)
     if found.state == "refused":
         return found

@@ -21,6 +21,7 @@ from midcourse.core.session import Session
 from midcourse.core.tenants import tenant_of
 from midcourse.errors import InvalidInput, MidcourseError
 from midcourse.policies.kept import load as load_policy
+from midcourse.ports.sender import check_people_send
 from midcourse.ports.store import Store
 
 ARTIFACTS: Final = "artifacts"
@@ -86,6 +87,7 @@ async def reviewed(
     Raises:
         InvalidInput: ``artifact_not_found``: no agent has told of such an artifact.
     """
+    await check_people_send(store, "review what it made")
     known = {one.name: one for one in await read_artifacts(store, session=session)}.get(name)
     if known is None:
         raise InvalidInput(

@@ -9,10 +9,11 @@ from typing import Any, Final, cast
 from midcourse.core.codec import Value
 from midcourse.core.effects import Effect
 from midcourse.core.events import Continues, Observation, SegmentWritten, StepKind
-from midcourse.core.ids import StepId
+from midcourse.core.ids import SessionId, StepId
 from midcourse.core.prices import Price, Prices
 from midcourse.core.replies import RunningCall
 from midcourse.errors import Interrupt, InterruptRequested, MisusedRun
+from midcourse.ports.sender import enter_agent
 
 IN_THREAD: Final = (
     "asked to end; its thread has not ended yet, and no thread can be aborted: declare the tool with "
@@ -224,7 +225,8 @@ def in_a_step() -> bool:
 
 def enter_process(about: object) -> None:
     """In a process that runs a step's function: be inside the call that ``about`` describes."""
-    step, name, attempt, key = cast("tuple[StepId, str, int, str]", about)
+    session, step, name, attempt, key = cast("tuple[SessionId, StepId, str, int, str]", about)
+    enter_agent(session, process=True)
     enter(CurrentCall(step, name, attempt, key))
 
 

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec.structs import replace
 
-from midcourse.core.asks import GO_ON, NEED_APPROVAL, is_yes
+from midcourse.core.asks import GO_ON, NEED_APPROVAL, is_review_step, is_yes
 from midcourse.core.audit import AuditEntry
 from midcourse.core.codec import Value, decode
 from midcourse.core.ids import AskId, SessionId
@@ -26,7 +26,6 @@ from midcourse.core.inbox import (
     Told,
     approvals,
     by_deadline,
-    is_review_step,
     owner_of,
     took,
 )
@@ -37,6 +36,7 @@ from midcourse.core.tenants import tenant_of
 from midcourse.errors import MidcourseError, Refused, SessionNotFound
 from midcourse.policies.kept import load as load_policy
 from midcourse.ports.clock import Clock
+from midcourse.ports.sender import check_people_send
 from midcourse.ports.shelves import readable
 from midcourse.ports.store import AskHead, Head, Store
 from midcourse.runtime.auditing import audit_page_before
@@ -91,6 +91,7 @@ class Desk:
             SessionNotFound: no such session.
             Refused: ``ask_not_found``: it is not open.
         """
+        await check_people_send(self._store, "take an ask")
         head = (await self._store.head(session_id)).head
         if all(one.id != ask for one in head.open_asks):
             raise Refused(
@@ -116,6 +117,7 @@ class Desk:
 
         ``people`` are names that somebody has here, whether or not they have acted. Any other is taken with a warning.
         """
+        await check_people_send(self._store, "hand asks over")
         now = self._clock.now()
         made = HandOver(name=by, to=to, at=now, until=now + seconds)
         items: dict[str, bytes | None] = {_over(by): msgspec.json.encode(made) if seconds else None}

@@ -24,6 +24,7 @@ from midcourse.core.replies import RunningCall
 from midcourse.core.session import ENDED, Message, Session, Status
 from midcourse.errors import AgentUnavailable, Diverged, Interrupt, MidcourseError
 from midcourse.ports.clock import Timer
+from midcourse.ports.sender import enter_agent
 from midcourse.runtime.agent_task import AgentTask, Failed, Returned
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.calls import Call
@@ -520,6 +521,7 @@ class Driver:
     # ---- the agent
 
     async def _start(self, agent: Agent[object]) -> None:
+        enter_agent(self.id)  # this task, the agent's, and those of its tools
         if await self._is_halted():
             self._start_task = None
             self.react()

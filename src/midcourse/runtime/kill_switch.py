@@ -29,6 +29,7 @@ from midcourse.core.switches import (
 )
 from midcourse.core.tenants import tenant_of
 from midcourse.errors import InvalidInput, MidcourseError, Refused, StoreError
+from midcourse.ports.sender import check_people_send
 from midcourse.ports.store import Head
 from midcourse.runtime.control import Control
 from midcourse.runtime.driver import Driver
@@ -107,6 +108,7 @@ class KillSwitch:
             InvalidInput: there is no reason.
         """
         check_operator(role, "throw the kill switch")
+        await check_people_send(self._worker.store, "throw the kill switch")
         clock = self._worker.clock
         thrown = Switch(
             id=switch_id(clock.fresh_id()) if switch is None else SwitchId(switch),
@@ -280,6 +282,7 @@ class KillSwitch:
             InvalidInput: there is no such switch, or no reason.
         """
         check_operator(role, "lift the kill switch")
+        await check_people_send(self._worker.store, "lift the kill switch")
         found = await self._standing.find(switch)
         if not found.stands:
             raise Refused(
@@ -320,6 +323,7 @@ class KillSwitch:
             InvalidInput: there is no such switch.
         """
         check_operator(role, "let sessions go on")
+        await check_people_send(self._worker.store, "let sessions go on")
         found = await self._standing.find(switch)
         if found.stands:
             raise Refused(

@@ -20,6 +20,7 @@ from midcourse.core.ids import SessionId
 from midcourse.core.tenants import MARK, tenant_of
 from midcourse.core.webhooks import DONE, DUE, Delivery, Webhook
 from midcourse.errors import InvalidInput, Refused, ShelfChanged, StoreUnavailable
+from midcourse.ports.sender import check_people_send
 from midcourse.ports.shelves import readable
 from midcourse.ports.store import Store
 from midcourse.runtime.desk import SHELF as DESK
@@ -51,6 +52,7 @@ class Outbox:
         Raises:
             Refused: ``too_many_webhooks``.
         """
+        await check_people_send(self._store, "add a webhook")
         ours = [one for one in await self.webhooks() if one.tenant == webhook.tenant]
         if len(ours) >= MOST_WEBHOOKS:
             raise Refused(
@@ -87,6 +89,7 @@ class Outbox:
 
     async def remove(self, webhook: Webhook, *, by: str, role: str = "", now: float) -> None:
         """Forget a webhook, and all it was to be told."""
+        await check_people_send(self._store, "remove a webhook")
         entry = _entry("webhook.remove", webhook, by, role, _where(webhook), now)
         await self._store.shelve(WEBHOOKS, {webhook.id: None}, audit=(entry,))
         for prefix in (DUE, DONE):

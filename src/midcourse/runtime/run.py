@@ -13,7 +13,6 @@ from midcourse.core import events as ev
 from midcourse.core.asks import REVIEW
 from midcourse.core.codec import JSON, NOTHING, Blob, canonical, decode, digest_of, encode, inline, preview, value_of
 from midcourse.core.commands import TEXT_LIMIT
-from midcourse.core.decisions import is_review
 from midcourse.core.ids import Epoch, SessionId, StepId
 from midcourse.core.requests import check_text
 from midcourse.core.retries import Retry
@@ -572,7 +571,7 @@ class Run:
     def under_way(self) -> frozenset[StepId]:
         """Steps and asks that have begun and not ended, also those the agent no longer waits for."""
         session = self._journal.session
-        asked = {ask.step for ask in session.asks if not is_review(ask)}
+        asked = {ask.step for ask in session.asks if not ask.is_review}
         return frozenset(self._open | set(session.running) | asked)
 
     def keep(self, name: str, value: object) -> None:

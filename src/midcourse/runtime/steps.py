@@ -375,7 +375,7 @@ class Steps:
         if step.tool.is_async:
             return cast("Awaitable[object]", step.call())
         if step.tool.run_in == "process":
-            about = (call.step, call.name, call.attempt, call.key)
+            about = (self._journal.session.id, call.step, call.name, call.attempt, call.key)
             # By its import path: what stands there is the tool, so that the function itself cannot be pickled.
             return self._around.processes.run(about, call_tool, (path_here(step.tool), step.given, step.by_name))
         return self._in_thread(step, call)

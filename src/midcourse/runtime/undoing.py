@@ -23,6 +23,7 @@ from midcourse.core.receipt import Entry
 from midcourse.core.replies import RunningCall
 from midcourse.core.session import Hold, OpenCall, Status
 from midcourse.errors import MidcourseError, ToolUnavailable, words_of
+from midcourse.ports.sender import enter_agent
 from midcourse.runtime.clock import wait
 from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
@@ -227,6 +228,7 @@ class Undoing:
         return Tried(error=f"no end after {seconds:g} s", lost=True) if task.cancelled() else task.result()
 
     async def _guarded(self, function: Callable[..., object], arguments: tuple[object, ...]) -> Tried:
+        enter_agent(self._journal.session.id)
         try:
             return Tried(await called(function, *arguments, plainly=self._in_thread))
         except asyncio.CancelledError:

@@ -12,7 +12,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import Scope
 
-from midcourse.core.commands import Role
+from midcourse.core.commands import Rung
 from midcourse.errors import AccessDenied, InvalidInput
 from midcourse.server.origins import check_cookie_request
 from midcourse.server.problems import CHALLENGE
@@ -81,7 +81,7 @@ def access_of(app: Starlette) -> Access:
     return access
 
 
-def check_role(principal: Principal, needed: Role) -> None:
+def check_role(principal: Principal, needed: Rung) -> None:
     """Whether the principal's role includes ``needed``.
 
     Raises:

@@ -8,14 +8,16 @@ from typing import Annotated, Any, Final, TypeVar, cast
 
 from fastapi import Depends, Header, Request
 
+from midcourse.core.agent_rights import check_no_agent
 from midcourse.core.allowed import did_you_mean
 from midcourse.core.audit import AuditEntry
-from midcourse.core.commands import ID_LIMIT, AnyCommand, Command, Role, verb
+from midcourse.core.commands import ID_LIMIT, AnyCommand, Command, Role, Rung, is_below, verb
 from midcourse.core.ids import CommandId, SessionId
 from midcourse.core.replies import Level, Reply
 from midcourse.core.session import Session
 from midcourse.core.tenants import MARK, in_tenant, tenant_of
 from midcourse.errors import AccessDenied, InvalidInput, SessionNotFound
+from midcourse.ports.sender import AGENT_HEADER, agent_here, has_session
 from midcourse.runtime.control import Control
 from midcourse.server.auth import access_of, check_role
 from midcourse.server.fleet import Board
@@ -29,8 +31,10 @@ log = logging.getLogger("midcourse.server")
 C = TypeVar("C", bound=Command)
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., object])
-NEEDED: Final[dict[object, Role]] = {}
+NEEDED: Final[dict[object, Rung]] = {}
 """The role that each dependency of a route wants: what the OpenAPI document tells of it."""
+FOR_AGENTS: Final[set[object]] = set()
+"""The dependencies of the routes that an agent may use on its own session and its children, too."""
 KEY_LIMIT: Final = 128
 """The longest Idempotency-Key that is taken."""
 TAG_LIMIT: Final = 1000
@@ -52,6 +56,17 @@ class Caller:
     def role(self) -> Role:
         """What the caller may do."""
         return self.principal.role
+
+    def check_reach(self, session_id: str | None) -> None:
+        """Refuse what a token that is for one session does not reach: any other, and what is about all of them.
+
+        Raises:
+            AccessDenied: this is neither its session nor, for an agent, one of its children.
+        """
+        for own in (self.principal.session, self.principal.only):
+            if own is not None and session_id != own and not is_below(session_id or "", own):
+                whose = "is for the agent of" if self.principal.session else "reaches"
+                raise AccessDenied(f"This token {whose} session '{own}', and reaches that one alone.", code="forbidden")
 
     @property
     def tenant(self) -> str | None:
@@ -125,7 +140,8 @@ class Caller:
 
     async def is_still_allowed(self) -> bool:
         """Whether the token it came with is still good: asked now and then while a stream is open."""
-        return await access_of(self._request.app).identify(self._request.scope) == self.principal
+        known = await access_of(self._request.app).identify(self._request.scope)
+        return known is not None and await _as_sent(self._request, known) == self.principal
 
     def address(self, path: str) -> str:
         """Where something is, also if the server is mounted somewhere."""
@@ -207,24 +223,44 @@ def _unquoted(tag: str | None) -> str:
     return "" if bare == "*" else bare
 
 
-def caller_with(needed: Role) -> Callable[..., Awaitable[Caller]]:
-    """A dependency: the caller, if its role includes ``needed``."""
+def caller_with(needed: Rung, *, agents: bool = False) -> Callable[..., Awaitable[Caller]]:
+    """A dependency: the caller, if its role includes ``needed``; ``agents``: or if it is the session's agent."""
 
     async def allowed(request: Request) -> Caller:
-        return Caller(request, await _principal(request, needed))
+        return Caller(request, await _principal(request, needed, agents=agents))
 
+    return _known(allowed, needed, agents=agents)
+
+
+def _known(allowed: F, needed: Rung, *, agents: bool) -> F:
     NEEDED[allowed] = needed
+    if agents:
+        FOR_AGENTS.add(allowed)
     return allowed
 
 
-async def _principal(request: Request, needed: Role) -> Principal:
-    principal = await access_of(request.app).principal(request)
+async def _principal(request: Request, needed: Rung, *, agents: bool) -> Principal:
+    known = await access_of(request.app).principal(request)
+    principal = await _as_sent(request, known)
     _check_query(request)
-    check_role(principal, needed)
+    if known.session is None:  # also if an agent uses it: nobody may do more for saying that they are one
+        check_role(known, needed)
+    if not agents:
+        check_no_agent(principal.session, "use this address")
     _check_path(request, principal)
-    if principal.session is not None and request.scope.get("endpoint") not in _CHECKED_THERE:
-        check_reach(principal, request.path_params.get("session_id"))
+    if request.scope.get("endpoint") not in _CHECKED_THERE:
+        Caller(request, principal).check_reach(request.path_params.get("session_id"))
     return principal
+
+
+async def _as_sent(request: Request, principal: Principal) -> Principal:
+    """The token's holder; or the agent whose own code uses a person's token, as far as its sender can be known."""
+    named = request.headers.get(AGENT_HEADER) or agent_here()
+    if not named:
+        return principal
+    agent = SessionId(named)
+    store = cast("Control", request.app.state.control).worker.store
+    return principal.as_agent_of(agent) if await has_session(store, agent) else principal
 
 
 def _check_path(request: Request, principal: Principal) -> None:
@@ -262,13 +298,16 @@ _CHECKED_THERE: Final[set[object]] = set()
 
 
 def checks_reach(endpoint: F) -> F:
-    """Marks an endpoint that checks itself what a session's own token reaches: its address names no session."""
+    """Marks an endpoint that checks itself what a token of one session reaches: its address names no session."""
     _CHECKED_THERE.add(endpoint)
     return endpoint
 
 
-def commander_with(needed: Role, what: str = "session") -> Callable[..., Awaitable[Caller]]:
-    """A dependency: the caller with the headers that every change takes, if its role includes ``needed``."""
+def commander_with(needed: Rung, what: str = "session", *, agents: bool = False) -> Callable[..., Awaitable[Caller]]:
+    """A dependency: the caller with the headers that every change takes, if its role includes ``needed``.
+
+    ``agents``: or if it is the session's agent; what it may wish for is decided with the command.
+    """
 
     async def allowed(
         request: Request,
@@ -289,7 +328,7 @@ def commander_with(needed: Role, what: str = "session") -> Callable[..., Awaitab
             ),
         ] = None,
     ) -> Caller:
-        principal = await _principal(request, needed)
+        principal = await _principal(request, needed, agents=agents)
         if idempotency_key is not None and not (
             0 < len(idempotency_key) <= KEY_LIMIT and idempotency_key.isascii() and idempotency_key.isprintable()
         ):
@@ -300,35 +339,14 @@ def commander_with(needed: Role, what: str = "session") -> Callable[..., Awaitab
             raise InvalidInput(f"If-Match is the ETag of the {what}.", field="If-Match")
         return Caller(request, principal, idempotency_key, if_match)
 
-    NEEDED[allowed] = needed
-    return allowed
+    return _known(allowed, needed, agents=agents)
 
 
 Watcher = Annotated[Caller, Depends(caller_with("watch"))]
+Reader = Annotated[Caller, Depends(caller_with("watch", agents=True))]
+"""A watcher, or the agent of the session that is read."""
 Steerer = Annotated[Caller, Depends(commander_with("steer"))]
+Commander = Annotated[Caller, Depends(commander_with("steer", agents=True))]
+"""A steerer, or the agent of the session that is commanded: the core decides what it may wish for."""
 Operator = Annotated[Caller, Depends(caller_with("operate"))]
 PolicyKeeper = Annotated[Caller, Depends(commander_with("operate", "policy"))]
-
-
-def check_reach(principal: Principal, session_id: str | None) -> None:
-    """A session's own token reaches that session and its children alone.
-
-    Raises:
-        AccessDenied: this is another session, or about all of them.
-    """
-    own = principal.session
-    reached = session_id is not None and (session_id == own or session_id.startswith(f"{own}."))
-    if own is not None and not reached:
-        raise AccessDenied(f"This token belongs to session '{own}' and reaches that one alone.", code="forbidden")
-
-
-def refuse_for_session(principal: Principal, what: str) -> None:
-    """What a session's own token may not do even to itself.
-
-    Raises:
-        AccessDenied: it is one.
-    """
-    if principal.session is not None:
-        raise AccessDenied(
-            f"This token belongs to session '{principal.session}', which may not {what}.", code="forbidden"
-        )

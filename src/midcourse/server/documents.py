@@ -10,9 +10,9 @@ from fastapi.routing import APIRoute, iter_route_contexts
 from pydantic.json_schema import models_json_schema
 
 from midcourse._version import __version__
-from midcourse.core.commands import Role
+from midcourse.core.commands import Rung
 from midcourse.server import schemas
-from midcourse.server.caller import NEEDED
+from midcourse.server.caller import FOR_AGENTS, NEEDED
 from midcourse.server.codes import CODES
 from midcourse.server.examples import REQUESTS, answer_examples
 from midcourse.server.shapes import COUNT, TEXT, Schema, ref, value_schemas
@@ -51,7 +51,8 @@ DESCRIPTION: Final = """Pause, resume, redirect, cancel, answer and watch agents
 **Errors** are problem documents (RFC 9457) with a stable `code`; the answers below list the codes of each address.
 
 **Roles** are a ladder: `watch`, `steer`, `approve`, `operate`; each may do what the ones before it may. `x-role` of an
-address is the least that it takes. A token that belongs to a session reaches that session and its children alone.
+address is the least that it takes. An agent's token has none of them: it uses the addresses with `x-agent`, on its own
+session and its children alone, and does there what an agent may do.
 
 **Retries.** Every control takes `Idempotency-Key`, which makes a retry the same command, and `If-Match` with the
 session's `ETag`, which refuses it (412) once the session has moved on. So does the saving of a policy, with that of the
@@ -209,26 +210,29 @@ def _routes(app: FastAPI) -> list[APIRoute]:
     return [route for route in found if isinstance(route, APIRoute) and route.include_in_schema]
 
 
-def role_of(route: APIRoute) -> Role | None:
-    """The role that an address takes, as its dependency says; None: it takes everybody."""
+def access_of(route: APIRoute) -> tuple[Rung | None, bool]:
+    """Return the role that an address takes, as its dependency says, and whether it takes agents. None: everybody."""
     waiting: list[Dependant] = [route.dependant]
     while waiting:
         one = waiting.pop()
         if one.call in NEEDED:
-            return NEEDED[one.call]
+            return NEEDED[one.call], one.call in FOR_AGENTS
         waiting += one.dependencies
-    return None
+    return None, True
 
 
 def _finish(operation: Schema, route: APIRoute, examples: Mapping[str, Any]) -> None:
     """What FastAPI leaves to us: the words, the role, the answers as they are declared, their examples."""
-    role = role_of(route)
+    role, agents = access_of(route)
     words = operation.get("description", "")
     operation["summary"] = words.partition("\n")[0].partition(". ")[0].partition(": ")[0].rstrip(".:")
     operation["description"] = f"{words}\n\nNeeds the role `{role}`." if role else f"{words}\n\nNeeds no token."
     operation["x-role"] = role
+    operation["x-agent"] = agents
     operation["security"] = [{"token": []}, {"cookie": []}] if role else []
     responses = {str(status): dict(answer) for status, answer in route.responses.items()}
+    if "403" in responses and not (agents and "get" in (one.lower() for one in route.methods)):
+        responses["403"] = _bad(403, sorted({*responses["403"]["x-codes"], "not_for_agents"}))
     if operation.get("parameters") and "422" not in responses:
         responses["422"] = _bad(422, ["invalid_input"])
     for status, answer in responses.items():

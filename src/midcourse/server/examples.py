@@ -204,6 +204,7 @@ def answer_examples() -> dict[str, Any]:
             "name": "nightly-report",
             "role": "watch",
             "session": None,
+            "only": None,
             "tenant": "acme",
             "token": "mct_…",
         },

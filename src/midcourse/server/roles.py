@@ -1,20 +1,20 @@
-"""The ladder of roles: each may do what the ones before it may."""
+"""The ladder of people's roles: each may do what the ones before it may. An agent stands on none of its rungs."""
 
 from typing import Final, get_args
 
-from midcourse.core.commands import Role
+from midcourse.core.commands import Role, Rung
 from midcourse.errors import InvalidInput
 
-LADDER: Final[tuple[Role, ...]] = get_args(Role)
+LADDER: Final[tuple[Rung, ...]] = get_args(Rung)
 """watch, steer, approve, operate: from the least to the most."""
 
 
-def includes(role: Role, needed: Role) -> bool:
+def includes(role: Role, needed: Rung) -> bool:
     """Whether ``role`` may do what ``needed`` may."""
-    return LADDER.index(role) >= LADDER.index(needed)
+    return role != "agent" and LADDER.index(role) >= LADDER.index(needed)
 
 
-def role_named(text: str) -> Role:
+def role_named(text: str) -> Rung:
     """The role of that name.
 
     Raises:

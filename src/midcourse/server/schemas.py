@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 from midcourse.backtest.calibrating import FALSE_STOPS
 from midcourse.core.artifacts import ARTIFACT_LIMIT, DOCUMENTATION_LIMIT
 from midcourse.core.bulk import MOST_SESSIONS, BulkVerb
-from midcourse.core.commands import ID_LIMIT, LONGEST_LAPSE, TEXT_LIMIT, Behaviour, Role
+from midcourse.core.commands import ID_LIMIT, LONGEST_LAPSE, TEXT_LIMIT, Behaviour, Rung
 from midcourse.core.effects import UndoChoice
 from midcourse.core.events import Level as RedirectLevel
 from midcourse.core.events import Verdict
@@ -247,16 +247,18 @@ class Rate(Body):
 
 
 class NewToken(Body):
-    """A token for a program or a person, or (with ``session``) for a session itself."""
+    """A token for a program or a person, or (with ``session``) for an agent."""
 
     name: Annotated[
         str, Field(min_length=1, max_length=64, json_schema_extra={"pattern": "^[A-Za-z0-9][A-Za-z0-9._@+-]*$"})
     ]
     """Who comes with it: letters, digits and . _ @ + -, beginning with a letter or digit."""
-    role: Role = "watch"
-    """What it may do."""
+    role: Rung = "watch"
+    """What it may do. With ``session`` it is an agent's, whose role is ``agent``, whatever this says."""
     session: SessionName | None = None
-    """The session that it belongs to, and reaches alone."""
+    """The session whose agent it is for. It may do what is on the agents' list, to that session and its children."""
+    only: SessionName | None = None
+    """The one session that a person's token reaches. Left out, those of its tenant."""
     tenant: Annotated[str, Field(pattern=TENANT)] | None = None
     """Whose sessions it reaches. Left out, those that the caller's own token reaches."""
 

@@ -281,7 +281,8 @@ PLAIN: Final[Mapping[str, Schema]] = {
         {
             "name": TEXT,
             "role": TEXT,
-            "session": {"type": ["string", "null"]},
+            "session": {"type": ["string", "null"], "description": "The session whose agent it is for."},
+            "only": {"type": ["string", "null"], "description": "The one session that it reaches."},
             "tenant": {"type": ["string", "null"], "description": "Whose sessions it reaches; null: those of all."},
             "token": {**TEXT, "description": "Shown this once."},
         }

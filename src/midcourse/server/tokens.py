@@ -18,12 +18,13 @@ from typing import Final
 import msgspec
 
 from midcourse.core.audit import AuditEntry
-from midcourse.core.commands import Role
+from midcourse.core.commands import Role, agent_name, is_below
 from midcourse.core.decisions import DEADLINE, LAPSE
 from midcourse.core.ids import SessionId
 from midcourse.core.tenants import MARK, check_tenant, tenant_of
 from midcourse.errors import InvalidInput, ShelfChanged
 from midcourse.ports.clock import Clock
+from midcourse.ports.sender import check_people_send
 from midcourse.ports.shelves import readable
 from midcourse.ports.store import Store
 from midcourse.server.roles import role_named
@@ -48,15 +49,18 @@ _UNKNOWN_FOR: Final = 0.1
 
 
 class Principal(msgspec.Struct, frozen=True):
-    """Whom a request comes from. ``session``: the session its token belongs to, if it belongs to one.
+    """Whom a request comes from.
 
-    ``tenant``: whose sessions it sees, and whose its own are. None: the host's, over all tenants.
+    ``session``: the session whose agent it is, if it is one; its role is ``agent`` then. ``only``: the one session that
+    a person's token reaches, if it reaches no other. ``tenant``: whose sessions it sees, and whose its own are; None:
+    the host's, over all tenants.
     """
 
     name: str
     role: Role
     session: SessionId | None = None
     tenant: str | None = None
+    only: SessionId | None = None
 
     @property
     def full_name(self) -> str:
@@ -66,7 +70,13 @@ class Principal(msgspec.Struct, frozen=True):
     @property
     def by(self) -> str:
         """Who a command of this one is by, unmistakably over all tenants."""
-        return self.full_name if self.session is None else f"session:{self.session}"
+        return self.full_name if self.session is None else agent_name(self.session)
+
+    def as_agent_of(self, session: SessionId) -> "Principal":
+        """Return the agent of a session as the holder of this token, which still reaches no further than it did."""
+        if self.session is not None and not is_below(session, self.session):
+            return self
+        return msgspec.structs.replace(self, role="agent", session=session)
 
 
 HOST: Final = Principal(LOCAL, "operate")
@@ -82,12 +92,14 @@ class KeptToken(msgspec.Struct, frozen=True, kw_only=True):
     created_at: float
     digest: str
     tenant: str | None = None
+    only: SessionId | None = None
 
     @property
     def principal(self) -> Principal:
         """Who comes with it."""
-        tenant = self.tenant if self.session is None else tenant_of(self.session)
-        return Principal(self.name, self.role, self.session, tenant)
+        if self.session is None:
+            return Principal(self.name, self.role, None, self.tenant, self.only)
+        return Principal(self.name, "agent", self.session, tenant_of(self.session))
 
     @property
     def key(self) -> str:
@@ -116,12 +128,14 @@ class Tokens:
         session: SessionId | None = None,
         *,
         tenant: str | None = None,
+        only: SessionId | None = None,
         by: Principal = HOST,
     ) -> str:
         """Make a token and return it. It is shown this once: nobody can read it again.
 
-        ``tenant``: whose sessions it reaches; None: those of all. A session's own is of that session's tenant. ``by``
-        is who makes it, for the audit log.
+        ``tenant``: whose sessions it reaches; None: those of all. ``session``: it is for the agent of that session, of
+        whose tenant it is, and has no role but ``agent``. ``only``: it reaches that session alone. ``by`` is who makes
+        it, for the audit log.
 
         Raises:
             InvalidInput: the name, role or tenant cannot be used; code ``token_exists`` if the tenant has such a name.
@@ -132,15 +146,18 @@ class Tokens:
                 f"letter or digit; {', '.join(sorted(RESERVED))} are taken.",
                 field="name",
             )
-        known = role_named(role)
-        if session is not None:
-            tenant = tenant_of(session) or None
+        known: Role = "agent" if session is not None else role_named(role)
+        await check_people_send(self._store, "make a token")
+        if (reached := session or only) is not None:
+            tenant = tenant_of(reached) or None
         if tenant is not None:
             check_tenant(tenant)
         token = new_token()
         now = self._clock.now()
-        kept = KeptToken(name=name, role=known, session=session, created_at=now, digest=_digest(token), tenant=tenant)
-        reach = f" for session {session}" if session else ""
+        kept = KeptToken(
+            name=name, role=known, session=session, created_at=now, digest=_digest(token), tenant=tenant, only=only
+        )
+        reach = f" for session {reached}" if reached else ""
         told = _audited(by, "token.add", f"{kept.key} may {known}{reach}", tenant, now)
         async with self._adding:
             try:
@@ -166,6 +183,7 @@ class Tokens:
 
         A tenant's is ``acme~name``; whoever is of that tenant may leave that out, and reaches no other's.
         """
+        await check_people_send(self._store, "revoke a token")
         key = name if by.tenant is None or MARK in name else _key(by.tenant, name)
         reached = by.tenant is None or tenant_of(key) == by.tenant
         told = _audited(by, "token.revoke", key, tenant_of(key), self._clock.now())

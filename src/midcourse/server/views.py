@@ -51,13 +51,13 @@ def head_view(head: Head) -> dict[str, Any]:
     return shown | {"labels": list(head.labels), "open_asks": spelled(head.open_asks)}
 
 
-def session_view(session: Session, role: Role = "watch") -> dict[str, Any]:
-    """A session, with the verbs somebody with ``role`` may use on it now."""
+def session_view(session: Session, role: Role = "watch", by: str = "") -> dict[str, Any]:
+    """A session, with the verbs that ``by``, who has this role, may use on it now."""
     shown = {name: value for name, value in spelled(session).items() if name not in BOOKKEEPING}
     shown["messages"] = [_message(session, index, one) for index, one in enumerate(session.messages)]
     shown["updated_at"] = session.at
     shown["goal"] = session.goal
-    shown["allowed"] = [] if role == "watch" else list(allowed(session, role))
+    shown["allowed"] = [] if role == "watch" else list(allowed(session, role, by))
     shown["etag"] = etag_of(session)
     return shown
 
@@ -104,9 +104,9 @@ def receipt_view(receipt: Receipt) -> dict[str, Any]:
     return {**spelled(receipt), "table": str(receipt)}
 
 
-def inspection_view(inspection: Inspection, role: Role) -> dict[str, Any]:
+def inspection_view(inspection: Inspection, role: Role, by: str = "") -> dict[str, Any]:
     """A session as it was at a position."""
-    return {**spelled(inspection), "session": session_view(inspection.session, role)}
+    return {**spelled(inspection), "session": session_view(inspection.session, role, by)}
 
 
 def intervention_view(made: Intervention | LabelledAlarm) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 import msgspec
 
 from midcourse.errors import MidcourseError
+from midcourse.ports.sender import AGENT_VARIABLE, agent_here
 from midcourse.runtime.minding import the_minder
 from midcourse.runtime.shells import Completed, run_command
 from midcourse.runtime.tools import Tool, declared_tool, register
@@ -111,7 +112,8 @@ class Shell:
         inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
         inherited.setdefault("PATH", os.defpath)
         given = {name: os.environ.get(name) if value is None else value for name, value in self._env}
-        return inherited | {name: value for name, value in given.items() if value is not None}
+        own = {AGENT_VARIABLE: agent_here()}
+        return inherited | {name: value for name, value in {**given, **own}.items() if value is not None}
 
     def _tool(self, function: Callable[P, T], attribute: str, name: str, **declared: Any) -> Tool[P, T]:
         names = [name for name, _ in self._env]

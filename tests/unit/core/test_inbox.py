@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from midcourse.core.asks import is_review_step
 from midcourse.core.ids import AskId, SessionId, StepId
 from midcourse.core.inbox import (
     LATELY,
@@ -17,7 +18,6 @@ from midcourse.core.inbox import (
     by_deadline,
     check_hand_over,
     check_name,
-    is_review_step,
     news_of,
     owner_of,
     took,

@@ -203,9 +203,9 @@ def test_what_is_neither_yes_nor_words_lifts_nothing(words: object) -> None:
     ],
 )
 def test_a_review_stays_open_as_long_as_the_pause_stands(wish: cmd.AnyCommand) -> None:
-    """Or nobody would be asked any more; and a session would lift its own pause in two steps."""
+    """Or nobody would be asked any more; and its agent could lift the pause."""
     own = f"{cmd.BY_SESSION}{SESSION}"
-    story = reviewed().want(replace(wish, by=own))
+    story = reviewed().want(replace(wish, by="bob"))
 
     assert (story.session.status, [ask.step for ask in story.session.asks]) == (S.PAUSED, [REVIEW_1])
     with pytest.raises(Refused, match="own_ask"):

@@ -542,5 +542,5 @@ def test_no_session_answers_an_ask_of_its_own_tree(who: SessionId, role: cmd.Rol
         assert refusal(story, cmd.Answer(id=ID, by=f"session:{who}", role=role)).code == "own_ask"
 
 
-def test_a_session_of_another_tree_may_answer() -> None:
-    assert in_status(S.WAITING).want(cmd.Answer(id=ID, by="session:sess_421")).session.status is S.RUNNING
+def test_the_agent_of_another_session_answers_nothing_either() -> None:
+    assert refusal(in_status(S.WAITING), cmd.Answer(id=ID, by="session:sess_421")).code == "not_for_agents"

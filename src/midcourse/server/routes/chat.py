@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from midcourse.api import Midcourse
 from midcourse.core import commands as cmd
+from midcourse.core.agent_rights import check_no_agent
 from midcourse.core.events import ChildAskClosed
 from midcourse.core.ids import Position, SessionId
 from midcourse.core.replies import Reply
@@ -17,7 +18,7 @@ from midcourse.core.session import Session
 from midcourse.errors import InvalidInput, MidcourseError, Refused, SessionNotFound, StoreError
 from midcourse.runtime.loading import read_events
 from midcourse.server import schemas
-from midcourse.server.caller import Caller, Steerer, Watcher, check_reach, checks_reach, refuse_for_session
+from midcourse.server.caller import Caller, Commander, Reader, checks_reach
 from midcourse.server.chatting import Chat, chat_frames, error_frame
 from midcourse.server.delivered import Answering, Begun, Delivered, checkpoint_gone, open_asks
 from midcourse.server.documents import LAST_EVENT_ID, streams
@@ -72,15 +73,14 @@ async def _read(request: Request, kind: type[T]) -> T:
     openapi_extra=_documented(schemas.Chat),
 )
 @checks_reach
-async def chat(request: Request, caller: Steerer) -> Response:
+async def chat(request: Request, caller: Commander) -> Response:
     """Start a session, or go on with one: `delta`, `tool`, `retrying`, `interrupt`, `resumed`, `done`, `error`.
 
     The header X-Session-Id names the session. After an `interrupt` no `done` comes: answer at /chat/resume.
     """
     wish = await _read(request, schemas.Chat)
     session_id = caller.derived_session_id() if wish.session_id is None else caller.own_id(wish.session_id)
-    if caller.principal.session is not None:
-        check_reach(caller.principal, wish.session_id and session_id)
+    caller.check_reach(wish.session_id and session_id)
     with _reserved(caller) as place:
         try:
             session = await caller.session(session_id)
@@ -103,7 +103,7 @@ def _reserved(caller: Caller) -> Generator[Slot]:
 
 
 async def _first_message(caller: Caller, session_id: SessionId, wish: schemas.Chat) -> Frames:
-    refuse_for_session(caller.principal, "start another session")
+    check_no_agent(caller.principal.session, "start a session; it spawns children with run.spawn")
     begun = Begun(caller, session_id)
     try:
         await begun.note()
@@ -189,7 +189,7 @@ async def _once_decided(
     openapi_extra=_documented(schemas.ChatResume),
 )
 @checks_reach
-async def resume_chat(request: Request, caller: Steerer) -> Response:
+async def resume_chat(request: Request, caller: Commander) -> Response:
     """Answer what the agent asked, and go on with the same kind of stream. The stream that waited gets `resumed`.
 
     Without `ask_id` the only open ask is meant, if it was delivered on a stream of this caller.
@@ -197,8 +197,7 @@ async def resume_chat(request: Request, caller: Steerer) -> Response:
     arrived = caller.control.worker.clock.now()
     wish = await _read(request, schemas.ChatResume)
     session_id = caller.named(wish.session_id)
-    if caller.principal.session is not None:
-        check_reach(caller.principal, session_id)
+    caller.check_reach(session_id)
     try:
         caller.check_visible(session_id)
         session = await caller.session(session_id)
@@ -249,7 +248,7 @@ async def _where_closed(caller: Caller, session_id: SessionId, ask: str) -> Posi
 async def follow_chat(
     session_id: SessionPath,
     request: Request,
-    caller: Watcher,
+    caller: Reader,
     after: Annotated[int, Query(ge=0, le=2**53, description="The id of the last frame seen; 0: all.")] = 0,
 ) -> Response:
     """The frames of a chat again, from a position on: for a client that lost its stream (`Last-Event-ID`)."""

@@ -14,7 +14,7 @@ from midcourse.core.requests import answer_value, check_restart
 from midcourse.errors import InvalidInput
 from midcourse.runtime.desk import open_ask
 from midcourse.server import schemas
-from midcourse.server.caller import Steerer
+from midcourse.server.caller import Commander
 from midcourse.server.counting import note_answer
 from midcourse.server.documents import BODY, Responses, answers
 from midcourse.server.routes.places import MessagePath, SessionPath
@@ -40,7 +40,7 @@ def told(reply: Reply) -> Response:
 
 @router.post("/sessions/{session_id}/pause", responses=control_answers("not_allowed", "session_ended"))
 async def pause(
-    session_id: SessionPath, caller: Steerer, body: Annotated[schemas.Pause | None, BODY] = None
+    session_id: SessionPath, caller: Commander, body: Annotated[schemas.Pause | None, BODY] = None
 ) -> Response:
     """Stop, keep the context. Streams are cut; tool calls in flight may finish, for `grace` seconds if given."""
     wish = body or schemas.Pause()
@@ -60,13 +60,14 @@ async def pause(
         "budget_spent",
         "checkpoint_not_found",
         "not_allowed",
+        "own_ask",
         "operator_only",
         "session_ended",
         "session_damaged",
     ),
 )
 async def resume(
-    session_id: SessionPath, caller: Steerer, body: Annotated[schemas.Resume | None, BODY] = None
+    session_id: SessionPath, caller: Commander, body: Annotated[schemas.Resume | None, BODY] = None
 ) -> Response:
     """Go on after a pause, or try a failed session again. `pause` (or If-Match) names the pause to lift."""
     wish = body or schemas.Resume()
@@ -82,9 +83,9 @@ async def resume(
 
 @router.post(
     "/sessions/{session_id}/redirect",
-    responses=control_answers("budget_spent", "not_allowed", "session_damaged", "session_discarded"),
+    responses=control_answers("budget_spent", "not_allowed", "own_ask", "session_damaged", "session_discarded"),
 )
-async def redirect(session_id: SessionPath, caller: Steerer, body: schemas.Redirect) -> Response:
+async def redirect(session_id: SessionPath, caller: Commander, body: schemas.Redirect) -> Response:
     """Change the course. The instruction is durable at once and is what the agent's model sees next.
 
     Until it has, the message named in the answer can be edited and withdrawn. A session's policy may want corrections
@@ -104,7 +105,7 @@ async def redirect(session_id: SessionPath, caller: Steerer, body: schemas.Redir
 @router.patch(
     "/sessions/{session_id}/messages/{message}", responses=control_answers("message_not_found", "message_seen")
 )
-async def edit(session_id: SessionPath, message: MessagePath, caller: Steerer, body: schemas.Edit) -> Response:
+async def edit(session_id: SessionPath, message: MessagePath, caller: Commander, body: schemas.Edit) -> Response:
     """Say a redirect or a queued message in other words, as long as the model has not seen it."""
     command = caller.wish(
         cmd.Edit,
@@ -118,7 +119,7 @@ async def edit(session_id: SessionPath, message: MessagePath, caller: Steerer, b
     "/sessions/{session_id}/messages/{message}",
     responses=control_answers("message_not_found", "message_seen", body=False),
 )
-async def withdraw(session_id: SessionPath, message: MessagePath, caller: Steerer) -> Response:
+async def withdraw(session_id: SessionPath, message: MessagePath, caller: Commander) -> Response:
     """Take a redirect or a queued message back, as long as the model has not seen it."""
     command = caller.wish(
         cmd.Withdraw,
@@ -129,7 +130,7 @@ async def withdraw(session_id: SessionPath, message: MessagePath, caller: Steere
 
 @router.post("/sessions/{session_id}/cancel", responses=control_answers("operator_only", of_erased=True))
 async def cancel(
-    session_id: SessionPath, caller: Steerer, body: Annotated[schemas.Cancel | None, BODY] = None
+    session_id: SessionPath, caller: Commander, body: Annotated[schemas.Cancel | None, BODY] = None
 ) -> Response:
     """End the session. `undo`: what is in flight (the default), `all` that had been done, or `none`.
 
@@ -150,7 +151,9 @@ async def cancel(
 
 
 @router.post("/sessions/{session_id}/undo", responses=control_answers("not_allowed"))
-async def undo(session_id: SessionPath, caller: Steerer, body: Annotated[schemas.Undo | None, BODY] = None) -> Response:
+async def undo(
+    session_id: SessionPath, caller: Commander, body: Annotated[schemas.Undo | None, BODY] = None
+) -> Response:
     """Roll back every effect of a session that has ended, newest first, as far as it can be."""
     wish = body or schemas.Undo()
     command = caller.wish(
@@ -178,7 +181,7 @@ async def undo(session_id: SessionPath, caller: Steerer, body: Annotated[schemas
         "unencodable",
     ),
 )
-async def answer_ask(session_id: SessionPath, caller: Steerer, body: schemas.Answer) -> Response:
+async def answer_ask(session_id: SessionPath, caller: Commander, body: schemas.Answer) -> Response:
     """Answer an ask, once. Asks with the reason `need_approval` want the role `approve`."""
     child, _, name = (body.ask or "").rpartition("/")
     if child and not child.startswith(f"{session_id}."):
@@ -193,9 +196,9 @@ async def answer_ask(session_id: SessionPath, caller: Steerer, body: schemas.Ans
 
 @router.post(
     "/sessions/{session_id}/message",
-    responses=control_answers("busy", "not_allowed", "session_damaged", "session_discarded"),
+    responses=control_answers("busy", "not_allowed", "own_ask", "session_damaged", "session_discarded"),
 )
-async def message(session_id: SessionPath, caller: Steerer, body: schemas.Message) -> Response:
+async def message(session_id: SessionPath, caller: Commander, body: schemas.Message) -> Response:
     """Say something. It opens a new turn of an ended session; while one works, `behaviour` says what it does."""
     command = caller.wish(
         cmd.Message,
@@ -205,8 +208,8 @@ async def message(session_id: SessionPath, caller: Steerer, body: schemas.Messag
     return told(await caller.send(session_id, command, wait=body.wait))
 
 
-@router.post("/sessions/{session_id}/event", responses=control_answers("not_allowed", "session_ended"))
-async def tell_event(session_id: SessionPath, caller: Steerer, body: schemas.OutsideEvent) -> Response:
+@router.post("/sessions/{session_id}/event", responses=control_answers("not_allowed", "own_ask", "session_ended"))
+async def tell_event(session_id: SessionPath, caller: Commander, body: schemas.OutsideEvent) -> Response:
     """Something happened outside: what the agent assumes may no longer hold. Its model sees this next."""
     command = caller.wish(
         cmd.OutsideEvent,
@@ -220,7 +223,7 @@ async def tell_event(session_id: SessionPath, caller: Steerer, body: schemas.Out
     "/sessions/{session_id}/budget",
     responses=control_answers("budget_spent", "not_allowed", "not_raised", "session_ended"),
 )
-async def raise_budget(session_id: SessionPath, caller: Steerer, body: schemas.Budget) -> Response:
+async def raise_budget(session_id: SessionPath, caller: Commander, body: schemas.Budget) -> Response:
     """Let it cost more, and go on with it if it is paused."""
     command = caller.wish(
         cmd.Budget,

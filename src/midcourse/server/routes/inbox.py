@@ -17,7 +17,7 @@ from midcourse.errors import InvalidInput
 from midcourse.runtime.desk import Desk
 from midcourse.server import schemas
 from midcourse.server.auth import Access
-from midcourse.server.caller import Caller, Steerer, Watcher, refuse_for_session
+from midcourse.server.caller import Caller, Steerer, Watcher
 from midcourse.server.documents import BODY, answers, streams
 from midcourse.server.routes.places import SessionPath, TenantQuery
 from midcourse.server.stream import Stream, frame, wants_stream
@@ -111,8 +111,7 @@ def _changes(known: Inbox | None, now: Inbox) -> dict[str, Any]:
 async def own_ask(
     session_id: SessionPath, ask: AskPath, caller: Steerer, body: Annotated[schemas.OwnAsk | None, BODY] = None
 ) -> Response:
-    """Take an open ask, or give it to somebody; the last word counts. A session's own token may not."""
-    refuse_for_session(caller.principal, "take what it asks")
+    """Take an open ask, or give it to somebody; the last word counts. An agent may not."""
     given = None if body is None else body.owner
     owner = caller.principal.by if given is None else _person(caller, given, "owner")
     desk = _desk(caller)

@@ -10,7 +10,7 @@ from midcourse.core import commands as cmd
 from midcourse.core.interventions import LATEST, LONGEST_GATHER, LabelFilter
 from midcourse.core.spelling import spelled
 from midcourse.server import schemas
-from midcourse.server.caller import Steerer, Watcher, refuse_for_session
+from midcourse.server.caller import Commander, Reader, Watcher
 from midcourse.server.documents import answers
 from midcourse.server.routes.controls import control_answers, told
 from midcourse.server.routes.places import SessionPath, TenantQuery
@@ -22,7 +22,7 @@ router = APIRouter(tags=["interventions"])
 @router.get(
     "/sessions/{session_id}/interventions", responses=answers("InterventionList", 200, "session_not_found", "damaged")
 )
-async def get_interventions(session_id: SessionPath, caller: Watcher) -> Response:
+async def get_interventions(session_id: SessionPath, caller: Reader) -> Response:
     """What policies, and the agent itself, have stepped in with, oldest first: why, and the arithmetic of it."""
     handle = await Midcourse(caller.control).get(session_id)
 
@@ -33,7 +33,7 @@ async def get_interventions(session_id: SessionPath, caller: Watcher) -> Respons
 
 
 @router.get("/sessions/{session_id}/signals", responses=answers("Signals", 200, "session_not_found", "damaged"))
-async def get_signals(session_id: SessionPath, caller: Watcher) -> Response:
+async def get_signals(session_id: SessionPath, caller: Reader) -> Response:
     """Each signal that has a value or a threshold: how it stands, since when, and how it came there.
 
     Measured from the journal as the session's policy does; of a history at most 200 points, with every extreme.
@@ -47,10 +47,8 @@ async def get_signals(session_id: SessionPath, caller: Watcher) -> Response:
 
 
 @router.post("/sessions/{session_id}/label", responses=control_answers("intervention_not_found"))
-async def label(session_id: SessionPath, caller: Steerer, body: schemas.Label) -> Response:
-    """Say whether it was right to step in; the last word counts. A session's own token may not."""
-    # Else an agent could call every alarm wrong until nobody hears them.
-    refuse_for_session(caller.principal, "judge what was done about it")
+async def label(session_id: SessionPath, caller: Commander, body: schemas.Label) -> Response:
+    """Say whether it was right to step in; the last word counts. An agent may not."""
     command = caller.wish(
         cmd.Label,
         about=body.about,
@@ -61,9 +59,8 @@ async def label(session_id: SessionPath, caller: Steerer, body: schemas.Label) -
 
 
 @router.post("/sessions/{session_id}/rate", responses=control_answers("not_allowed"))
-async def rate(session_id: SessionPath, caller: Steerer, body: schemas.Rate) -> Response:
-    """Say how content you are with a session that has ended; the last word counts. A session's own token may not."""
-    refuse_for_session(caller.principal, "rate itself")
+async def rate(session_id: SessionPath, caller: Commander, body: schemas.Rate) -> Response:
+    """Say how content you are with a session that has ended; the last word counts. An agent may not."""
     command = caller.wish(
         cmd.Rate,
         score=body.score,

@@ -12,7 +12,7 @@ from midcourse.errors import AccessDenied, InvalidInput
 from midcourse.runtime.auditing import audit_filter, audit_page, audit_page_before
 from midcourse.runtime.auditing import export_audit as exported
 from midcourse.server.auth import Access
-from midcourse.server.caller import Operator, Watcher, checks_reach
+from midcourse.server.caller import Operator, Reader, Watcher, checks_reach
 from midcourse.server.documents import Responses, answers
 from midcourse.server.routes.places import TenantQuery
 from midcourse.server.schemas import NewToken
@@ -24,7 +24,7 @@ router = APIRouter(tags=["server"])
 
 @router.get("/me", responses=answers("Principal", 200))
 @checks_reach
-async def me(caller: Watcher) -> Response:
+async def me(caller: Reader) -> Response:
     """Who the caller is, and its role."""
     return answer(principal_view(caller.principal))
 
@@ -113,6 +113,7 @@ async def add_token(body: NewToken, request: Request, caller: Operator) -> Respo
     A tenant's operator makes tokens of that tenant. Only the host's makes such that reach all of them.
     """
     session = None if body.session is None else caller.own_id(body.session)
+    only = None if body.only is None else caller.own_id(body.only)
     if caller.tenant is not None and body.tenant not in (None, caller.tenant):
         raise AccessDenied(
             f"The token '{caller.principal.name}' is of tenant '{caller.tenant}' and makes tokens of that one alone. "
@@ -120,9 +121,11 @@ async def add_token(body: NewToken, request: Request, caller: Operator) -> Respo
             code="forbidden",
         )
     tenant = body.tenant if caller.tenant is None else caller.tenant
-    token = await _tokens(request).add(body.name, body.role, session, tenant=tenant, by=caller.principal)
-    tenant = tenant if session is None else tenant_of(session) or None
-    return answer({"name": body.name, "role": body.role, "session": session, "tenant": tenant, "token": token}, 201)
+    token = await _tokens(request).add(body.name, body.role, session, tenant=tenant, only=only, by=caller.principal)
+    reached = session or only
+    tenant = tenant if reached is None else tenant_of(reached) or None
+    shown = {"name": body.name, "role": "agent" if session else body.role, "session": session, "only": only}
+    return answer({**shown, "tenant": tenant, "token": token}, 201)
 
 
 @router.delete("/tokens/{name}", status_code=204, responses=answers("", 204, "token_not_found", changes=True))

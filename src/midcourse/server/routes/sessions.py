@@ -20,7 +20,7 @@ from midcourse.errors import InvalidInput, MidcourseError, Refused, SessionNotFo
 from midcourse.runtime.attending import with_unattended
 from midcourse.runtime.erasing import children_of
 from midcourse.runtime.loading import content_of, names_blob, read_events
-from midcourse.server.caller import Caller, Operator, Steerer, Watcher, refuse_for_session
+from midcourse.server.caller import Caller, Operator, Reader, Steerer, Watcher
 from midcourse.server.documents import BODY, LAST_EVENT_ID, answers, streams
 from midcourse.server.fleet import MOST, Wanted
 from midcourse.server.routes.places import DigestPath, SessionPath, TenantQuery
@@ -98,7 +98,7 @@ def _shown(session: Session, caller: Caller, status: int = 200) -> Response:
     headers = {"ETag": etag_of(session)}
     if status == 201:
         headers["Location"] = caller.address(f"/api/v1/sessions/{session.id}")
-    return answer(session_view(session, caller.role), status, headers)
+    return answer(session_view(session, caller.role, caller.principal.by), status, headers)
 
 
 @router.get("/sessions", responses=streams("SessionList"))
@@ -159,7 +159,7 @@ async def _exists(caller: Caller, session_id: str) -> bool:
 @router.get(
     "/sessions/{session_id}", responses=answers("Session", 200, "session_not_found", "damaged", headers=("ETag",))
 )
-async def get_session(session_id: SessionPath, caller: Watcher) -> Response:
+async def get_session(session_id: SessionPath, caller: Reader) -> Response:
     """A session as its journal tells it, and what the caller may do with it now."""
     return _shown(await caller.session(session_id), caller)
 
@@ -167,13 +167,15 @@ async def get_session(session_id: SessionPath, caller: Watcher) -> Response:
 @router.get("/sessions/{session_id}/inspect", responses=answers("Inspection", 200, "session_not_found", "damaged"))
 async def inspect_session(
     session_id: SessionPath,
-    caller: Watcher,
+    caller: Reader,
     at: Annotated[int | None, Query(ge=1, le=2**53, description="A journal position; left out: now.")] = None,
 ) -> Response:
     """The session as it was at a position: messages, plan, steps, open calls and asks, state and history."""
 
     async def shown() -> Response:
-        return answer(inspection_view(await caller.control.inspect(SessionId(session_id), at), caller.role))
+        return answer(
+            inspection_view(await caller.control.inspect(SessionId(session_id), at), caller.role, caller.principal.by)
+        )
 
     return await caller.read(shown())
 
@@ -197,9 +199,9 @@ async def inspect_session(
 )
 async def fork_session(session_id: SessionPath, caller: Steerer, body: Annotated[Fork | None, BODY] = None) -> Response:
     """A new session that goes on from a point of this one. What had finished by then is not done again."""
-    refuse_for_session(caller.principal, "fork itself")
     wish = body or Fork()
     new = in_tenant(tenant_of(session_id), wish.session_id or caller.derived_session_id())
+    caller.check_reach(new)
     try:
         handle = await _handle(caller, session_id)
         await caller.read(handle.fork(wish.at, session_id=new, paused=wish.paused, by=caller.principal.by))
@@ -230,7 +232,7 @@ async def _handle(caller: Caller, session_id: str) -> SessionHandle[object]:
 async def get_events(
     session_id: SessionPath,
     request: Request,
-    caller: Watcher,
+    caller: Reader,
     after: EventPosition = 0,
     limit: Annotated[int, Query(ge=1, le=1000, description="For a page; a stream sends all.")] = 100,
     deltas: Annotated[bool, Query(description="For a stream: previews of streamed text too.")] = False,
@@ -254,7 +256,7 @@ async def get_events(
 
 
 @router.get("/sessions/{session_id}/receipt", responses=answers("Receipt", 200, "session_not_found", "damaged"))
-async def get_receipt(session_id: SessionPath, caller: Watcher) -> Response:
+async def get_receipt(session_id: SessionPath, caller: Reader) -> Response:
     """What became of each effect: undone, kept, cannot be undone, …, unknown. Provisional until `final`."""
     handle = await _handle(caller, session_id)
 
@@ -270,7 +272,7 @@ async def get_receipt(session_id: SessionPath, caller: Watcher) -> Response:
 )
 async def preview_cancel(
     session_id: SessionPath,
-    caller: Watcher,
+    caller: Reader,
     force: Annotated[bool, Query(description="What a cancel with `force` would; refused as that would be.")] = False,
     restart: Annotated[bool, Query(description="What one with `force` and `restart` would.")] = False,
 ) -> Response:
@@ -287,7 +289,7 @@ async def preview_cancel(
 @router.get("/sessions/{session_id}/result", responses=answers("Result", 200, "session_not_found", "damaged"))
 async def get_result(
     session_id: SessionPath,
-    caller: Watcher,
+    caller: Reader,
     wait: Annotated[
         float, Query(ge=0, le=LONGEST_WAIT, allow_inf_nan=False, description="Seconds to wait for the end.")
     ] = 0.0,
@@ -320,7 +322,6 @@ async def erase_session(
 
     When what happened, states, costs, names of agents and tools, and who did what stay, with the digests that prove it.
     """
-    refuse_for_session(caller.principal, "erase itself")
     session = await caller.session(session_id)
     worker = caller.control.worker
     below = await children_of(worker.store, session.id) if children else ()
@@ -333,7 +334,7 @@ async def erase_session(
     "/sessions/{session_id}/blobs/{digest}",
     responses=answers("Blob", 200, "session_not_found", "blob_not_found", "damaged"),
 )
-async def get_blob(session_id: SessionPath, digest: DigestPath, caller: Watcher) -> Response:
+async def get_blob(session_id: SessionPath, digest: DigestPath, caller: Reader) -> Response:
     """A value above 32 KB, which events of this session name by its digest."""
     store, identity = caller.control.worker.store, SessionId(session_id)
     await caller.control.worker.must_exist(identity)
