@@ -111,6 +111,8 @@ EAGER: Policy = replace(
     STANDARD,
     name="eager",
     extends="standard",
+    ask_plan=False,
+    signals=replace(STANDARD.signals, cost=replace(STANDARD.signals.cost, milestones=())),
     restraint=replace(
         STANDARD.restraint,
         first_after=Span(0),

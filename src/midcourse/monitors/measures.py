@@ -151,6 +151,7 @@ class Measures:
             # From here on it does what it was told, and is held to that.
             self._hold_to(self.goal if act.is_goal else f"{self.goal}\n{act.text}")
             self.values.pop("scope_drift", None)
+            self.values.pop("scope_drift.alignment", None)
             self._loops.progress()
             self.values["loops"] = 0.0
             self.confirm_scope()
@@ -263,7 +264,7 @@ class Measures:
         value = drift.value()
         if value is not None:
             self.values["scope_drift"] = value
-        if self._policy.signals.scope_drift.alignment is not None and self._hypothesis.text:
+        if self._hypothesis.text:
             alignment = drift.alignment(self._hypothesis.text)
             if alignment is not None:
                 self.values["scope_drift.alignment"] = alignment
@@ -279,6 +280,8 @@ class Measures:
     def _reported(self, act: Reported) -> None:
         if act.hypothesis:
             self._hypothesis.state(act.hypothesis, self.clock.seconds)
+            if self._drift is not None:
+                self._drift_values(self._drift)
         if act.artifact:
             self.artifacts.add(act.artifact, self.actions, act.documentation)
         if act.progress is not None and act.progress > self._progress:

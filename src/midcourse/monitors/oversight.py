@@ -12,7 +12,7 @@ import msgspec
 from midcourse.core.policy.acts import AnyAct, Begun, Called, SteppedIn, WentOn
 from midcourse.core.policy.decisions import SEVERITY, Decision, Unseen
 from midcourse.core.policy.document import Policy
-from midcourse.core.policy.evaluation import Rule, after, evaluate, is_too_early, rules_of
+from midcourse.core.policy.evaluation import Rule, after, evaluate, is_too_early, may_stop, rules_of
 from midcourse.core.policy.observed import Latch, Observed
 from midcourse.core.terms import TaskClass
 from midcourse.monitors.estimates import NO_HISTORY, History, class_of
@@ -70,9 +70,9 @@ class Oversight:
     def _set_arms(self) -> None:
         rule = self.policy.classes.of(self.task_class)
         self._outlived_at = rule.up_to if self._declared is None and rule.up_to is not None else inf
-        never = rule.automatic == "never"
-        nearby = near_marks(self.policy, self._asked) if self._asks and not never else ()
-        self._latches.arm(self._rules, nearby, tells_only=never)
+        nearby = near_marks(self.policy, self._asked) if self._asks and rule.automatic != "never" else ()
+        is_declared = self._declared is not None
+        self._latches.arm(self._rules, nearby, tells_only=not may_stop(rule, is_declared=is_declared))
 
     # ---- what is told
 
@@ -171,7 +171,7 @@ class Oversight:
         if act.level == "ask_plan":
             self._occasions += 1
             self._is_explaining = True
-        elif act.level == "pause":
+        elif act.level == "pause" and not decision.is_wish:
             self._occasions += not self._is_explaining
             self._is_explaining = False
         self._latch(decision)

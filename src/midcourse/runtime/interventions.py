@@ -52,6 +52,7 @@ def alarm_of(session: Session, at: float, made: InterventionMade) -> Alarm:
         sentence=decision.sentence,
         ask=made.ask or "",
         held=not decision.interrupts and decision.wanted in INTERRUPTS,
+        wish=decision.is_wish,
     )
 
 

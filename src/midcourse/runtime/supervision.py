@@ -21,10 +21,19 @@ from midcourse.core.events import Recorded
 from midcourse.core.ids import CommandId, Position, SessionId
 from midcourse.core.pace import Pace, pace_of
 from midcourse.core.policy.acts import Begun
-from midcourse.core.policy.decisions import Decision, Unseen
+from midcourse.core.policy.decisions import COSTS_ATTENTION, Decision, Unseen
 from midcourse.core.policy.document import CLASSES, Environments, Policy
 from midcourse.core.policy.profiles import STANDARD
-from midcourse.core.policy.restraint import HOUR, NOTHING_SO_FAR, Alarm, Judged, Ledger, restrain, wrong_lately
+from midcourse.core.policy.restraint import (
+    HOUR,
+    NOTHING_SO_FAR,
+    Alarm,
+    Judged,
+    Ledger,
+    counted,
+    restrain,
+    wrong_lately,
+)
 from midcourse.core.session import ENDED, LIVE, Session
 from midcourse.core.tenants import MARK, tenant_of
 from midcourse.core.terms import TaskClass, Terms
@@ -122,7 +131,7 @@ class Supervisor:
         self._histories: dict[tuple[str, str], tuple[float, History]] = {}
         self._alarms: dict[tuple[str, str], Alarm] = {}
         self._said: dict[tuple[str, str], Labelled] = {}
-        self._on_its_way: dict[SessionId, str] = {}
+        self._on_its_way: dict[SessionId, str] = {}  # the person that something is going to interrupt
         self._looking = asyncio.Lock()
         self._encoder: Encoder | str | None = None
         self._judged: Mapping[tuple[str, str], Sequence[Judged]] = {}
@@ -232,7 +241,7 @@ class Supervisor:
     async def drift(self, policy: Policy) -> Drift | Unseen:
         """What measures drift under a policy, or why nothing does."""
         rule = policy.signals.scope_drift
-        if rule.warn is None and rule.intervene is None:
+        if rule.warn is None and rule.intervene is None and rule.alignment is None:
             return Unseen("scope_drift", "the policy has no threshold for it")
         if self._encoder is None:  # it takes half a second, once
             self._encoder = await asyncio.to_thread(find_encoder) or why_none()
@@ -256,10 +265,9 @@ class Supervisor:
     async def restrained(self, policy: Policy, decision: Decision, session: Session) -> Decision:
         """The decision, or what limits over many sessions leave of it. What interrupts counts from now on."""
         person = session.messages[0].by if session.messages else ""
-        waits = decision.interrupts and decision.level != "stop"  # nothing holds the others back
-        ledger = await self.ledger(policy, person, session.agent, tenant_of(session.id)) if waits else NOTHING_SO_FAR
-        decision = restrain(policy, decision, ledger)
-        if decision.interrupts:
+        waits = decision.interrupts and decision.level != "stop" and not decision.is_wish
+        decision = restrain(policy, decision, await self.ledger(policy, person, session) if waits else NOTHING_SO_FAR)
+        if decision.level in COSTS_ATTENTION and not decision.is_wish:
             self._on_its_way[session.id] = person
         return decision
 
@@ -267,8 +275,8 @@ class Supervisor:
         """What was on its way to a session has been done, or will not be."""
         self._on_its_way.pop(session_id, None)
 
-    async def ledger(self, policy: Policy, person: str, agent: str, tenant: str) -> Ledger:
-        """What counts for a policy's decision about a tenant's run of this agent, for this person.
+    async def ledger(self, policy: Policy, person: str, session: Session) -> Ledger:
+        """What counts for a policy's decision about this run, for this person.
 
         What the people of one tenant call wrong silences nothing of another's.
         """
@@ -278,7 +286,7 @@ class Supervisor:
                 try:
                     alarms = await read_alarms(self.store)
                     self._judged = judged_by_agent(alarms, self._labels(await read_labels(self.store)))
-                    self._alarms.update({_key(one): one for one in alarms if one.level != "notify"})
+                    self._alarms.update({_key(one): one for one in alarms if one.counts})
                 except (Damaged, msgspec.MsgspecError) as error:  # who cannot be counted is still to be heard
                     log.warning("interventions cannot be listed, those of other processes do not count: %s", error)
                 self._known_at = now
@@ -286,9 +294,11 @@ class Supervisor:
         for one in list(self._alarms.values()):
             if one.at <= since:
                 self._alarms.pop(_key(one), None)
-        heard = [one.person for one in list(self._alarms.values())] + list(self._on_its_way.values())
-        wrong = await self._wrong(policy, self._judged.get((tenant, agent), ()))
-        return Ledger(last_hour=heard.count(person), wrong=wrong)
+        heard = [(one.person, one.session) for one in list(self._alarms.values())]
+        heard += [(who, session_id) for session_id, who in list(self._on_its_way.items())]
+        last_hour, of_this_run = counted(heard, person, session.id, policy.restraint.interventions_per_hour)
+        wrong = await self._wrong(policy, self._judged.get((tenant_of(session.id), session.agent), ()))
+        return Ledger(last_hour=last_hour, of_this_run=of_this_run, wrong=wrong)
 
     async def _wrong(self, policy: Policy, judged: Sequence[Judged]) -> dict[str, tuple[int, int]]:
         """What people called wrong, as far as it says anything of this policy's thresholds now."""
@@ -303,8 +313,9 @@ class Supervisor:
         match record.event:
             case ev.InterventionMade():
                 alarm = alarm_of(session, record.at, record.event)
-                if alarm.level != "notify":
+                if alarm.counts:
                     self._alarms[_key(alarm)] = alarm
+                if alarm.level != "notify":
                     self.arrived(session.id)
             case ev.InterventionLabelled() as said:
                 label = label_of(session, record.at, said)

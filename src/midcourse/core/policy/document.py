@@ -226,6 +226,7 @@ class Classes(Part):
     )
     long: ClassRule = ClassRule(
         strategy="checkpoint",
+        up_to=Span(3600),
         checkpoint_calls=1000,
         interruption_rate=(0.10, 0.20),
         completion_rate=(0.90, 0.95),
@@ -324,3 +325,5 @@ class Policy(Part):
 
 
 CLASSES: Final[tuple[TaskClass, ...]] = ("short", "medium", "long", "very_long", "protected")
+TIMED: Final[tuple[TaskClass, ...]] = ("short", "medium", "long")
+"""The classes that end where ``up_to`` says; what takes longer than all of them is ``very_long``."""

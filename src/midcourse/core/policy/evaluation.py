@@ -11,7 +11,7 @@ from typing import Final, Literal
 import msgspec
 
 from midcourse.core.policy.decisions import SEVERITY, Decision, Level, Reason, Stage, Unseen, Worth
-from midcourse.core.policy.document import DurationRule, Levels, Policy, Restraint
+from midcourse.core.policy.document import ClassRule, DurationRule, Levels, Policy, Restraint
 from midcourse.core.policy.observed import Latch, Observed
 from midcourse.core.policy.spans import Span
 
@@ -117,7 +117,8 @@ def evaluate(policy: Policy, observed: Observed, now: float | None, *, rules: Se
     first_after = policy.restraint.first_after
     if gravest is not None and gravest.signal == "risk" and observed.risk_threshold is not None:
         first_after = policy.signals.risk.first_after
-    level, held, worth = _held(policy, wanted, observed, first_after)
+    is_wished = gravest is not None and gravest.is_wish
+    level, held, worth = _held(policy, wanted, observed, first_after, is_wished=is_wished)
     if gravest is not reasons[0]:
         held = (*held, "the combined risk decides, and the other signals only tell")
     if level == "notify" and all(latch.told for _, latch in found):
@@ -311,19 +312,21 @@ def _wanted(policy: Policy, stage: Stage, observed: Observed) -> Level:
 
 
 def _held(
-    policy: Policy, wanted: Level, observed: Observed, first_after: float
+    policy: Policy, wanted: Level, observed: Observed, first_after: float, *, is_wished: bool
 ) -> tuple[Level, tuple[str, ...], Worth | None]:
     """What remains of a wish: the class first, then how early it is, then whether it is worth it."""
-    automatic = policy.classes.of(observed.task_class).automatic
-    named = f"{'declared' if observed.is_class_declared else 'taken for'} {observed.task_class}"
-    if automatic == "never" and SEVERITY[wanted] > SEVERITY["notify"]:
-        return "notify", (f"a run {named} is never interrupted by a policy",), None
-    if wanted == "stop":
-        return wanted, (), None
-    if automatic == "watched" and SEVERITY[wanted] > SEVERITY["notify"]:
-        return "notify", (f"a run {named} is only watched; stops alone interrupt it",), None
     if SEVERITY[wanted] <= SEVERITY["notify"]:
         return wanted, (), None
+    rule = policy.classes.of(observed.task_class)
+    goes_through = wanted == "stop" or is_wished
+    named = f"{'declared' if observed.is_class_declared else 'taken for'} {observed.task_class}"
+    # A guess about its class takes no stop and no wish of its people from a run.
+    if rule.automatic == "never" and not (goes_through and may_stop(rule, is_declared=observed.is_class_declared)):
+        return "notify", (f"a run {named} is never interrupted by a policy",), None
+    if goes_through:
+        return wanted, (), worth_of(policy, observed, wanted) if wanted != "stop" else None
+    if rule.automatic == "watched":
+        return "notify", (f"a run {named} is only watched; stops and milestones alone interrupt it",), None
     held = _too_early(policy, observed, first_after)
     asked = observed.plan_asked_at
     if wanted == "pause" and asked is not None and observed.actions - asked < policy.restraint.patience:
@@ -340,6 +343,11 @@ def _held(
     if worth is not None and not worth.is_worth_it:
         held.append("it would cost more than it avoids")
     return ("notify", tuple(held), worth) if held else (wanted, (), worth)
+
+
+def may_stop(rule: ClassRule, *, is_declared: bool) -> bool:
+    """Whether hard stops and milestones interrupt a run of this class."""
+    return rule.automatic != "never" or not (is_declared or rule.strategy == "protect")
 
 
 def is_too_early(policy: Policy, observed: Observed) -> bool:
