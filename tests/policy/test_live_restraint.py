@@ -77,7 +77,7 @@ async def made(session: SessionHandle[Any]) -> list[tuple[str, str, float]]:
 
 async def paused(session: SessionHandle[Any]) -> None:
     """Wait until it is."""
-    while await session.status() != "paused":  # noqa: ASYNC110 - the clock jumps
+    while await session.status() != "paused":
         assert await session.status() not in ("completed", "failed")
         await asyncio.sleep(1)
 

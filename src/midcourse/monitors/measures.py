@@ -105,9 +105,10 @@ class Measures:
         awaits_drift: bool,
     ) -> None:
         self._policy = policy
+        self.values: dict[str, float] = {}
+        self._dropped = 0
         self.budget = budget
         self.history = history
-        self.values: dict[str, float] = {}
         self.artifacts = Artifacts()
         self.spending = Spending()
         self._drift = drift
@@ -133,9 +134,26 @@ class Measures:
         self._progress = -1.0
         self._done_items = 0
         self.goal = ""
-        kept = {name: value for name, value in self.values.items() if name in OF_SESSION}
-        self.values.clear()
-        self.values.update(kept)
+        self._drop(*[name for name in self.values if name not in OF_SESSION])
+
+    @property
+    def budget(self) -> float | None:
+        """Dollars that the session may cost."""
+        return self._budget
+
+    @budget.setter
+    def budget(self, budget: float | None) -> None:
+        self._budget = budget
+        self._drop("budget", "calls_left")
+
+    @property
+    def shape(self) -> int:
+        """Another number whenever another signal has a value, or one has none any more."""
+        return len(self.values) + 2 * self._dropped
+
+    def _drop(self, *signals: str) -> None:
+        for signal in signals:
+            self._dropped += self.values.pop(signal, None) is not None
 
     def feed(self, act: AnyAct) -> None:
         """One act more. What time alone changes is for :meth:`tick`."""
@@ -150,8 +168,7 @@ class Measures:
             self.goal = act.text if act.is_goal else self.goal
             # From here on it does what it was told, and is held to that.
             self._hold_to(self.goal if act.is_goal else f"{self.goal}\n{act.text}")
-            self.values.pop("scope_drift", None)
-            self.values.pop("scope_drift.alignment", None)
+            self._drop("scope_drift", "scope_drift.alignment")
             self._loops.progress()
             self.values["loops"] = 0.0
             self.confirm_scope()
@@ -258,7 +275,7 @@ class Measures:
             if left is not None and values["budget"] >= _HALF:
                 values["calls_left"] = left / (self.actions + left)
             else:
-                values.pop("calls_left", None)
+                self._drop("calls_left")
 
     def _drift_values(self, drift: DriftGauge) -> None:
         value = drift.value()

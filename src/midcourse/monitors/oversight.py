@@ -85,8 +85,6 @@ class Oversight:
     def budget(self, budget: float | None) -> None:
         """Another one: what was told of the old one has nothing to say of it."""
         self._measures.budget = budget
-        for signal in ("budget", "calls_left"):
-            self.values.pop(signal, None)
         self._forget(("budget", "calls_left"))
 
     def see(self, act: AnyAct, *, past: bool = False) -> Decision | None:
@@ -185,7 +183,7 @@ class Oversight:
 
     def _is_past_a_mark(self) -> bool:
         self._arm_again()
-        return self._latches.is_past(self.values)
+        return self._latches.is_past(self.values, self._measures.shape)
 
     def _arm_again(self) -> None:
         if self._latches.forget_what_went_back(self.values, self._measures.actions):
