@@ -70,7 +70,7 @@ _OF_PATHS: Final[Mapping[str, str]] = {
     "environments.require_tag": "Whether resources must be tagged; an untagged one then counts as prod.",
     "environments.approve": "Environments in which a call that changes something needs an approval.",
     "environments.approve_paid": "Whether a call of a paid API needs an approval.",
-    "environments.audit": "How long the audit log keeps such calls.",
+    "environments.audit": "How long the audit log keeps what touched prod or a paid API, reads too, at least.",
     "artifacts.documented": "Whether what the agent made must be documented.",
     "artifacts.review": "After this time what the agent made comes up for review.",
     "agent_asks.ambiguous": "When instructions are ambiguous.",

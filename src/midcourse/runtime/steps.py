@@ -231,14 +231,14 @@ class Steps:
                 offset=len(prefix),
             )
             starts = (ev.SessionWoken(), begun) if journal.session.status is Status.WAITING else (begun,)
-            if step.effect == "read" and step.kind != "child" and approval is None:
+            entry = self._approving.audited(step, approval)
+            if step.effect == "read" and step.kind != "child" and approval is None and entry is None:
                 # It changes nothing in the world, so its start need not be durable before it runs.
                 for event in starts:
                     journal.note(event)
                 gate.begun[step.id] = call
                 return call
-            audit = (self._approving.used(step, approval),) if approval and not approval.was_used else ()
-            written = journal.append(*starts, blobs=(blob,) if blob else (), audit=audit)
+            written = journal.append(*starts, blobs=(blob,) if blob else (), audit=(entry,) if entry else ())
             gate.on_the_way.add(step.id)
         try:
             await written

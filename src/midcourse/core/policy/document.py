@@ -263,7 +263,7 @@ class Targets(Part):
 
 
 class Environments(Part):
-    """Where calls that change something need an approval, and how long the audit log keeps them."""
+    """Where calls that change something need an approval, and how long the audit log keeps what touched prod."""
 
     require_tag: bool = False
     approve: tuple[str, ...] = ("prod",)
