@@ -400,6 +400,14 @@ def test_an_alarm_after_the_window_opens_the_next_one() -> None:
     assert [(one.since, len(one.alarms)) for one in found] == [(0.0, 60), (HOUR, 1)]
 
 
+def test_no_alarm_waits_longer_than_its_own_policy_wants_it_to() -> None:
+    patient = Alarm(at=0.0, session="s", intervention="int_1", person="ada", level="notify", by="policy:patient@1")
+    hasty = replace(patient, at=600.0, by="policy:hasty@2")
+    found = batches([patient, hasty], HOUR, {"policy:patient@1": 7200.0, "policy:hasty@2": 60.0})
+    assert [(one.since, one.ready_at, len(one.alarms)) for one in found] == [(0.0, 660.0, 2)]
+    assert [one.ready_at for one in batches([patient, hasty], HOUR)] == [HOUR]
+
+
 def test_each_person_has_a_batch_of_their_own() -> None:
     both = sorted([*alarms(5), *alarms(5, person="bob")], key=lambda one: one.at)
     assert sorted((one.person, len(one.alarms)) for one in batches(both, HOUR)) == [("ada", 5), ("bob", 5)]

@@ -149,24 +149,24 @@ class Batch(msgspec.Struct, gc=False, frozen=True, kw_only=True):
     alarms: tuple[Alarm, ...]
 
 
-def batches(alarms: Iterable[Alarm], gather: float) -> list[Batch]:
-    """Alarms, given in the order of their time, as people are told of them: the first opens a window of ``gather``."""
+def batches(alarms: Iterable[Alarm], gather: float, of_policies: Mapping[str, float] = {}) -> list[Batch]:
+    """Alarms, given in the order of their time, as people are told of them: the first opens a window of ``gather``.
+
+    ``of_policies`` says otherwise, by who stepped in: nothing waits longer than its own policy wants it to.
+    """
     made: list[Batch] = []
-    open_windows: dict[str, tuple[float, list[Alarm]]] = {}
+    windows: dict[str, Batch] = {}
     for alarm in alarms:
         if alarm.level != "notify":
             made.append(Batch(person=alarm.person, since=alarm.at, ready_at=alarm.at, alarms=(alarm,)))
             continue
-        window = open_windows.get(alarm.person)
-        if window is not None and alarm.at < window[0] + gather:
-            window[1].append(alarm)
+        told_at = alarm.at + of_policies.get(alarm.by, gather)
+        window = windows.get(alarm.person)
+        if window is not None and alarm.at < window.ready_at:
+            ready_at = min(window.ready_at, told_at)
+            windows[alarm.person] = replace(window, ready_at=ready_at, alarms=(*window.alarms, alarm))
             continue
         if window is not None:
-            made.append(_batch(alarm.person, window, gather))
-        open_windows[alarm.person] = (alarm.at, [alarm])
-    made += [_batch(person, window, gather) for person, window in open_windows.items()]
-    return sorted(made, key=lambda batch: batch.ready_at)
-
-
-def _batch(person: str, window: tuple[float, list[Alarm]], gather: float) -> Batch:
-    return Batch(person=person, since=window[0], ready_at=window[0] + gather, alarms=tuple(window[1]))
+            made.append(window)
+        windows[alarm.person] = Batch(person=alarm.person, since=alarm.at, ready_at=told_at, alarms=(alarm,))
+    return sorted([*made, *windows.values()], key=lambda batch: batch.ready_at)
