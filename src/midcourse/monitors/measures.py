@@ -130,6 +130,7 @@ class Measures:
         self._scope = Scope()
         self._rate = TokenRate()
         self._hypothesis = Hypothesis()
+        self._is_allowed_unstated = False
         self.actions = 0
         self._progress = -1.0
         self._done_items = 0
@@ -308,8 +309,19 @@ class Measures:
 
     def age(self, seconds: float) -> float | None:
         """Of the hypothesis; of the turn, where one must be stated before it acts and none was."""
-        is_missing = self._policy.signals.hypothesis.required and self.actions and not self._hypothesis.text
-        return seconds if is_missing else self._hypothesis.age(seconds)
+        return seconds if self.lacks_hypothesis else self._hypothesis.age(seconds)
+
+    @property
+    def lacks_hypothesis(self) -> bool:
+        """Whether it must state one, and has not."""
+        required = self._policy.signals.hypothesis.required
+        return required and not self._hypothesis.text and not self._is_allowed_unstated
+
+    def allow_unstated(self) -> None:
+        """A person lets it act without one, in this turn."""
+        self._is_allowed_unstated = True
+        if not self._hypothesis.text:
+            self._drop("hypothesis")
 
     # ---- what is known
 

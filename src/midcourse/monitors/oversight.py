@@ -9,6 +9,7 @@ from math import inf
 
 import msgspec
 
+from midcourse.core.hypothesis import asked_by
 from midcourse.core.policy.acts import AnyAct, Begun, Called, SteppedIn, WentOn
 from midcourse.core.policy.decisions import SEVERITY, Decision, Unseen
 from midcourse.core.policy.document import Policy
@@ -56,6 +57,7 @@ class Oversight:
         self._plan_asked_at: int | None = None
         self._is_explaining = False
         self._reviewed = False
+        self._is_held = self._is_allowed = False
         self._unheard: Decision | None = None
         self._asked.clear()
         self._latches.begin_turn()
@@ -154,6 +156,9 @@ class Oversight:
         elif isinstance(act, WentOn) and self._reviewed:
             self._reviewed = False
             self._measures.confirm_scope()
+            if self._is_allowed:
+                self._is_held = self._is_allowed = False
+                self._measures.allow_unstated()
         if not self._knows_risk and self._measures.risk_marks is not None:
             self._knows_risk = True
             self._rules = rules_of(self.policy, *self._measures.risk_marks)
@@ -165,6 +170,11 @@ class Oversight:
         self._unheard = None
         if act.question:
             self._asked.add(act.question)
+        about_hypothesis = asked_by(decision)
+        if about_hypothesis == "asked":  # it acts no more: that is no question that it may answer as it likes
+            self._is_held = True
+            return
+        self._is_allowed = self._is_allowed or about_hypothesis == "reviewed"
         # Counted here and not when it is decided: what was decided comes back as this, once it has happened.
         if act.level == "ask_plan":
             self._occasions += 1
@@ -278,6 +288,7 @@ class Oversight:
             went_back=frozenset(self._latches.went_back),
             plan_asked_at=self._plan_asked_at,
             occasions=self._occasions,
+            is_held=self._is_held and self._measures.lacks_hypothesis,
             is_explaining=self._is_explaining,
             share_left=None if left is None else left / (measures.actions + left),
             calls_left=left,

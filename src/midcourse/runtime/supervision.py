@@ -23,6 +23,7 @@ from midcourse.core.pace import Pace, pace_of
 from midcourse.core.policy.acts import Begun
 from midcourse.core.policy.decisions import COSTS_ATTENTION, Decision, Unseen
 from midcourse.core.policy.document import CLASSES, Environments, Policy
+from midcourse.core.policy.evaluation import may_stop
 from midcourse.core.policy.profiles import STANDARD
 from midcourse.core.policy.restraint import (
     HOUR,
@@ -34,7 +35,7 @@ from midcourse.core.policy.restraint import (
     restrain,
     wrong_lately,
 )
-from midcourse.core.session import ENDED, LIVE, Session
+from midcourse.core.session import ENDED, LIVE, Session, Status
 from midcourse.core.tenants import MARK, tenant_of
 from midcourse.core.terms import TaskClass, Terms
 from midcourse.errors import Damaged, InvalidInput, MidcourseError, StoreError
@@ -181,6 +182,13 @@ class Supervisor:
         """Dollars that one call may cost under a session's policy; None: any sum, or nobody knows."""
         policy = self._policies.get(name)
         return None if policy is None else policy.signals.cost.per_action
+
+    def requires_hypothesis(self, terms: Terms) -> bool:
+        """Whether an agent under these terms must state a hypothesis before it acts. Not where nothing may pause it."""
+        policy = self._policies.get(terms.policy)
+        if policy is None or not policy.signals.hypothesis.required:
+            return False
+        return may_stop(policy.classes.of(terms.task_class or "long"), is_declared=terms.task_class is not None)
 
     def pace(self, terms: Terms, task_class: TaskClass | None = None) -> Pace:
         """How often a session is written down: as its policy says for its class, as far as that is known by now."""
@@ -465,6 +473,10 @@ class Watched:
         self._oversight = oversight
         decided = [one.position for one in self._behind.copy() if isinstance(one.event, ev.InterventionMade)]
         self._work(past=max(decided, default=0))
+        if self._driver.session.status is Status.RUNNING:
+            # An agent that only waits writes nothing, and its time counts all the same.
+            for act in reader.take(self._driver.now):
+                oversight.see(act, past=True)
         # And what was due when it died, and had not come that far, is due now.
         self._look()
 

@@ -207,7 +207,9 @@ def _crossed(policy: Policy, rule: Rule, value: float, observed: Observed) -> tu
     """The gravest stage that the value has reached and that has not had its effect yet."""
     for stage, mark in rule.steps:
         if _is_past(rule, value, mark):
-            found = _unless_done(policy, rule, stage, value, mark, observed)
+            in_vain = observed.is_held and stage == "intervene" and rule.signal == "hypothesis"
+            # It was asked for it, and waits: a person alone can get it out of there.
+            found = _unless_done(policy, rule, "pause" if in_vain else stage, value, mark, observed)
             if found is not None and stage == "stop":
                 return found
             passed = _milestone(policy, rule, value, observed)
@@ -268,7 +270,10 @@ def _unless_done(
     if latch.done >= times:
         return None
     words = observed.words.get(rule.signal, "")
-    sentence = f"{_sentence(rule.signal, value, mark)}{f' {words}' if words else ''}"
+    missing = observed.is_held and rule.signal == "hypothesis"
+    sentence = _SENTENCES["hypothesis.missing" if missing else rule.signal]
+    sentence = sentence.format(value=_shown(rule.signal, value), mark=_shown(rule.signal, mark))
+    sentence = f"{sentence} {words}" if words and not missing else sentence
     if observed.went_back and (rule.signal, stage) in observed.went_back:
         sentence = f"{sentence} {_since(policy.restraint, rule, mark)}"
     return Reason(rule.signal, stage, value, mark, sentence, rule.below), latch
@@ -419,6 +424,7 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "token_rate": "It writes at {value} of its own average speed.",
     "calls_left": "{value} of the calls it is expected to need are left, and half of its budget is spent.",
     "hypothesis": "Its hypothesis has stood unchanged for {value}; the limit is {mark}.",
+    "hypothesis.missing": "It may not act without a hypothesis, and has stated none for {value}; the limit is {mark}.",
     "scope.expansion": "What it changes has spread to {value} times the domains it began in.",
     "scope.new_domain": "It made {value} changes in domains that nobody has confirmed.",
     "loops": "It goes round: {value} repeats with no progress reported; the limit is {mark}.",
@@ -435,7 +441,3 @@ def _since(restraint: Restraint, rule: Rule, mark: float) -> str:
     where = f"{'above' if rule.below else 'below'} {_shown(rule.signal, behind(restraint, rule, mark))}"
     actions = rests(restraint, rule.signal)
     return f"Told of before; since then it was {where}{f' for {actions} actions' if actions > 1 else ''}."
-
-
-def _sentence(signal: str, value: float, mark: float) -> str:
-    return _SENTENCES[signal].format(value=_shown(signal, value), mark=_shown(signal, mark))
