@@ -60,7 +60,7 @@ log = logging.getLogger("midcourse")
 UNWATCHED: Final = "none"
 """The name of the policy that leaves a session alone, whatever the default is."""
 _DELAYS: Final = (0.05, 0.25, 1.0)
-"""Seconds before an interruption that failed is tried again."""
+"""Seconds before an interruption that failed is tried again; then as many as the last time."""
 _SLOWLY: Final = 10.0
 """Seconds between tries to begin watching, when the first few have failed."""
 _STALE: Final = 60.0
@@ -545,7 +545,8 @@ class Watched:
         if oversight is None or session.status in ENDED:
             return
         command: cmd.Intervene | None = None
-        delays = _DELAYS[: oversight.policy.restraint.retries]
+        retries = oversight.policy.restraint.retries
+        delays = [_DELAYS[min(number, len(_DELAYS) - 1)] for number in range(retries)]
         try:
             for delay in (*delays, None):
                 try:
