@@ -106,7 +106,8 @@ class Measures:
     ) -> None:
         self._policy = policy
         self.values: dict[str, float] = {}
-        self._dropped = 0
+        self.dropped = 0
+        """How often a signal that had a value has had none any more."""
         self.budget = budget
         self.history = history
         self.artifacts = Artifacts()
@@ -130,7 +131,7 @@ class Measures:
         self._scope = Scope()
         self._rate = TokenRate()
         self._hypothesis = Hypothesis()
-        self._is_allowed_unstated = False
+        self._must_state = self._policy.signals.hypothesis.required
         self.actions = 0
         self._progress = -1.0
         self._done_items = 0
@@ -147,14 +148,9 @@ class Measures:
         self._budget = budget
         self._drop("budget", "calls_left")
 
-    @property
-    def shape(self) -> int:
-        """Another number whenever another signal has a value, or one has none any more."""
-        return len(self.values) + 2 * self._dropped
-
     def _drop(self, *signals: str) -> None:
         for signal in signals:
-            self._dropped += self.values.pop(signal, None) is not None
+            self.dropped += self.values.pop(signal, None) is not None
 
     def feed(self, act: AnyAct) -> None:
         """One act more. What time alone changes is for :meth:`tick`."""
@@ -309,17 +305,16 @@ class Measures:
 
     def age(self, seconds: float) -> float | None:
         """Of the hypothesis; of the turn, where one must be stated before it acts and none was."""
-        return seconds if self.lacks_hypothesis else self._hypothesis.age(seconds)
+        return seconds if self._must_state and self.lacks_hypothesis else self._hypothesis.age(seconds)
 
     @property
     def lacks_hypothesis(self) -> bool:
         """Whether it must state one, and has not."""
-        required = self._policy.signals.hypothesis.required
-        return required and not self._hypothesis.text and not self._is_allowed_unstated
+        return self._must_state and not self._hypothesis.text
 
     def allow_unstated(self) -> None:
         """A person lets it act without one, in this turn."""
-        self._is_allowed_unstated = True
+        self._must_state = False
         if not self._hypothesis.text:
             self._drop("hypothesis")
 

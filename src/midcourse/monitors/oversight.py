@@ -193,7 +193,7 @@ class Oversight:
 
     def _is_past_a_mark(self) -> bool:
         self._arm_again()
-        return self._latches.is_past(self.values, self._measures.shape)
+        return self._latches.is_past(self.values, len(self.values) + 2 * self._measures.dropped)
 
     def _arm_again(self) -> None:
         if self._latches.forget_what_went_back(self.values, self._measures.actions):
