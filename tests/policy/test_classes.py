@@ -67,7 +67,16 @@ def test_in_a_class_that_is_watched_an_agent_may_still_ask_of_its_own_accord() -
 
 @pytest.mark.parametrize(
     ("seconds", "wanted"),
-    [(5, "short"), (29.9, "short"), (30, "medium"), (299.9, "medium"), (300, "long"), (9e9, "long")],
+    [
+        (5, "short"),
+        (29.9, "short"),
+        (30, "medium"),
+        (299.9, "medium"),
+        (300, "long"),
+        (3599.9, "long"),
+        (3600, "very_long"),
+        (9e9, "very_long"),
+    ],
 )
 def test_a_class_is_predicted_from_the_agents_own_runs(seconds: float, wanted: str) -> None:
     assert class_of(runs_of(seconds), STANDARD.classes, 0.0) == wanted
@@ -100,14 +109,42 @@ def test_a_run_that_outlives_its_class_moves_up() -> None:
     assert run.oversight.task_class == "medium"
     run.wait(270).look()
     assert run.oversight.task_class == "long"
+    run.wait(55 * MINUTE).look()
+    assert run.oversight.task_class == "very_long"
 
 
-def test_a_hard_stop_that_was_only_told_while_a_run_was_short_stops_it_once_it_is_not() -> None:
-    run = Run(history=runs_of(10))
-    run.wait(20).calls(5, error="ValueError")
-    assert [(one.level, one.wanted) for one in run.decisions] == [("notify", "stop")]
-    assert "taken for short" in run.decisions[0].held[0]
-    assert level(run.wait(20).call(error="ValueError")) == "stop"
+def test_a_run_without_a_history_has_no_end_in_sight_after_an_hour() -> None:
+    run = Run()
+    run.wait(3599).look()
+    assert run.oversight.task_class == "long"
+    run.wait(1).look()
+    assert run.oversight.task_class == "very_long"
+
+
+def test_a_policy_that_sets_no_end_to_long_runs_predicts_no_longer_ones() -> None:
+    endless = replace(STANDARD.classes, long=replace(STANDARD.classes.long, up_to=None))
+    assert class_of(runs_of(9e9), endless, 9e9) == "long"
+    assert class_of(NO_HISTORY, endless, 9e9) == "long"
+
+
+@pytest.mark.parametrize("task_class", ["short", "medium"])
+def test_a_run_that_is_only_taken_for_short_is_stopped_and_one_declared_short_is_not(task_class: TaskClass) -> None:
+    policy = PRESETS["customer-support"]  # it never interrupts medium runs, either
+    seconds = {"short": 10, "medium": 100}[task_class]
+    guessed = Run(policy, history=runs_of(seconds))
+    assert guessed.oversight.task_class == task_class
+    assert level(guessed.wait(1).calls(5, error="ValueError")) == "stop"
+    declared = Run(policy, task_class=task_class)
+    assert level(declared.wait(1).calls(5, error="ValueError")) == "notify"
+    assert f"declared {task_class}" in declared.decisions[0].held[0]
+
+
+def test_a_run_that_is_only_taken_for_short_is_asked_and_paused_for_nothing_less() -> None:
+    run = Run(history=runs_of(25))
+    run.wait(20).calls(10)
+    run.calls(10, digest="same")
+    assert set(run.levels) == {"notify"}
+    assert "taken for short" in run.decisions[-1].held[0]
 
 
 # ---- the table of classes
@@ -152,7 +189,7 @@ def test_customer_support_finishes_what_takes_up_to_five_minutes() -> None:
     assert policy.classes.long.interruption_rate == (0.10, 0.15)
     assert policy.classes.long.completion_rate == (0.95, 0.98)
     assert (policy.targets.completion, policy.targets.satisfaction) == (0.95, 0.80)
-    seen = observed({"errors.streak": 5.0}, task_class="medium")
+    seen = observed({"errors.streak": 5.0}, task_class="medium", is_class_declared=True)
     assert evaluate(policy, seen, None).level == "notify"
     assert evaluate(policy, observed({"errors.streak": 5.0}), None).level == "stop"
 

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from midcourse.core.policy.acts import SteppedIn
-from midcourse.core.policy.decisions import INTERRUPTS, Decision, Level, Reason
+from midcourse.core.policy.decisions import COSTS_ATTENTION, INTERRUPTS, Decision, Level, Reason
 from midcourse.core.policy.document import CostRule, LoopRule, Policy, Restraint, WorthRule
 from midcourse.core.policy.evaluation import evaluate, worth_of
 from midcourse.core.policy.profiles import PROFILES, STANDARD
@@ -16,8 +16,10 @@ from midcourse.core.policy.restraint import (
     Judged,
     Ledger,
     batches,
+    counted,
     is_mistrusted,
     restrain,
+    share_of_a_run,
     wrong_lately,
 )
 from midcourse.core.policy.spans import Span
@@ -84,7 +86,7 @@ def decision_of(level: Level, *signals: str) -> Decision:
 
 
 @pytest.mark.parametrize(("profile", "most"), [("conservative", 3), ("standard", 5), ("permissive", 10)])
-@pytest.mark.parametrize("wanted", sorted(INTERRUPTS - {"stop"}))
+@pytest.mark.parametrize("wanted", sorted(COSTS_ATTENTION - {"stop"}))
 def test_a_person_is_interrupted_so_often_an_hour_and_no_more(profile: str, most: int, wanted: Level) -> None:
     policy, decision = PROFILES[profile], decision_of(wanted)
     assert restrain(policy, decision, Ledger(last_hour=most - 1)) == decision
@@ -92,6 +94,34 @@ def test_a_person_is_interrupted_so_often_an_hour_and_no_more(profile: str, most
     assert (held.level, held.wanted) == ("notify", wanted)
     assert held.held == (f"{most} interventions in an hour; at most {most} for one person",)
     assert held.reasons == decision.reasons
+
+
+def test_an_agent_is_asked_for_its_plan_however_often_its_person_was_interrupted() -> None:
+    asking = decision_of("ask_plan")
+    assert restrain(STANDARD, asking, Ledger(last_hour=1000, of_this_run=1000)) == asking
+
+
+def test_a_milestone_goes_through_whatever_the_person_had_to_bear_and_whoever_called_it_wrong() -> None:
+    reason = Reason("cost", "pause", 10.0, 10.0, "It has cost $10.00.")
+    milestone = Decision(level="pause", wanted="pause", policy="standard@1", reasons=(reason,))
+    ledger = Ledger(last_hour=1000, of_this_run=1000, wrong={"cost": (100, 100)})
+    assert restrain(STANDARD, milestone, ledger) == milestone
+
+
+@pytest.mark.parametrize(("most", "share"), [(0, 0), (1, 1), (2, 1), (3, 2), (5, 3), (10, 5)])
+def test_one_run_uses_up_no_more_than_half_of_what_its_person_bears(most: int, share: int) -> None:
+    assert share_of_a_run(most) == share
+    policy, noisy = restrained(interventions_per_hour=most), [("ada", "noisy")] * 20
+    last_hour, of_this_run = counted(noisy, "ada", "quiet", most)
+    assert (last_hour, of_this_run) == (share, 0)
+    quiet = restrain(policy, decision_of("pause"), Ledger(last_hour=last_hour, of_this_run=of_this_run))
+    assert quiet.level == ("pause" if most > 1 else "notify")
+    last_hour, of_this_run = counted(noisy, "ada", "noisy", most)
+    held = restrain(policy, decision_of("pause"), Ledger(last_hour=last_hour, of_this_run=of_this_run))
+    assert held.level == "notify"
+    if most > 1:
+        assert held.held == (f"20 by this run in an hour; at most {share} of {most} are one run's",)
+    assert counted(noisy, "bob", "quiet", most) == (0, 0)
 
 
 @pytest.mark.parametrize("wanted", ["none", "notify", "stop"])
@@ -329,7 +359,7 @@ def test_what_the_ledger_held_back_was_never_asked_so_that_no_pause_follows_from
 
     wanted = [one for _ in range(5) if (one := again()) is not None][-1]
     assert wanted.level == "ask_plan"
-    told = restrain(STANDARD, wanted, Ledger(last_hour=5))
+    told = restrain(STANDARD, wanted, Ledger(wrong={"loops": (10, 10)}))
     oversight.held(wanted)
     oversight.see(SteppedIn(at=run.at, level=told.level, reasons=told.reasons))
     assert oversight.observed().plan_asked_at is None
@@ -368,6 +398,14 @@ def test_what_interrupts_is_never_gathered(interrupts: str) -> None:
 def test_an_alarm_after_the_window_opens_the_next_one() -> None:
     found = batches(alarms(61), HOUR)
     assert [(one.since, len(one.alarms)) for one in found] == [(0.0, 60), (HOUR, 1)]
+
+
+def test_no_alarm_waits_longer_than_its_own_policy_wants_it_to() -> None:
+    patient = Alarm(at=0.0, session="s", intervention="int_1", person="ada", level="notify", by="policy:patient@1")
+    hasty = replace(patient, at=600.0, by="policy:hasty@2")
+    found = batches([patient, hasty], HOUR, {"policy:patient@1": 7200.0, "policy:hasty@2": 60.0})
+    assert [(one.since, one.ready_at, len(one.alarms)) for one in found] == [(0.0, 660.0, 2)]
+    assert [one.ready_at for one in batches([patient, hasty], HOUR)] == [HOUR]
 
 
 def test_each_person_has_a_batch_of_their_own() -> None:

@@ -16,10 +16,12 @@ from midcourse.core.policy.document import CostRule, Levels, Policy
 from midcourse.core.policy.evaluation import after, evaluate, rules_of, worth_of
 from midcourse.core.policy.observed import SIGNALS, Latch
 from midcourse.core.policy.profiles import PROFILES, STANDARD
+from midcourse.core.terms import TaskClass
 from midcourse.monitors.estimates import History
 from midcourse.monitors.latches import Latches
 from midcourse.monitors.spending import Spending
 from tests.policy.runs import MINUTE, Run, level, observed
+from tests.policy.watching import FixedDrift
 
 Marks = list[tuple[float, Level]]
 TURNS: Final = {"conservative": (6, 12, 15, 27), "standard": (10, 20, 25, 45), "permissive": (18, 36, 45, 45)}
@@ -214,8 +216,7 @@ def test_a_new_turn_begins_at_nothing_and_what_a_session_has_cost_stays() -> Non
 
 
 def test_milestones_pause_and_ask_each_once_and_beat_a_warning_at_the_same_amount() -> None:
-    policy = replace(STANDARD, restraint=replace(STANDARD.restraint, requests_per_intervention=0))
-    run = Run(policy).settle()
+    run = Run().settle()
     for _ in range(120):
         if run.call(cost=0.5) is not None:
             run.reviewed()
@@ -223,13 +224,37 @@ def test_milestones_pause_and_ask_each_once_and_beat_a_warning_at_the_same_amoun
     assert spent == [(10.0, "pause"), (25.0, "pause"), (50.0, "stop")]
 
 
-def test_a_milestone_that_is_held_back_is_told() -> None:
-    run = Run().settle()
-    run.calls(60, cost=0.5)
-    assert [one.level for one in run.decisions if one.reasons[0].threshold == 10] == ["pause"]
-    held = [one for one in run.decisions if one.reasons[0].threshold == 25]
-    assert [(one.level, one.wanted) for one in held] == [("notify", "pause")]
-    assert "at most 1 for every 1,000" in held[0].arithmetic
+DEAR: Final = replace(STANDARD, signals=replace(STANDARD.signals, cost=CostRule(per_action=None, acceleration=None)))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"task_class": "medium"},
+        {"history": History((3,) * 10, (10.0,) * 10)},
+        {"history": History((14,) * 10, (600.0,) * 10)},
+    ],
+    ids=["too early", "only watched", "taken for short", "nearly done"],
+)
+def test_no_restraint_holds_a_milestone_back(given: dict[str, Any]) -> None:
+    run = Run(DEAR, **given)
+    decision = run.wait(1).call(cost=10.0)
+    assert decision is not None
+    assert (decision.level, decision.held, decision.is_wish) == ("pause", (), True)
+
+
+@pytest.mark.parametrize("task_class", ["short", "protected"])
+def test_of_a_milestone_in_a_run_that_nothing_interrupts_people_are_told(task_class: TaskClass) -> None:
+    assert level(Run(DEAR, task_class=task_class).wait(1).call(cost=10.0)) == "notify"
+
+
+def test_a_milestone_uses_up_no_occasion_on_which_the_run_may_be_asked_or_paused() -> None:
+    run = Run(DEAR).settle()
+    assert level(run.call(cost=10.0)) == "pause"
+    run.reviewed()
+    run.calls(10, digest="same")
+    assert run.levels == ["pause", "notify", "ask_plan", "pause"]
 
 
 def test_a_milestone_that_was_leapt_over_is_asked_once() -> None:
@@ -739,3 +764,16 @@ def test_a_threshold_that_does_not_exist_is_never_reached() -> None:
     none = replace(bare.signals.resources, warn=None, intervene=None, stop=None)
     bare = replace(bare, signals=replace(bare.signals, resources=none))
     assert evaluate(bare, observed({"resources": 1e9}), None).level == "none"
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_alignment_is_measured_under_every_profile_from_when_a_hypothesis_is_stated(profile: str) -> None:
+    run = Run(PROFILES[profile], drift=FixedDrift(0.4))
+    run.calls(2)
+    assert run.value("scope_drift.alignment") is None
+    run.report(hypothesis="The pool is too small")
+    assert run.value("scope_drift.alignment") == 0.4
+    run.say("Look at the queue instead")
+    assert run.value("scope_drift.alignment") is None
+    run.call()
+    assert run.value("scope_drift.alignment") == 0.4

@@ -239,3 +239,19 @@ def test_a_file_that_is_no_result_of_a_backtest_is_refused(tmp_path: Path, conte
         read_backtest(path)
     with pytest.raises(InvalidInput, match="is not the result of a backtest"):
         read_backtest(tmp_path / "nowhere.json")
+
+
+def test_completed_runs_and_the_quality_of_interrupted_ones_are_held_against_the_targets() -> None:
+    done = [Journal().started().happens(ev.SessionCompleted(), at=9.0) for _ in range(60)]
+    found = items(of(*done))["completed"]
+    assert (found.answer, found.number) == ("holds", "60 of 60 that have ended")
+    failed = [Journal().started().happens(ev.SessionFailed(code="e", message="no"), at=9.0) for _ in range(60)]
+    assert items(of(*done, *failed))["completed"].answer == "does not"
+    ended = [stopped().happens(ev.SessionCompleted(), at=12.0) for _ in range(40)]
+    assert items(of(*ended))["quality"].answer == "holds"
+    assert (
+        items(of(*(stopped().happens(ev.SessionFailed(code="e", message="no"), at=12.0) for _ in range(40))))[
+            "quality"
+        ].answer
+        == "does not"
+    )

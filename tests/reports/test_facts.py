@@ -216,7 +216,13 @@ def test_a_new_turn_has_an_end_of_its_own_and_keeps_the_old_one_s_interruptions(
 def test_the_class_is_what_was_declared_or_what_the_work_turned_out_to_be() -> None:
     assert Journal(terms=Terms(task_class="very_long")).started().facts().task_class == "very_long"
     classes = STANDARD.classes
-    assert [class_by_time(one, classes) for one in (30, 31, 300, 301)] == ["short", "medium", "medium", "long"]
+    assert [class_by_time(one, classes) for one in (30, 31, 300, 301, 3601)] == [
+        "short",
+        "medium",
+        "medium",
+        "long",
+        "very_long",
+    ]
     journal = Journal().started(1.0).wished(cmd.Pause, 11.0).happens(ev.SessionPaused(), at=11.0)
     facts = journal.wished(cmd.Resume, 1011.0).happens(ev.SessionCompleted(), at=1021.0).facts()
     assert (facts.task_class, facts.is_class_declared, facts.worked) == ("short", False, pytest.approx(20.0))

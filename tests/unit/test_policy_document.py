@@ -154,7 +154,7 @@ def test_the_agent_asks_for_all_five_reasons() -> None:
 CLASS_TABLE = {
     "short": ("never", "finish", 30, (0, 0), (1, 1)),
     "medium": ("watched", "interrupt", 300, (0.05, 0.10), (0.95, 0.98)),
-    "long": ("yes", "checkpoint", None, (0.10, 0.20), (0.90, 0.95)),
+    "long": ("yes", "checkpoint", 3600, (0.10, 0.20), (0.90, 0.95)),
     "very_long": ("yes", "incremental", None, (0.15, 0.30), (0.85, 0.90)),
     "protected": ("never", "protect", None, (0, 0), (0.999, 1)),
 }

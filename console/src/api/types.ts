@@ -46,7 +46,7 @@ export interface Gauges { policy: string; task_class: string; position: number; 
 export interface InboxAsk {
   session: string; ask: string; agent: string; goal: string; tenant: string; reason: string; prompt: string; tool: string; step: string;
   opened_at: number; deadline: number | null; respond_by: number; owner: string; owned_since: number | null; reminded_at: number | null;
-  escalated_at: number | null; escalated_to: string; is_review: boolean; session_status: Status;
+  escalated_at: number | null; escalated_to: string; is_review: boolean; session_status: Status; tired_after: number;
 }
 export interface Alarm {
   at: number; session: string; intervention: string; agent?: string; person?: string; by?: string; level?: string; signals?: string[]; sentence?: string; ask?: string;

@@ -98,7 +98,7 @@ export interface EventData {
   "ask.closed": { ask: string; step: string; end: "superseded" | "withdrawn" | "expired"; then: string | null };
   "value.drawn": { name: string };
   "plan.changed": { items: PlanItem[] };
-  "report.made": { progress: number | null; hypothesis: string; artifact: string; message: string; documentation: string };
+  "report.made": { progress: number | null; hypothesis: string; artifact: string; message: string; documentation: string; step?: string | null };
   "intervention.made": { intervention: string; by: string; decision: Decision; pause: string | null; ask: string | null };
   "intervention.labelled": { about: string; verdict: Verdict; by: string; note: string };
   "session.rated": { score: number; by: string; note: string };

@@ -352,6 +352,7 @@ function openTurn(session: Session, record: RecordOf<"session.turn_opened">): vo
   session.cuts.clear();
   session.pause = session.cancel = session.undo = session.result = session.failure = null;
   session.changes = [];
+  session.hypothesis = "";
   session.receipt = [];
 }
 

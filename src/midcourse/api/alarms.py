@@ -11,7 +11,7 @@ from midcourse.core.policy.restraint import Batch, batches
 from midcourse.core.tenants import tenant_of
 from midcourse.ports.store import Store
 from midcourse.runtime.artifacts import due, read_artifacts
-from midcourse.runtime.interventions import MOST, read_alarms, read_labels
+from midcourse.runtime.interventions import MOST, gather_times, read_alarms, read_labels
 
 MOST_SHOWN: Final = 50
 """Batches of alarms that an inbox shows, and artifacts."""
@@ -35,22 +35,32 @@ async def interventions_in(
 
 
 async def alarms_in_batches(
-    store: Store, now: float, *, person: str | None, gather: float, tenant: str | None, artifacts: bool = True
+    store: Store,
+    now: float,
+    *,
+    person: str | None,
+    gather: float | None = None,
+    tenant: str | None,
+    artifacts: bool = True,
 ) -> Sequence[Batch]:
-    """Interventions and (``artifacts``) what is due for review by ``now``, gathered so long, newest batch first."""
+    """Interventions and (``artifacts``) what is due for review by ``now``, newest batch first.
+
+    ``gather``: None is as long as the policy of each alarm wants it.
+    """
     alarms = await read_alarms(store, tenant=tenant)
     if artifacts:
         alarms += due(await read_artifacts(store, tenant=tenant), now)
     seen = (one for one in alarms if person in (None, one.person) and tenant in (None, tenant_of(one.session)))
     alarms = sorted(seen, key=lambda one: one.at)
-    return batches(alarms, gather)[::-1]
+    if gather is not None:
+        return batches(alarms, gather)[::-1]
+    return batches(alarms, float(STANDARD.restraint.batch), await gather_times(store, alarms))[::-1]
 
 
 async def waiting_beside_asks(
     store: Store, now: float, *, tenant: str | None
 ) -> tuple[tuple[Batch, ...], tuple[Artifact, ...]]:
     """What an inbox shows below what is asked: the newest alarms, and the most urgent artifacts that are due."""
-    gather = float(STANDARD.restraint.batch)
-    alarms = await alarms_in_batches(store, now, person=None, gather=gather, tenant=tenant, artifacts=False)
+    alarms = await alarms_in_batches(store, now, person=None, tenant=tenant, artifacts=False)
     made = by_due(await read_artifacts(store, tenant=tenant), now, due=True, limit=MOST_SHOWN)
     return tuple(alarms[:MOST_SHOWN]), tuple(made)

@@ -18,7 +18,6 @@ from midcourse.core.commands import Role
 from midcourse.core.ids import CommandId, SessionId
 from midcourse.core.inbox import HandOver, Inbox, InboxAsk, check_hand_over, check_name
 from midcourse.core.interventions import LabelFilter, LabelledAlarm, check_alarms, check_interventions
-from midcourse.core.policy.profiles import STANDARD
 from midcourse.core.policy.restraint import Batch
 from midcourse.core.replies import Durability, Reply
 from midcourse.core.requests import check_audit, check_days, check_goal, check_limit, check_listing, check_text
@@ -263,13 +262,12 @@ class Midcourse:
 
         What interrupts comes at once, the rest together.
 
-        A batch is told at its ``ready_at``: ``gather`` seconds after its first alarm, without it as long as the policy
-        ``standard`` says (an hour). ``person`` is who began the session.
+        A batch is told at its ``ready_at``: ``gather`` seconds after its first alarm, without it as soon as the policy
+        of one of its alarms says (``restraint.batch``, an hour). ``person`` is who began the session.
         """
         check_alarms(gather, limit)
-        seconds = float(STANDARD.restraint.batch) if gather is None else gather
         store, now = self._worker.store, self._worker.clock.now()
-        return (await alarms_in_batches(store, now, person=person, gather=seconds, tenant=tenant))[:limit]
+        return (await alarms_in_batches(store, now, person=person, gather=gather, tenant=tenant))[:limit]
 
     async def artifacts(
         self, *, session: str | None = None, due: bool = False, limit: int = 100, tenant: str | None = None

@@ -95,7 +95,8 @@ def _show(inbox: Inbox, *, is_mine: bool, as_json: bool, clears: bool) -> None:
         nothing = "Nobody asks you anything." if is_mine else "Nobody asks anything."
         runs = "1 session runs." if inbox.running == 1 else f"{inbox.running} sessions run."
         say(f"{nothing} {runs}" if inbox.running else nothing)
-    if inbox.approvals_in_a_row >= STANDARD.restraint.approvals_in_a_row:
+    tired_after = min((ask.tired_after for ask in inbox.asks), default=STANDARD.restraint.approvals_in_a_row)
+    if inbox.approvals_in_a_row >= tired_after:
         say(
             f"You have approved {inbox.approvals_in_a_row} in a row, {inbox.quick} of the last six in under three "
             "seconds. Look at the next one twice."

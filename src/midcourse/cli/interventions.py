@@ -129,7 +129,7 @@ def alarms(
             "--gather",
             metavar="SECONDS",
             min=0.0,
-            help="Gather what does not interrupt for so long; without it, for an hour.",
+            help="Gather what does not interrupt for so long; without it, as its policy says.",
         ),
     ] = None,
     limit: LimitOption = 20,

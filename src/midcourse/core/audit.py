@@ -56,6 +56,8 @@ class AuditEntry(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defau
     tenant: str = ""
     detail_digest: str = ""
     """The digest of a detail that was erased."""
+    keep: float = 0.0
+    """Seconds for which it stays, however short the log is kept; 0: as long as the log."""
 
     def __post_init__(self) -> None:
         if self.detail:
@@ -224,7 +226,8 @@ class Prunable(msgspec.Struct, gc=False, frozen=True):
 def prunable(rows: Iterable[AuditRow], before: float, limit: int, now: float) -> Prunable:
     """What of ``rows``, with which the log begins, is of entries from before a time: at most ``limit`` of them.
 
-    An entry from the future, written while a clock was wrong, goes with the old ones behind it.
+    An entry from the future, written while a clock was wrong, goes with the old ones behind it. What must be kept for
+    longer keeps all that came after it: only the beginning of a log can be taken away.
 
     Raises:
         Damaged: a row was changed, removed or put in between. Who takes it away would hide that.
@@ -233,10 +236,12 @@ def prunable(rows: Iterable[AuditRow], before: float, limit: int, now: float) ->
     entries = check(found)
     old = 0
     for index, one in enumerate(entries[:limit], 1):
-        if one.entry.at < before:
-            old = index
-        elif one.entry.at <= now:
+        entry = one.entry
+        if entry.at > now:
+            continue
+        if entry.at >= before or entry.at + entry.keep > now:
             break
+        old = index
     return Prunable(len(found) - len(entries) + old, old)
 
 

@@ -634,13 +634,17 @@ class PlanChanged(Event, tag="plan.changed@1"):
 
 
 class ReportMade(Event, tag="report.made@1"):
-    """What the agent says of itself: progress, hypothesis, an artifact it made and what that is, a remark."""
+    """What the agent says of itself: progress, hypothesis, an artifact it made and what that is, a remark.
+
+    ``step``: its model said it in that answer, and no ``run.report`` did.
+    """
 
     progress: float | None = None
     hypothesis: str = ""
     artifact: str = ""
     message: str = ""
     documentation: str = ""
+    step: StepId | None = None
 
 
 class InterventionMade(Event, tag="intervention.made@1"):

@@ -13,6 +13,7 @@ from midcourse.core import open_calls
 from midcourse.core.budget import LAST_ANSWERS
 from midcourse.core.commands import BY_PARENT, outranks
 from midcourse.core.effects import DID_IT_HAPPEN
+from midcourse.core.hypothesis import asked_by
 from midcourse.core.ids import SessionId, StepId, ask_id, child_id, intervention_id, message_id, pause_id, queued_id
 from midcourse.core.receipt import changed_receipt, held_line, line_key, line_of
 from midcourse.core.session import (
@@ -352,6 +353,8 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
             changes["pause"] = below if pause == on_top.id else on_top
         case ev.SessionResumed():
             changes |= {"pause": None, "failure": None, "unreached": ()}
+            if session.unstated == "reviewed":
+                changes["unstated"] = "allowed"
         case ev.SessionRedirected():
             changes["messages"] = (
                 *session.messages,
@@ -390,6 +393,8 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
                 "cancel": None,
                 "undo": None,
                 "changes": (),
+                "hypothesis": "",
+                "unstated": "",
                 "result": None,
                 "failure": None,
                 "receipt": (),
@@ -446,8 +451,10 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
             changes["deferred"] = None
         case ev.AgentChanged(now=now):
             changes["agent_version"] = now
-        case ev.InterventionMade():
+        case ev.InterventionMade(decision=decision):
             changes["interventions"] = session.interventions + 1
+            if not session.hypothesis and (asked := asked_by(decision)):
+                changes["unstated"] = asked
         case ev.InterventionLabelled(about=about, verdict=verdict):
             changes["labels"] = {**session.labels, about: verdict}
         case ev.SessionRated(score=score):

@@ -80,7 +80,7 @@ class InboxAsk(msgspec.Struct, gc=False, frozen=True, kw_only=True):
     ``respond_by`` is when it is escalated, ``deadline`` when it can no longer be answered. ``owned_since`` is null
     while it is still with whoever began the session. ``escalated_to`` is a name, or the role ``operate``. An approval
     names the ``tool``, its ``arguments`` (JSON, cut after 1,000 characters: the session has all of it), and ``why`` a
-    person is asked.
+    person is asked. ``tired_after`` is after how many approvals in a row its policy wants the reader to be warned.
     """
 
     session: SessionId
@@ -104,6 +104,7 @@ class InboxAsk(msgspec.Struct, gc=False, frozen=True, kw_only=True):
     session_status: str = ""
     arguments: str = ""
     why: str = ""
+    tired_after: int = 20
 
     @property
     def key(self) -> str:

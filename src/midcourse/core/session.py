@@ -404,6 +404,8 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
     plan: tuple[ev.PlanItem, ...] = ()
     progress: float | None = None
     hypothesis: str = ""
+    unstated: Literal["", "asked", "reviewed", "allowed"] = ""
+    """What has been done in this turn about a required hypothesis that the agent has not stated."""
     finished_steps: int = 0
     cost: float = 0.0
     unpriced: int = 0

@@ -212,7 +212,7 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
                         record.failures = 0
             case ev.PlanChanged():
                 self.plans += 1
-            case ev.ReportMade():
+            case ev.ReportMade(step=None):
                 self.reports += 1
             case ev.CheckpointTaken(state=state, history=grown):
                 self._open_scope(state)

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from midcourse.core.policy.document import Classes
+from midcourse.core.policy.document import TIMED, Classes
 from midcourse.core.terms import TaskClass
 
 ENOUGH: Final = 5
@@ -38,15 +38,17 @@ def calls_left(made: int, history: History) -> float | None:
 
 
 def class_of(history: History, classes: Classes, elapsed: float) -> TaskClass:
-    """The class that the agent's own history predicts; what has outlived its class belongs to the next."""
+    """The class that the agent's own history predicts; what has outlived its class belongs to the next.
+
+    Of an agent without a history nobody knows that its run is going to be short: it begins as a long one.
+    """
     seconds = history.seconds
-    typical = seconds[len(seconds) // 2] if len(seconds) >= ENOUGH else None
-    if typical is None:
-        return "long"
-    expected = max(typical, elapsed)
-    names: tuple[TaskClass, ...] = ("short", "medium")
-    for name in names:
+    known = len(seconds) >= ENOUGH
+    expected = max(seconds[len(seconds) // 2], elapsed) if known else elapsed
+    for name in TIMED if known else TIMED[-1:]:
         up_to = classes.of(name).up_to
+        if up_to is None and name == TIMED[-1]:
+            return name
         if up_to is not None and expected < up_to:
             return name
-    return "long"
+    return "very_long"

@@ -32,6 +32,14 @@ class JournalReader:
         self._is_asking = False
         self._last = 0.0
         self._cut = 0.0
+        self._is_taken = False
+
+    def take(self, at: float) -> tuple[AnyAct, ...]:
+        """Another owner lets it work from now on, though nothing it does has been journaled yet."""
+        if not self._rests:
+            return ()
+        self._is_taken = True
+        return self._go_on(at)
 
     def read(self, record: ev.Recorded) -> tuple[AnyAct, ...]:
         """What this event means for a monitor; usually nothing, or one act."""
@@ -146,7 +154,8 @@ class JournalReader:
         """Between an owner's last word and its heir's first, nothing worked."""
         self._open.clear()
         self._texts.clear()
-        return () if self._rests else (Rested(at=self._last), WentOn(at=at))
+        is_known, self._is_taken = self._is_taken, False
+        return () if self._rests or is_known else (Rested(at=self._last), WentOn(at=at))
 
     def _rest(self, at: float) -> tuple[AnyAct, ...]:
         if self._rests:

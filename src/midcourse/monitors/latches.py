@@ -72,10 +72,13 @@ class Latches:
         self._back_since.clear()
         self.went_back.clear()
 
-    def is_past(self, values: Mapping[str, float]) -> bool:
-        """Whether a value is past its next threshold, so that there may be something to decide."""
-        if len(values) != self._measured:  # most signals of a run are never measured, and need not be looked at
-            self._measured = len(values)
+    def is_past(self, values: Mapping[str, float], shape: int) -> bool:
+        """Whether a value is past its next threshold, so that there may be something to decide.
+
+        ``shape`` is another number whenever other signals have a value.
+        """
+        if shape != self._measured:  # most signals of a run are never measured, and need not be looked at
+            self._measured = shape
             self._present = [arm for arm in self._arms if arm[0] in values]
         self._is_past = False
         for signal, mark, below in self._present:

@@ -105,9 +105,11 @@ class Measures:
         awaits_drift: bool,
     ) -> None:
         self._policy = policy
+        self.values: dict[str, float] = {}
+        self.dropped = 0
+        """How often a signal that had a value has had none any more."""
         self.budget = budget
         self.history = history
-        self.values: dict[str, float] = {}
         self.artifacts = Artifacts()
         self.spending = Spending()
         self._drift = drift
@@ -129,13 +131,26 @@ class Measures:
         self._scope = Scope()
         self._rate = TokenRate()
         self._hypothesis = Hypothesis()
+        self._must_state = self._policy.signals.hypothesis.required
         self.actions = 0
         self._progress = -1.0
         self._done_items = 0
         self.goal = ""
-        kept = {name: value for name, value in self.values.items() if name in OF_SESSION}
-        self.values.clear()
-        self.values.update(kept)
+        self._drop(*[name for name in self.values if name not in OF_SESSION])
+
+    @property
+    def budget(self) -> float | None:
+        """Dollars that the session may cost."""
+        return self._budget
+
+    @budget.setter
+    def budget(self, budget: float | None) -> None:
+        self._budget = budget
+        self._drop("budget", "calls_left")
+
+    def _drop(self, *signals: str) -> None:
+        for signal in signals:
+            self.dropped += self.values.pop(signal, None) is not None
 
     def feed(self, act: AnyAct) -> None:
         """One act more. What time alone changes is for :meth:`tick`."""
@@ -150,7 +165,7 @@ class Measures:
             self.goal = act.text if act.is_goal else self.goal
             # From here on it does what it was told, and is held to that.
             self._hold_to(self.goal if act.is_goal else f"{self.goal}\n{act.text}")
-            self.values.pop("scope_drift", None)
+            self._drop("scope_drift", "scope_drift.alignment")
             self._loops.progress()
             self.values["loops"] = 0.0
             self.confirm_scope()
@@ -257,13 +272,13 @@ class Measures:
             if left is not None and values["budget"] >= _HALF:
                 values["calls_left"] = left / (self.actions + left)
             else:
-                values.pop("calls_left", None)
+                self._drop("calls_left")
 
     def _drift_values(self, drift: DriftGauge) -> None:
         value = drift.value()
         if value is not None:
             self.values["scope_drift"] = value
-        if self._policy.signals.scope_drift.alignment is not None and self._hypothesis.text:
+        if self._hypothesis.text:
             alignment = drift.alignment(self._hypothesis.text)
             if alignment is not None:
                 self.values["scope_drift.alignment"] = alignment
@@ -279,6 +294,8 @@ class Measures:
     def _reported(self, act: Reported) -> None:
         if act.hypothesis:
             self._hypothesis.state(act.hypothesis, self.clock.seconds)
+            if self._drift is not None:
+                self._drift_values(self._drift)
         if act.artifact:
             self.artifacts.add(act.artifact, self.actions, act.documentation)
         if act.progress is not None and act.progress > self._progress:
@@ -288,8 +305,18 @@ class Measures:
 
     def age(self, seconds: float) -> float | None:
         """Of the hypothesis; of the turn, where one must be stated before it acts and none was."""
-        is_missing = self._policy.signals.hypothesis.required and self.actions and not self._hypothesis.text
-        return seconds if is_missing else self._hypothesis.age(seconds)
+        return seconds if self._must_state and self.lacks_hypothesis else self._hypothesis.age(seconds)
+
+    @property
+    def lacks_hypothesis(self) -> bool:
+        """Whether it must state one, and has not."""
+        return self._must_state and not self._hypothesis.text
+
+    def allow_unstated(self) -> None:
+        """A person lets it act without one, in this turn."""
+        self._must_state = False
+        if not self._hypothesis.text:
+            self._drop("hypothesis")
 
     # ---- what is known
 

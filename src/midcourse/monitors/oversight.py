@@ -9,10 +9,11 @@ from math import inf
 
 import msgspec
 
+from midcourse.core.hypothesis import asked_by
 from midcourse.core.policy.acts import AnyAct, Begun, Called, SteppedIn, WentOn
 from midcourse.core.policy.decisions import SEVERITY, Decision, Unseen
 from midcourse.core.policy.document import Policy
-from midcourse.core.policy.evaluation import Rule, after, evaluate, is_too_early, rules_of
+from midcourse.core.policy.evaluation import Rule, after, evaluate, is_too_early, may_stop, rules_of
 from midcourse.core.policy.observed import Latch, Observed
 from midcourse.core.terms import TaskClass
 from midcourse.monitors.estimates import NO_HISTORY, History, class_of
@@ -56,6 +57,7 @@ class Oversight:
         self._plan_asked_at: int | None = None
         self._is_explaining = False
         self._reviewed = False
+        self._is_held = self._is_allowed = False
         self._unheard: Decision | None = None
         self._asked.clear()
         self._latches.begin_turn()
@@ -70,9 +72,9 @@ class Oversight:
     def _set_arms(self) -> None:
         rule = self.policy.classes.of(self.task_class)
         self._outlived_at = rule.up_to if self._declared is None and rule.up_to is not None else inf
-        never = rule.automatic == "never"
-        nearby = near_marks(self.policy, self._asked) if self._asks and not never else ()
-        self._latches.arm(self._rules, nearby, tells_only=never)
+        nearby = near_marks(self.policy, self._asked) if self._asks and rule.automatic != "never" else ()
+        is_declared = self._declared is not None
+        self._latches.arm(self._rules, nearby, tells_only=not may_stop(rule, is_declared=is_declared))
 
     # ---- what is told
 
@@ -85,8 +87,6 @@ class Oversight:
     def budget(self, budget: float | None) -> None:
         """Another one: what was told of the old one has nothing to say of it."""
         self._measures.budget = budget
-        for signal in ("budget", "calls_left"):
-            self.values.pop(signal, None)
         self._forget(("budget", "calls_left"))
 
     def see(self, act: AnyAct, *, past: bool = False) -> Decision | None:
@@ -156,6 +156,9 @@ class Oversight:
         elif isinstance(act, WentOn) and self._reviewed:
             self._reviewed = False
             self._measures.confirm_scope()
+            if self._is_allowed:
+                self._is_held = self._is_allowed = False
+                self._measures.allow_unstated()
         if not self._knows_risk and self._measures.risk_marks is not None:
             self._knows_risk = True
             self._rules = rules_of(self.policy, *self._measures.risk_marks)
@@ -167,11 +170,16 @@ class Oversight:
         self._unheard = None
         if act.question:
             self._asked.add(act.question)
+        about_hypothesis = asked_by(decision)
+        if about_hypothesis == "asked":  # it acts no more: that is no question that it may answer as it likes
+            self._is_held = True
+            return
+        self._is_allowed = self._is_allowed or about_hypothesis == "reviewed"
         # Counted here and not when it is decided: what was decided comes back as this, once it has happened.
         if act.level == "ask_plan":
             self._occasions += 1
             self._is_explaining = True
-        elif act.level == "pause":
+        elif act.level == "pause" and not decision.is_wish:
             self._occasions += not self._is_explaining
             self._is_explaining = False
         self._latch(decision)
@@ -185,7 +193,7 @@ class Oversight:
 
     def _is_past_a_mark(self) -> bool:
         self._arm_again()
-        return self._latches.is_past(self.values)
+        return self._latches.is_past(self.values, len(self.values) + 2 * self._measures.dropped)
 
     def _arm_again(self) -> None:
         if self._latches.forget_what_went_back(self.values, self._measures.actions):
@@ -280,6 +288,7 @@ class Oversight:
             went_back=frozenset(self._latches.went_back),
             plan_asked_at=self._plan_asked_at,
             occasions=self._occasions,
+            is_held=self._is_held and self._measures.lacks_hypothesis,
             is_explaining=self._is_explaining,
             share_left=None if left is None else left / (measures.actions + left),
             calls_left=left,

@@ -12,7 +12,7 @@ from midcourse.core.policy.document import Policy
 from midcourse.core.policy.profiles import BUILT_IN
 from midcourse.reports.alerts import is_too_often_wrong
 from midcourse.reports.grounds import Grounds
-from midcourse.reports.intervals import ENOUGH, Verdict
+from midcourse.reports.intervals import ENOUGH, Verdict, verdict
 from midcourse.reports.report import Report
 from midcourse.reports.words import estimated, percent, seconds, span_of_range
 
@@ -53,6 +53,8 @@ def _items(report: Report, grounds: Grounds) -> Iterator[ChecklistItem]:
     yield from _stops(report, grounds.policy)
     yield _outlived(report)
     yield from _tools(report)
+    yield _completed(report, grounds.policy)
+    yield _quality(report, grounds.policy)
     yield _answers(report, grounds.policy)
     yield _labels(report)
     yield _wrong(report)
@@ -137,6 +139,36 @@ def _tools(report: Report) -> Iterator[ChecklistItem]:
             number=f"{len(lacking)} of {len(writes)} that were called do not{more}",
             todo=_todo(answer, todo, "No tool that changes something was called yet."),
         )
+
+
+def _completed(report: Report, policy: Policy) -> ChecklistItem:
+    part, of = (sum(getattr(row.completed, name) for row in report.classes) for name in ("part", "of"))
+    target, load = policy.targets.completion, policy.targets.load
+    answer = _ANSWERS[verdict(part, of, (target, 1.0))]
+    return ChecklistItem(
+        id="completed",
+        what=f"{percent(target)} of all runs are completed{f', at {load}' if load else ''}",
+        answer=answer,
+        number=f"{part:,} of {of:,} that have ended",
+        todo=_todo(answer, "See which class falls short: midcourse report.", f"Let runs end: {ENOUGH} say enough."),
+    )
+
+
+def _quality(report: Report, policy: Policy) -> ChecklistItem:
+    known = [(row.quality, row.quality_of) for row in report.kinds if row.quality is not None]
+    count = sum(of for _, of in known)
+    value = sum(quality * of for quality, of in known) / count if count else None
+    target = policy.targets.quality
+    answer: Answer = "unknown" if value is None or count < ENOUGH else "holds" if value >= target else "does not"
+    return ChecklistItem(
+        id="quality",
+        what=f"Turns that were interrupted come to {percent(target)} of their plan",
+        answer=answer,
+        number=f"{percent(value)}, of {count:,} interruptions",
+        todo=_todo(
+            answer, "Interrupt less, or at checkpoints.", f"{ENOUGH} interrupted turns that have ended say enough."
+        ),
+    )
 
 
 def _answers(report: Report, policy: Policy) -> ChecklistItem:

@@ -12,7 +12,7 @@ from midcourse.core.effects import Effect
 from midcourse.core.events import Verdict
 from midcourse.core.ids import Position, SessionId
 from midcourse.core.policy.decisions import Reason, Worth
-from midcourse.core.policy.document import Classes
+from midcourse.core.policy.document import TIMED, Classes
 from midcourse.core.rates import Stopper, stopper_of
 from midcourse.core.terms import TaskClass
 
@@ -224,9 +224,10 @@ def range_of(task_class: TaskClass, classes: Classes) -> tuple[float, float | No
 
 def class_by_time(seconds: float, classes: Classes) -> TaskClass:
     """The class that a run of so many seconds turned out to be, where none was declared."""
-    limits: tuple[TaskClass, ...] = ("short", "medium")
-    for name in limits:
+    for name in TIMED:
         up_to = classes.of(name).up_to
+        if up_to is None and name == TIMED[-1]:
+            return name
         if up_to is not None and seconds <= up_to:
             return name
-    return "long"
+    return "very_long"

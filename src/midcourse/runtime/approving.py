@@ -6,6 +6,8 @@ before the call; it covers one call, which keeps it through aborts and retries u
 
 from typing import Any, Final, NamedTuple
 
+from msgspec.structs import replace
+
 from midcourse.core.asks import NEED_APPROVAL, approval_prompt, is_no, is_yes, with_deadline
 from midcourse.core.audit import AuditEntry
 from midcourse.core.codec import canonical, decode, digest_of, secret_free
@@ -21,11 +23,10 @@ from midcourse.runtime.gate import Gate
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.surroundings import Surroundings
 from midcourse.runtime.tools import Tool
+from midcourse.runtime.touches import HARMLESS, touch
 from midcourse.runtime.wanted import Step
 from midcourse.runtime.world import observe
 
-HARMLESS: Final = frozenset({"dev", "development", "local", "test", "testing", "sandbox", "staging"})
-"""Environments in which nobody is asked. Any other name counts as prod: a typo must not switch approvals off."""
 SHOWN: Final = 4_000
 """Characters of the arguments that a person is shown."""
 
@@ -131,9 +132,15 @@ class Approving:
         versions = {resource: one.version for resource, one in sorted(observed.items())}
         return digest_of(canonical((step.tool.origin, step.digest, versions)))
 
-    def used(self, step: Step, approval: Approval) -> AuditEntry:
-        """That an approval is used, for the audit log."""
-        return self._entry(approval, "approval.used", f"{step.name} with {step.arguments}")
+    def audited(self, step: Step, approval: Approval | None) -> AuditEntry | None:
+        """That a call uses an approval, or touches prod or a paid API without one, for the audit log."""
+        if step.kind != "tool":
+            return None
+        detail = f"{step.name} with {step.arguments}"
+        entry = touch(self._journal.session, step.tool, self._around, action="call", detail=detail)
+        if approval is None or approval.was_used:
+            return entry
+        return replace(self._entry(approval, "approval.used", detail), keep=entry.keep if entry is not None else 0.0)
 
     def _entry(self, approval: Approval, action: str, detail: str) -> AuditEntry:
         return AuditEntry(

@@ -7,7 +7,7 @@ their names, and so does every key.
 """
 
 from collections.abc import Collection, Mapping
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -54,6 +54,17 @@ _NAMELESS: Final = ("", "none")
 _LIVE: Final = tuple(sorted(status.value for status in LIVE))
 
 
+class _Rules(NamedTuple):
+    """What a policy says of the asks of its sessions."""
+
+    target: float
+    tired_after: int
+
+
+def _rules(policy: Policy) -> _Rules:
+    return _Rules(float(policy.response_target), policy.restraint.approvals_in_a_row)
+
+
 class Desk:
     """The open asks of a store, and what people do with them."""
 
@@ -62,7 +73,7 @@ class Desk:
         self._store = store
         self._clock = clock
         self._default = policy
-        self._targets: dict[str, float] = {}
+        self._rules: dict[str, _Rules] = {}
         self.unreadable: set[tuple[str, str]] = set()
         """Shelf and key of what was found damaged."""
 
@@ -75,9 +86,9 @@ class Desk:
         told = await self._records(TELLING, TOLD, Told)
         taken = await self._records(SHELF, TAKEN, Taken)
         overs = {one.name: one for one in (await self._records(SHELF, _OVER, HandOver)).values()}
-        targets = {name: await self._target(name) for name in {head.policy for head in heads}}
+        rules = {name: await self._rules_of(name) for name in {head.policy for head in heads}}
         return by_deadline(
-            _ask(head, ask, targets[head.policy], told, taken, overs, now) for head in heads for ask in head.open_asks
+            _ask(head, ask, rules[head.policy], told, taken, overs, now) for head in heads for ask in head.open_asks
         )
 
     async def running(self, tenant: str | None = None) -> int:
@@ -181,13 +192,13 @@ class Desk:
                 return found
             before = page[-1].id
 
-    async def _target(self, name: str) -> float:
-        if name not in self._targets:
+    async def _rules_of(self, name: str) -> "_Rules":
+        if name not in self._rules:
             try:
-                self._targets[name] = float((await self._policy(name)).response_target)
+                self._rules[name] = _rules(await self._policy(name))
             except MidcourseError:  # it cannot be read now: an ask without any target would wait for ever
-                return float(STANDARD.response_target)
-        return self._targets[name]
+                return _rules(STANDARD)
+        return self._rules[name]
 
     async def _policy(self, name: str) -> Policy:
         wanted = self._default if name in _NAMELESS else name
@@ -230,7 +241,7 @@ async def open_ask(store: Store, session_id: SessionId, ask: str | None) -> AskH
 def _ask(
     head: Head,
     ask: AskHead,
-    target: float,
+    rules: _Rules,
     told: Mapping[str, Told],
     taken: Mapping[str, Taken],
     overs: Mapping[str, HandOver],
@@ -251,7 +262,7 @@ def _ask(
         step=ask.step,
         opened_at=ask.opened_at,
         deadline=ask.deadline,
-        respond_by=ask.opened_at + target,
+        respond_by=ask.opened_at + rules.target,
         owner=owner,
         owned_since=None if since is None else max(since, ask.opened_at),
         reminded_at=None if said is None else said.reminded_at,
@@ -261,6 +272,7 @@ def _ask(
         session_status=head.status,
         arguments=ask.arguments,
         why=ask.why,
+        tired_after=rules.tired_after,
     )
 
 

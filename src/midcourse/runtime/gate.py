@@ -105,23 +105,26 @@ class Gate:
             finally:
                 self._waiting.discard(waiter)
 
-    async def wait_for(self, seconds: float, *, unless: Callable[[], bool]) -> None:
+    async def wait_for(self, seconds: float | None, *, unless: Callable[[], bool]) -> None:
         """For so long, whether the gate is open or shut, or until ``unless`` holds after something was decided.
+
+        ``seconds``: None is for however long that takes.
 
         Raises:
             InterruptRequested: the agent is being taken down.
         """
         if self.torn:
             raise InterruptRequested
-        if seconds <= 0 or unless():
+        if (seconds is not None and seconds <= 0) or unless():
             return
         waiter = self._stand()
         self._delayed[waiter] = unless
-        timer = asyncio.get_running_loop().call_later(seconds, _let_pass, waiter)
+        timer = None if seconds is None else asyncio.get_running_loop().call_later(seconds, _let_pass, waiter)
         try:
             await waiter
         finally:
-            timer.cancel()
+            if timer is not None:
+                timer.cancel()
             del self._delayed[waiter]
 
     async def until_fresh(self) -> None:

@@ -3,17 +3,20 @@
 The append that journals it lists it, too (``runtime/listing.py``): a list never lacks what a journal has.
 """
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeVar
 
 import msgspec
 
+from midcourse.core.commands import BY_POLICY
 from midcourse.core.events import InterventionLabelled, InterventionMade, Verdict
 from midcourse.core.policy.decisions import INTERRUPTS
 from midcourse.core.policy.restraint import Alarm, Judged
 from midcourse.core.session import Session
 from midcourse.core.tenants import tenant_of
-from midcourse.errors import Damaged
+from midcourse.errors import Damaged, InvalidInput
+from midcourse.policies.kept import load as load_policy
 from midcourse.ports.shelves import readable
 from midcourse.ports.store import Store
 
@@ -52,6 +55,7 @@ def alarm_of(session: Session, at: float, made: InterventionMade) -> Alarm:
         sentence=decision.sentence,
         ask=made.ask or "",
         held=not decision.interrupts and decision.wanted in INTERRUPTS,
+        wish=decision.is_wish,
     )
 
 
@@ -89,6 +93,18 @@ async def read_alarms(store: Store, *, since: float = 0.0, limit: int = MOST, te
         whole, _ = await readable(store, INTERVENTIONS, first=_key(since))
         rows = [row for row in whole if tenant in (None, _tenant_in(row[0]))][-limit:]
     return [alarm for _, content in rows if (alarm := _decoded(content, Alarm)) is not None]
+
+
+async def gather_times(store: Store, alarms: Iterable[Alarm]) -> dict[str, float]:
+    """For each policy that told people something, how long it wants such alarms to be gathered.
+
+    A version never changes, so that a batch is the same whenever somebody looks.
+    """
+    found: dict[str, float] = {}
+    for by in {one.by for one in alarms if one.level == "notify" and one.by.startswith(BY_POLICY)}:
+        with contextlib.suppress(InvalidInput, Damaged):  # nobody knows any more what it said
+            found[by] = float((await load_policy(store, by.removeprefix(BY_POLICY))).restraint.batch)
+    return found
 
 
 async def _alarm_rows(store: Store, since: float, limit: int, tenant: str | None) -> Sequence[tuple[str, bytes]]:

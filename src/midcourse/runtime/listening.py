@@ -137,7 +137,7 @@ class Listener:
             woken, self._woken = self._woken, set()
             await asyncio.gather(*(carefully(self._settle(session_id)) for session_id in woken))
             now = self._clock.monotonic()
-            if now - polled >= poll:
+            if now >= polled + poll:  # as the wait above counts, or it would wait for nothing and not look
                 polled = now
                 await carefully(self._poll(now))
             if owner.drives and not owner.is_draining and now - swept >= 2 * poll:

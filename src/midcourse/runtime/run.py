@@ -645,6 +645,8 @@ class Run:
                 documentation=documentation,
             ),
         )
+        if hypothesis:
+            self._gate.look_again()  # a parallel path may be held for it
 
     def _tell(self, counter: str, event: ev.PlanChanged | ev.ReportMade) -> None:
         """Journal it once: the n-th of a scope is not journaled again by a replay."""

@@ -36,6 +36,7 @@ from midcourse.runtime.approving import Approval, Approving
 from midcourse.runtime.asking import Asking, Question, last_redirect, redirected, see
 from midcourse.runtime.calls import Call, CurrentCall, Ended, enter
 from midcourse.runtime.gate import Gate
+from midcourse.runtime.hypothesis import HypothesisHold
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.loading import content_of, contents_of
 from midcourse.runtime.processes import ProcessDied
@@ -82,6 +83,7 @@ class Steps:
         self._purse = purse
         self._streaming = Streaming(journal, gate, around, self._purse)
         self._retries = Retries(journal, gate, around)
+        self._hypothesis = HypothesisHold(journal, gate, around, moved)
         self._tending = Tending(journal, around, moved=moved, counted=self._purse.stop_if_spent)
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiters: dict[StepId, list[asyncio.Future[Any]]] = {}
@@ -166,6 +168,7 @@ class Steps:
             answers = await self._asking.answers_to_interrupts(step.id, step.name)
             await self._gate.wait()
             self._close_if_redirected(step)
+            await self._hypothesis.wait(step)
             approval = await self._approving.approved(step, self._key(step))
             self._close_if_redirected(step)
             if step.kind != "model" and not self._purse.affords(step.tool.cost):
@@ -231,14 +234,14 @@ class Steps:
                 offset=len(prefix),
             )
             starts = (ev.SessionWoken(), begun) if journal.session.status is Status.WAITING else (begun,)
-            if step.effect == "read" and step.kind != "child" and approval is None:
+            entry = self._approving.audited(step, approval)
+            if step.effect == "read" and step.kind != "child" and approval is None and entry is None:
                 # It changes nothing in the world, so its start need not be durable before it runs.
                 for event in starts:
                     journal.note(event)
                 gate.begun[step.id] = call
                 return call
-            audit = (self._approving.used(step, approval),) if approval and not approval.was_used else ()
-            written = journal.append(*starts, blobs=(blob,) if blob else (), audit=audit)
+            written = journal.append(*starts, blobs=(blob,) if blob else (), audit=(entry,) if entry else ())
             gate.on_the_way.add(step.id)
         try:
             await written
@@ -466,6 +469,8 @@ class Steps:
                     observed=ended.observed,
                 )
                 journal.note(finished, *((blob,) if blob else ()))
+                if step.kind == "model":
+                    self._hypothesis.hear(step.id, journal.log.steps[step.id].text)
         return False
 
     async def _replayed(self, step: Step, record: StepRecord) -> object:

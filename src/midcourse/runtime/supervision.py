@@ -21,11 +21,21 @@ from midcourse.core.events import Recorded
 from midcourse.core.ids import CommandId, Position, SessionId
 from midcourse.core.pace import Pace, pace_of
 from midcourse.core.policy.acts import Begun
-from midcourse.core.policy.decisions import Decision, Unseen
+from midcourse.core.policy.decisions import COSTS_ATTENTION, Decision, Unseen
 from midcourse.core.policy.document import CLASSES, Environments, Policy
+from midcourse.core.policy.evaluation import may_stop
 from midcourse.core.policy.profiles import STANDARD
-from midcourse.core.policy.restraint import HOUR, NOTHING_SO_FAR, Alarm, Judged, Ledger, restrain, wrong_lately
-from midcourse.core.session import ENDED, LIVE, Session
+from midcourse.core.policy.restraint import (
+    HOUR,
+    NOTHING_SO_FAR,
+    Alarm,
+    Judged,
+    Ledger,
+    counted,
+    restrain,
+    wrong_lately,
+)
+from midcourse.core.session import ENDED, LIVE, Session, Status
 from midcourse.core.tenants import MARK, tenant_of
 from midcourse.core.terms import TaskClass, Terms
 from midcourse.errors import Damaged, InvalidInput, MidcourseError, StoreError
@@ -50,7 +60,7 @@ log = logging.getLogger("midcourse")
 UNWATCHED: Final = "none"
 """The name of the policy that leaves a session alone, whatever the default is."""
 _DELAYS: Final = (0.05, 0.25, 1.0)
-"""Seconds before an interruption that failed is tried again."""
+"""Seconds before an interruption that failed is tried again; then as many as the last time."""
 _SLOWLY: Final = 10.0
 """Seconds between tries to begin watching, when the first few have failed."""
 _STALE: Final = 60.0
@@ -122,7 +132,7 @@ class Supervisor:
         self._histories: dict[tuple[str, str], tuple[float, History]] = {}
         self._alarms: dict[tuple[str, str], Alarm] = {}
         self._said: dict[tuple[str, str], Labelled] = {}
-        self._on_its_way: dict[SessionId, str] = {}
+        self._on_its_way: dict[SessionId, str] = {}  # the person that something is going to interrupt
         self._looking = asyncio.Lock()
         self._encoder: Encoder | str | None = None
         self._judged: Mapping[tuple[str, str], Sequence[Judged]] = {}
@@ -172,6 +182,13 @@ class Supervisor:
         """Dollars that one call may cost under a session's policy; None: any sum, or nobody knows."""
         policy = self._policies.get(name)
         return None if policy is None else policy.signals.cost.per_action
+
+    def requires_hypothesis(self, terms: Terms) -> bool:
+        """Whether an agent under these terms must state a hypothesis before it acts. Not where nothing may pause it."""
+        policy = self._policies.get(terms.policy)
+        if policy is None or not policy.signals.hypothesis.required:
+            return False
+        return may_stop(policy.classes.of(terms.task_class or "long"), is_declared=terms.task_class is not None)
 
     def pace(self, terms: Terms, task_class: TaskClass | None = None) -> Pace:
         """How often a session is written down: as its policy says for its class, as far as that is known by now."""
@@ -232,7 +249,7 @@ class Supervisor:
     async def drift(self, policy: Policy) -> Drift | Unseen:
         """What measures drift under a policy, or why nothing does."""
         rule = policy.signals.scope_drift
-        if rule.warn is None and rule.intervene is None:
+        if rule.warn is None and rule.intervene is None and rule.alignment is None:
             return Unseen("scope_drift", "the policy has no threshold for it")
         if self._encoder is None:  # it takes half a second, once
             self._encoder = await asyncio.to_thread(find_encoder) or why_none()
@@ -256,10 +273,9 @@ class Supervisor:
     async def restrained(self, policy: Policy, decision: Decision, session: Session) -> Decision:
         """The decision, or what limits over many sessions leave of it. What interrupts counts from now on."""
         person = session.messages[0].by if session.messages else ""
-        waits = decision.interrupts and decision.level != "stop"  # nothing holds the others back
-        ledger = await self.ledger(policy, person, session.agent, tenant_of(session.id)) if waits else NOTHING_SO_FAR
-        decision = restrain(policy, decision, ledger)
-        if decision.interrupts:
+        waits = decision.interrupts and decision.level != "stop" and not decision.is_wish
+        decision = restrain(policy, decision, await self.ledger(policy, person, session) if waits else NOTHING_SO_FAR)
+        if decision.level in COSTS_ATTENTION and not decision.is_wish:
             self._on_its_way[session.id] = person
         return decision
 
@@ -267,8 +283,8 @@ class Supervisor:
         """What was on its way to a session has been done, or will not be."""
         self._on_its_way.pop(session_id, None)
 
-    async def ledger(self, policy: Policy, person: str, agent: str, tenant: str) -> Ledger:
-        """What counts for a policy's decision about a tenant's run of this agent, for this person.
+    async def ledger(self, policy: Policy, person: str, session: Session) -> Ledger:
+        """What counts for a policy's decision about this run, for this person.
 
         What the people of one tenant call wrong silences nothing of another's.
         """
@@ -278,7 +294,7 @@ class Supervisor:
                 try:
                     alarms = await read_alarms(self.store)
                     self._judged = judged_by_agent(alarms, self._labels(await read_labels(self.store)))
-                    self._alarms.update({_key(one): one for one in alarms if one.level != "notify"})
+                    self._alarms.update({_key(one): one for one in alarms if one.counts})
                 except (Damaged, msgspec.MsgspecError) as error:  # who cannot be counted is still to be heard
                     log.warning("interventions cannot be listed, those of other processes do not count: %s", error)
                 self._known_at = now
@@ -286,9 +302,11 @@ class Supervisor:
         for one in list(self._alarms.values()):
             if one.at <= since:
                 self._alarms.pop(_key(one), None)
-        heard = [one.person for one in list(self._alarms.values())] + list(self._on_its_way.values())
-        wrong = await self._wrong(policy, self._judged.get((tenant, agent), ()))
-        return Ledger(last_hour=heard.count(person), wrong=wrong)
+        heard = [(one.person, one.session) for one in list(self._alarms.values())]
+        heard += [(who, session_id) for session_id, who in list(self._on_its_way.items())]
+        last_hour, of_this_run = counted(heard, person, session.id, policy.restraint.interventions_per_hour)
+        wrong = await self._wrong(policy, self._judged.get((tenant_of(session.id), session.agent), ()))
+        return Ledger(last_hour=last_hour, of_this_run=of_this_run, wrong=wrong)
 
     async def _wrong(self, policy: Policy, judged: Sequence[Judged]) -> dict[str, tuple[int, int]]:
         """What people called wrong, as far as it says anything of this policy's thresholds now."""
@@ -303,8 +321,9 @@ class Supervisor:
         match record.event:
             case ev.InterventionMade():
                 alarm = alarm_of(session, record.at, record.event)
-                if alarm.level != "notify":
+                if alarm.counts:
                     self._alarms[_key(alarm)] = alarm
+                if alarm.level != "notify":
                     self.arrived(session.id)
             case ev.InterventionLabelled() as said:
                 label = label_of(session, record.at, said)
@@ -454,6 +473,10 @@ class Watched:
         self._oversight = oversight
         decided = [one.position for one in self._behind.copy() if isinstance(one.event, ev.InterventionMade)]
         self._work(past=max(decided, default=0))
+        if self._driver.session.status is Status.RUNNING:
+            # An agent that only waits writes nothing, and its time counts all the same.
+            for act in reader.take(self._driver.now):
+                oversight.see(act, past=True)
         # And what was due when it died, and had not come that far, is due now.
         self._look()
 
@@ -522,7 +545,8 @@ class Watched:
         if oversight is None or session.status in ENDED:
             return
         command: cmd.Intervene | None = None
-        delays = _DELAYS[: oversight.policy.restraint.retries]
+        retries = oversight.policy.restraint.retries
+        delays = [_DELAYS[min(number, len(_DELAYS) - 1)] for number in range(retries)]
         try:
             for delay in (*delays, None):
                 try:

@@ -11,6 +11,7 @@ from midcourse.core.ids import SessionId
 from midcourse.core.policy.document import Environments
 from midcourse.core.replies import Level, Reply
 from midcourse.core.session import Session
+from midcourse.core.terms import Terms
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Store
 from midcourse.runtime.admission import Admission
@@ -78,6 +79,8 @@ class Surroundings:
     """Where the policy of that name wants a person to be asked; None if nobody watches."""
     most_for_a_call: Callable[[str], float | None]
     """Dollars that one call may cost under the policy of that name; None: any sum."""
+    requires_hypothesis: Callable[[Terms], bool]
+    """Whether an agent under these terms must state a hypothesis before it acts."""
     tree: Tree
     standing: Standing
     """The kill switches: looked at before an agent begins."""

@@ -16,6 +16,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from midcourse.core import events as ev
+from midcourse.core.audit import AuditEntry
 from midcourse.core.codec import NOTHING, Value, decode, without_secrets
 from midcourse.core.effects import UNDO_TRIES
 from midcourse.core.ids import StepId
@@ -38,6 +39,7 @@ from midcourse.runtime.tools import (
     find_tool,
     is_of_the_standard_library,
 )
+from midcourse.runtime.touches import touch
 from midcourse.runtime.withheld import restored
 
 log = logging.getLogger("midcourse")
@@ -99,7 +101,7 @@ class Undoing:
                 effect=call.effect,
                 number=call.undos + 1,
             )
-            written = self._journal.append(begun)
+            written = self._journal.append(begun, audit=self._touched(call))
         await written
         undo = RunningCall(call.step, call.name, "tool", call.attempt, 0.0, call.effect, "its undo")
         self._running[call.key] = undo
@@ -121,6 +123,15 @@ class Undoing:
         if tried.error:
             log.warning("session %s: an undo of '%s' failed; its journal says how", self._journal.session.id, call.name)
         return tried
+
+    def _touched(self, call: OpenCall) -> tuple[AuditEntry, ...]:
+        """What the audit log says of the undo of a call that touched prod or a paid API."""
+        try:
+            tool = find_tool(call.tool, self._moved)
+        except ToolUnavailable:  # the undo fails, too
+            return ()
+        entry = touch(self._journal.session, tool, self._around, action="call.undo", detail=f"the undo of {call.name}")
+        return () if entry is None else (entry,)
 
     async def undo_entry(self, entry: Entry) -> None:
         """Roll back an effect of a call that had ended: up to three times, whatever comes of it."""

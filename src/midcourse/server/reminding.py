@@ -29,7 +29,7 @@ from midcourse.ports.shelves import readable
 from midcourse.ports.store import Head, Store
 from midcourse.reports.review import proposals
 from midcourse.runtime.desk import TELLING, TOLD, Desk
-from midcourse.runtime.interventions import read_alarms
+from midcourse.runtime.interventions import gather_times, read_alarms
 from midcourse.runtime.kill_switch import concerns
 from midcourse.runtime.outbox import WEBHOOKS, Outbox, forget_session
 from midcourse.server.claiming import Turn
@@ -206,12 +206,13 @@ class Teller:
         """Each batch that is complete. The windows of one person follow each other, and the last told one ends them."""
         now = self._clock.now()
         of_tenants: dict[str, list[Alarm]] = {}
+        gather, of_policies = float(STANDARD.restraint.batch), await gather_times(self._store, alarms)
         for one in alarms:
             of_tenants.setdefault(tenant_of(one.session), []).append(one)
         for tenant, theirs in of_tenants.items():
             until = await self._told_until(tenant)
             fresh = [one for one in theirs if one.at >= until.get(one.person, 0.0)]
-            for batch in batches(fresh, float(STANDARD.restraint.batch)):
+            for batch in batches(fresh, gather, of_policies):
                 if batch.ready_at > now:
                     continue
                 until[batch.person] = batch.ready_at

@@ -76,13 +76,11 @@ export function Detail({ client, me, ask, inbox, isGone, answered, look, next }:
           </AskTray>
         )}
       {session && open && isReview(open.step) && stepin && <p class="sub">For the goal: {visible(ask.goal) || "none was given"} · {version(stepin.decision.policy)}</p>}
-      {!isGone && inbox.approvals_in_a_row >= TIRED && <Tired inbox={inbox} client={client} look={look} next={[effect === "irreversible" ? "irreversible" : "", place && `in ${place}`].filter(Boolean).join(" and ")} />}
+      {!isGone && inbox.approvals_in_a_row >= ask.tired_after && <Tired inbox={inbox} client={client} look={look} next={[effect === "irreversible" ? "irreversible" : "", place && `in ${place}`].filter(Boolean).join(" and ")} />}
       <p class="dim hints"><kbd>j</kbd> <kbd>k</kbd> next, previous · <kbd>↵</kbd> open the run{open?.reason === NEED_APPROVAL && " · an approval covers exactly this call, these arguments and these versions, once"}</p>
     </article>
   );
 }
-
-const TIRED = 20;
 
 function Reading({ isLost, words }: { isLost: boolean; words: string }): JSX.Element | null {
   const isLate = useLate();

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeAlias, cast
 import msgspec
 from msgspec import inspect
 
-from midcourse.core.policy.document import CLASSES, Part, Policy
+from midcourse.core.policy.document import CLASSES, TIMED, Part, Policy
 from midcourse.core.policy.spans import Span, span_of
 from midcourse.errors import InvalidInput, spelled_out
 
@@ -194,7 +194,7 @@ def contradictions(policy: Policy) -> tuple[Contradiction, ...]:
             wrong.append(Contradiction((path,), f"{path} {error}."))
     if wrong:
         return tuple(wrong)
-    checks = (_out_of_order, _never_or_always, _milestones, _restraint, _classes)
+    checks = (_out_of_order, _never_or_always, _hypothesis, _milestones, _restraint, _classes)
     return tuple(one for check in checks for one in check(settings))
 
 
@@ -286,6 +286,16 @@ def _never_or_always(settings: Settings) -> Iterator[Contradiction]:
                 f"{path} is {shown(value)}, and {always}. "
                 "Write a share between 0 and 1; null takes the threshold away.",
             )
+
+
+def _hypothesis(settings: Settings) -> Iterator[Contradiction]:
+    required, path = "signals.hypothesis.required", "signals.hypothesis.intervene"
+    if settings[required] and settings[path] is None:
+        yield Contradiction(
+            (path, required),
+            f"{required} is true, and {path} is missing: an agent that states none would be held for ever, and nobody "
+            f"asked. Write {path}: 15m, or let required be false.",
+        )
 
 
 def _milestones(settings: Settings) -> Iterator[Contradiction]:
@@ -390,10 +400,13 @@ _HOW_OFTEN: Final = ("checkpoint_calls", "checkpoint_tokens", "segment_tokens")
 
 def _limits(settings: Settings) -> Iterator[Contradiction]:
     """Longer classes begin where shorter ones end."""
+    for name in CLASSES:
+        path = f"classes.{name}.up_to"
+        if name not in TIMED and (value := _number(settings, path)) is not None:
+            why = "has no end in sight" if name == "very_long" else "must be declared"
+            yield Contradiction((path,), f"{path} is {shown(value)}, and {name} is the class that {why}. Leave it out.")
     there = [
-        (path, value)
-        for name in CLASSES
-        if name != "protected" and (value := _number(settings, path := f"classes.{name}.up_to")) is not None
+        (path, value) for name in TIMED if (value := _number(settings, path := f"classes.{name}.up_to")) is not None
     ]
     for (first, low), (second, high) in pairwise(there):
         if low >= high:

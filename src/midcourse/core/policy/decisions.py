@@ -5,7 +5,9 @@ from typing import Final, Literal
 import msgspec
 
 Stage = Literal["warn", "explain", "intervene", "pause", "stop"]
-"""How far a signal is. ``explain`` only asks for the plan; ``pause`` is what ``intervene`` is once that was asked."""
+"""How far a signal is. ``explain`` only asks for the plan. ``pause`` is what people wished for themselves: a milestone,
+or a hypothesis without which the agent may not act. No restraint holds it back.
+"""
 Level = Literal["none", "notify", "ask_plan", "ask", "pause", "stop"]
 """What is done: nothing; tell people; have the agent explain its plan; let it ask a person; pause; stop at once.
 
@@ -13,6 +15,8 @@ All but the first two interrupt. ``ask`` is the agent's own question, ``pause`` 
 """
 SEVERITY: Final[dict[str, int]] = {"none": 0, "notify": 1, "ask_plan": 2, "ask": 3, "pause": 4, "stop": 5}
 INTERRUPTS: Final = frozenset({"ask_plan", "ask", "pause", "stop"})
+COSTS_ATTENTION: Final = INTERRUPTS - {"ask_plan"}
+"""What a person has to answer. The agent itself answers a question for its plan."""
 
 
 _ONCE_CALLED: Final[dict[str, str]] = {
@@ -44,6 +48,11 @@ class Reason(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     def __post_init__(self) -> None:
         if self.signal in _ONCE_CALLED:
             msgspec.structs.force_setattr(self, "signal", called_now(self.signal))
+
+    @property
+    def is_wish(self) -> bool:
+        """Whether the run's people asked to be interrupted here."""
+        return self.stage == "pause"
 
     @property
     def arithmetic(self) -> str:
@@ -108,6 +117,11 @@ class Decision(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_default
     def interrupts(self) -> bool:
         """Whether the agent is disturbed at all."""
         return self.level in INTERRUPTS
+
+    @property
+    def is_wish(self) -> bool:
+        """Whether it pauses where the run's people asked for that. A stop for another reason beside it is no wish."""
+        return self.level == "pause" and any(reason.is_wish for reason in self.reasons)
 
     @property
     def sentence(self) -> str:

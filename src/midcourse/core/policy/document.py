@@ -15,7 +15,10 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 Amount = Annotated[float, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=0)]
 Automatic = Literal["never", "watched", "yes"]
-"""Whether a policy may interrupt a class: never (it tells people at most); only by stops; by all it has."""
+"""Whether a policy may interrupt a class: never (it tells people at most); only by stops and milestones; by all it has.
+
+A run that is only taken for a class that is never interrupted is stopped all the same.
+"""
 Strategy = Literal["finish", "interrupt", "checkpoint", "incremental", "protect"]
 
 
@@ -167,7 +170,7 @@ class WorthRule(Part):
 
 
 class Restraint(Part):
-    """What keeps interventions few enough to be read. Hard stops go through all of it."""
+    """What keeps interventions few enough to be read. Hard stops and milestones go through all of it."""
 
     first_after_actions: Count = 3
     first_after: Span = Span(120)
@@ -226,6 +229,7 @@ class Classes(Part):
     )
     long: ClassRule = ClassRule(
         strategy="checkpoint",
+        up_to=Span(3600),
         checkpoint_calls=1000,
         interruption_rate=(0.10, 0.20),
         completion_rate=(0.90, 0.95),
@@ -258,11 +262,11 @@ class Targets(Part):
     satisfaction: Share = 0.80
     quality: Share = 0.90
     load: str = ""
-    """How much is expected, in words: ``10,000 a day``."""
+    """How much is expected, in words: ``10,000 a day``. The checklist names it."""
 
 
 class Environments(Part):
-    """Where calls that change something need an approval, and how long the audit log keeps them."""
+    """Where calls that change something need an approval, and how long the audit log keeps what touched prod."""
 
     require_tag: bool = False
     approve: tuple[str, ...] = ("prod",)
@@ -324,3 +328,5 @@ class Policy(Part):
 
 
 CLASSES: Final[tuple[TaskClass, ...]] = ("short", "medium", "long", "very_long", "protected")
+TIMED: Final[tuple[TaskClass, ...]] = ("short", "medium", "long")
+"""The classes that end where ``up_to`` says; what takes longer than all of them is ``very_long``."""

@@ -11,7 +11,7 @@ from typing import Final, Literal
 import msgspec
 
 from midcourse.core.policy.decisions import SEVERITY, Decision, Level, Reason, Stage, Unseen, Worth
-from midcourse.core.policy.document import DurationRule, Levels, Policy, Restraint
+from midcourse.core.policy.document import ClassRule, DurationRule, Levels, Policy, Restraint
 from midcourse.core.policy.observed import Latch, Observed
 from midcourse.core.policy.spans import Span
 
@@ -117,7 +117,8 @@ def evaluate(policy: Policy, observed: Observed, now: float | None, *, rules: Se
     first_after = policy.restraint.first_after
     if gravest is not None and gravest.signal == "risk" and observed.risk_threshold is not None:
         first_after = policy.signals.risk.first_after
-    level, held, worth = _held(policy, wanted, observed, first_after)
+    is_wished = gravest is not None and gravest.is_wish
+    level, held, worth = _held(policy, wanted, observed, first_after, is_wished=is_wished)
     if gravest is not reasons[0]:
         held = (*held, "the combined risk decides, and the other signals only tell")
     if level == "notify" and all(latch.told for _, latch in found):
@@ -206,7 +207,9 @@ def _crossed(policy: Policy, rule: Rule, value: float, observed: Observed) -> tu
     """The gravest stage that the value has reached and that has not had its effect yet."""
     for stage, mark in rule.steps:
         if _is_past(rule, value, mark):
-            found = _unless_done(policy, rule, stage, value, mark, observed)
+            in_vain = observed.is_held and stage == "intervene" and rule.signal == "hypothesis"
+            # It was asked for it, and waits: a person alone can get it out of there.
+            found = _unless_done(policy, rule, "pause" if in_vain else stage, value, mark, observed)
             if found is not None and stage == "stop":
                 return found
             passed = _milestone(policy, rule, value, observed)
@@ -267,7 +270,10 @@ def _unless_done(
     if latch.done >= times:
         return None
     words = observed.words.get(rule.signal, "")
-    sentence = f"{_sentence(rule.signal, value, mark)}{f' {words}' if words else ''}"
+    missing = observed.is_held and rule.signal == "hypothesis"
+    sentence = _SENTENCES["hypothesis.missing" if missing else rule.signal]
+    sentence = sentence.format(value=_shown(rule.signal, value), mark=_shown(rule.signal, mark))
+    sentence = f"{sentence} {words}" if words and not missing else sentence
     if observed.went_back and (rule.signal, stage) in observed.went_back:
         sentence = f"{sentence} {_since(policy.restraint, rule, mark)}"
     return Reason(rule.signal, stage, value, mark, sentence, rule.below), latch
@@ -311,19 +317,21 @@ def _wanted(policy: Policy, stage: Stage, observed: Observed) -> Level:
 
 
 def _held(
-    policy: Policy, wanted: Level, observed: Observed, first_after: float
+    policy: Policy, wanted: Level, observed: Observed, first_after: float, *, is_wished: bool
 ) -> tuple[Level, tuple[str, ...], Worth | None]:
     """What remains of a wish: the class first, then how early it is, then whether it is worth it."""
-    automatic = policy.classes.of(observed.task_class).automatic
-    named = f"{'declared' if observed.is_class_declared else 'taken for'} {observed.task_class}"
-    if automatic == "never" and SEVERITY[wanted] > SEVERITY["notify"]:
-        return "notify", (f"a run {named} is never interrupted by a policy",), None
-    if wanted == "stop":
-        return wanted, (), None
-    if automatic == "watched" and SEVERITY[wanted] > SEVERITY["notify"]:
-        return "notify", (f"a run {named} is only watched; stops alone interrupt it",), None
     if SEVERITY[wanted] <= SEVERITY["notify"]:
         return wanted, (), None
+    rule = policy.classes.of(observed.task_class)
+    goes_through = wanted == "stop" or is_wished
+    named = f"{'declared' if observed.is_class_declared else 'taken for'} {observed.task_class}"
+    # A guess about its class takes no stop and no wish of its people from a run.
+    if rule.automatic == "never" and not (goes_through and may_stop(rule, is_declared=observed.is_class_declared)):
+        return "notify", (f"a run {named} is never interrupted by a policy",), None
+    if goes_through:
+        return wanted, (), worth_of(policy, observed, wanted) if wanted != "stop" else None
+    if rule.automatic == "watched":
+        return "notify", (f"a run {named} is only watched; stops and milestones alone interrupt it",), None
     held = _too_early(policy, observed, first_after)
     asked = observed.plan_asked_at
     if wanted == "pause" and asked is not None and observed.actions - asked < policy.restraint.patience:
@@ -340,6 +348,11 @@ def _held(
     if worth is not None and not worth.is_worth_it:
         held.append("it would cost more than it avoids")
     return ("notify", tuple(held), worth) if held else (wanted, (), worth)
+
+
+def may_stop(rule: ClassRule, *, is_declared: bool) -> bool:
+    """Whether hard stops and milestones interrupt a run of this class."""
+    return rule.automatic != "never" or not (is_declared or rule.strategy == "protect")
 
 
 def is_too_early(policy: Policy, observed: Observed) -> bool:
@@ -411,6 +424,7 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "token_rate": "It writes at {value} of its own average speed.",
     "calls_left": "{value} of the calls it is expected to need are left, and half of its budget is spent.",
     "hypothesis": "Its hypothesis has stood unchanged for {value}; the limit is {mark}.",
+    "hypothesis.missing": "It may not act without a hypothesis, and has stated none for {value}; the limit is {mark}.",
     "scope.expansion": "What it changes has spread to {value} times the domains it began in.",
     "scope.new_domain": "It made {value} changes in domains that nobody has confirmed.",
     "loops": "It goes round: {value} repeats with no progress reported; the limit is {mark}.",
@@ -427,7 +441,3 @@ def _since(restraint: Restraint, rule: Rule, mark: float) -> str:
     where = f"{'above' if rule.below else 'below'} {_shown(rule.signal, behind(restraint, rule, mark))}"
     actions = rests(restraint, rule.signal)
     return f"Told of before; since then it was {where}{f' for {actions} actions' if actions > 1 else ''}."
-
-
-def _sentence(signal: str, value: float, mark: float) -> str:
-    return _SENTENCES[signal].format(value=_shown(signal, value), mark=_shown(signal, mark))

@@ -62,6 +62,8 @@ class Observed(msgspec.Struct, gc=False, frozen=True, kw_only=True):
     plan_asked_at: int | None = None
     occasions: int = 0
     """How often a policy has interrupted this session; to be paused after explaining its plan is no other occasion."""
+    is_held: bool = False
+    """Whether it may not act before it has stated its hypothesis, and was asked for that."""
     is_explaining: bool = False
     """Whether it was asked for its plan, and has not been paused since."""
     share_left: float | None = None

@@ -1,15 +1,17 @@
 """Limits over many sessions: how often a person may be interrupted, and signals that were wrong too often. Pure.
 
-What is held back here is not lost: people are told of it with the next batch.
+What is held back here is not lost: people are told of it with the next batch. Only what a person has to answer counts
+for the person: an agent that explains its plan costs nobody's attention.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
-from midcourse.core.policy.decisions import INTERRUPTS, SEVERITY, Decision, called_now
+from midcourse.core.policy.decisions import COSTS_ATTENTION, INTERRUPTS, SEVERITY, Decision, called_now
 from midcourse.core.policy.document import Policy
 from midcourse.core.policy.evaluation import Rule, rules_of
 
@@ -19,11 +21,13 @@ HOUR = 3600.0
 class Ledger(msgspec.Struct, gc=False, frozen=True, kw_only=True):
     """What counts for a decision beside the run itself.
 
-    ``last_hour``: how often this person was interrupted, by any policy. ``wrong``: for each signal, of how many
-    labelled interventions of this agent how many were wrong; of those that still count (``wrong_lately``).
+    ``last_hour``: how often this person was interrupted, by any policy, and ``of_this_run``: how often by this run.
+    ``wrong``: for each signal, of how many labelled interventions of this agent how many were wrong; of those that
+    still count (``wrong_lately``).
     """
 
     last_hour: int = 0
+    of_this_run: int = 0
     wrong: Mapping[str, tuple[int, int]] = {}
 
 
@@ -31,18 +35,35 @@ NOTHING_SO_FAR = Ledger()
 
 
 def restrain(policy: Policy, decision: Decision, ledger: Ledger) -> Decision:
-    """The same decision, or one that only tells people. A stop goes through."""
-    if decision.level == "stop" or SEVERITY[decision.level] <= SEVERITY["notify"]:
+    """The same decision, or one that only tells people. A stop goes through, and so does what they wished for."""
+    if decision.level == "stop" or decision.is_wish or SEVERITY[decision.level] <= SEVERITY["notify"]:
         return decision
     held: list[str] = []
     most = policy.restraint.interventions_per_hour
-    if ledger.last_hour >= most:
-        held.append(f"{ledger.last_hour} interventions in an hour; at most {most} for one person")
+    if decision.level in COSTS_ATTENTION:
+        if ledger.last_hour >= most:
+            held.append(f"{ledger.last_hour} interventions in an hour; at most {most} for one person")
+        elif ledger.of_this_run >= (share := share_of_a_run(most)):
+            held.append(f"{ledger.of_this_run} by this run in an hour; at most {share} of {most} are one run's")
     mistrusted = [reason.signal for reason in decision.reasons if is_mistrusted(policy, reason.signal, ledger)]
     if mistrusted and len(mistrusted) == len(decision.reasons):
         counts = ", ".join("{} in {} of {}".format(one, *ledger.wrong[one]) for one in mistrusted)
         held.append(f"wrong too often: {counts}, labelled within {policy.restraint.labels_for}")
     return replace(decision, level="notify", held=(*decision.held, *held)) if held else decision
+
+
+def share_of_a_run(most: int) -> int:
+    """How many of a person's interventions an hour one run may use, so that it leaves some to the runs beside it."""
+    return (most + 1) // 2
+
+
+def counted(heard: Iterable[tuple[str, str]], person: str, run: str, most: int) -> tuple[int, int]:
+    """How often a person was interrupted, no run counting for more than its share, and how often by ``run``.
+
+    ``heard`` are the person and the run of each interruption.
+    """
+    by_run = Counter(session for who, session in heard if who == person)
+    return sum(min(count, share_of_a_run(most)) for count in by_run.values()), by_run[run]
 
 
 class Judged(NamedTuple):
@@ -100,11 +121,18 @@ class Alarm(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=T
     ask: str = ""
     held: bool = False
     """Whether a policy wanted to step in, and was held back to telling people."""
+    wish: bool = False
+    """Whether it paused where the run's people had asked for that."""
 
     def __post_init__(self) -> None:
         now = tuple(map(called_now, self.signals))
         if now != self.signals:
             msgspec.structs.force_setattr(self, "signals", now)
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is one of the interruptions that a person gets so many of an hour."""
+        return self.level in COSTS_ATTENTION and not self.wish
 
     @property
     def is_judged(self) -> bool:
@@ -121,24 +149,24 @@ class Batch(msgspec.Struct, gc=False, frozen=True, kw_only=True):
     alarms: tuple[Alarm, ...]
 
 
-def batches(alarms: Iterable[Alarm], gather: float) -> list[Batch]:
-    """Alarms, given in the order of their time, as people are told of them: the first opens a window of ``gather``."""
+def batches(alarms: Iterable[Alarm], gather: float, of_policies: Mapping[str, float] = {}) -> list[Batch]:
+    """Alarms, given in the order of their time, as people are told of them: the first opens a window of ``gather``.
+
+    ``of_policies`` says otherwise, by who stepped in: nothing waits longer than its own policy wants it to.
+    """
     made: list[Batch] = []
-    open_windows: dict[str, tuple[float, list[Alarm]]] = {}
+    windows: dict[str, Batch] = {}
     for alarm in alarms:
         if alarm.level != "notify":
             made.append(Batch(person=alarm.person, since=alarm.at, ready_at=alarm.at, alarms=(alarm,)))
             continue
-        window = open_windows.get(alarm.person)
-        if window is not None and alarm.at < window[0] + gather:
-            window[1].append(alarm)
+        told_at = alarm.at + of_policies.get(alarm.by, gather)
+        window = windows.get(alarm.person)
+        if window is not None and alarm.at < window.ready_at:
+            ready_at = min(window.ready_at, told_at)
+            windows[alarm.person] = replace(window, ready_at=ready_at, alarms=(*window.alarms, alarm))
             continue
         if window is not None:
-            made.append(_batch(alarm.person, window, gather))
-        open_windows[alarm.person] = (alarm.at, [alarm])
-    made += [_batch(person, window, gather) for person, window in open_windows.items()]
-    return sorted(made, key=lambda batch: batch.ready_at)
-
-
-def _batch(person: str, window: tuple[float, list[Alarm]], gather: float) -> Batch:
-    return Batch(person=person, since=window[0], ready_at=window[0] + gather, alarms=tuple(window[1]))
+            made.append(window)
+        windows[alarm.person] = Batch(person=alarm.person, since=alarm.at, ready_at=told_at, alarms=(alarm,))
+    return sorted([*made, *windows.values()], key=lambda batch: batch.ready_at)

@@ -104,7 +104,7 @@ async def list_alarms(
             ge=0,
             le=LONGEST_GATHER,
             allow_inf_nan=False,
-            description="Seconds for which what does not interrupt is gathered; left out, an hour.",
+            description="Seconds for which what does not interrupt is gathered; left out, as its policy says.",
         ),
     ] = None,
     limit: Annotated[int, Query(ge=1, le=1000, description="How many batches at most.")] = 100,

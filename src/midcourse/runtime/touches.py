@@ -1,0 +1,40 @@
+"""Touches of prod and of paid APIs, as the audit log keeps them: reads, and calls that nobody had to approve, too."""
+
+from typing import Any, Final
+
+from midcourse.core.audit import AuditEntry
+from midcourse.core.commands import BY_AGENT
+from midcourse.core.policy.document import Environments
+from midcourse.core.session import Session
+from midcourse.runtime.surroundings import Surroundings
+from midcourse.runtime.tools import Tool
+
+HARMLESS: Final = frozenset({"dev", "development", "local", "test", "testing", "sandbox", "staging"})
+"""Environments in which nobody is asked. Any other name counts as prod: a typo must not switch approvals off."""
+_UNWATCHED: Final = Environments()
+"""What counts for a session that no policy watches."""
+
+
+def touch(
+    session: Session, tool: Tool[..., Any], around: Surroundings, *, action: str, detail: str
+) -> AuditEntry | None:
+    """Return the entry of a call that touches prod or a paid API; None if it touches neither."""
+    environments = around.environments(session.terms.policy) or _UNWATCHED
+    where = tool.environment.lower()
+    touched: list[str] = []
+    if not where and (around.settings.require_environment or environments.require_tag):
+        touched.append("no environment, which counts as prod")
+    elif where and (where not in HARMLESS or where in map(str.lower, environments.approve)):
+        touched.append(tool.environment)
+    if tool.cost > 0:
+        touched.append(f"a paid API, about {tool.cost:g}")
+    if not touched:
+        return None
+    return AuditEntry(
+        session=session.id,
+        by=f"{BY_AGENT}{session.agent}",
+        role="",
+        action=action,
+        detail=f"{' and '.join(touched)} ({tool.kind}): {detail}",
+        keep=float(environments.audit),
+    )
