@@ -30,7 +30,6 @@ from midcourse.ports.store import Head, Store
 from midcourse.reports.review import proposals
 from midcourse.runtime.desk import TELLING, TOLD, Desk
 from midcourse.runtime.interventions import read_alarms
-from midcourse.runtime.kill_switch import concerns
 from midcourse.runtime.outbox import WEBHOOKS, Outbox, forget_session
 from midcourse.server.claiming import Turn
 from midcourse.server.sending import Sender
@@ -237,7 +236,7 @@ class Teller:
         rows: list[Delivery],
     ) -> None:
         for one in await switches():
-            theirs = [hook for hook in webhooks if concerns(one.scope, hook.tenant)]
+            theirs = [hook for hook in webhooks if one.scope.concerns(hook.tenant)]
             for kind, at in (("kill_switch.thrown", one.at), ("kill_switch.lifted", one.lifted_at)):
                 if at is not None and at > self._clock.now() - _DAY:
                     since = [hook for hook in theirs if hook.added_at <= at]
