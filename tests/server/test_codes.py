@@ -520,7 +520,7 @@ GENERAL: Mapping[str, Callable[[str], Provoked]] = {
     "session_not_found": _nowhere,
     "session_erased": _erased,
     "precondition_failed": _stale,
-    "unsupported_media_type": _plain,
+    "unreadable_body": _plain,
     "invalid_input": _nonsense,
     "command_id_taken": lambda operation: twice(
         operation, _first_of(operation), _second_of(operation), _GRANTS.get(operation, "paused")

@@ -24,6 +24,7 @@ from midcourse.runtime.control import Control
 from midcourse.runtime.settings import Settings
 from midcourse.server.auth import Access, access_of, login
 from midcourse.server.claiming import Turn
+from midcourse.server.conventions import Addresses, Conventions
 from midcourse.server.documents import describe
 from midcourse.server.fleet import Board
 from midcourse.server.health import Health
@@ -245,15 +246,17 @@ class Server:
             app.router.routes.append(Console())
         else:
             app.add_route("/", not_built, methods=["GET"], include_in_schema=False)
+        app.state.addresses = addresses = Addresses(app.routes)
         explain_errors(app)
         buckets = Buckets(SystemClock(), rate=self.limits.rate, burst=self.limits.burst)
         # Checked here: what is given to a middleware is looked at with the first request.
         origins, hosts = allowed_origins(self.allowed_origins), [host_allowed(host) for host in self.allowed_hosts]
         # The last one added sees a request first.
+        app.add_middleware(Conventions, addresses=addresses)
         app.add_middleware(RateLimit, buckets=buckets, identify=lambda scope: access_of(app).identify(scope))
         app.add_middleware(BodyLimit, limit=self.limits.body)
         app.add_middleware(OriginCheck, allowed=origins)
-        app.add_middleware(Cors, origins=origins)
+        app.add_middleware(Cors, methods=addresses.methods, origins=origins)
         app.add_middleware(HostCheck, allowed_hosts=hosts)
         app.add_middleware(SafeHeaders)
         return app

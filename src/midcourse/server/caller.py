@@ -18,6 +18,7 @@ from midcourse.core.tenants import MARK, in_tenant, tenant_of
 from midcourse.errors import AccessDenied, InvalidInput, SessionNotFound
 from midcourse.runtime.control import Control
 from midcourse.server.auth import access_of, check_role
+from midcourse.server.conventions import address_in
 from midcourse.server.fleet import Board
 from midcourse.server.hosting import Reading
 from midcourse.server.leaving import Leaving
@@ -129,7 +130,7 @@ class Caller:
 
     def address(self, path: str) -> str:
         """Where something is, also if the server is mounted somewhere."""
-        return f"{self._request.scope.get('root_path', '')}{path}"
+        return address_in(self._request.scope, path)
 
     @property
     def command_id(self) -> CommandId:

@@ -7,11 +7,9 @@ from fastapi import Body, FastAPI
 from fastapi.dependencies.models import Dependant
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute, iter_route_contexts
-from pydantic.json_schema import models_json_schema
 
 from midcourse._version import __version__
 from midcourse.core.commands import Role
-from midcourse.server import schemas
 from midcourse.server.caller import NEEDED
 from midcourse.server.codes import CODES
 from midcourse.server.examples import REQUESTS, answer_examples
@@ -43,7 +41,7 @@ _MEANS: Final[Mapping[int, str]] = {
 _OF_ALL: Final = ("host_not_allowed", "too_many_requests", "internal_error")
 _WITH_A_TOKEN: Final = ("unauthorized", "forbidden", "store_unavailable")
 _OF_CHANGES: Final = ("origin_not_allowed", "store_full")
-_WITH_A_BODY: Final = ("request_timeout", "body_too_large", "invalid_input")
+_WITH_A_BODY: Final = ("unreadable_body", "request_timeout", "body_too_large", "invalid_input")
 _ANY_CODE: Final = frozenset({500, 503})
 """Statuses with codes beyond those named here: a store has many ways to fail."""
 DESCRIPTION: Final = """Pause, resume, redirect, cancel, answer and watch agents while they run.
@@ -107,7 +105,6 @@ def answers(
     codes = {code for code in outcomes if isinstance(code, str)} | {*_OF_ALL, *_WITH_A_TOKEN}
     codes |= {*_OF_CHANGES} if changes or body else set()
     codes |= {*_WITH_A_BODY} if body else set()
-    codes |= {"unsupported_media_type"} if body and name != "Frame" else set()  # the chat takes any Content-Type
     return _answers({status: _good(name, status, headers) for status in outcomes if isinstance(status, int)}, codes)
 
 
@@ -311,12 +308,6 @@ def _schemas(document: Schema, examples: Mapping[str, Any]) -> dict[str, Schema]
     found: dict[str, Schema] = dict(document.get("components", {}).get("schemas", {}))
     for gone in ("HTTPValidationError", "ValidationError"):
         found.pop(gone, None)
-    # The chat reads its bodies by itself.
-    by_itself = models_json_schema(
-        [(schemas.Chat, "validation"), (schemas.ChatResume, "validation")],
-        ref_template="#/components/schemas/{model}",
-    )[1]["$defs"]
-    found |= by_itself
     for name, example in REQUESTS.items():
         found[name]["examples"] = [example]
     for schema in found.values():

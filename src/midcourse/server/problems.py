@@ -24,6 +24,7 @@ from midcourse.errors import (
     Unencodable,
 )
 from midcourse.server.codes import CODES
+from midcourse.server.conventions import path_in
 from midcourse.server.wording import in_words, shortened
 
 log = logging.getLogger("midcourse.server")
@@ -95,14 +96,17 @@ def explain_errors(app: FastAPI) -> None:
 
     async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return _not_json(request) if _was_not_read(error) else _invalid(request, error)
+        return _invalid(request, error)
 
-    async def plain(_request: Request, error: Exception) -> Response:
+    async def plain(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        if error.status_code == 400:  # neither JSON nor UTF-8, or nested too deeply to be read
-            return problem_response(422, "invalid_input", _UNREADABLE, field="body")
+        if error.status_code == 400:  # not UTF-8, or nested too deeply to be read
+            return problem_response(400, "unreadable_body", _UNREADABLE, field="body")
         code, sentence = _PLAIN.get(error.status_code, ("http_error", str(error.detail)))
-        return problem_response(error.status_code, code, sentence, error.headers)
+        headers = dict(error.headers or {})
+        if error.status_code == 405:  # a router names the methods of the one route that it came upon
+            headers["Allow"] = ", ".join(request.app.state.addresses.at(path_in(request.scope)))
+        return problem_response(error.status_code, code, sentence, headers)
 
     async def unexpected(request: Request, error: Exception) -> Response:
         log.error("%s %s failed unexpectedly", request.method, request.url.path, exc_info=error)
@@ -114,18 +118,6 @@ def explain_errors(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, plain)
     app.add_exception_handler(Exception, unexpected)
-
-
-def _was_not_read(error: RequestValidationError) -> bool:
-    """Whether there is a body that was left as bytes, because its Content-Type is another one."""
-    return any(tuple(one["loc"]) == ("body",) and isinstance(one.get("input"), bytes) for one in error.errors())
-
-
-def _not_json(request: Request) -> Response:
-    kind = request.headers.get("content-type")
-    said = f"Its Content-Type is '{kind[:100]}'" if kind else "It has no Content-Type"
-    sentence = f"The body must be JSON. {said}; send it with Content-Type: application/json."
-    return problem_response(415, "unsupported_media_type", shortened(sentence, 300))
 
 
 def _named(place: Sequence[object]) -> Sequence[object]:
@@ -142,4 +134,6 @@ def _invalid(request: Request, error: RequestValidationError) -> Response:
     # A body that may be left out is one of two: itself, or nothing.
     kinds = [kind for kind in (wanted, *get_args(wanted)) if isinstance(kind, type) and issubclass(kind, BaseModel)]
     sentence, field = in_words(found, kinds[0].model_fields if kinds else None, error.body)
+    if field == "body" and found[0]["type"] == "json_invalid":
+        return problem_response(400, "unreadable_body", sentence, field=field)
     return problem_response(422, "invalid_input", sentence, field=field)

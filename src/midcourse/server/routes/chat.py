@@ -2,10 +2,9 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from contextlib import contextmanager
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, ValidationError
 from starlette.responses import Response
 
 from midcourse.api import Midcourse
@@ -14,7 +13,7 @@ from midcourse.core.events import ChildAskClosed
 from midcourse.core.ids import Position, SessionId
 from midcourse.core.replies import Reply
 from midcourse.core.session import Session
-from midcourse.errors import InvalidInput, MidcourseError, Refused, SessionNotFound, StoreError
+from midcourse.errors import MidcourseError, Refused, SessionNotFound, StoreError
 from midcourse.runtime.loading import read_events
 from midcourse.server import schemas
 from midcourse.server.caller import Caller, Steerer, Watcher, check_reach, checks_reach, refuse_for_session
@@ -24,31 +23,10 @@ from midcourse.server.documents import LAST_EVENT_ID, streams
 from midcourse.server.limits import Slot
 from midcourse.server.routes.places import SessionPath
 from midcourse.server.stream import Stream, last_event_id
-from midcourse.server.wording import in_words
 
 router = APIRouter(tags=["chat"])
-T = TypeVar("T", bound=BaseModel)
 Frames = AsyncIterator[bytes]
 _WAIT = 10.0
-
-
-def _documented(kind: type[BaseModel]) -> dict[str, object]:
-    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{kind.__name__}"}}}
-    return {"requestBody": {"required": True, "content": content}}
-
-
-async def _read(request: Request, kind: type[T]) -> T:
-    """The body as JSON, whatever its Content-Type says: chat clients often send none. Its Origin was checked.
-
-    Raises:
-        InvalidInput: it is not JSON, or not what is wanted.
-    """
-    body = await request.body()
-    try:
-        return kind.model_validate_json(body)
-    except ValidationError as error:
-        sentence, field = in_words(error.errors(), kind.model_fields)
-        raise InvalidInput(sentence, field=field) from error
 
 
 @router.post(
@@ -69,25 +47,23 @@ async def _read(request: Request, kind: type[T]) -> T:
         "session_erased",
         body=True,
     ),
-    openapi_extra=_documented(schemas.Chat),
 )
 @checks_reach
-async def chat(request: Request, caller: Steerer) -> Response:
+async def chat(caller: Steerer, body: schemas.Chat) -> Response:
     """Start a session, or go on with one: `delta`, `tool`, `retrying`, `interrupt`, `resumed`, `done`, `error`.
 
     The header X-Session-Id names the session. After an `interrupt` no `done` comes: answer at /chat/resume.
     """
-    wish = await _read(request, schemas.Chat)
-    session_id = caller.derived_session_id() if wish.session_id is None else caller.own_id(wish.session_id)
+    session_id = caller.derived_session_id() if body.session_id is None else caller.own_id(body.session_id)
     if caller.principal.session is not None:
-        check_reach(caller.principal, wish.session_id and session_id)
+        check_reach(caller.principal, body.session_id and session_id)
     with _reserved(caller) as place:
         try:
             session = await caller.session(session_id)
         except SessionNotFound:
-            frames = await _first_message(caller, session_id, wish)
+            frames = await _first_message(caller, session_id, body)
         else:
-            frames = await _next_message(caller, session, wish)
+            frames = await _next_message(caller, session, body)
         return Stream(frames, caller, {"X-Session-Id": session_id}, place, flushes=True)
 
 
@@ -186,17 +162,15 @@ async def _once_decided(
         "unencodable",
         body=True,
     ),
-    openapi_extra=_documented(schemas.ChatResume),
 )
 @checks_reach
-async def resume_chat(request: Request, caller: Steerer) -> Response:
+async def resume_chat(caller: Steerer, body: schemas.ChatResume) -> Response:
     """Answer what the agent asked, and go on with the same kind of stream. The stream that waited gets `resumed`.
 
     Without `ask_id` the only open ask is meant, if it was delivered on a stream of this caller.
     """
     arrived = caller.control.worker.clock.now()
-    wish = await _read(request, schemas.ChatResume)
-    session_id = caller.named(wish.session_id)
+    session_id = caller.named(body.session_id)
     if caller.principal.session is not None:
         check_reach(caller.principal, session_id)
     try:
@@ -204,8 +178,8 @@ async def resume_chat(request: Request, caller: Steerer) -> Response:
         session = await caller.session(session_id)
     except SessionNotFound as error:
         raise checkpoint_gone(f"There is no session '{session_id}' to resume.", session_id) from error
-    answering = Answering(caller, session, wish.answer, arrived)
-    ask = await answering.named(wish.ask_id) if wish.ask_id is not None else await answering.meant()
+    answering = Answering(caller, session, body.answer, arrived)
+    ask = await answering.named(body.ask_id) if body.ask_id is not None else await answering.meant()
 
     async def send() -> Reply:
         return await answering.give(ask)
