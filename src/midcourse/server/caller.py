@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Annotated, Any, Final, TypeVar, cast
 
 from fastapi import Depends, Header, Request
@@ -15,7 +15,7 @@ from midcourse.core.ids import CommandId, SessionId
 from midcourse.core.replies import Level, Reply
 from midcourse.core.session import Session
 from midcourse.core.tenants import MARK, in_tenant, tenant_of
-from midcourse.errors import AccessDenied, InvalidInput, SessionNotFound
+from midcourse.errors import AccessDenied, InvalidInput, Refused, SessionNotFound
 from midcourse.runtime.control import Control
 from midcourse.server.auth import access_of, check_role
 from midcourse.server.conventions import address_in
@@ -23,6 +23,7 @@ from midcourse.server.fleet import Board
 from midcourse.server.hosting import Reading
 from midcourse.server.leaving import Leaving
 from midcourse.server.limits import Streams
+from midcourse.server.origins import SAFE
 from midcourse.server.tokens import Principal
 from midcourse.server.wording import shortened
 
@@ -48,6 +49,7 @@ class Caller:
         self.principal = principal
         self.key = key
         self.if_match = _unquoted(if_match)
+        self.has_condition = if_match is not None
 
     @property
     def role(self) -> Role:
@@ -186,6 +188,24 @@ class Caller:
         """
         return await self.read(self.control.session(SessionId(session_id)))
 
+    def check_match(self, session: Session | None) -> None:
+        """Whether a session is the one that If-Match means; what is not there yet matches nothing.
+
+        Raises:
+            Refused: ``precondition_failed``.
+        """
+        if not self.has_condition or (session is not None and self.if_match in ("", session.mark)):
+            return
+        if session is None:
+            sentence = "If-Match names how a session stands, and there is none yet. Leave it out to begin one."
+            raise Refused(sentence, code="precondition_failed")
+        raise Refused(
+            f"Session '{session.id}' has moved on from '{shortened(self.if_match)}', and is '{session.mark}' now. "
+            "Look again, then decide.",
+            code="precondition_failed",
+            session_id=session.id,
+        )
+
     async def session_at(self, session_id: str, position: int) -> Session:
         """A session as it was at a position."""
         return (await self.read(self.control.inspect(SessionId(session_id), position))).session
@@ -212,14 +232,23 @@ def caller_with(needed: Role) -> Callable[..., Awaitable[Caller]]:
     """A dependency: the caller, if its role includes ``needed``."""
 
     async def allowed(request: Request) -> Caller:
-        return Caller(request, await _principal(request, needed))
+        principal = await _principal(request, needed)
+        # Who only looks may look again under the same key.
+        if needed == "operate" and request.method == "POST" and "Idempotency-Key" in request.headers:
+            raise InvalidInput(
+                "This address cannot tell a retry from another wish. Leave Idempotency-Key out, and look what there is "
+                "before you try again.",
+                field="Idempotency-Key",
+            )
+        return Caller(request, principal)
 
     NEEDED[allowed] = needed
     return allowed
 
 
-async def _principal(request: Request, needed: Role) -> Principal:
+async def _principal(request: Request, needed: Role, *taken: str) -> Principal:
     principal = await access_of(request.app).principal(request)
+    _check_headers(request, taken)
     _check_query(request)
     check_role(principal, needed)
     _check_path(request, principal)
@@ -241,6 +270,24 @@ def _check_path(request: Request, principal: Principal) -> None:
     # Read by the endpoint after this.
     request.path_params["session_id"] = session_id = caller.named(named)
     caller.check_visible(session_id)
+
+
+def _check_headers(request: Request, taken: Sequence[str]) -> None:
+    """A condition that nobody looks at would be a change that its sender did not want.
+
+    Raises:
+        InvalidInput: the address does not take such a header.
+    """
+    if request.method in SAFE:
+        return
+    for name in _CONDITIONS:
+        if name in request.headers and name not in taken:
+            hint = "" if name == "If-Match" or "If-Match" not in taken else " If-Match is what it takes."
+            sentence = f"This address does not take {name}: it would change something without looking at it.{hint}"
+            raise InvalidInput(f"{sentence} Leave it out.", field=name)
+
+
+_CONDITIONS: Final = ("If-Match", "If-None-Match", "If-Unmodified-Since")
 
 
 def _check_query(request: Request) -> None:
@@ -268,19 +315,33 @@ def checks_reach(endpoint: F) -> F:
     return endpoint
 
 
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        description="Makes a retry the same command. Any text of 1 to 128 printable ASCII characters.",
+        json_schema_extra={"minLength": 1, "maxLength": KEY_LIMIT, "pattern": "^[ -~]+$"},
+    ),
+]
+
+
+def sender_with(needed: Role) -> Callable[..., Awaitable[Caller]]:
+    """A dependency: the caller with an Idempotency-Key, if its role includes ``needed``."""
+
+    async def allowed(request: Request, idempotency_key: IdempotencyKey = None) -> Caller:
+        principal = await _principal(request, needed)
+        return Caller(request, principal, _checked_key(idempotency_key))
+
+    NEEDED[allowed] = needed
+    return allowed
+
+
 def commander_with(needed: Role, what: str = "session") -> Callable[..., Awaitable[Caller]]:
-    """A dependency: the caller with the headers that every change takes, if its role includes ``needed``."""
+    """A dependency: the same with If-Match, for what changes one thing that is there."""
 
     async def allowed(
         request: Request,
-        idempotency_key: Annotated[
-            str | None,
-            Header(
-                alias="Idempotency-Key",
-                description="Makes a retry the same command. Any text of 1 to 128 printable ASCII characters.",
-                json_schema_extra={"minLength": 1, "maxLength": KEY_LIMIT, "pattern": "^[ -~]+$"},
-            ),
-        ] = None,
+        idempotency_key: IdempotencyKey = None,
         if_match: Annotated[
             str | None,
             Header(
@@ -290,24 +351,28 @@ def commander_with(needed: Role, what: str = "session") -> Callable[..., Awaitab
             ),
         ] = None,
     ) -> Caller:
-        principal = await _principal(request, needed)
-        if idempotency_key is not None and not (
-            0 < len(idempotency_key) <= KEY_LIMIT and idempotency_key.isascii() and idempotency_key.isprintable()
-        ):
-            raise InvalidInput(
-                f"An Idempotency-Key has 1 to {KEY_LIMIT} printable ASCII characters.", field="Idempotency-Key"
-            )
+        principal = await _principal(request, needed, "If-Match")
         if if_match is not None and len(if_match) > TAG_LIMIT:
             raise InvalidInput(f"If-Match is the ETag of the {what}.", field="If-Match")
-        return Caller(request, principal, idempotency_key, if_match)
+        return Caller(request, principal, _checked_key(idempotency_key), if_match)
 
     NEEDED[allowed] = needed
     return allowed
 
 
+def _checked_key(key: str | None) -> str | None:
+    if key is not None and not (0 < len(key) <= KEY_LIMIT and key.isascii() and key.isprintable()):
+        raise InvalidInput(
+            f"An Idempotency-Key has 1 to {KEY_LIMIT} printable ASCII characters.", field="Idempotency-Key"
+        )
+    return key
+
+
 Watcher = Annotated[Caller, Depends(caller_with("watch"))]
 Steerer = Annotated[Caller, Depends(commander_with("steer"))]
+Sender = Annotated[Caller, Depends(sender_with("steer"))]
 Operator = Annotated[Caller, Depends(caller_with("operate"))]
+Eraser = Annotated[Caller, Depends(commander_with("operate"))]
 PolicyKeeper = Annotated[Caller, Depends(commander_with("operate", "policy"))]
 
 

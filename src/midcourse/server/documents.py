@@ -53,7 +53,7 @@ address is the least that it takes. A token that belongs to a session reaches th
 
 **Retries.** Every control takes `Idempotency-Key`, which makes a retry the same command, and `If-Match` with the
 session's `ETag`, which refuses it (412) once the session has moved on. So does the saving of a policy, with that of the
-policy.
+policy. An address that cannot keep to a condition (`If-Match`, `If-None-Match`, `If-Unmodified-Since`) refuses it.
 
 **What a control answers** is what is known, and never more: `accepted` (durable), `decided`, `stopping` (the gate is
 shut; `running` lists what lives), `stopped` (nothing runs).

@@ -10,7 +10,7 @@ from midcourse.core.replies import Reply
 from midcourse.core.spelling import spelled
 from midcourse.core.tenants import MARK
 from midcourse.runtime.bulk import bulk_command, send_to_each
-from midcourse.server.caller import Steerer
+from midcourse.server.caller import Sender
 from midcourse.server.documents import BODY, answers
 from midcourse.server.schemas import Bulk
 from midcourse.server.views import answer
@@ -19,7 +19,7 @@ router = APIRouter(tags=["controls"])
 
 
 @router.post("/sessions/bulk", responses=answers("BulkOutcomes", 200, body=True))
-async def bulk(caller: Steerer, body: Annotated[Bulk, BODY]) -> Response:
+async def bulk(caller: Sender, body: Annotated[Bulk, BODY]) -> Response:
     """Pause, resume, cancel or lift (an operator's) many sessions. One that refuses does not keep the others from it.
 
     Each gets the ordinary command of the caller; `outcomes` are in the order of the request. With an Idempotency-Key a

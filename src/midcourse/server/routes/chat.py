@@ -80,6 +80,7 @@ def _reserved(caller: Caller) -> Generator[Slot]:
 
 async def _first_message(caller: Caller, session_id: SessionId, wish: schemas.Chat) -> Frames:
     refuse_for_session(caller.principal, "start another session")
+    caller.check_match(None)
     begun = Begun(caller, session_id)
     try:
         await begun.note()
@@ -114,6 +115,7 @@ async def _next_message(caller: Caller, session: Session, wish: schemas.Chat) ->
                 code="idempotency_key_reused",
                 session_id=session.id,
             )
+        caller.check_match(session)
         return _frames(caller, Chat(session.id), after=0)
     command = caller.wish(cmd.Message, text=wish.message, behaviour=wish.behaviour)
 

@@ -20,7 +20,7 @@ from midcourse.errors import InvalidInput, MidcourseError, Refused, SessionNotFo
 from midcourse.runtime.attending import with_unattended
 from midcourse.runtime.erasing import children_of
 from midcourse.runtime.loading import content_of, names_blob, read_events
-from midcourse.server.caller import Caller, Operator, Steerer, Watcher, refuse_for_session
+from midcourse.server.caller import Caller, Eraser, Sender, Steerer, Watcher, refuse_for_session
 from midcourse.server.documents import BODY, LAST_EVENT_ID, answers, streams
 from midcourse.server.fleet import MOST, Wanted
 from midcourse.server.routes.places import DigestPath, SessionPath, TenantQuery
@@ -59,7 +59,7 @@ EventPosition = Annotated[int, Query(ge=0, le=2**53, description="The position o
         body=True,
     ),
 )
-async def create_session(body: NewSession, caller: Steerer) -> Response:
+async def create_session(body: NewSession, caller: Sender) -> Response:
     """Give an agent a goal. With an Idempotency-Key a retry finds the session that the first try made."""
     midcourse = Midcourse(caller.control, caller.role)
     session_id = caller.derived_session_id() if body.session_id is None else caller.own_id(body.session_id)
@@ -190,6 +190,7 @@ async def inspect_session(
         "session_erased",
         "session_discarded",
         "idempotency_key_reused",
+        "precondition_failed",
         "damaged",
         headers=("ETag", "Location"),
         body=True,
@@ -200,6 +201,8 @@ async def fork_session(session_id: SessionPath, caller: Steerer, body: Annotated
     refuse_for_session(caller.principal, "fork itself")
     wish = body or Fork()
     new = in_tenant(tenant_of(session_id), wish.session_id or caller.derived_session_id())
+    if caller.has_condition and not (caller.key is not None and await _exists(caller, new)):
+        caller.check_match(await caller.session(session_id))
     try:
         handle = await _handle(caller, session_id)
         await caller.read(handle.fork(wish.at, session_id=new, paused=wish.paused, by=caller.principal.by))
@@ -307,12 +310,21 @@ async def get_result(
 @router.delete(
     "/sessions/{session_id}/payloads",
     responses=answers(
-        "Session", 200, "session_not_found", "not_ended", "session_busy", "invalid_input", "damaged", headers=("ETag",)
+        "Session",
+        200,
+        "session_not_found",
+        "not_ended",
+        "session_busy",
+        "precondition_failed",
+        "invalid_input",
+        "damaged",
+        headers=("ETag",),
+        changes=True,
     ),
 )
 async def erase_session(
     session_id: SessionPath,
-    caller: Operator,
+    caller: Eraser,
     children: Annotated[bool, Query(description="Its children, too.")] = False,
     reason: Annotated[str, Query(max_length=REASON_LIMIT, description="Why. It stays.")] = "",
 ) -> Response:
@@ -322,6 +334,7 @@ async def erase_session(
     """
     refuse_for_session(caller.principal, "erase itself")
     session = await caller.session(session_id)
+    caller.check_match(session)
     worker = caller.control.worker
     below = await children_of(worker.store, session.id) if children else ()
     names = (session.id, *below)
