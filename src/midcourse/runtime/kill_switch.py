@@ -28,7 +28,7 @@ from midcourse.core.switches import (
     worst_first,
 )
 from midcourse.core.tenants import tenant_of
-from midcourse.errors import InvalidInput, MidcourseError, Refused, StoreError
+from midcourse.errors import InvalidInput, MidcourseError, Refused, StoreError, without_path
 from midcourse.ports.store import Head
 from midcourse.runtime.control import Control
 from midcourse.runtime.driver import Driver
@@ -357,7 +357,7 @@ class KillSwitch:
             try:
                 reply = await self._control.send(session, _lift(switch, by, role), until="decided", wait=wait)
             except MidcourseError as error:
-                return Released(session=session, ok=False, code=error.code, problem=error.message)
+                return Released(session=session, ok=False, code=error.code, problem=without_path(error))
         if reply.level == "accepted":
             problem = f"Written down; the process of session '{session}' has not answered yet."
             return Released(session=session, ok=False, status=reply.status, code="not_reachable", problem=problem)

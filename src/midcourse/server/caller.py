@@ -15,7 +15,7 @@ from midcourse.core.ids import CommandId, SessionId
 from midcourse.core.replies import Level, Reply
 from midcourse.core.session import Session
 from midcourse.core.tenants import MARK, in_tenant, tenant_of
-from midcourse.errors import AccessDenied, InvalidInput, Refused, SessionNotFound
+from midcourse.errors import AccessDenied, InvalidInput, MidcourseError, Refused, SessionNotFound
 from midcourse.runtime.control import Control
 from midcourse.server.auth import access_of, check_role
 from midcourse.server.conventions import address_in
@@ -24,6 +24,7 @@ from midcourse.server.hosting import Reading
 from midcourse.server.leaving import Leaving
 from midcourse.server.limits import Streams
 from midcourse.server.origins import SAFE
+from midcourse.server.problems import told
 from midcourse.server.tokens import Principal
 from midcourse.server.wording import shortened
 
@@ -64,6 +65,10 @@ class Caller:
     def sees(self, key: str) -> bool:
         """Whether a session, or anything else whose key begins with its tenant, is the caller's to see."""
         return self.tenant is None or tenant_of(key) == self.tenant
+
+    def told(self, error: MidcourseError) -> MidcourseError:
+        """An error as this caller may be told of it, where no problem document says it."""
+        return told(error, self.principal)
 
     def narrowed(self, tenant: str | None) -> str | None:
         """The tenant whose things are listed: the caller's own. The host's callers may name one, or (None) see all.
@@ -248,6 +253,7 @@ def caller_with(needed: Role) -> Callable[..., Awaitable[Caller]]:
 
 async def _principal(request: Request, needed: Role, *taken: str) -> Principal:
     principal = await access_of(request.app).principal(request)
+    request.state.principal = principal  # what a problem may tell depends on it
     _check_headers(request, taken)
     _check_query(request)
     check_role(principal, needed)

@@ -21,10 +21,13 @@ from midcourse.errors import (
     Refused,
     SessionNotFound,
     StoreError,
+    StoreFull,
+    StoreUnavailable,
     Unencodable,
 )
 from midcourse.server.codes import CODES
 from midcourse.server.conventions import path_in
+from midcourse.server.tokens import Principal
 from midcourse.server.wording import in_words, shortened
 
 log = logging.getLogger("midcourse.server")
@@ -44,6 +47,7 @@ _PLAIN: Final[Mapping[int, tuple[str, str]]] = {
     405: ("method_not_allowed", "This address does not take that method; the header Allow lists those it takes."),
 }
 _UNREADABLE: Final = "The body cannot be read. Send JSON in UTF-8, nested no deeper than it must be."
+_ANY: Final = StoreUnavailable.code
 CHALLENGE: Final = {"WWW-Authenticate": "Bearer"}
 """What every 401 carries."""
 
@@ -70,17 +74,29 @@ def problem_response(
     return Response(msgspec.json.encode(content), status, headers, media_type="application/problem+json")
 
 
-def problem_of(error: MidcourseError) -> Response:
-    """The problem document of an error."""
+def problem_of(error: MidcourseError, principal: Principal | None = None) -> Response:
+    """The problem document of an error, as ``principal`` may read it."""
     status = status_of(error)
+    if status >= 500 and error.code != "draining":
+        log.error("%s: %s", error.code, error)
+    error = told(error, principal)
     if isinstance(error, SessionNotFound):  # where the store lies is not the caller's business
         name = shortened(str(error.fields.get("session_id", "")))
         error = SessionNotFound(f"There is no session '{name}' here. GET /api/v1/sessions lists them.", session_id=name)
     fields = {name if name != "status" else "status_now": value for name, value in error.fields.items()}
-    if status >= 500 and error.code != "draining":
-        log.error("%s: %s", error.code, error)
     headers = CHALLENGE if status == 401 else {"Retry-After": "1"} if status in (429, 503) else None
     return problem_response(status, error.code, error.message, headers, **_encodable(fields))
+
+
+def told(error: MidcourseError, principal: Principal | None) -> MidcourseError:
+    """``error`` as somebody may be told of it: where the store lies, and who holds it, is for the host's operators."""
+    if principal is not None and (principal.tenant, principal.session, principal.role) == (None, None, "operate"):
+        return error
+    if not isinstance(error, StoreUnavailable | StoreFull) and "path" not in error.fields:
+        return error
+    kind = StoreFull.code if isinstance(error, StoreFull) else "damaged" if isinstance(error, Damaged) else _ANY
+    known = CODES.get(error.code, CODES[kind])
+    return type(error)(known.means, code=error.code)
 
 
 def _encodable(fields: Mapping[str, object]) -> dict[str, object]:
@@ -90,9 +106,9 @@ def _encodable(fields: Mapping[str, object]) -> dict[str, object]:
 def explain_errors(app: FastAPI) -> None:
     """Have every error of ``app`` answered with a problem document."""
 
-    async def known(_request: Request, error: Exception) -> Response:
+    async def known(request: Request, error: Exception) -> Response:
         assert isinstance(error, MidcourseError)
-        return problem_of(error)
+        return problem_of(error, getattr(request.state, "principal", None))
 
     async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)

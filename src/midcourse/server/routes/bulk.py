@@ -9,6 +9,7 @@ from midcourse.core.bulk import check_bulk
 from midcourse.core.replies import Reply
 from midcourse.core.spelling import spelled
 from midcourse.core.tenants import MARK
+from midcourse.errors import Damaged, StoreError
 from midcourse.runtime.bulk import bulk_command, send_to_each
 from midcourse.server.caller import Sender
 from midcourse.server.documents import BODY, answers
@@ -31,7 +32,10 @@ async def bulk(caller: Sender, body: Annotated[Bulk, BODY]) -> Response:
     async def send(session_id: str, wait: float) -> Reply:
         name = session_id if MARK in session_id else caller.own_id(session_id)
         caller.check_visible(name)
-        return await caller.send(name, command, wait=wait)
+        try:
+            return await caller.send(name, command, wait=wait)
+        except (StoreError, Damaged) as error:
+            raise caller.told(error) from error
 
     names = check_bulk(body.verb, body.sessions)
     return answer({"outcomes": spelled(await send_to_each(names, send, caller.control.worker.clock))})

@@ -17,7 +17,7 @@ from midcourse.errors import MidcourseError, Refused, SessionNotFound, StoreErro
 from midcourse.runtime.loading import read_events
 from midcourse.server import schemas
 from midcourse.server.caller import Caller, Steerer, Watcher, check_reach, checks_reach, refuse_for_session
-from midcourse.server.chatting import Chat, chat_frames, error_frame
+from midcourse.server.chatting import Chat, Told, chat_frames, error_frame
 from midcourse.server.delivered import Answering, Begun, Delivered, checkpoint_gone, open_asks
 from midcourse.server.documents import LAST_EVENT_ID, streams
 from midcourse.server.limits import Slot
@@ -126,11 +126,12 @@ async def _next_message(caller: Caller, session: Session, wish: schemas.Chat) ->
         queued = reply.message if reply.message and reply.message.startswith("queued_") else None
         return _frames(caller, Chat(session.id, queued=queued), after=reply.position)
 
-    return _once_decided(session.id, await send(), send, begin)
+    return _once_decided(session.id, caller.told, await send(), send, begin)
 
 
 async def _once_decided(
     session_id: SessionId,
+    told: Told,
     reply: Reply,
     send: Callable[[], Awaitable[Reply]],
     begin: Callable[[Reply], Awaitable[Frames]],
@@ -141,7 +142,7 @@ async def _once_decided(
             reply = await send()
         frames = await begin(reply)
     except MidcourseError as error:
-        yield error_frame(session_id, error)
+        yield error_frame(session_id, told(error))
         return
     async for one in frames:
         yield one
@@ -191,7 +192,7 @@ async def resume_chat(caller: Steerer, body: schemas.ChatResume) -> Response:
 
     with _reserved(caller) as place:
         reply = await send()
-        frames = _once_decided(session_id, reply, send, begin)
+        frames = _once_decided(session_id, caller.told, reply, send, begin)
         return Stream(frames, caller, {"X-Session-Id": session_id}, place, flushes=True)
 
 
@@ -241,4 +242,7 @@ def _frames(caller: Caller, shown: Chat, *, after: int) -> Frames:
     delivered = Delivered(worker.store, worker.clock)
     name = caller.principal.full_name
     ends = caller.leaving.ended.is_set
-    return chat_frames(caller.control, shown, after=Position(after), delivered=delivered, caller=name, ends=ends)
+    where = Position(after)
+    return chat_frames(
+        caller.control, shown, after=where, delivered=delivered, caller=name, told=caller.told, ends=ends
+    )
