@@ -25,8 +25,9 @@ LAST_EVENT_ID: Final[Schema] = {
             "name": "Last-Event-ID",
             "in": "header",
             "required": False,
-            "description": "The id of the last event seen: the stream goes on after it. It wins over `after`.",
-            "schema": {"type": "string", "pattern": "^[0-9]{1,15}$"},
+            "description": "The id of the last event seen: the stream goes on after it. It wins over `after`. "
+            "What is no event of this session makes the stream begin with `reset`, at the start.",
+            "schema": {"type": "string"},
         }
     ]
 }
@@ -63,6 +64,8 @@ it; those of the journal also have `id:`, their position. A client that was cut 
 `Last-Event-ID` and misses nothing, also after a restart of the server. Lines that begin with `:` keep the stream alive,
 every 15 seconds, and one says so when the server is about to end. At /sessions/{session_id}/events `event:` is the
 event's type and `data:` an `Event`; with `deltas=true` there are also `event: delta`, previews of text without an `id`.
+`event: reset` (id 0) comes first where the named event is none of this
+journal, which was restored from a backup, say: forget what you have, everything follows from the start.
 At /chat each `data:` is a `Frame`, told apart by its `type`; `done`, `error` and `resumed` are the last of a stream,
 and after `interrupt` it stays open until the ask is answered.
 """

@@ -1,6 +1,6 @@
 """The chat contract: a message in, a stream of frames out, and answers to what the agent asks."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Annotated
 
@@ -22,11 +22,12 @@ from midcourse.server.delivered import Answering, Begun, Delivered, checkpoint_g
 from midcourse.server.documents import LAST_EVENT_ID, streams
 from midcourse.server.limits import Slot
 from midcourse.server.routes.places import SessionPath
-from midcourse.server.stream import Stream, last_event_id
+from midcourse.server.stream import Stream, beginning, frame
 
 router = APIRouter(tags=["chat"])
 Frames = AsyncIterator[bytes]
 _WAIT = 10.0
+_LOST = ("last_event_id", "position", "detail")
 
 
 @router.post(
@@ -229,12 +230,23 @@ async def follow_chat(
     caller: Watcher,
     after: Annotated[int, Query(ge=0, le=2**53, description="The id of the last frame seen; 0: all.")] = 0,
 ) -> Response:
-    """The frames of a chat again, from a position on: for a client that lost its stream (`Last-Event-ID`)."""
+    """The frames of a chat again, from a position on: for a client that lost its stream (`Last-Event-ID`).
+
+    If the session has no such event, the first is `reset`, and all of them follow.
+    """
     session = await caller.session(session_id)
-    start = min(last_event_id(request, after), session.position)
+    start, lost = beginning(request, after, session.id, session.position)
     before = await caller.session_at(session.id, start) if start else None
     frames = _frames(caller, Chat(session.id, joins=before), after=start)
+    if lost is not None:
+        frames = _after_reset(lost, frames)
     return Stream(frames, caller, {"X-Session-Id": session_id}, flushes=True)
+
+
+async def _after_reset(lost: Mapping[str, object], frames: Frames) -> Frames:
+    yield frame({"type": "reset", "session_id": lost["session"], **{name: lost[name] for name in _LOST}}, position=0)
+    async for one in frames:
+        yield one
 
 
 def _frames(caller: Caller, shown: Chat, *, after: int) -> Frames:

@@ -25,7 +25,7 @@ from midcourse.server.documents import BODY, LAST_EVENT_ID, answers, streams
 from midcourse.server.fleet import MOST, Wanted
 from midcourse.server.routes.places import DigestPath, SessionPath, TenantQuery
 from midcourse.server.schemas import LONGEST_WAIT, Fork, NewSession
-from midcourse.server.stream import PIECE, Stream, event_frames, last_event_id, list_frames, wants_stream
+from midcourse.server.stream import PIECE, Stream, beginning, check_after, event_frames, list_frames, wants_stream
 from midcourse.server.views import (
     answer,
     etag_of,
@@ -241,17 +241,20 @@ async def get_events(
 ) -> Response:
     """Every event once, in order: a page of JSON, or (`Accept: text/event-stream`) a stream as they become durable.
 
-    A stream that was lost goes on where it was with `Last-Event-ID`, also after the server was restarted.
+    A stream that was lost goes on where it was with `Last-Event-ID`, also after the server was restarted. If the
+    journal has no such event, the first is `event: reset`, and everything follows from the start.
     """
     identity = SessionId(session_id)
     owned = await caller.control.worker.must_exist(identity)
-    start = last_event_id(request, after)
+    end = owned.head.position
     if wants_stream(request):
+        start, lost = beginning(request, after, identity, end)
         ends = caller.leaving.ended.is_set
         batches = caller.control.batches(identity, after=start, deltas=deltas, follow=follow, limit=PIECE, ends=ends)
-        return Stream(event_frames(batches), caller, flushes=True)
+        return Stream(event_frames(batches, lost), caller, flushes=True)
+    start = check_after(request, after, identity, end)
     events = await read_events(caller.control.worker.store, identity, start, limit, most_bytes=PAGE_BYTES)
-    is_page_full = len(events) == limit or (events and events[-1].position < owned.head.position)
+    is_page_full = len(events) == limit or (events and events[-1].position < end)
     more = events[-1].position if is_page_full else None
     return answer({"events": [event_view(one) for one in events], "next": more})
 
