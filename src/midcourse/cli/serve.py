@@ -90,6 +90,31 @@ def serve(
             metavar="SPAN", help="How long calls in flight may go on when the server is told to stop: 10s, 5m."
         ),
     ] = "10s",
+    drain_delay: Annotated[
+        str,
+        typer.Option(
+            "--drain-delay",
+            metavar="SPAN",
+            help="How long it takes new work after SIGTERM, while /readyz says that it is about to end: 10s, or 0s. "
+            "Only where /readyz was asked within the last minute.",
+        ),
+    ] = "10s",
+    root_path: Annotated[
+        str,
+        typer.Option(
+            "--root-path",
+            metavar="PATH",
+            help="What a proxy in front of it takes away from the path, such as /midcourse.",
+        ),
+    ] = "",
+    request_timeout: Annotated[
+        str,
+        typer.Option(
+            "--request-timeout",
+            metavar="SPAN",
+            help="How long a request's head may take to arrive: 10s, 500ms. A body has three times that.",
+        ),
+    ] = "10s",
     metrics_open: Annotated[
         bool, typer.Option("--metrics-open", help="Let everybody on this machine read /metrics, without a token.")
     ] = False,
@@ -134,7 +159,10 @@ def serve(
         prices,
         _seconds_between(review_every),
         escalate_to,
-        _seconds_of(grace),
+        _seconds_of(grace, "--grace"),
+        _seconds_of(drain_delay, "--drain-delay"),
+        root_path,
+        _seconds_of(request_timeout, "--request-timeout"),
         metrics_open,
         "content" if traces_content else "plain" if traces else "none",
         _days_kept(keep_for),
@@ -178,11 +206,11 @@ def _seconds_between(written: str) -> float | None:
         raise typer.BadParameter(f"--review-every: {error}; or never.") from error
 
 
-def _seconds_of(written: str) -> float:
+def _seconds_of(written: str, option: str) -> float:
     try:
         return float(span_of(written))
     except ValueError as error:
-        raise typer.BadParameter(f"--grace: {error}.") from error
+        raise typer.BadParameter(f"{option}: {error}.") from error
 
 
 def _explained(act: "functools.partial[None]") -> None:
@@ -218,16 +246,19 @@ def _serve(
     review_every: float | None,
     escalate_to: str,
     grace: float,
+    drain_delay: float,
+    root_path: str,
+    request_timeout: float,
     metrics_open: bool,
     traces: Literal["none", "plain", "content"],
     keep_for: float | None,
 ) -> None:
     from midcourse.runtime.settings import Settings
-    from midcourse.server import Server
+    from midcourse.server import Limits, Server
     from midcourse.server.loading import load_agents_of
     from midcourse.server.logs import configure_logs
     from midcourse.server.pages import BUILT
-    from midcourse.server.running import Place, leave, link_to, listen, run, token_of
+    from midcourse.server.running import Place, check_root_path, leave, link_to, listen, run, token_of
 
     # What tools start must not inherit it.
     os.environ.pop(TOKEN_VARIABLE, None)
@@ -241,7 +272,9 @@ def _serve(
         say("No agents are served: give --agents or --demo. Sessions can be looked at and steered all the same.")
     spans = None if traces == "none" else _spans(content=traces == "content")
     given = token_of(folder, token)
-    place = Place(folder=folder, host=host, port=port, is_token_given=token is not None)
+    place = Place(
+        folder=folder, host=host, port=port, is_token_given=token is not None, root_path=check_root_path(root_path)
+    )
     listening = listen(place, say)
     server = Server(
         store=store,
@@ -253,6 +286,8 @@ def _serve(
         review_every=review_every,
         escalate_to=escalate_to,
         grace=grace,
+        drain_delay=drain_delay,
+        limits=Limits(head_seconds=request_timeout),
         metrics_open=metrics_open,
         meter=spans,
     )

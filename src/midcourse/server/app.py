@@ -36,6 +36,7 @@ from midcourse.server.metering import Metering
 from midcourse.server.origins import Cors, HostCheck, OriginCheck, allowed_origins, host_allowed
 from midcourse.server.pages import Console, is_built, not_built
 from midcourse.server.problems import explain_errors
+from midcourse.server.protocol import HEAD_SECONDS, MOST_WAITING
 from midcourse.server.pruning import check_kept, keep_pruning
 from midcourse.server.reminding import Teller, keep_telling
 from midcourse.server.retaining import keep_erasing
@@ -77,6 +78,10 @@ class Limits:
     """Streams one token may hold open."""
     streams: int = 4000
     """Streams in all."""
+    head_seconds: float = HEAD_SECONDS
+    """How long a request's head may take to arrive, where ``midcourse serve`` listens; its body three times that."""
+    waiting: int = MOST_WAITING
+    """Connections on which no request is under way, where ``midcourse serve`` listens."""
 
 
 @dataclass(kw_only=True)
@@ -104,6 +109,8 @@ class Server:
     limits: Limits = field(default_factory=Limits)
     redis: str | None = None
     grace: float = 10.0
+    drain_delay: float = 0.0
+    """Seconds for which ``drain`` goes on taking new work, if something asks `/readyz` where to send it."""
     review_every: float | None = WEEKLY
     """Seconds between reviews of what people labelled; None: none is made."""
     keep_audit: float | None = KEPT
@@ -163,15 +170,21 @@ class Server:
                 self.control = None
                 reading.close()
 
-    async def drain(self) -> None:
+    async def drain(self, *, at_once: bool = False) -> None:
         """Take nothing new and let every session go, calls in flight within the grace.
 
-        Requests are still answered, except those that would start a session: ``draining``. `/readyz` says so, too, and
-        open streams are told at once. At the end they send what is journaled by then, and end.
+        First `/readyz` says so, and for ``drain_delay`` that is all, so that what sends requests here notices: unless
+        it is to happen ``at_once``, or nothing has asked `/readyz` lately. From then on requests are still answered,
+        except those that would start a session: ``draining``. Open streams are told, and at the end they send what is
+        journaled by then, and end.
         """
         control = self.control
-        if control is None or control.worker.is_draining:
+        if control is None or self.app.state.leaving.is_announced:
             return
+        self.app.state.leaving.is_announced = True
+        if self.drain_delay and not at_once and self.app.state.health.is_asked(control.worker.clock):
+            log.info("about to end: takes requests for %g s more, while /readyz sends them elsewhere", self.drain_delay)
+            await asyncio.sleep(self.drain_delay)
         self.parked = len(control.worker.drivers())
         self.app.state.leaving.tell()
         await drained(control, self.grace)
@@ -254,7 +267,7 @@ class Server:
         # The last one added sees a request first.
         app.add_middleware(Conventions, addresses=addresses)
         app.add_middleware(RateLimit, buckets=buckets, identify=lambda scope: access_of(app).identify(scope))
-        app.add_middleware(BodyLimit, limit=self.limits.body)
+        app.add_middleware(BodyLimit, limit=self.limits.body, seconds=3 * self.limits.head_seconds)
         app.add_middleware(OriginCheck, allowed=origins)
         app.add_middleware(Cors, methods=addresses.methods, origins=origins)
         app.add_middleware(HostCheck, allowed_hosts=hosts)
