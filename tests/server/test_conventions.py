@@ -6,8 +6,11 @@ from typing import Any
 
 import httpx2
 import pytest
+from starlette.types import Receive, Scope, Send
 
+from midcourse.errors import InvalidInput
 from midcourse.server import Limits, Server
+from midcourse.server.conventions import Prefixed
 from tests.server.serving import TOKEN, Running, serving
 from tests.server.standing import standing
 from tests.server.test_roles import TABLE
@@ -91,7 +94,33 @@ def test_head_answers_as_get_does_without_the_body_and_ends_where_a_stream_would
     assert (head.status_code, head.content) == (whole.status_code, b"")
     assert head.headers.get("content-type") == whole.headers.get("content-type")
     told = head.headers.get("content-length")
-    assert told == whole.headers.get("content-length") or "metrics" in path
+    # Of these two the answer says how long something took.
+    assert told == whole.headers.get("content-length") or path in ("/metrics", "/api/v1/reports")
+
+
+@pytest.mark.parametrize("path", ["midcourse", "/a b", "/a/../b", "/a?b", "//a", "/a;b", "/é", "/."])
+def test_a_root_path_is_a_path(path: str) -> None:
+    with pytest.raises(InvalidInput, match="cannot be a root path"):
+        Server(store="memory://", token=TOKEN, agents={}, root_path=path)
+
+
+async def test_a_prefix_that_is_there_already_is_not_put_before_it_again_unless_it_begins_an_address() -> None:
+    seen: list[str] = []
+
+    async def note(scope: Scope, _receive: Receive, _send: Send) -> None:
+        seen.append(scope["path"])
+
+    async def ask(root: str, path: str) -> str:
+        scope = {"type": "http", "root_path": root, "path": root + path}
+        await Prefixed(note)(scope, None, None)  # pyright: ignore[reportArgumentType]
+        return seen.pop()
+
+    assert await ask("/x", "/api/v1/me") == "/x/api/v1/me"
+    assert await ask("/x", "/x/api/v1/me") == "/x/api/v1/me"
+    assert await ask("/x", "/x") == "/x"
+    assert await ask("/x", "/xy") == "/x/xy"
+    assert await ask("/api", "/api/v1/me") == "/api/api/v1/me"
+    assert await ask("", "/api/v1/me") == "/api/v1/me"
 
 
 def test_of_an_address_that_is_none_no_method_is_told(client: httpx2.Client) -> None:

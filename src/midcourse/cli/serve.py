@@ -258,7 +258,7 @@ def _serve(
     from midcourse.server.loading import load_agents_of
     from midcourse.server.logs import configure_logs
     from midcourse.server.pages import BUILT
-    from midcourse.server.running import Place, check_root_path, leave, link_to, listen, run, token_of
+    from midcourse.server.running import Place, leave, link_to, listen, run, token_of
 
     # What tools start must not inherit it.
     os.environ.pop(TOKEN_VARIABLE, None)
@@ -272,9 +272,7 @@ def _serve(
         say("No agents are served: give --agents or --demo. Sessions can be looked at and steered all the same.")
     spans = None if traces == "none" else _spans(content=traces == "content")
     given = token_of(folder, token)
-    place = Place(
-        folder=folder, host=host, port=port, is_token_given=token is not None, root_path=check_root_path(root_path)
-    )
+    place = Place(folder=folder, host=host, port=port, is_token_given=token is not None)
     listening = listen(place, say)
     server = Server(
         store=store,
@@ -287,6 +285,7 @@ def _serve(
         escalate_to=escalate_to,
         grace=grace,
         drain_delay=drain_delay,
+        root_path=root_path,
         limits=Limits(head_seconds=request_timeout),
         metrics_open=metrics_open,
         meter=spans,
@@ -296,6 +295,8 @@ def _serve(
         say(f"Midcourse serves {', '.join(names) or 'no agents'}.", f"  store  {_where(server, store)}")
         say_as_it_is(f"  API    {url}/api/v1   (the addresses: {url}/api/v1/openapi.json)")
         say_as_it_is(f"  open   {link_to(url, given)}")
+        if server.root_path:
+            say(f"  proxy  the same below {server.root_path}, at the proxy's address")
         if not (BUILT / "index.html").is_file():
             say("  The console is not in this installation: run make console in a clone, or install a released wheel.")
         say("  log    logs/app.log", "Ctrl-C lets the sessions go and leaves; nothing is cancelled.")

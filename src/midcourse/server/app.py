@@ -24,7 +24,7 @@ from midcourse.runtime.control import Control
 from midcourse.runtime.settings import Settings
 from midcourse.server.auth import Access, access_of, login
 from midcourse.server.claiming import Turn
-from midcourse.server.conventions import Addresses, Conventions
+from midcourse.server.conventions import Addresses, Conventions, check_root_path
 from midcourse.server.documents import describe
 from midcourse.server.fleet import Board
 from midcourse.server.health import Health
@@ -111,6 +111,8 @@ class Server:
     grace: float = 10.0
     drain_delay: float = 0.0
     """Seconds for which ``drain`` goes on taking new work, if something asks `/readyz` where to send it."""
+    root_path: str = ""
+    """What a proxy takes away from the path before requests come here: what webhooks link to is below it."""
     review_every: float | None = WEEKLY
     """Seconds between reviews of what people labelled; None: none is made."""
     keep_audit: float | None = KEPT
@@ -124,6 +126,7 @@ class Server:
 
     def __post_init__(self) -> None:
         check_given_token(self.token)
+        self.root_path = check_root_path(self.root_path)
         check_every(self.review_every)
         check_kept(self.keep_audit)
         check_name(self.escalate_to, "escalate_to")
@@ -218,6 +221,7 @@ class Server:
             Turn(worker.store, worker.clock, worker.id),
             policy=self.settings.policy,
             escalate_to=self.escalate_to,
+            root_path=self.root_path,
             switches=switches,
         )
 

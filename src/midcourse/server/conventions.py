@@ -1,8 +1,8 @@
 """What HTTP asks of every address alike: HEAD, OPTIONS, which methods there are, one rule for bodies, and a prefix."""
 
 import asyncio
+import re
 from collections.abc import Sequence
-from re import Pattern
 from typing import Final
 
 from fastapi.routing import iter_route_contexts
@@ -11,6 +11,9 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from midcourse.errors import InvalidInput
+
+_ROOT: Final = re.compile(r"(/[A-Za-z0-9._~-]*[A-Za-z0-9_~-])+")
 _FILES: Final = compile_path("/{path:path}")[0]
 IMPLIED: Final = frozenset({"HEAD", "OPTIONS"})
 """Methods that no route names: the one goes with GET, the other with everything."""
@@ -31,11 +34,43 @@ def address_in(scope: Scope, path: str) -> str:
     return f"{prefix_of(scope)}{path}"
 
 
+def check_root_path(path: str) -> str:
+    """The prefix that a proxy takes away, as answers put it before every path: ``/midcourse``, or empty.
+
+    Raises:
+        InvalidInput: it is no path.
+    """
+    bare = path.rstrip("/")
+    if bare and _ROOT.fullmatch(bare) is None:
+        raise InvalidInput(
+            f"{path!r} cannot be a root path. Give what the proxy takes away from the path, such as /midcourse.",
+            field="root_path",
+        )
+    return bare
+
+
+class Prefixed:
+    """Takes a path that has its prefix already, as it comes past the proxy or from one that takes nothing away.
+
+    Not where the prefix is also the beginning of an address: nobody could tell.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        prefix = prefix_of(scope) if scope["type"] == "http" else ""
+        # The server puts the prefix before every path, as if a proxy had taken it away.
+        if prefix and not f"{prefix}/".startswith("/api/") and f"{scope['path']}/".startswith(f"{prefix}{prefix}/"):
+            scope = {**scope, "path": str(scope["path"]).removeprefix(prefix)}
+        await self._app(scope, receive, send)
+
+
 class Addresses:
     """Every path that there is, with its methods."""
 
     def __init__(self, routes: Sequence[BaseRoute]) -> None:
-        self._known = list[tuple[Pattern[str], frozenset[str]]]()
+        self._known = list[tuple[re.Pattern[str], frozenset[str]]]()
         for one in iter_route_contexts(routes):
             if isinstance(one.original_route, Mount):  # the console's files: at every address but the API's
                 self._known.append((_FILES, frozenset({"GET"})))

@@ -26,7 +26,7 @@ from midcourse.errors import (
     Unencodable,
 )
 from midcourse.server.codes import CODES
-from midcourse.server.conventions import path_in
+from midcourse.server.conventions import address_in, path_in
 from midcourse.server.tokens import Principal
 from midcourse.server.wording import in_words, shortened
 
@@ -119,6 +119,7 @@ def explain_errors(app: FastAPI) -> None:
         if error.status_code == 400:  # not UTF-8, or nested too deeply to be read
             return problem_response(400, "unreadable_body", _UNREADABLE, field="body")
         code, sentence = _PLAIN.get(error.status_code, ("http_error", str(error.detail)))
+        sentence = sentence.replace("/api/", address_in(request.scope, "/api/"))
         headers = dict(error.headers or {})
         if error.status_code == 405:  # a router names the methods of the one route that it came upon
             headers["Allow"] = ", ".join(request.app.state.addresses.at(path_in(request.scope)))

@@ -201,5 +201,10 @@ class PatientProtocol(HttpToolsProtocol):
 
 def patient(seconds: float, most_waiting: int) -> type[PatientProtocol]:
     """The protocol with other limits, and a list of its own of those that wait."""
-    own = {"head_seconds": seconds, "most_waiting": most_waiting, "waiting": {}}
-    return type("PatientProtocol", (PatientProtocol,), own)
+
+    class Own(PatientProtocol):
+        head_seconds = seconds
+        waiting: ClassVar[dict[PatientProtocol, None]] = {}
+
+    Own.most_waiting = most_waiting
+    return Own

@@ -63,12 +63,14 @@ class Teller:
         policy: str = "",
         escalate_to: str = OPERATORS,
         switches: Switches | None = None,
+        root_path: str = "",
     ) -> None:
         self._store = store
         self._clock = clock
         self._turn = turn
         self._escalate_to = escalate_to
         self._switches = switches
+        self._root = root_path
         self._desk = Desk(store, clock, policy=policy)
         self._outbox = Outbox(store)
         self.sender = Sender(self._outbox, clock)
@@ -268,7 +270,7 @@ class Teller:
         *,
         session: str = "",
     ) -> list[Delivery]:
-        now = self._clock.now()
+        now, facts = self._clock.now(), {**facts, "link": f"{self._root}{facts['link']}"}
         return [
             delivery(hook, kind, names, facts, now=now, session=session)
             for hook in webhooks

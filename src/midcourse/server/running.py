@@ -5,7 +5,6 @@ import contextlib
 import gc
 import logging
 import os
-import re
 import signal
 import socket
 import sys
@@ -21,13 +20,13 @@ import uvicorn
 from midcourse.client.whereabouts import Whereabouts, forget, write_down
 from midcourse.errors import InvalidInput
 from midcourse.server.app import Server
+from midcourse.server.conventions import Prefixed
 from midcourse.server.hosting import is_left_behind
 from midcourse.server.protocol import patient
 from midcourse.server.tokens import check_given_token, local_token
 
 PORT: Final = 8420
 _TRIED: Final = 50
-_ROOT: Final = re.compile(r"(/[A-Za-z0-9._~-]*[A-Za-z0-9_~-])+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +37,6 @@ class Place:
     host: str = "127.0.0.1"
     port: int | None = None
     is_token_given: bool = False
-    root_path: str = ""
-    """What a proxy takes away from every path before a request comes here."""
 
 
 def token_of(folder: Path, given: str | None) -> str:
@@ -85,21 +82,6 @@ def listen(place: Place, say: Callable[[str], None]) -> socket.socket:
     raise InvalidInput(f"No port from {wished} to {wished + _TRIED - 1} is free. Give one with --port.", field="port")
 
 
-def check_root_path(path: str) -> str:
-    """The prefix that a proxy takes away, as answers put it before every path: ``/midcourse``, or empty.
-
-    Raises:
-        InvalidInput: it is no path.
-    """
-    bare = path.rstrip("/")
-    if bare and _ROOT.fullmatch(bare) is None:
-        raise InvalidInput(
-            f"{path!r} cannot be a root path. Give what the proxy takes away from the path, such as /midcourse.",
-            field="root_path",
-        )
-    return bare
-
-
 def _why(error: OSError) -> str:
     return "another program listens there" if error.errno in (98, 48) else error.strerror or str(error)
 
@@ -133,14 +115,14 @@ def run(server: Server, place: Place, listening: socket.socket, *, ready: Callab
     """
     url = url_of(place, listening)
     config = uvicorn.Config(
-        server.app,
+        Prefixed(server.app),
         http=patient(server.limits.head_seconds, server.limits.waiting),
         lifespan="off",  # entered here: its error is a sentence, which uvicorn would bury in a traceback
         ws="none",
         log_config=None,
         access_log=False,
         server_header=False,
-        root_path=place.root_path,
+        root_path=server.root_path,
         # Streams end at once when the server is told to stop; a request that is being answered may take so long.
         timeout_graceful_shutdown=5,
         timeout_keep_alive=75,
