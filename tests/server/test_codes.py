@@ -397,6 +397,16 @@ def _lifted_twice(world: World) -> httpx2.Response:
     return world.ask("lift_kill_switch", {"why": "x"}, switch=switch)
 
 
+def _resumed_below_it(world: World) -> httpx2.Response:
+    name = world.people.make("paused")
+    body = {"scope": {"kind": "agent", "value": "standing"}, "reason": "x"}
+    switch = world.client.post("/kill-switches", json=body).json()["id"]
+    try:
+        return world.ask("resume", {}, session_id=name)
+    finally:
+        world.ask("lift_kill_switch", {"why": "x"}, switch=switch)
+
+
 def _still_stands(world: World) -> httpx2.Response:
     switch = _thrown(world)
     refused = world.ask("release_halted", {}, switch=switch)
@@ -431,6 +441,7 @@ PROVOKED: Mapping[tuple[str, str], Provoked] = {
     ("lift_kill_switch", "already_lifted"): _lifted_twice,
     ("release_halted", "kill_switch_not_found"): lambda world: world.ask("release_halted", {}, switch="none"),
     ("release_halted", "kill_switch_stands"): _still_stands,
+    ("resume", "kill_switch_stands"): _resumed_below_it,
     ("get_policy", "policy_not_found"): lambda world: world.ask("get_policy"),
     ("policy_history", "policy_not_found"): lambda world: world.ask("policy_history"),
     ("diff_policies", "policy_not_found"): lambda world: world.client.get("/policies/none/diff?to=standard"),

@@ -10,7 +10,7 @@ from fastapi import Depends, Header, Request
 
 from midcourse.core.allowed import did_you_mean
 from midcourse.core.audit import AuditEntry
-from midcourse.core.commands import ID_LIMIT, AnyCommand, Command, Role, verb
+from midcourse.core.commands import ID_LIMIT, MARK_LIMIT, AnyCommand, Command, Role, verb
 from midcourse.core.ids import CommandId, SessionId
 from midcourse.core.replies import Level, Reply
 from midcourse.core.session import Session
@@ -34,10 +34,10 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., object])
 NEEDED: Final[dict[object, Role]] = {}
 """The role that each dependency of a route wants: what the OpenAPI document tells of it."""
+PATH_LIMIT: Final = 300
+"""Characters of a session's id in an address: more than any has."""
 KEY_LIMIT: Final = 128
 """The longest Idempotency-Key that is taken."""
-TAG_LIMIT: Final = 1000
-"""The longest If-Match."""
 
 
 class Caller:
@@ -276,6 +276,8 @@ def _check_path(request: Request, principal: Principal) -> None:
     # Read by the endpoint after this.
     request.path_params["session_id"] = session_id = caller.named(named)
     caller.check_visible(session_id)
+    if len(named) <= PATH_LIMIT < len(session_id):  # only with its tenant is it longer than any
+        raise SessionNotFound(f"There is no session '{session_id}' here.", session_id=session_id)
 
 
 def _check_headers(request: Request, taken: Sequence[str]) -> None:
@@ -353,12 +355,12 @@ def commander_with(needed: Role, what: str = "session") -> Callable[..., Awaitab
             Header(
                 alias="If-Match",
                 description=f"The {what}'s ETag: the command is refused once the {what} has moved on from it.",
-                json_schema_extra={"maxLength": TAG_LIMIT},
+                json_schema_extra={"maxLength": MARK_LIMIT},
             ),
         ] = None,
     ) -> Caller:
         principal = await _principal(request, needed, "If-Match")
-        if if_match is not None and len(if_match) > TAG_LIMIT:
+        if if_match is not None and len(if_match) > MARK_LIMIT:
             raise InvalidInput(f"If-Match is the ETag of the {what}.", field="If-Match")
         return Caller(request, principal, _checked_key(idempotency_key), if_match)
 
