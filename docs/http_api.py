@@ -9,7 +9,7 @@ from midcourse.server import Server
 Schema = Mapping[str, Any]
 EVERYWHERE: Final = (
     *("unauthorized", "forbidden", "origin_not_allowed", "request_timeout", "body_too_large", "host_not_allowed"),
-    *("unsupported_media_type", "too_many_requests", "damaged", "internal_error", "store_unavailable", "store_full"),
+    *("unreadable_body", "too_many_requests", "damaged", "internal_error", "store_unavailable", "store_full"),
 )
 """Codes that are not told again with each address."""
 Table = Callable[[Iterable[str], Iterable[Iterable[str]]], str]

@@ -28,6 +28,16 @@ function shown(session: Session, known: Known): Record<string, unknown> {
     [name, name in own ? own[name] : (session as unknown as Record<string, unknown>)[name]]));
 }
 
+test("a run that forgets is told again from the start, and is the same", () => {
+  const [journal] = histories as unknown as Journal[];
+  const [run, other] = [new Run(journal!.session), new Run(journal!.session)];
+  journal!.events.forEach((record) => run.apply(record));
+  run.forget();
+  assert.equal(run.position, 0);
+  journal!.events.slice(0, 3).forEach((record) => { run.apply(record); other.apply(record); });
+  assert.deepEqual(run, other);
+});
+
 for (const journal of [...histories, ...runs] as unknown as Journal[]) {
   test(`${journal.name} is folded as core folds it`, () => {
     const run = new Run(journal.session);

@@ -226,6 +226,12 @@ class InterruptRequested(BaseException):
     """
 
 
+def without_path(error: MidcourseError) -> str:
+    """What an error says without where the store's file lies: for a journal, which others read than operators."""
+    path = str(error.fields.get("path", ""))
+    return error.message.replace(path, "the store") if path else error.message
+
+
 def words_of(error: BaseException) -> str:
     """What somebody else's exception says, as it can be journaled: whatever it holds, and not endless."""
     try:

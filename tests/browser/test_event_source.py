@@ -1,9 +1,11 @@
 """The page's EventSource, in a browser that came with the login link."""
 
+import json
 from pathlib import Path
 
 import httpx2
 import pytest
+from playwright.sync_api import Route
 
 from tests.browser.chromium import browsing
 from tests.examples.expected import ROOT
@@ -29,3 +31,59 @@ def test_the_javascript_of_follow_events_follows_events(tmp_path: Path) -> None:
         with page.expect_console_message(lambda said: "session.completed" in said.text, timeout=60_000):
             page.evaluate(script)
         api.close()
+
+
+FOLLOWS = """async () => {
+  const heard = [], source = new EventSource("/api/v1/sessions/sess_clean/events?after=99999");
+  await new Promise((over) => {
+    source.addEventListener("reset", (event) => heard.push([event.type, event.lastEventId, JSON.parse(event.data)]));
+    for (const type of TYPES) source.addEventListener(type, (event) => {
+      heard.push([event.type, event.lastEventId, JSON.parse(event.data)]);
+      if (heard.length > TYPES.length) over();
+    });
+  });
+  source.close();
+  return heard;
+}"""
+
+
+@pytest.mark.timeout(180)
+def test_a_browser_and_the_console_begin_anew_where_the_journal_is_another_one(tmp_path: Path) -> None:
+    """Its EventSource hears ``reset`` and then all; the console forgets what it drew, and goes on with what is."""
+    with served(tmp_path, "--demo") as server, browsing() as browser:
+        api = httpx2.Client(
+            base_url=f"{server.url}/api/v1", headers={"Authorization": f"Bearer {server.token}"}, timeout=30
+        )
+        body = {"agent": "order-desk", "goal": "Order 3 bolts for acme", "session_id": "sess_clean"}
+        with api:
+            api.post("/sessions", json=body)
+            api.get("/sessions/sess_clean/result", params={"wait": 60})
+            events = api.get("/sessions/sess_clean/events").json()["events"]
+        page = browser.new_page()
+        page.goto(f"{server.url}/login?token={server.token}")
+        heard = page.evaluate(FOLLOWS.replace("TYPES", json.dumps(sorted({one["type"] for one in events[:3]}))))
+        assert [one[:2] for one in heard[:2]] == [["reset", "0"], [events[0]["type"], "1"]]
+        assert heard[0][2]["position"] == len(events)
+
+        # The store stands again as it was two events after the start; the connection had been lost for that.
+        frames = "".join(
+            f"id: {one['position']}\nevent: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in events[:2]
+        )
+        reset = json.dumps({"session": "sess_clean", "last_event_id": "9", "position": 2, "detail": "restored"})
+        asked: list[str | None] = []
+
+        def restored(route: Route) -> None:
+            asked.append(route.request.headers.get("last-event-id"))
+            if len(asked) == 1:
+                whole = "".join(f"id: {e['position']}\nevent: {e['type']}\ndata: {json.dumps(e)}\n\n" for e in events)
+                route.fulfill(content_type="text/event-stream", body=whole)
+            elif len(asked) == 2:
+                route.fulfill(content_type="text/event-stream", body=f"id: 0\nevent: reset\ndata: {reset}\n\n{frames}")
+            else:
+                route.fulfill(content_type="text/event-stream", body=": nothing new\n\n")
+
+        page.route("**/sessions/sess_clean/events**", restored)
+        page.goto(f"{server.url}/?run=sess_clean")
+        with page.expect_request(lambda one: one.headers.get("last-event-id") == "2", timeout=30_000):
+            pass
+        assert asked[:2] == [None, str(len(events))]

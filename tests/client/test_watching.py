@@ -12,6 +12,7 @@ from midcourse.core import events as ev
 from midcourse.core.events import Recorded
 from midcourse.core.ids import Position, StepId
 from midcourse.core.session import Status
+from midcourse.errors import InvalidInput
 from midcourse.runtime.clock import SystemClock
 from tests.client.scripted import LINGER, SESSION, Answer, Scripted, frame, problem, said, scripted, session, stream
 
@@ -69,6 +70,30 @@ async def test_a_stream_that_breaks_goes_on_behind_the_last_event_seen() -> None
     async with scripted(*answers) as server:
         assert await watched(server) == list(ALL)
     assert [one.headers.get("last-event-id") for one in server.asked[1:5]] == [None, "2", "2", "5"]
+
+
+async def test_a_journal_that_ends_before_what_was_seen_is_an_error_and_no_silence() -> None:
+    """The store was restored from a backup meanwhile; the same is said where the store is open in this program."""
+    data = f'{{"session":"{SESSION}","last_event_id":"3","position":2,"detail":"x"}}'
+    reset = f"id: 0\nevent: reset\ndata: {data}\n\n"
+    async with scripted(
+        session(), stream(*map(frame, ALL[:3]), cut=True), stream(reset, *map(frame, ALL[:2]))
+    ) as server:
+        with pytest.raises(InvalidInput, match="has no event 3: its journal ends at 2") as refused:
+            await watched(server)
+    assert (refused.value.code, refused.value.fields["position"]) == ("unknown_position", 2)
+
+    @midcourse.agent
+    async def quick(run: midcourse.Run) -> None:
+        pass
+
+    async with midcourse.open("memory://") as mc:
+        handle = await mc.start(quick)
+        await handle.result()
+        end = (await handle.state()).position
+        with pytest.raises(InvalidInput, match=f"has no event {end + 1}: its journal ends at {end}") as refused:
+            await anext(handle.watch(end + 1))
+    assert refused.value.code == "unknown_position"
 
 
 async def test_a_stream_that_is_closed_politely_before_the_end_is_opened_again() -> None:

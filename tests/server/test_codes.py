@@ -399,6 +399,16 @@ def _lifted_twice(world: World) -> httpx2.Response:
     return world.ask("lift_kill_switch", {"why": "x"}, switch=switch)
 
 
+def _resumed_below_it(world: World) -> httpx2.Response:
+    name = world.people.make("paused")
+    body = {"scope": {"kind": "agent", "value": "standing"}, "reason": "x"}
+    switch = world.client.post("/kill-switches", json=body).json()["id"]
+    try:
+        return world.ask("resume", {}, session_id=name)
+    finally:
+        world.ask("lift_kill_switch", {"why": "x"}, switch=switch)
+
+
 def _still_stands(world: World) -> httpx2.Response:
     switch = _thrown(world)
     refused = world.ask("release_halted", {}, switch=switch)
@@ -433,6 +443,7 @@ PROVOKED: Mapping[tuple[str, str], Provoked] = {
     ("lift_kill_switch", "already_lifted"): _lifted_twice,
     ("release_halted", "kill_switch_not_found"): lambda world: world.ask("release_halted", {}, switch="none"),
     ("release_halted", "kill_switch_stands"): _still_stands,
+    ("resume", "kill_switch_stands"): _resumed_below_it,
     ("get_policy", "policy_not_found"): lambda world: world.ask("get_policy"),
     ("policy_history", "policy_not_found"): lambda world: world.ask("policy_history"),
     ("diff_policies", "policy_not_found"): lambda world: world.client.get("/policies/none/diff?to=standard"),
@@ -520,7 +531,7 @@ GENERAL: Mapping[str, Callable[[str], Provoked]] = {
     "session_not_found": _nowhere,
     "session_erased": _erased,
     "precondition_failed": _stale,
-    "unsupported_media_type": _plain,
+    "unreadable_body": _plain,
     "invalid_input": _nonsense,
     "command_id_taken": lambda operation: twice(
         operation, _first_of(operation), _second_of(operation), _GRANTS.get(operation, "paused")

@@ -61,11 +61,24 @@ async def waits(run: midcourse.Run) -> str:
 
 
 @contextmanager
-def serving(folder: Path, port: int, grace: str) -> Generator["subprocess.Popen[bytes]"]:
+def serving(folder: Path, port: int, grace: str, delay: str = "0s") -> Generator["subprocess.Popen[bytes]"]:
     """The server as a user starts it."""
     with (folder / "log.txt").open("ab") as log:
         process = subprocess.Popen(
-            ["midcourse", "serve", "--agents", "agents.py", "--port", str(port), "--grace", grace, "--policy", "none"],
+            [
+                "midcourse",
+                "serve",
+                "--agents",
+                "agents.py",
+                "--port",
+                str(port),
+                "--grace",
+                grace,
+                "--policy",
+                "none",
+                "--drain-delay",
+                delay,
+            ],
             cwd=folder,
             env=surroundings(folder, MIDCOURSE_TOKEN=TOKEN),
             stdout=log,
@@ -176,3 +189,51 @@ async def test_a_server_in_an_application_of_yours_can_be_drained_too() -> None:
             assert (await client.get("/readyz")).status_code == 200
             await asyncio.gather(server.drain(), server.drain())
             assert (await client.get("/readyz")).json()["code"] == "draining"
+
+
+async def test_for_the_delay_a_load_balancer_is_told_and_new_work_is_still_taken(tmp_path: Path) -> None:
+    """Only where something asks `/readyz`, and only for SIGTERM: nobody else waits for a person's Ctrl-C."""
+    (tmp_path / "agents.py").write_text(AGENTS, encoding="utf-8")
+    port = free_port()
+    with serving(tmp_path, port, "100ms", delay="1h") as process:
+        async with client_of(port) as client:
+            await until_ready(client)
+            process.send_signal(signal.SIGTERM)
+            found = await eventually(lambda: client.get("/readyz"), lambda one: one.status_code != 200)
+            assert (found.status_code, found.json()["code"]) == (503, "draining")
+            made = await client.post("/api/v1/sessions", json={"agent": "busy", "session_id": "late"})
+            assert made.status_code == 201, made.text
+            done = await client.get("/api/v1/sessions/late/result", params={"wait": 20})
+            assert done.json()["status"] == "completed"
+            process.send_signal(signal.SIGTERM)  # once more: that one is in a hurry
+        assert await ended(process) == 0
+    for stop, asks in ((signal.SIGINT, True), (signal.SIGTERM, False)):
+        with serving(tmp_path, port, "100ms", delay="1h") as process:
+            async with client_of(port) as client:
+                if asks:
+                    await until_ready(client)
+                else:
+                    while not await is_up(client):
+                        await asyncio.sleep(0.1)
+            process.send_signal(stop)
+            assert await ended(process) == 0
+
+
+async def is_up(client: httpx2.AsyncClient) -> bool:
+    """Whether it answers, without asking whether it is ready."""
+    with suppress(httpx2.TransportError):
+        return (await client.get("/healthz")).status_code == 200
+    return False
+
+
+async def test_when_the_delay_is_over_it_takes_nothing_new() -> None:
+    from midcourse.server import Server
+
+    server = Server(store="memory://", token=TOKEN, agents={}, review_every=None, drain_delay=0.05)
+    async with server.lifespan():
+        transport = httpx2.ASGITransport(server.app)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            assert (await client.get("/readyz")).status_code == 200
+            await asyncio.gather(server.drain(), server.drain())
+            assert server.control is not None
+            assert server.control.worker.is_draining

@@ -23,6 +23,7 @@ from tests.promises.harness import NEVER, Place, resumable
 from tests.server.alone import Alone, alone
 from tests.server.reading import Data, Frame, Latch, Stream, events_of, eventually, opened, served, until_status
 from tests.server.serving import TOKEN, Running
+from tests.server.test_document import check
 
 SSE = {"Accept": "text/event-stream"}
 STALLED = 500
@@ -152,9 +153,54 @@ async def test_after_in_the_query_is_what_a_header_overrides(memory: Place) -> N
                 assert (await events.next()).id == "4"
             async with watching(client, session, "7", after=3) as events:
                 assert (await events.next()).id == "8"
-            for nonsense in ("x", "-1", "1e3", "9" * 30):
-                response = await client.get(f"/sessions/{session}/events", headers={**SSE, "Last-Event-ID": nonsense})
-                assert (response.status_code, response.json()["field"]) == (422, "Last-Event-ID")
+
+
+@pytest.mark.parametrize(
+    "last", ["99999", "{end}1", "x", "-1", "1e3", "9" * 30, "sess_other@1", "{id}@99999"], ids=lambda one: one[:12]
+)
+async def test_an_id_that_the_journal_has_never_given_begins_anew_and_says_so(memory: Place, last: str) -> None:
+    """Of a store that was restored since, of another session, or nonsense: nobody loses what comes now in silence."""
+    with served(memory, WORKER) as server:
+        async with server.client() as client:
+            session = await started(client)
+            await until_status(client, session, "completed")
+            whole = await events_of(client, session)
+            named = last.format(id=session, end=len(whole))
+            async with watching(client, session, named, follow=False) as events:
+                reset, *seen = await events.rest()
+            assert (reset.event, reset.id, reset.data["position"]) == ("reset", "0", len(whole))
+            assert (reset.data["session"], reset.data["last_event_id"]) == (session, named)
+            assert [frame.data for frame in seen] == whole
+            # And so is one that is only in the address, and one of a chat.
+            if named.isdigit() and len(named) < 16:
+                async with watching(client, session, after=int(named), follow=False) as events:
+                    assert [frame.event for frame in await events.rest()][:2] == ["reset", "session.created"]
+                page = await client.get(f"/sessions/{session}/events", params={"after": named})
+                assert (page.status_code, page.json()["field"]) == (422, "after")
+            headers = {"Last-Event-ID": named}
+            page = await client.get(f"/sessions/{session}/events", headers=headers)
+            assert (page.status_code, page.json()["field"]) == (422, "Last-Event-ID")
+            async with opened(client, "GET", f"/chat/{session}") as chat:
+                frames = [frame.data for frame in await chat.rest()]
+            async with opened(client, "GET", f"/chat/{session}", headers=headers) as chat:
+                first, *rest = await chat.rest()
+            assert (first.data["type"], first.id, first.data["session_id"]) == ("reset", "0", session)
+            check(first.data, {"$ref": "#/components/schemas/Frame"})
+            assert [frame.data for frame in rest] == frames
+
+
+async def test_the_last_id_of_a_journal_is_its_own_and_resets_nothing(memory: Place) -> None:
+    with served(memory, WORKER) as server:
+        async with server.client() as client:
+            session = await started(client)
+            await until_status(client, session, "completed")
+            end = len(await events_of(client, session))
+            for last in (str(end), f"{session}@{end}", "0"):
+                async with watching(client, session, last, follow=False) as events:
+                    seen = await events.rest()
+                assert [frame.event for frame in seen[:1]] == ([] if last != "0" else ["session.created"])
+            page = await client.get(f"/sessions/{session}/events", params={"after": end})
+            assert page.json() == {"events": [], "next": None}
 
 
 async def test_a_stream_goes_on_into_later_turns_unless_it_is_told_not_to(memory: Place) -> None:

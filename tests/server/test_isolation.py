@@ -165,6 +165,8 @@ async def test_it_is_mounted_into_your_application_in_three_lines(tmp_path: Path
             session = made.json()["id"]
             assert made.headers["location"] == f"/agents/api/v1/sessions/{session}"
             assert made.headers["cache-control"] == "no-store"
+            refused = await client.put("/sessions")
+            assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD, OPTIONS, POST")
             found = await browser.get(made.headers["location"], headers={"Authorization": f"Bearer {TOKEN}"})
             assert found.json()["id"] == session
             await until_status(client, session, "waiting")

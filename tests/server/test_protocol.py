@@ -1,14 +1,18 @@
 """A connection that says nothing, too little or too much does not stay."""
 
 import asyncio
+import contextlib
+import socket
 import threading
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from midcourse.server.limits import BodyLimit
-from midcourse.server.protocol import HEAD_BYTES, HEAD_LINES, PatientProtocol
+from midcourse.server.protocol import HEAD_BYTES, HEAD_LINES, PatientProtocol, patient
+from tests.examples.served import served as serve_in
 from tests.server.raw_server import connected, poured, served, told, trickling
 
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
@@ -83,6 +87,77 @@ def test_a_stream_may_be_as_slow_as_it_likes() -> None:
         threading.Event().wait(1.0)  # three times what a head may take
         goes_on.set()
         assert b"last;" in told(talking)
+
+
+HALF_OPEN = (
+    b"",
+    b"G",
+    GET + b"X-A: b",
+    b"POST /api/v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{",
+)
+"""What a client has said that says no more: nothing, part of a head, part of a body."""
+
+
+def test_of_hundreds_of_half_open_connections_none_stays_and_others_are_answered_meanwhile() -> None:
+    app = BodyLimit(reads_all, seconds=0.9)
+    with served(app, patient(0.3, 1000)) as address, contextlib.ExitStack() as stack:
+        talking = [stack.enter_context(connected(address)) for _ in range(200)]
+        for number, one in enumerate(talking):
+            one.sendall(HALF_OPEN[number % len(HALF_OPEN)])
+        with connected(address) as other:
+            other.sendall(GET + b"Connection: close\r\n\r\n")
+            assert b"200 OK" in told(other)
+        heard = [told(one)[:13] for one in talking]
+    refused = b"HTTP/1.1 408 "
+    assert heard == [b"", refused, refused, refused] * 50
+
+
+def test_of_the_connections_that_wait_the_one_that_has_waited_longest_makes_room() -> None:
+    """Those that came and said nothing, and those that are kept for a next request. One at work makes no room."""
+    goes_on = threading.Event()
+
+    async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == "/slow":
+            await asyncio.to_thread(goes_on.wait, 30)
+        await hello(scope, receive, send)
+
+    def ask(talking: socket.socket) -> None:
+        talking.sendall(GET + b"\r\n")
+        heard = b""
+        while not heard.endswith(b"hello"):
+            piece = talking.recv(4096)
+            assert piece, "it was closed"
+            heard += piece
+
+    with served(slow, patient(60, 3)) as address, contextlib.ExitStack() as stack:
+
+        def come() -> socket.socket:
+            return stack.enter_context(connected(address))
+
+        works = come()
+        works.sendall(GET.replace(b"/", b"/slow", 1) + b"Connection: close\r\n\r\n")
+        kept = come()
+        ask(kept)
+        silent, other, third = come(), come(), come()
+        ask(third)  # they are taken in the order in which they came
+        assert told(kept) == b""
+        ask(other)  # from here on it has waited for a shorter time than the silent one
+        ask(come())
+        assert told(silent) == b""
+        ask(third)
+        ask(other)
+        goes_on.set()
+        assert b"200 OK" in told(works)
+
+
+def test_a_server_gives_requests_as_long_as_it_is_told_to(tmp_path: Path) -> None:
+    with serve_in(tmp_path, "--demo", "--request-timeout", "300ms") as server, contextlib.ExitStack() as stack:
+        where = ("127.0.0.1", server.port)
+        talking = [stack.enter_context(connected(where)) for _ in range(40)]
+        for number, one in enumerate(talking):
+            one.sendall(HALF_OPEN[number % len(HALF_OPEN)])
+        refused = b"HTTP/1.1 408 "
+        assert [told(one)[:13] for one in talking] == [b"", refused, refused, refused] * 10
 
 
 def test_too_many_header_lines_are_refused() -> None:

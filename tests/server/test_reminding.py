@@ -53,12 +53,12 @@ class World:
         self.desk = Desk(store, self.clock)
         self.switches: list[Switch] = []
 
-    def teller(self, name: str = "worker_1", escalate_to: str = "operate") -> Teller:
+    def teller(self, name: str = "worker_1", escalate_to: str = "operate", root_path: str = "") -> Teller:
         async def switches() -> list[Switch]:
             return self.switches
 
         turn = Turn(self.store, self.clock, WorkerId(name))
-        made = Teller(self.store, self.clock, turn, escalate_to=escalate_to, switches=switches)
+        made = Teller(self.store, self.clock, turn, escalate_to=escalate_to, switches=switches, root_path=root_path)
         made.sender.send_due = lambda rows, webhooks: None
         return made
 
@@ -102,6 +102,14 @@ async def test_the_owner_is_reminded_at_half_of_the_target_and_operators_are_tol
         [ask] = await world.desk.asks()
         assert (ask.reminded_at, ask.escalated_at) == (began + TARGET / 2, began + TARGET)
         assert (ask.escalated_to, ask.owner) == ("operate", "ann")
+
+
+async def test_below_a_root_path_what_is_told_links_there(memory: Place) -> None:
+    async with asking(memory) as world:
+        await world.outbox.add(HOOK)
+        await world.teller(root_path="/tools/midcourse").look()
+        [row] = await world.outbox.deliveries("wh_1")
+        assert '"link":"/tools/midcourse/?run=sess_1"' in row.body
 
 
 async def test_without_any_webhook_people_are_reminded_all_the_same(memory: Place) -> None:

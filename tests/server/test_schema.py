@@ -4,7 +4,10 @@ A longer search: ``MIDCOURSE_SCHEMA_EXAMPLES=1000 pytest tests/server/test_schem
 """
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, cast
 
 import httpx2
@@ -16,12 +19,15 @@ from hypothesis import strategies as st
 from schemathesis import GenerationMode, checks
 
 from midcourse.server import Limits, Server
+from midcourse.server.roles import LADDER
 from tests.server.serving import TOKEN, Running, serving
 from tests.server.standing import Standing, standing
 
 EXAMPLES = int(os.environ.get("MIDCOURSE_SCHEMA_EXAMPLES", "4"))
 STREAMS = ("chat", "resume_chat", "follow_chat")
 """They answer with streams that go on: test_fuzzing.py sends them what they refuse."""
+LONG = ("backtest_policy", "calibrate_policy")
+"""They compute, each time anew."""
 SHORTEST = 0.05
 """Seconds that a request may want to wait here."""
 
@@ -39,8 +45,25 @@ CHECKS: list[Any] = [
         "response_headers_conformance",
         "response_schema_conformance",
         "allow_header_conformance",
+        "unsupported_method",
+        "missing_required_header",
     )
 ]
+CONFIG = """
+[checks]
+positive_data_acceptance.enabled = false  # what names something that is not there, or contradicts another, is refused
+max_response_time = 200  # a machine may be slow
+
+# The other methods are those of a policy, a session or a kill switch of that name: they are taken there, and the
+# document tells of them at /policies/{name} and so on.
+[[operations]]
+include-path = ["/api/v1/policies/check", "/api/v1/sessions/bulk", "/api/v1/kill-switches/preview"]
+checks.allow_header_conformance.enabled = false
+"""
+USUAL: list[tuple[str | None, str]] = [(None, "operate"), (None, "session"), ("acme", "watch"), ("acme", "operate")]
+EVERY: list[tuple[str | None, str]] = [(tenant, role) for tenant in (None, "acme") for role in (*LADDER, "session")]
+CALLERS = USUAL if EXAMPLES <= 4 else EVERY[:-1]
+"""Whose token is used: of each kind one, or in a longer search all."""
 
 
 @pytest.fixture(scope="module")
@@ -149,3 +172,24 @@ def test_what_an_answer_names_can_be_used_at_the_addresses_it_links_to(running: 
             case.validate_response(response, checks=CHECKS)
 
     seed(1)(Workflow).run(settings=_bounded(max(3, EXAMPLES // 3), stateful_step_count=8))
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("tenant", "role"), CALLERS, ids=str)
+def test_for_nobody_is_there_a_method_header_or_body_that_is_answered_otherwise_than_the_document_says(
+    running: Running, people: Standing, tmp_path: Path, tenant: str | None, role: str
+) -> None:
+    """Every boundary of every parameter, methods that are none, headers and tokens left out: for each kind of token."""
+    body: dict[str, Any] = {"name": f"schema-{tenant}-{role}", "role": "operate" if role == "session" else role}
+    if role == "session":
+        body["session"] = people.kept()["paused"]
+    elif tenant is not None:
+        body["tenant"] = tenant
+    token = people.client.post("/tokens", json=body).json()["token"]
+    (tmp_path / "schemathesis.toml").write_text(CONFIG, encoding="utf-8")
+    left_out = [part for name in (*STREAMS, *LONG) for part in ("--exclude-operation-id", name)]
+    program = Path(sys.executable).with_name("schemathesis")
+    command = [str(program), "run", f"{running.api}/openapi.json", "--header", f"Authorization: Bearer {token}"]
+    command += ["--phases", "examples,coverage", "--mode", "all", "--seed", "1", "--no-color", *left_out]
+    told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=280)
+    assert told.returncode == 0, told.stdout[-8000:] + told.stderr[-2000:]

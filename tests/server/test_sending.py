@@ -11,14 +11,17 @@ from email.utils import format_datetime
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from midcourse.core.audit import AuditEntry, decode_entry
 from midcourse.core.webhooks import ALL, LONGEST_WAIT, Delivery, Webhook, delivery
+from midcourse.errors import InvalidInput
 from midcourse.runtime.clock import SystemClock
 from midcourse.runtime.outbox import Outbox
 from midcourse.server import sending
-from midcourse.server.sending import READ, Sender, attempt, try_out
+from midcourse.server.sending import READ, Sender, attempt, made_webhook, try_out
 from midcourse.server.signing import spelled_secret
 from midcourse.stores.memory import MemoryStore
 from midcourse.tools import requesting
@@ -113,6 +116,65 @@ class World:
 async def sending_to() -> AsyncGenerator[World]:
     async with receiving() as receiver:
         yield World(receiver)
+
+
+ADDRESSES = st.tuples(
+    st.sampled_from(["http", "https", "HTTP", "ftp", "", "http:"]),
+    st.sampled_from(
+        ["127.0.0.1", "[::1]", "[::1", "a.invalid", "a..b", "", ".", "xn--", "a" * 64, "ann:pw@b", "%", "*"]
+    )
+    | st.text(max_size=12),
+    st.sampled_from(["", ":", ":0", ":-1", ":99999", ":65536", ":1:2", ":x", ":0x1", ":\u0663", f":{10**30}"])
+    | st.integers(-(2**40), 2**40).map(lambda port: f":{port}"),
+    st.text(max_size=12).map(lambda text: f"/{text}"),
+).map(lambda parts: f"{parts[0]}://{parts[1]}{parts[2]}{parts[3]}")
+"""Addresses of which few are any. No request is made: their hosts lead nowhere."""
+
+
+@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(url=ADDRESSES | st.text(max_size=40))
+async def test_any_text_is_an_address_or_refused_with_a_code_and_kept_by_an_older_version_hurts_nobody(
+    monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    """What a store holds from before it was refused is a delivery that fails, with words."""
+
+    async def nowhere(host: str, port: int, _url: str, *, allow_private: bool) -> tuple[str, ...]:
+        assert 0 < port < 65536, host
+        return ()
+
+    monkeypatch.setattr(requesting, "addresses_of", nowhere)
+    clock = SystemClock()
+    try:
+        made = await made_webhook(clock, url=url, kinds=[ALL], about="", tenant=None, by="ann")
+    except InvalidInput as error:
+        assert (error.code in ("address_refused", "invalid_input"), error.fields["field"]) == (True, "url")
+    else:
+        assert made.url == url
+    kept = Webhook(id="wh_1", tenant=None, url=url, kinds=(ALL,), by="ann", added_at=0.0, secret=SECRET)
+    outcome = await attempt(kept, row(kept), clock)
+    assert outcome.problem
+    assert not outcome.is_good
+
+
+async def test_a_kept_webhook_whose_port_is_none_is_tried_out_and_fails_in_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And so does one where something happens that nobody foresaw."""
+    outbox = Outbox(MemoryStore())
+    kept = Webhook(
+        id="wh_1", tenant=None, url="http://127.0.0.1:99999/", kinds=(ALL,), by="ann", added_at=0.0, secret=SECRET
+    )
+    await outbox.add(kept)
+    tried = await try_out(outbox, kept, SystemClock(), by="ann")
+    refused = "The request to http://127.0.0.1:99999 is refused: its port is 99999, and ports are 1 to 65535."
+    assert (tried.state, tried.problem) == ("given_up", refused)
+
+    async def fails(*_: object, **__: object) -> None:
+        raise OverflowError
+
+    monkeypatch.setattr(sending, "request", fails)
+    tried = await try_out(outbox, kept, SystemClock(), by="ann")
+    assert (tried.state, tried.problem) == ("given_up", "It could not be sent; the server's log says more.")
 
 
 async def test_a_receiver_that_says_it_is_gone_is_told_nothing_more_until_a_trial_arrives(

@@ -16,8 +16,10 @@ import midcourse
 from midcourse.core.artifacts import Told
 from midcourse.core.audit_export import Verified, verify
 from midcourse.core.ids import SessionId
+from midcourse.core.switches import Scope
 from midcourse.errors import SessionNotFound
 from midcourse.runtime.artifacts import ARTIFACTS, artifact_items
+from midcourse.runtime.kill_switch import KillSwitch
 from midcourse.server import Limits, stream
 from midcourse.server.caller import Caller
 from midcourse.server.tokens import Principal
@@ -226,8 +228,34 @@ async def test_what_another_tenant_keeps_is_not_there(memory: Place) -> None:
                 body = {"document": "policy: careful\n", "why": "x"}
             answer = await found.ask(("beta", "operate"), method, address, body, params=params)
             assert (answer.status_code, answer.json()["code"]) == (404, code), (method, path, answer.text)
+            # Of one that nobody has, it is told the same to the letter.
+            none = f"{ids.get(name, name)[:-3]}zzz"
+            other, body = request_of(path, row, "", none)
+            if method == "PUT":
+                body = {"document": "policy: careful\n", "why": "x"}
+            nothing = await found.ask(("beta", "operate"), method, other, body, params=params)
+            assert nothing.text.replace(none, "NAME") == answer.text.replace(ids.get(name, name), "NAME"), path
         statuses = {one["id"]: one["status"] for one in (await found.host.get("/sessions")).json()["sessions"]}
         assert statuses == {"acme~kept": "halted", "beta~kept": "waiting"}
+
+
+async def test_the_beginning_of_another_tenants_kill_switch_names_nothing_and_hides_no_switch_of_ones_own(
+    memory: Place,
+) -> None:
+    """Neither found by it, nor in the way: who could tell the two apart would find the id letter by letter."""
+    async with fleet(memory) as found:
+        switch = (await fill(found))["SWITCH"]
+        beta, control = ("beta", "operate"), found.server.server.control
+        assert control is not None
+        own = f"{switch[:-1]}{'0' if switch[-1] != '0' else '1'}"
+        for end in range(4, len(switch)):
+            answer = await found.ask(beta, "GET", f"/api/v1/kill-switches/{switch[:end]}")
+            assert answer.json()["detail"] == f"There is no kill switch '{switch[:end]}'. List the kill switches.", end
+        scope = Scope(kind="label", value="none", tenant="beta")
+        await KillSwitch(control).throw(scope, "x", switch=own)
+        for end in (len(switch) - 1, len(switch)):
+            found_by = await found.ask(beta, "GET", f"/api/v1/kill-switches/{own[:end]}")
+            assert (found_by.status_code, found_by.json()["id"]) == (200, own)
 
 
 async def test_within_its_tenant_everybody_may_what_the_role_says(

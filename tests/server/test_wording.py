@@ -68,14 +68,14 @@ def test_a_body_with_a_mistake_is_told_what_is_allowed(
     [
         ("/sessions", '{"agent": }', "line 1, column 11"),
         ("/sessions", '{\n  "agent": "a",\n  goal: 1\n}', "line 3, column 3"),
-        ("/chat", '{\n  "agent": }', "line 2 column 12"),
+        ("/chat", '{\n  "agent": }', "line 2, column 12"),
     ],
 )
 def test_a_body_that_is_no_json_is_told_where_that_begins(
     client: httpx2.Client, path: str, body: str, where: str
 ) -> None:
     problem = client.post(path, content=body, headers={"Content-Type": "application/json"}).json()
-    assert (problem["code"], problem["field"]) == ("invalid_input", "body")
+    assert (problem["code"], problem["field"]) == ("unreadable_body", "body")
     assert problem["detail"].startswith("The body is not JSON: ")
     assert problem["detail"].endswith(f" at {where}.")
 

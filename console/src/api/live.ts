@@ -87,6 +87,12 @@ export class Live {
         this.run.preview(JSON.parse(frame.data) as Delta);
         continue;
       }
+      if (frame.event === "reset") { // the journal is not the one that was read: its store was restored, say
+        this.run.forget();
+        this.records.length = 0;
+        this.isCaughtUp.value = false;
+        continue;
+      }
       const record = JSON.parse(frame.data) as Recorded;
       if (record.position <= this.run.position) continue;
       this.records.push(record);

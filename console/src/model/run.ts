@@ -25,6 +25,9 @@ export class Run {
 
   constructor(readonly id: string) {}
 
+  /** Forget everything: it is told again from the start. */
+  forget(): void { Object.assign(this, new Run(this.id)); }
+
   get position(): number { return this.session?.position ?? 0; }
 
   step(id: string): StepEntry | undefined { return this.steps.get(id); }

@@ -90,6 +90,31 @@ def serve(
             metavar="SPAN", help="How long calls in flight may go on when the server is told to stop: 10s, 5m."
         ),
     ] = "10s",
+    drain_delay: Annotated[
+        str,
+        typer.Option(
+            "--drain-delay",
+            metavar="SPAN",
+            help="How long it takes new work after SIGTERM, while /readyz says that it is about to end: 10s, or 0s. "
+            "Only where /readyz was asked within the last minute.",
+        ),
+    ] = "10s",
+    root_path: Annotated[
+        str,
+        typer.Option(
+            "--root-path",
+            metavar="PATH",
+            help="What a proxy in front of it takes away from the path, such as /midcourse.",
+        ),
+    ] = "",
+    request_timeout: Annotated[
+        str,
+        typer.Option(
+            "--request-timeout",
+            metavar="SPAN",
+            help="How long a request's head may take to arrive: 10s, 500ms. A body has three times that.",
+        ),
+    ] = "10s",
     metrics_open: Annotated[
         bool, typer.Option("--metrics-open", help="Let everybody on this machine read /metrics, without a token.")
     ] = False,
@@ -134,7 +159,10 @@ def serve(
         prices,
         _seconds_between(review_every),
         escalate_to,
-        _seconds_of(grace),
+        _seconds_of(grace, "--grace"),
+        _seconds_of(drain_delay, "--drain-delay"),
+        root_path,
+        _seconds_of(request_timeout, "--request-timeout"),
         metrics_open,
         "content" if traces_content else "plain" if traces else "none",
         _days_kept(keep_for),
@@ -178,11 +206,11 @@ def _seconds_between(written: str) -> float | None:
         raise typer.BadParameter(f"--review-every: {error}; or never.") from error
 
 
-def _seconds_of(written: str) -> float:
+def _seconds_of(written: str, option: str) -> float:
     try:
         return float(span_of(written))
     except ValueError as error:
-        raise typer.BadParameter(f"--grace: {error}.") from error
+        raise typer.BadParameter(f"{option}: {error}.") from error
 
 
 def _explained(act: "functools.partial[None]") -> None:
@@ -218,12 +246,15 @@ def _serve(
     review_every: float | None,
     escalate_to: str,
     grace: float,
+    drain_delay: float,
+    root_path: str,
+    request_timeout: float,
     metrics_open: bool,
     traces: Literal["none", "plain", "content"],
     keep_for: float | None,
 ) -> None:
     from midcourse.runtime.settings import Settings
-    from midcourse.server import Server
+    from midcourse.server import Limits, Server
     from midcourse.server.loading import load_agents_of
     from midcourse.server.logs import configure_logs
     from midcourse.server.pages import BUILT
@@ -253,6 +284,9 @@ def _serve(
         review_every=review_every,
         escalate_to=escalate_to,
         grace=grace,
+        drain_delay=drain_delay,
+        root_path=root_path,
+        limits=Limits(head_seconds=request_timeout),
         metrics_open=metrics_open,
         meter=spans,
     )
@@ -261,6 +295,8 @@ def _serve(
         say(f"Midcourse serves {', '.join(names) or 'no agents'}.", f"  store  {_where(server, store)}")
         say_as_it_is(f"  API    {url}/api/v1   (the addresses: {url}/api/v1/openapi.json)")
         say_as_it_is(f"  open   {link_to(url, given)}")
+        if server.root_path:
+            say(f"  proxy  the same below {server.root_path}, at the proxy's address")
         if not (BUILT / "index.html").is_file():
             say("  The console is not in this installation: run make console in a clone, or install a released wheel.")
         say("  log    logs/app.log", "Ctrl-C lets the sessions go and leaves; nothing is cancelled.")

@@ -114,6 +114,12 @@ class WireCounts(msgspec.Struct):
     messages: list[WireMessage] = []
 
 
+class WireEnd(msgspec.Struct):
+    """Where a journal ends."""
+
+    position: Position
+
+
 class WireId(msgspec.Struct):
     """Of a session, all that its handle needs."""
 

@@ -2,9 +2,10 @@
 
 from collections.abc import AsyncGenerator
 
-from midcourse.client.bodies import WireDelta, WireEvent, delta_of, event_of, session_of
+from midcourse.client.bodies import WireDelta, WireEnd, WireEvent, delta_of, event_of, session_of
 from midcourse.client.problems import error_of
 from midcourse.client.wire import Lost, Wire
+from midcourse.core.endings import no_such_position
 from midcourse.core.events import Recorded
 from midcourse.core.ids import Position, SessionId
 from midcourse.core.session import ENDED
@@ -23,6 +24,7 @@ async def watch(
     Raises:
         MidcourseError: the server said no.
         ServerUnreachable: nobody answers, or nobody did again in time.
+        InvalidInput: ``unknown_position``: the journal ends before ``after``, or before what was seen of it.
     """
     seen = Position(after)
     backoff = wire.backoff()
@@ -41,6 +43,8 @@ async def watch(
                     if sent.event == "delta":
                         if deltas:
                             yield delta_of(session_id, wire.read(sent.data.encode(), WireDelta))
+                    elif sent.event == "reset":
+                        raise no_such_position(session_id, seen, wire.read(sent.data.encode(), WireEnd).position)
                     elif sent.event == "error":
                         raise error_of(0, sent.data.encode(), wire.url)
                     elif sent.data:

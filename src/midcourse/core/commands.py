@@ -33,6 +33,8 @@ LONGEST_LAPSE: Final = 3600.0
 """Seconds after which a pause that lapses has lapsed, at the latest."""
 ID_LIMIT: Final = 200
 """The longest command id that is taken."""
+MARK_LIMIT: Final = 1000
+"""Characters of the longest mark of a session, which names every ask that is open."""
 
 
 def agent_of(by: str) -> SessionId | None:
@@ -265,8 +267,9 @@ def check_command(command: AnyCommand) -> None:
         value = getattr(command, field, "")
         if not isinstance(value, str):
             raise InvalidInput(f"{field} is {value!r}; it is a text.", field=field)
-        if field in ("expects", "message", "source", "about") and len(value) > ID_LIMIT:
-            raise InvalidInput(f"{field} has {len(value):,} characters; at most {ID_LIMIT} are taken.", field=field)
+        most = MARK_LIMIT if field == "expects" else ID_LIMIT
+        if field in ("expects", "message", "source", "about") and len(value) > most:
+            raise InvalidInput(f"{field} has {len(value):,} characters; at most {most} are taken.", field=field)
     match command:
         case Redirect(text=text) if not text.strip():
             raise InvalidInput("A redirect needs an instruction: say in words what should change.", field="text")

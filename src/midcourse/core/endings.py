@@ -1,10 +1,11 @@
-"""Why a session that has ended has no result, in a sentence that says what to do now. Pure."""
+"""Why a session has no result, or no event of that number, in a sentence that says what to do now. Pure."""
 
 from typing import Final
 
+from midcourse.core.ids import SessionId
 from midcourse.core.session import Session
 from midcourse.core.steps import WORLD_CHANGED
-from midcourse.errors import SessionEnded
+from midcourse.errors import InvalidInput, SessionEnded
 
 FINAL: Final = ("damaged", "unencodable", "agent_unavailable", "agent_changed")
 """Failures that trying again cannot mend."""
@@ -32,3 +33,14 @@ def without_result(session: Session) -> SessionEnded:
 def asks_nothing(session: Session) -> SessionEnded:
     """The error for whoever waits for an ask of a session that has ended."""
     return SessionEnded(f"Session '{session.id}' is {session.status} and asks nothing.", session_id=session.id)
+
+
+def no_such_position(session_id: SessionId, after: int, end: int) -> InvalidInput:
+    """What follows an event that the journal has not, nobody can say."""
+    return InvalidInput(
+        f"Session '{session_id}' has no event {after}: its journal ends at {end}. Another store may stand here than "
+        "the one you read from, restored from a backup, say. Forget what you have, and watch it from the start.",
+        code="unknown_position",
+        field="after",
+        position=end,
+    )

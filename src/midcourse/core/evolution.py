@@ -293,7 +293,8 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
         case ev.ToolsNeeded(tools=tools):
             changes["needs"] = tools
         case ev.UndoRequested():
-            lines = session.undo.receipt if session.undo is not None and event.force else {}
+            none: Mapping[str, ev.ReceiptLine] = {}
+            lines = session.undo.receipt if session.undo is not None and event.force else none
             changes["undo"] = StandingUndo(event.by, at, event.reason, receipt=lines, gives_up=event.force)
             changes["needs"] = ()
         case ev.UndoFinished():

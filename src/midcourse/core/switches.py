@@ -45,6 +45,11 @@ class Scope(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
             case "tenant":
                 return tenant_of(session_id) == self.value
 
+    def concerns(self, tenant: str | None) -> bool:
+        """Whether a tenant is to know of it: it may halt sessions of theirs. None: everybody's."""
+        whose = self.value if self.kind == "tenant" else self.tenant
+        return tenant is None or whose is None or whose == tenant
+
     def __str__(self) -> str:
         whose = f" of tenant '{self.tenant}'" if self.tenant else ""
         match self.kind:

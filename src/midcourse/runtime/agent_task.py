@@ -15,6 +15,7 @@ from midcourse.errors import (
     InterruptRequested,
     MidcourseError,
     StepError,
+    without_path,
     words_of,
 )
 from midcourse.ports.clock import Clock
@@ -169,7 +170,7 @@ def _failure(name: str, error: BaseException) -> Failed:
         case AskExpired(fields={"step": str(step)}):
             return Failed(error.code, error.message, StepId(step))
         case MidcourseError():
-            return Failed(error.code, error.message)
+            return Failed(error.code, without_path(error))
         case asyncio.CancelledError() | InterruptRequested():
             return Failed(
                 "agent_cancelled", f"Agent '{name}' cancelled itself. Resume to try again from its last step."

@@ -22,7 +22,7 @@ from midcourse.core.codec import GENESIS
 from midcourse.core.commands import decode_command
 from midcourse.core.events import AnyEvent
 from midcourse.core.ids import SessionId
-from midcourse.errors import Damaged
+from midcourse.errors import Damaged, without_path
 from midcourse.ports.store import InboxRow, Store
 from midcourse.runtime.outcomes import Outcome
 
@@ -178,7 +178,7 @@ async def export_audit(store: Store, title: Title) -> AsyncIterator[bytes]:
                 yield problem_line(f"entries up to {follows.seq} were pruned meanwhile, which is no damage")
                 return
     except Damaged as error:
-        yield problem_line(error.message)
+        yield problem_line(without_path(error))
         return
     yield end_line(before.seq, before.digest) if before else end_line(0, GENESIS)
 

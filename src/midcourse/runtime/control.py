@@ -10,6 +10,7 @@ from midcourse.core import commands as cmd
 from midcourse.core.audit import made
 from midcourse.core.commands import AnyCommand, Role, check_command, decode_command, encode_command
 from midcourse.core.decisions import finishes_first
+from midcourse.core.endings import no_such_position
 from midcourse.core.events import (
     AskAnswered,
     AskClosed,
@@ -525,7 +526,9 @@ class Control:
         Once ``ends`` says so it comes to an end, behind what is journaled by then.
         """
         worker = self.worker
-        await worker.must_exist(session_id)
+        end = (await worker.must_exist(session_id)).head.position
+        if after > end:
+            raise no_such_position(session_id, after, end)
         told = worker.clock.monotonic()
         opened = worker.clock.now()
         promised = Position(0)

@@ -22,7 +22,7 @@ from midcourse.core.pace import Pace
 from midcourse.core.receipt import begins_anew
 from midcourse.core.replies import RunningCall
 from midcourse.core.session import ENDED, Message, Session, Status
-from midcourse.errors import AgentUnavailable, Diverged, Interrupt, MidcourseError
+from midcourse.errors import AgentUnavailable, Diverged, Interrupt, MidcourseError, without_path
 from midcourse.ports.clock import Timer
 from midcourse.ports.sender import enter_agent
 from midcourse.runtime.agent_task import AgentTask, Failed, Returned
@@ -530,7 +530,7 @@ class Driver:
             state = decode(await content_of(self._around.store, self.journal.log.state))
             history = await load_history(self._around.store, self.journal.log)
         except MidcourseError as error:
-            self._task.end_with(Failed(error.code, error.message))
+            self._task.end_with(Failed(error.code, without_path(error)))
         else:
             if self.session.status is not Status.QUEUED and self.session.status not in LETS_RUN:
                 self._start_task = None  # stopped since: it is started when it goes on

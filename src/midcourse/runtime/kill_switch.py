@@ -28,7 +28,7 @@ from midcourse.core.switches import (
     worst_first,
 )
 from midcourse.core.tenants import tenant_of
-from midcourse.errors import InvalidInput, MidcourseError, Refused, StoreError
+from midcourse.errors import InvalidInput, MidcourseError, Refused, StoreError, without_path
 from midcourse.ports.sender import check_people_send
 from midcourse.ports.store import Head
 from midcourse.runtime.control import Control
@@ -224,17 +224,17 @@ class KillSwitch:
     async def reports(self, *, tenant: str | None = None, limit: int = 20) -> Sequence[SwitchReport]:
         """The switches that concern a tenant (None: all), and what they hold: first those that stand."""
         switches = [*(await self._standing.glance())[::-1], *await self._standing.lifted()]
-        found = [one for one in switches if concerns(one.scope, tenant)][:limit]
+        found = [one for one in switches if one.scope.concerns(tenant)][:limit]
         heads = [head async for head in self._covered(Scope("all", tenant=tenant))] if found else []
         return [await self._report(one, heads) for one in found]
 
-    async def report(self, switch: str) -> SwitchReport:
+    async def report(self, switch: str, *, tenant: str | None = None) -> SwitchReport:
         """A switch, and what is known now of every session that it holds, or should.
 
         Raises:
-            InvalidInput: there is no such switch.
+            InvalidInput: there is no such switch, or none that concerns ``tenant``.
         """
-        found = await self._standing.find(switch)
+        found = await self._standing.find(switch, tenant)
         return await self._report(found, [head async for head in self._covered(found.scope)])
 
     async def _report(
@@ -361,7 +361,7 @@ class KillSwitch:
             try:
                 reply = await self._control.send(session, _lift(switch, by, role), until="decided", wait=wait)
             except MidcourseError as error:
-                return Released(session=session, ok=False, code=error.code, problem=error.message)
+                return Released(session=session, ok=False, code=error.code, problem=without_path(error))
         if reply.level == "accepted":
             problem = f"Written down; the process of session '{session}' has not answered yet."
             return Released(session=session, ok=False, status=reply.status, code="not_reachable", problem=problem)
@@ -369,14 +369,6 @@ class KillSwitch:
             problem = f"Another kill switch has halted session '{session}' again."
             return Released(session=session, ok=False, status=reply.status, code="kill_switch_stands", problem=problem)
         return Released(session=session, ok=True, status=reply.status)
-
-
-def concerns(scope: Scope, tenant: str | None) -> bool:
-    """Whether a tenant is to know of a switch: it may halt sessions of theirs. None: everybody's."""
-    if tenant is None:
-        return True
-    whose = scope.value if scope.kind == "tenant" else scope.tenant
-    return whose is None or whose == tenant
 
 
 def _lift(switch: Switch, by: str, role: Role) -> cmd.Lift:

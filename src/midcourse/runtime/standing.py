@@ -79,25 +79,27 @@ class Standing:
         """Those that stood once, the last one first. There are few: they are rare."""
         return sorted(await self._between(_LIFTED), key=lambda one: one.lifted_at or 0.0, reverse=True)
 
-    async def find(self, switch_id: str) -> Switch:
+    async def find(self, switch_id: str, tenant: str | None = None) -> Switch:
         """A switch that was thrown, standing or lifted, by its id or enough of its beginning.
+
+        ``tenant``: one that concerns it. Others are not there, and make no beginning ambiguous.
 
         Raises:
             InvalidInput: there is none of that id.
         """
-        held = self._unwritten.get(SwitchId(switch_id))
-        if held is not None:
-            return held[0]
+        exact = [held[0]] if (held := self._unwritten.get(SwitchId(switch_id))) else []
         for place in (_STANDING, _LIFTED):
             key = place + switch_id[:200]
-            found = await self._store.shelved(SHELF, first=key, last=key)
-            if found:
-                return _decoded(found[0][1])
-        alike = [one for one in [*await self.glance(), *await self.lifted()] if one.id.startswith(switch_id)]
+            exact += [_decoded(content) for _, content in await self._store.shelved(SHELF, first=key, last=key)]
+        for one in exact:
+            if one.scope.concerns(tenant):
+                return one
+        seen = [one for one in [*await self.glance(), *await self.lifted()] if one.scope.concerns(tenant)]
+        alike = [one for one in seen if one.id.startswith(switch_id)]
         if len(alike) == 1 and len(switch_id) > len(PREFIX):
             return alike[0]
         raise InvalidInput(
-            f"There is no kill switch '{switch_id[:100]}'. List them with 'midcourse kill-switch list'.",
+            f"There is no kill switch '{switch_id[:100]}'. List the kill switches.",
             code="kill_switch_not_found",
             field="switch",
         )

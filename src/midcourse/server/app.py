@@ -24,6 +24,7 @@ from midcourse.runtime.control import Control
 from midcourse.runtime.settings import Settings
 from midcourse.server.auth import Access, access_of, login
 from midcourse.server.claiming import Turn
+from midcourse.server.conventions import Addresses, Conventions, check_root_path
 from midcourse.server.documents import describe
 from midcourse.server.fleet import Board
 from midcourse.server.health import Health
@@ -35,6 +36,7 @@ from midcourse.server.metering import Metering
 from midcourse.server.origins import Cors, HostCheck, OriginCheck, allowed_origins, host_allowed
 from midcourse.server.pages import Console, is_built, not_built
 from midcourse.server.problems import explain_errors
+from midcourse.server.protocol import HEAD_SECONDS, MOST_WAITING
 from midcourse.server.pruning import check_kept, keep_pruning
 from midcourse.server.reminding import Teller, keep_telling
 from midcourse.server.retaining import keep_erasing
@@ -76,6 +78,10 @@ class Limits:
     """Streams one token may hold open."""
     streams: int = 4000
     """Streams in all."""
+    head_seconds: float = HEAD_SECONDS
+    """How long a request's head may take to arrive, where ``midcourse serve`` listens; its body three times that."""
+    waiting: int = MOST_WAITING
+    """Connections on which no request is under way, where ``midcourse serve`` listens."""
 
 
 @dataclass(kw_only=True)
@@ -103,6 +109,10 @@ class Server:
     limits: Limits = field(default_factory=Limits)
     redis: str | None = None
     grace: float = 10.0
+    drain_delay: float = 0.0
+    """Seconds for which ``drain`` goes on taking new work, if something asks `/readyz` where to send it."""
+    root_path: str = ""
+    """What a proxy takes away from the path before requests come here: what webhooks link to is below it."""
     review_every: float | None = WEEKLY
     """Seconds between reviews of what people labelled; None: none is made."""
     keep_audit: float | None = KEPT
@@ -116,6 +126,7 @@ class Server:
 
     def __post_init__(self) -> None:
         check_given_token(self.token)
+        self.root_path = check_root_path(self.root_path)
         check_every(self.review_every)
         check_kept(self.keep_audit)
         check_name(self.escalate_to, "escalate_to")
@@ -162,15 +173,21 @@ class Server:
                 self.control = None
                 reading.close()
 
-    async def drain(self) -> None:
+    async def drain(self, *, at_once: bool = False) -> None:
         """Take nothing new and let every session go, calls in flight within the grace.
 
-        Requests are still answered, except those that would start a session: ``draining``. `/readyz` says so, too, and
-        open streams are told at once. At the end they send what is journaled by then, and end.
+        First `/readyz` says so, and for ``drain_delay`` that is all, so that what sends requests here notices: unless
+        it is to happen ``at_once``, or nothing has asked `/readyz` lately. From then on requests are still answered,
+        except those that would start a session: ``draining``. Open streams are told, and at the end they send what is
+        journaled by then, and end.
         """
         control = self.control
-        if control is None or control.worker.is_draining:
+        if control is None or self.app.state.leaving.is_announced:
             return
+        self.app.state.leaving.is_announced = True
+        if self.drain_delay and not at_once and self.app.state.health.is_asked(control.worker.clock):
+            log.info("about to end: takes requests for %g s more, while /readyz sends them elsewhere", self.drain_delay)
+            await asyncio.sleep(self.drain_delay)
         self.parked = len(control.worker.drivers())
         self.app.state.leaving.tell()
         await drained(control, self.grace)
@@ -204,6 +221,7 @@ class Server:
             Turn(worker.store, worker.clock, worker.id),
             policy=self.settings.policy,
             escalate_to=self.escalate_to,
+            root_path=self.root_path,
             switches=switches,
         )
 
@@ -245,15 +263,17 @@ class Server:
             app.router.routes.append(Console())
         else:
             app.add_route("/", not_built, methods=["GET"], include_in_schema=False)
+        app.state.addresses = addresses = Addresses(app.routes)
         explain_errors(app)
         buckets = Buckets(SystemClock(), rate=self.limits.rate, burst=self.limits.burst)
         # Checked here: what is given to a middleware is looked at with the first request.
         origins, hosts = allowed_origins(self.allowed_origins), [host_allowed(host) for host in self.allowed_hosts]
         # The last one added sees a request first.
+        app.add_middleware(Conventions, addresses=addresses)
         app.add_middleware(RateLimit, buckets=buckets, identify=lambda scope: access_of(app).identify(scope))
-        app.add_middleware(BodyLimit, limit=self.limits.body)
+        app.add_middleware(BodyLimit, limit=self.limits.body, seconds=3 * self.limits.head_seconds)
         app.add_middleware(OriginCheck, allowed=origins)
-        app.add_middleware(Cors, origins=origins)
+        app.add_middleware(Cors, methods=addresses.methods, origins=origins)
         app.add_middleware(HostCheck, allowed_hosts=hosts)
         app.add_middleware(SafeHeaders)
         return app

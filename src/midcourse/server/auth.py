@@ -14,6 +14,7 @@ from starlette.types import Scope
 
 from midcourse.core.commands import Rung
 from midcourse.errors import AccessDenied, InvalidInput
+from midcourse.server.conventions import address_in
 from midcourse.server.origins import check_cookie_request
 from midcourse.server.problems import CHALLENGE
 from midcourse.server.roles import includes
@@ -103,7 +104,7 @@ async def login(access: Access, request: Request) -> Response:
     token = given[0] if len(given) == 1 else ""
     if await access.tokens.principal_of(token) is None:
         return HTMLResponse(_WRONG_LINK, 401, {**CHALLENGE, "Cache-Control": "no-store"})
-    root = f"{request.scope.get('root_path', '')}/"
+    root = address_in(request.scope, "/")
     answer = RedirectResponse(root, 303, {"Cache-Control": "no-store"})
     secure = "; Secure" if request.scope["scheme"] == "https" else ""
     cookie = f"{COOKIE}={quote(token, safe='')}; HttpOnly; SameSite=Strict; Path={root}{secure}"

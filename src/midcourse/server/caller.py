@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Annotated, Any, Final, TypeVar, cast
 
 from fastapi import Depends, Header, Request
@@ -11,19 +11,22 @@ from fastapi import Depends, Header, Request
 from midcourse.core.agent_rights import check_no_agent
 from midcourse.core.allowed import did_you_mean
 from midcourse.core.audit import AuditEntry
-from midcourse.core.commands import ID_LIMIT, AnyCommand, Command, Role, Rung, is_below, verb
+from midcourse.core.commands import ID_LIMIT, MARK_LIMIT, AnyCommand, Command, Role, Rung, is_below, verb
 from midcourse.core.ids import CommandId, SessionId
 from midcourse.core.replies import Level, Reply
 from midcourse.core.session import Session
 from midcourse.core.tenants import MARK, in_tenant, tenant_of
-from midcourse.errors import AccessDenied, InvalidInput, SessionNotFound
+from midcourse.errors import AccessDenied, InvalidInput, MidcourseError, Refused, SessionNotFound
 from midcourse.ports.sender import AGENT_HEADER, agent_here, has_session
 from midcourse.runtime.control import Control
 from midcourse.server.auth import access_of, check_role
+from midcourse.server.conventions import address_in
 from midcourse.server.fleet import Board
 from midcourse.server.hosting import Reading
 from midcourse.server.leaving import Leaving
 from midcourse.server.limits import Streams
+from midcourse.server.origins import SAFE
+from midcourse.server.problems import told
 from midcourse.server.tokens import Principal
 from midcourse.server.wording import shortened
 
@@ -35,10 +38,10 @@ NEEDED: Final[dict[object, Rung]] = {}
 """The role that each dependency of a route wants: what the OpenAPI document tells of it."""
 FOR_AGENTS: Final[set[object]] = set()
 """The dependencies of the routes that an agent may use on its own session and its children, too."""
+PATH_LIMIT: Final = 300
+"""Characters of a session's id in an address: more than any has."""
 KEY_LIMIT: Final = 128
 """The longest Idempotency-Key that is taken."""
-TAG_LIMIT: Final = 1000
-"""The longest If-Match."""
 
 
 class Caller:
@@ -51,6 +54,7 @@ class Caller:
         self.principal = principal
         self.key = key
         self.if_match = _unquoted(if_match)
+        self.has_condition = if_match is not None
 
     @property
     def role(self) -> Role:
@@ -76,6 +80,10 @@ class Caller:
     def sees(self, key: str) -> bool:
         """Whether a session, or anything else whose key begins with its tenant, is the caller's to see."""
         return self.tenant is None or tenant_of(key) == self.tenant
+
+    def told(self, error: MidcourseError) -> MidcourseError:
+        """An error as this caller may be told of it, where no problem document says it."""
+        return told(error, self.principal)
 
     def narrowed(self, tenant: str | None) -> str | None:
         """The tenant whose things are listed: the caller's own. The host's callers may name one, or (None) see all.
@@ -145,7 +153,7 @@ class Caller:
 
     def address(self, path: str) -> str:
         """Where something is, also if the server is mounted somewhere."""
-        return f"{self._request.scope.get('root_path', '')}{path}"
+        return address_in(self._request.scope, path)
 
     @property
     def command_id(self) -> CommandId:
@@ -201,6 +209,24 @@ class Caller:
         """
         return await self.read(self.control.session(SessionId(session_id)))
 
+    def check_match(self, session: Session | None) -> None:
+        """Whether a session is the one that If-Match means; what is not there yet matches nothing.
+
+        Raises:
+            Refused: ``precondition_failed``.
+        """
+        if not self.has_condition or (session is not None and self.if_match in ("", session.mark)):
+            return
+        if session is None:
+            sentence = "If-Match names how a session stands, and there is none yet. Leave it out to begin one."
+            raise Refused(sentence, code="precondition_failed")
+        raise Refused(
+            f"Session '{session.id}' has moved on from '{shortened(self.if_match)}', and is '{session.mark}' now. "
+            "Look again, then decide.",
+            code="precondition_failed",
+            session_id=session.id,
+        )
+
     async def session_at(self, session_id: str, position: int) -> Session:
         """A session as it was at a position."""
         return (await self.read(self.control.inspect(SessionId(session_id), position))).session
@@ -227,7 +253,15 @@ def caller_with(needed: Rung, *, agents: bool = False) -> Callable[..., Awaitabl
     """A dependency: the caller, if its role includes ``needed``; ``agents``: or if it is the session's agent."""
 
     async def allowed(request: Request) -> Caller:
-        return Caller(request, await _principal(request, needed, agents=agents))
+        principal = await _principal(request, needed, agents=agents)
+        # Who only looks may look again under the same key.
+        if needed == "operate" and request.method == "POST" and "Idempotency-Key" in request.headers:
+            raise InvalidInput(
+                "This address cannot tell a retry from another wish. Leave Idempotency-Key out, and look what there is "
+                "before you try again.",
+                field="Idempotency-Key",
+            )
+        return Caller(request, principal)
 
     return _known(allowed, needed, agents=agents)
 
@@ -239,9 +273,11 @@ def _known(allowed: F, needed: Rung, *, agents: bool) -> F:
     return allowed
 
 
-async def _principal(request: Request, needed: Rung, *, agents: bool) -> Principal:
+async def _principal(request: Request, needed: Rung, *taken: str, agents: bool) -> Principal:
     known = await access_of(request.app).principal(request)
+    request.state.principal = known  # what a problem may tell depends on it
     principal = await _as_sent(request, known)
+    _check_headers(request, taken)
     _check_query(request)
     if known.session is None:  # also if an agent uses it: nobody may do more for saying that they are one
         check_role(known, needed)
@@ -276,6 +312,26 @@ def _check_path(request: Request, principal: Principal) -> None:
     # Read by the endpoint after this.
     request.path_params["session_id"] = session_id = caller.named(named)
     caller.check_visible(session_id)
+    if len(named) <= PATH_LIMIT < len(session_id):  # only with its tenant is it longer than any
+        raise SessionNotFound(f"There is no session '{session_id}' here.", session_id=session_id)
+
+
+def _check_headers(request: Request, taken: Sequence[str]) -> None:
+    """A condition that nobody looks at would be a change that its sender did not want.
+
+    Raises:
+        InvalidInput: the address does not take such a header.
+    """
+    if request.method in SAFE:
+        return
+    for name in _CONDITIONS:
+        if name in request.headers and name not in taken:
+            hint = "" if name == "If-Match" or "If-Match" not in taken else " If-Match is what it takes."
+            sentence = f"This address does not take {name}: it would change something without looking at it.{hint}"
+            raise InvalidInput(f"{sentence} Leave it out.", field=name)
+
+
+_CONDITIONS: Final = ("If-Match", "If-None-Match", "If-Unmodified-Since")
 
 
 def _check_query(request: Request) -> None:
@@ -303,43 +359,58 @@ def checks_reach(endpoint: F) -> F:
     return endpoint
 
 
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        description="Makes a retry the same command. Any text of 1 to 128 printable ASCII characters.",
+        json_schema_extra={"minLength": 1, "maxLength": KEY_LIMIT, "pattern": "^[ -~]+$"},
+    ),
+]
+
+
+def sender_with(needed: Rung) -> Callable[..., Awaitable[Caller]]:
+    """A dependency: the caller with an Idempotency-Key, if its role includes ``needed``."""
+
+    async def allowed(request: Request, idempotency_key: IdempotencyKey = None) -> Caller:
+        principal = await _principal(request, needed, agents=False)
+        return Caller(request, principal, _checked_key(idempotency_key))
+
+    return _known(allowed, needed, agents=False)
+
+
 def commander_with(needed: Rung, what: str = "session", *, agents: bool = False) -> Callable[..., Awaitable[Caller]]:
-    """A dependency: the caller with the headers that every change takes, if its role includes ``needed``.
+    """A dependency: the same with If-Match, for what changes one thing that is there.
 
     ``agents``: or if it is the session's agent; what it may wish for is decided with the command.
     """
 
     async def allowed(
         request: Request,
-        idempotency_key: Annotated[
-            str | None,
-            Header(
-                alias="Idempotency-Key",
-                description="Makes a retry the same command. Any text of 1 to 128 printable ASCII characters.",
-                json_schema_extra={"minLength": 1, "maxLength": KEY_LIMIT, "pattern": "^[ -~]+$"},
-            ),
-        ] = None,
+        idempotency_key: IdempotencyKey = None,
         if_match: Annotated[
             str | None,
             Header(
                 alias="If-Match",
                 description=f"The {what}'s ETag: the command is refused once the {what} has moved on from it.",
-                json_schema_extra={"maxLength": TAG_LIMIT},
+                json_schema_extra={"maxLength": MARK_LIMIT},
             ),
         ] = None,
     ) -> Caller:
-        principal = await _principal(request, needed, agents=agents)
-        if idempotency_key is not None and not (
-            0 < len(idempotency_key) <= KEY_LIMIT and idempotency_key.isascii() and idempotency_key.isprintable()
-        ):
-            raise InvalidInput(
-                f"An Idempotency-Key has 1 to {KEY_LIMIT} printable ASCII characters.", field="Idempotency-Key"
-            )
-        if if_match is not None and len(if_match) > TAG_LIMIT:
+        principal = await _principal(request, needed, "If-Match", agents=agents)
+        if if_match is not None and len(if_match) > MARK_LIMIT:
             raise InvalidInput(f"If-Match is the ETag of the {what}.", field="If-Match")
-        return Caller(request, principal, idempotency_key, if_match)
+        return Caller(request, principal, _checked_key(idempotency_key), if_match)
 
     return _known(allowed, needed, agents=agents)
+
+
+def _checked_key(key: str | None) -> str | None:
+    if key is not None and not (0 < len(key) <= KEY_LIMIT and key.isascii() and key.isprintable()):
+        raise InvalidInput(
+            f"An Idempotency-Key has 1 to {KEY_LIMIT} printable ASCII characters.", field="Idempotency-Key"
+        )
+    return key
 
 
 Watcher = Annotated[Caller, Depends(caller_with("watch"))]
@@ -348,5 +419,7 @@ Reader = Annotated[Caller, Depends(caller_with("watch", agents=True))]
 Steerer = Annotated[Caller, Depends(commander_with("steer"))]
 Commander = Annotated[Caller, Depends(commander_with("steer", agents=True))]
 """A steerer, or the agent of the session that is commanded: the core decides what it may wish for."""
+Sender = Annotated[Caller, Depends(sender_with("steer"))]
 Operator = Annotated[Caller, Depends(caller_with("operate"))]
+Eraser = Annotated[Caller, Depends(commander_with("operate"))]
 PolicyKeeper = Annotated[Caller, Depends(commander_with("operate", "policy"))]

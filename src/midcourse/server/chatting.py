@@ -20,6 +20,8 @@ from midcourse.server.delivered import Delivered, open_asks
 from midcourse.server.stream import PIECE, frame
 
 Frame = dict[str, Any]
+Told = Callable[[MidcourseError], MidcourseError]
+"""An error as its reader may be told of it."""
 
 
 class Chat:
@@ -174,6 +176,7 @@ async def chat_frames(
     after: Position,
     delivered: Delivered,
     caller: str,
+    told: Told,
     ends: Callable[[], bool] | None = None,
 ) -> AsyncIterator[bytes]:
     """The stream of a chat from ``after`` on, until it is over. An ask is noted as delivered before it is sent."""
@@ -191,7 +194,7 @@ async def chat_frames(
             if chat.is_over:
                 return
     except MidcourseError as error:
-        yield error_frame(chat.session_id, error)
+        yield error_frame(chat.session_id, told(error))
 
 
 async def _each(batches: AsyncGenerator[Sequence[ev.Recorded | Delta]]) -> AsyncIterator[ev.Recorded | Delta]:

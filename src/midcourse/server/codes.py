@@ -12,6 +12,7 @@ class Code(NamedTuple):
 
 
 CODES: Final[Mapping[str, Code]] = {
+    "unreadable_body": Code(400, "The body is not JSON in UTF-8, or nested too deeply. Send what can be read."),
     "unauthorized": Code(401, "No token, or none that is known. Send one in the header Authorization: Bearer."),
     "forbidden": Code(403, "The token's role is too low, or it belongs to another session. Use another token."),
     "origin_not_allowed": Code(403, "A page of another site sent it. Allow that site when the server starts."),
@@ -64,7 +65,6 @@ CODES: Final[Mapping[str, Code]] = {
     "token_exists": Code(409, "There is a token of that name. Revoke it first, or use another name."),
     "precondition_failed": Code(412, "It has moved on from the ETag in If-Match. Look again, then decide."),
     "body_too_large": Code(413, "The body is too large. Put the long part where the agent can read it."),
-    "unsupported_media_type": Code(415, "The body is not JSON. Send it with Content-Type: application/json."),
     "host_not_allowed": Code(421, "The server does not go by that name. Use the address it printed."),
     "invalid_input": Code(422, "A part of the request cannot be used; `field` names it."),
     "address_refused": Code(422, "No webhook goes there: it is no address, or not a public one."),

@@ -7,11 +7,9 @@ from fastapi import Body, FastAPI
 from fastapi.dependencies.models import Dependant
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute, iter_route_contexts
-from pydantic.json_schema import models_json_schema
 
 from midcourse._version import __version__
 from midcourse.core.commands import Rung
-from midcourse.server import schemas
 from midcourse.server.caller import FOR_AGENTS, NEEDED
 from midcourse.server.codes import CODES
 from midcourse.server.examples import REQUESTS, answer_examples
@@ -27,8 +25,9 @@ LAST_EVENT_ID: Final[Schema] = {
             "name": "Last-Event-ID",
             "in": "header",
             "required": False,
-            "description": "The id of the last event seen: the stream goes on after it. It wins over `after`.",
-            "schema": {"type": "string", "pattern": "^[0-9]{1,15}$"},
+            "description": "The id of the last event seen: the stream goes on after it. It wins over `after`. "
+            "What is no event of this session makes the stream begin with `reset`, at the start.",
+            "schema": {"type": "string"},
         }
     ]
 }
@@ -43,7 +42,7 @@ _MEANS: Final[Mapping[int, str]] = {
 _OF_ALL: Final = ("host_not_allowed", "too_many_requests", "internal_error")
 _WITH_A_TOKEN: Final = ("unauthorized", "forbidden", "store_unavailable")
 _OF_CHANGES: Final = ("origin_not_allowed", "store_full")
-_WITH_A_BODY: Final = ("request_timeout", "body_too_large", "invalid_input")
+_WITH_A_BODY: Final = ("unreadable_body", "request_timeout", "body_too_large", "invalid_input")
 _ANY_CODE: Final = frozenset({500, 503})
 """Statuses with codes beyond those named here: a store has many ways to fail."""
 DESCRIPTION: Final = """Pause, resume, redirect, cancel, answer and watch agents while they run.
@@ -56,7 +55,7 @@ session and its children alone, and does there what an agent may do.
 
 **Retries.** Every control takes `Idempotency-Key`, which makes a retry the same command, and `If-Match` with the
 session's `ETag`, which refuses it (412) once the session has moved on. So does the saving of a policy, with that of the
-policy.
+policy. An address that cannot keep to a condition (`If-Match`, `If-None-Match`, `If-Unmodified-Since`) refuses it.
 
 **What a control answers** is what is known, and never more: `accepted` (durable), `decided`, `stopping` (the gate is
 shut; `running` lists what lives), `stopped` (nothing runs).
@@ -66,6 +65,8 @@ it; those of the journal also have `id:`, their position. A client that was cut 
 `Last-Event-ID` and misses nothing, also after a restart of the server. Lines that begin with `:` keep the stream alive,
 every 15 seconds, and one says so when the server is about to end. At /sessions/{session_id}/events `event:` is the
 event's type and `data:` an `Event`; with `deltas=true` there are also `event: delta`, previews of text without an `id`.
+`event: reset` (id 0) comes first where the named event is none of this
+journal, which was restored from a backup, say: forget what you have, everything follows from the start.
 At /chat each `data:` is a `Frame`, told apart by its `type`; `done`, `error` and `resumed` are the last of a stream,
 and after `interrupt` it stays open until the ask is answered.
 """
@@ -108,7 +109,6 @@ def answers(
     codes = {code for code in outcomes if isinstance(code, str)} | {*_OF_ALL, *_WITH_A_TOKEN}
     codes |= {*_OF_CHANGES} if changes or body else set()
     codes |= {*_WITH_A_BODY} if body else set()
-    codes |= {"unsupported_media_type"} if body and name != "Frame" else set()  # the chat takes any Content-Type
     return _answers({status: _good(name, status, headers) for status in outcomes if isinstance(status, int)}, codes)
 
 
@@ -231,7 +231,7 @@ def _finish(operation: Schema, route: APIRoute, examples: Mapping[str, Any]) -> 
     operation["x-agent"] = agents
     operation["security"] = [{"token": []}, {"cookie": []}] if role else []
     responses = {str(status): dict(answer) for status, answer in route.responses.items()}
-    if "403" in responses and not (agents and "get" in (one.lower() for one in route.methods)):
+    if "403" in responses and not (agents and "get" in (one.lower() for one in route.methods or ())):
         responses["403"] = _bad(403, sorted({*responses["403"]["x-codes"], "not_for_agents"}))
     if operation.get("parameters") and "422" not in responses:
         responses["422"] = _bad(422, ["invalid_input"])
@@ -315,12 +315,6 @@ def _schemas(document: Schema, examples: Mapping[str, Any]) -> dict[str, Schema]
     found: dict[str, Schema] = dict(document.get("components", {}).get("schemas", {}))
     for gone in ("HTTPValidationError", "ValidationError"):
         found.pop(gone, None)
-    # The chat reads its bodies by itself.
-    by_itself = models_json_schema(
-        [(schemas.Chat, "validation"), (schemas.ChatResume, "validation")],
-        ref_template="#/components/schemas/{model}",
-    )[1]["$defs"]
-    found |= by_itself
     for name, example in REQUESTS.items():
         found[name]["examples"] = [example]
     for schema in found.values():

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from midcourse.errors import MidcourseError, StoreFull
+from midcourse.ports.clock import Clock
 from midcourse.runtime.control import Control
 
 SHELF: Final = "readiness"
@@ -16,6 +17,8 @@ HOLDS: Final = 2.0
 """Seconds for which what was found of the store holds: nobody who asks, and needs no token, keeps a disk busy."""
 HOLDS_BAD: Final = 0.25
 """The same for what is wrong."""
+ASKED_WITHIN: Final = 60.0
+"""Seconds after which nothing is believed to ask any more where to send requests."""
 OK: Final = "ok"
 
 
@@ -38,15 +41,21 @@ class Health:
     def __init__(self) -> None:
         self._store: tuple[float, str] | None = None
         self._looking: asyncio.Task[str] | None = None
+        self._asked_at: float | None = None
 
-    async def readiness(self, control: Control | None) -> Readiness:
+    def is_asked(self, clock: Clock) -> bool:
+        """Whether something asks where to send requests: a load balancer, say."""
+        return self._asked_at is not None and clock.monotonic() - self._asked_at <= ASKED_WITHIN
+
+    async def readiness(self, control: Control | None, *, is_leaving: bool = False) -> Readiness:
         """How it stands now. Tells no path, no address and no words of an error: it is told to everybody."""
         if control is None:
             return Readiness({"server": "has not started, or has ended"})
         worker = control.worker
+        self._asked_at = worker.clock.monotonic()
         listens = OK if worker.is_listening else "the thread that hears commands is late, or has ended"
         checks = {"store": await self._store_of(control), "control": listens}
-        return Readiness(checks, worker.is_draining)
+        return Readiness(checks, is_leaving or worker.is_draining)
 
     async def _store_of(self, control: Control) -> str:
         now = control.worker.clock.monotonic()

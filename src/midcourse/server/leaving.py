@@ -9,6 +9,8 @@ class Leaving:
     """First it is told, then, once the sessions are let go, the streams send what is journaled, and end."""
 
     def __init__(self) -> None:
+        self.is_announced = False
+        """Whether requests are to be sent elsewhere; it still takes them."""
         self.told = asyncio.Event()
         self.ended = asyncio.Event()
         self._open = 0

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from midcourse.errors import AccessDenied, MidcourseError
 from midcourse.ports.clock import Clock
+from midcourse.server.conventions import path_in
 from midcourse.server.problems import problem_response
 from midcourse.server.tokens import Principal
 
@@ -282,7 +283,7 @@ class SafeHeaders:
                 headers.setdefault("Referrer-Policy", "no-referrer")
                 headers.setdefault("X-Frame-Options", "DENY")
                 headers.setdefault("Content-Security-Policy", POLICY)
-                if str(scope["path"]).removeprefix(scope.get("root_path", "")).startswith("/api"):
+                if path_in(scope).startswith("/api"):
                     headers.setdefault("Cache-Control", "no-store")
                     headers.setdefault("Cross-Origin-Resource-Policy", "same-origin")
             await send(message)

@@ -189,13 +189,13 @@ def allowed_origins(origins: Iterable[str]) -> list[str]:
 
 
 class Cors(CORSMiddleware):
-    """Lets the pages of ``origins`` call this API and read its answers. Without origins it adds nothing."""
+    """Lets the pages of ``origins`` call ``methods`` of this API and read answers. Without origins it adds nothing."""
 
-    def __init__(self, app: ASGIApp, *, origins: Iterable[str] = ()) -> None:
+    def __init__(self, app: ASGIApp, *, methods: Sequence[str], origins: Iterable[str] = ()) -> None:
         super().__init__(
             app,
             allow_origins=allowed_origins(origins),
-            allow_methods=("GET", "POST", "PATCH", "DELETE"),
+            allow_methods=methods,
             allow_headers=("Authorization", "Content-Type", "Idempotency-Key", "If-Match", "Last-Event-ID"),
             allow_credentials=True,
             expose_headers=("X-Session-Id", "ETag", "Location", "Retry-After"),

@@ -9,6 +9,8 @@ from starlette.routing import Match, Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
+from midcourse.server.conventions import path_in
+
 BUILT: Final = Path(__file__).parent.parent / "console"
 """Where the package's build hook, or `make console`, puts them."""
 _NOT_BUILT: Final = """<!doctype html>
@@ -50,7 +52,7 @@ class Console(Mount):
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Whether the request is for a page."""
-        if str(scope["path"]).removeprefix(scope.get("root_path", "")).startswith("/api/"):
+        if path_in(scope).startswith("/api/"):
             return Match.NONE, {}
         return super().matches(scope)
 

@@ -21,9 +21,13 @@ from midcourse.errors import (
     Refused,
     SessionNotFound,
     StoreError,
+    StoreFull,
+    StoreUnavailable,
     Unencodable,
 )
 from midcourse.server.codes import CODES
+from midcourse.server.conventions import address_in, path_in
+from midcourse.server.tokens import Principal
 from midcourse.server.wording import in_words, shortened
 
 log = logging.getLogger("midcourse.server")
@@ -43,6 +47,7 @@ _PLAIN: Final[Mapping[int, tuple[str, str]]] = {
     405: ("method_not_allowed", "This address does not take that method; the header Allow lists those it takes."),
 }
 _UNREADABLE: Final = "The body cannot be read. Send JSON in UTF-8, nested no deeper than it must be."
+_ANY: Final = StoreUnavailable.code
 CHALLENGE: Final = {"WWW-Authenticate": "Bearer"}
 """What every 401 carries."""
 
@@ -69,17 +74,29 @@ def problem_response(
     return Response(msgspec.json.encode(content), status, headers, media_type="application/problem+json")
 
 
-def problem_of(error: MidcourseError) -> Response:
-    """The problem document of an error."""
+def problem_of(error: MidcourseError, principal: Principal | None = None) -> Response:
+    """The problem document of an error, as ``principal`` may read it."""
     status = status_of(error)
+    if status >= 500 and error.code != "draining":
+        log.error("%s: %s", error.code, error)
+    error = told(error, principal)
     if isinstance(error, SessionNotFound):  # where the store lies is not the caller's business
         name = shortened(str(error.fields.get("session_id", "")))
         error = SessionNotFound(f"There is no session '{name}' here. GET /api/v1/sessions lists them.", session_id=name)
     fields = {name if name != "status" else "status_now": value for name, value in error.fields.items()}
-    if status >= 500 and error.code != "draining":
-        log.error("%s: %s", error.code, error)
     headers = CHALLENGE if status == 401 else {"Retry-After": "1"} if status in (429, 503) else None
     return problem_response(status, error.code, error.message, headers, **_encodable(fields))
+
+
+def told(error: MidcourseError, principal: Principal | None) -> MidcourseError:
+    """``error`` as somebody may be told of it: where the store lies, and who holds it, is for the host's operators."""
+    if principal is not None and (principal.tenant, principal.session, principal.role) == (None, None, "operate"):
+        return error
+    if not isinstance(error, StoreUnavailable | StoreFull) and "path" not in error.fields:
+        return error
+    kind = StoreFull.code if isinstance(error, StoreFull) else "damaged" if isinstance(error, Damaged) else _ANY
+    known = CODES.get(error.code, CODES[kind])
+    return type(error)(known.means, code=error.code)
 
 
 def _encodable(fields: Mapping[str, object]) -> dict[str, object]:
@@ -89,20 +106,24 @@ def _encodable(fields: Mapping[str, object]) -> dict[str, object]:
 def explain_errors(app: FastAPI) -> None:
     """Have every error of ``app`` answered with a problem document."""
 
-    async def known(_request: Request, error: Exception) -> Response:
+    async def known(request: Request, error: Exception) -> Response:
         assert isinstance(error, MidcourseError)
-        return problem_of(error)
+        return problem_of(error, getattr(request.state, "principal", None))
 
     async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return _not_json(request) if _was_not_read(error) else _invalid(request, error)
+        return _invalid(request, error)
 
-    async def plain(_request: Request, error: Exception) -> Response:
+    async def plain(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        if error.status_code == 400:  # neither JSON nor UTF-8, or nested too deeply to be read
-            return problem_response(422, "invalid_input", _UNREADABLE, field="body")
+        if error.status_code == 400:  # not UTF-8, or nested too deeply to be read
+            return problem_response(400, "unreadable_body", _UNREADABLE, field="body")
         code, sentence = _PLAIN.get(error.status_code, ("http_error", str(error.detail)))
-        return problem_response(error.status_code, code, sentence, error.headers)
+        sentence = sentence.replace("/api/", address_in(request.scope, "/api/"))
+        headers = dict(error.headers or {})
+        if error.status_code == 405:  # a router names the methods of the one route that it came upon
+            headers["Allow"] = ", ".join(request.app.state.addresses.at(path_in(request.scope)))
+        return problem_response(error.status_code, code, sentence, headers)
 
     async def unexpected(request: Request, error: Exception) -> Response:
         log.error("%s %s failed unexpectedly", request.method, request.url.path, exc_info=error)
@@ -114,18 +135,6 @@ def explain_errors(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, plain)
     app.add_exception_handler(Exception, unexpected)
-
-
-def _was_not_read(error: RequestValidationError) -> bool:
-    """Whether there is a body that was left as bytes, because its Content-Type is another one."""
-    return any(tuple(one["loc"]) == ("body",) and isinstance(one.get("input"), bytes) for one in error.errors())
-
-
-def _not_json(request: Request) -> Response:
-    kind = request.headers.get("content-type")
-    said = f"Its Content-Type is '{kind[:100]}'" if kind else "It has no Content-Type"
-    sentence = f"The body must be JSON. {said}; send it with Content-Type: application/json."
-    return problem_response(415, "unsupported_media_type", shortened(sentence, 300))
 
 
 def _named(place: Sequence[object]) -> Sequence[object]:
@@ -142,4 +151,6 @@ def _invalid(request: Request, error: RequestValidationError) -> Response:
     # A body that may be left out is one of two: itself, or nothing.
     kinds = [kind for kind in (wanted, *get_args(wanted)) if isinstance(kind, type) and issubclass(kind, BaseModel)]
     sentence, field = in_words(found, kinds[0].model_fields if kinds else None, error.body)
+    if field == "body" and found[0]["type"] == "json_invalid":
+        return problem_response(400, "unreadable_body", sentence, field=field)
     return problem_response(422, "invalid_input", sentence, field=field)

@@ -2,11 +2,12 @@
 
 A head has 10 seconds to arrive (408, or nothing if nothing came), 64 KiB and 100 lines (431). The same time is given
 to what is left of a body once the request was answered. Bodies that are read have their limits in ``limits``. A client
-that takes nothing of its answer for 90 seconds is cut off.
+that takes nothing of its answer for 90 seconds is cut off. Of the connections on which no request is under way, those
+that just came or are kept for the next one, at most 1,000 stay: the one that has waited longest makes room.
 """
 
 import asyncio
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -22,6 +23,10 @@ _TOO_LARGE: Final = "HTTP/1.1 431 Request Header Fields Too Large"
 _TOO_SLOW: Final = "HTTP/1.1 408 Request Timeout"
 
 
+MOST_WAITING: Final = 1000
+"""Connections on which no request is under way."""
+
+
 class _HeadTooLarge(Exception):
     """Ends the parser's work on this connection."""
 
@@ -30,6 +35,9 @@ class PatientProtocol(HttpToolsProtocol):
     """Patient with slow clients, but not for ever. ``uvicorn.Config(http=PatientProtocol)`` uses it."""
 
     head_seconds: float = HEAD_SECONDS
+    most_waiting: int = MOST_WAITING
+    waiting: ClassVar["dict[PatientProtocol, None]"] = {}
+    """Those on which no request is under way, the one that has waited longest first."""
     stalled_seconds: float = STALLED_SECONDS
 
     def __init__(
@@ -53,11 +61,13 @@ class PatientProtocol(HttpToolsProtocol):
         """A client is here; its first request is due."""
         super().connection_made(transport)
         self._expect_more()
+        self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client has gone."""
         self._expect_nothing()
         self._takes_something()
+        self.waiting.pop(self, None)
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
@@ -120,6 +130,7 @@ class PatientProtocol(HttpToolsProtocol):
         self._in_body = True
         self._not_understood = 0
         self._expect_nothing()
+        self.waiting.pop(self, None)
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -137,8 +148,20 @@ class PatientProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """The request was answered, perhaps before all of it was here."""
         super().on_response_complete()
-        if self._in_body and self.cycle.response_complete and not self.transport.is_closing():
+        if not self.cycle.response_complete or self.transport.is_closing():
+            return  # another one followed in the same packet, or none will
+        if self._in_body:
             self._expect_more()
+        self._wait()
+
+    def _wait(self) -> None:
+        """No request is under way. Where too many connections wait, the one that has done so for longest is closed."""
+        self.waiting.pop(self, None)
+        self.waiting[self] = None
+        if len(self.waiting) > self.most_waiting:
+            oldest = next(iter(self.waiting))
+            del self.waiting[oldest]
+            oldest.transport.close()
 
     def _count(self, size: int) -> None:
         self._not_understood = 0
@@ -174,3 +197,14 @@ class PatientProtocol(HttpToolsProtocol):
         if getattr(self.cycle, "response_complete", True):
             self.transport.write(f"{status_line}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n".encode())
         self.transport.close()
+
+
+def patient(seconds: float, most_waiting: int) -> type[PatientProtocol]:
+    """The protocol with other limits, and a list of its own of those that wait."""
+
+    class Own(PatientProtocol):
+        head_seconds = seconds
+        waiting: ClassVar[dict[PatientProtocol, None]] = {}
+
+    Own.most_waiting = most_waiting
+    return Own

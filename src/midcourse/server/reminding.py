@@ -30,7 +30,6 @@ from midcourse.ports.store import Head, Store
 from midcourse.reports.review import proposals
 from midcourse.runtime.desk import TELLING, TOLD, Desk
 from midcourse.runtime.interventions import gather_times, read_alarms
-from midcourse.runtime.kill_switch import concerns
 from midcourse.runtime.outbox import WEBHOOKS, Outbox, forget_session
 from midcourse.server.claiming import Turn
 from midcourse.server.sending import Sender
@@ -64,12 +63,14 @@ class Teller:
         policy: str = "",
         escalate_to: str = OPERATORS,
         switches: Switches | None = None,
+        root_path: str = "",
     ) -> None:
         self._store = store
         self._clock = clock
         self._turn = turn
         self._escalate_to = escalate_to
         self._switches = switches
+        self._root = root_path
         self._desk = Desk(store, clock, policy=policy)
         self._outbox = Outbox(store)
         self.sender = Sender(self._outbox, clock)
@@ -238,7 +239,7 @@ class Teller:
         rows: list[Delivery],
     ) -> None:
         for one in await switches():
-            theirs = [hook for hook in webhooks if concerns(one.scope, hook.tenant)]
+            theirs = [hook for hook in webhooks if one.scope.concerns(hook.tenant)]
             for kind, at in (("kill_switch.thrown", one.at), ("kill_switch.lifted", one.lifted_at)):
                 if at is not None and at > self._clock.now() - _DAY:
                     since = [hook for hook in theirs if hook.added_at <= at]
@@ -270,7 +271,7 @@ class Teller:
         *,
         session: str = "",
     ) -> list[Delivery]:
-        now = self._clock.now()
+        now, facts = self._clock.now(), {**facts, "link": f"{self._root}{facts['link']}"}
         return [
             delivery(hook, kind, names, facts, now=now, session=session)
             for hook in webhooks

@@ -20,8 +20,9 @@ import uvicorn
 from midcourse.client.whereabouts import Whereabouts, forget, write_down
 from midcourse.errors import InvalidInput
 from midcourse.server.app import Server
+from midcourse.server.conventions import Prefixed
 from midcourse.server.hosting import is_left_behind
-from midcourse.server.protocol import PatientProtocol
+from midcourse.server.protocol import patient
 from midcourse.server.tokens import check_given_token, local_token
 
 PORT: Final = 8420
@@ -114,13 +115,14 @@ def run(server: Server, place: Place, listening: socket.socket, *, ready: Callab
     """
     url = url_of(place, listening)
     config = uvicorn.Config(
-        server.app,
-        http=PatientProtocol,
+        Prefixed(server.app),
+        http=patient(server.limits.head_seconds, server.limits.waiting),
         lifespan="off",  # entered here: its error is a sentence, which uvicorn would bury in a traceback
         ws="none",
         log_config=None,
         access_log=False,
         server_header=False,
+        root_path=server.root_path,
         # Streams end at once when the server is told to stop; a request that is being answered may take so long.
         timeout_graceful_shutdown=5,
         timeout_keep_alive=75,
@@ -157,7 +159,11 @@ class _Uvicorn(uvicorn.Server):
         self._draining: asyncio.Task[None] | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Drain first, still answering; who asks once more, or before it has begun, is not kept waiting."""
+        """Drain first, still answering; who asks once more, or before it has begun, is not kept waiting.
+
+        Only SIGTERM may come from something that also sends requests here, and must notice: a person at the keyboard
+        has nothing to wait for.
+        """
         if self._draining is None and self.started and not self.should_exit:
             self._loop.call_soon_threadsafe(self._drain, sig, frame)
         else:
@@ -165,7 +171,7 @@ class _Uvicorn(uvicorn.Server):
 
     def _drain(self, sig: int, frame: FrameType | None) -> None:
         if self._draining is None:
-            self._draining = self._loop.create_task(self._served.drain())
+            self._draining = self._loop.create_task(self._served.drain(at_once=sig != signal.SIGTERM))
             # Streams hear of the end when uvicorn does.
             self._draining.add_done_callback(lambda _: super(_Uvicorn, self).handle_exit(sig, frame))
 

@@ -53,7 +53,7 @@ Until = Annotated[
 class Body(BaseModel):
     """A request's body. Unknown fields are refused: a misspelt one would be a wish that nobody hears."""
 
-    model_config = ConfigDict(extra="forbid", strict=False, str_strip_whitespace=False, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", strict=True, str_strip_whitespace=False, use_attribute_docstrings=True)
 
     @model_validator(mode="before")
     @classmethod
@@ -77,7 +77,7 @@ class NewSession(Body):
     """How long such a task takes; left out, the agent's own."""
     budget: Money | None = None
     """Dollars the session may cost; left out, the agent's own."""
-    labels: Annotated[tuple[SessionLabel, ...], Field(max_length=MOST_LABELS)] = ()
+    labels: Annotated[tuple[SessionLabel, ...], Field(max_length=MOST_LABELS, strict=False)] = ()
     """What operators find it by, and stop it; they are added to the agent's own."""
     tenant: Annotated[str, Field(pattern=TENANT)] | None = None
     """Whose it is. Left out, the tenant of the caller's token; only the host's may name another."""

@@ -123,11 +123,7 @@ class Sender:
             return Outcome(is_over=True, problem="the webhook was removed")
         if webhook.gone_at is not None:
             return Outcome(is_over=True, problem="the receiver said before that it is gone (410)")
-        try:
-            outcome = await attempt(webhook, row, self._clock)
-        except Exception:
-            log.exception("delivery %s to webhook %s could not be sent: unexpected", row.id, webhook.id)
-            outcome = Outcome(problem="It could not be sent; the server's log says more.")
+        outcome = await attempt(webhook, row, self._clock)
         (self._failing.discard if outcome.is_good else self._failing.add)(webhook.id)
         now = self._clock.now()
         if outcome.wait:
@@ -153,16 +149,19 @@ async def settle(outbox: Outbox, row: Delivery, outcome: Outcome, clock: Clock) 
 async def attempt(webhook: Webhook, row: Delivery, clock: Clock) -> Outcome:
     """Send it once, and tell what came of it."""
     began = clock.monotonic()
-    headers = {
-        "content-type": "application/json",
-        "user-agent": f"midcourse/{__version__}",
-        **signed(webhook.secret, row.id, int(clock.now()), row.body.encode()),
-    }
     limits = Limits(allow_hosts=None, allow_private=webhook.tenant is None, limit=READ, timeout=PATIENCE, cuts=True)
     try:
+        headers = {
+            "content-type": "application/json",
+            "user-agent": f"midcourse/{__version__}",
+            **signed(webhook.secret, row.id, int(clock.now()), row.body.encode()),
+        }
         answer = await request("POST", webhook.url, limits=limits, headers=headers, body=row.body)
     except MidcourseError as error:
         return Outcome(problem=_problem(error, webhook.url), seconds=clock.monotonic() - began)
+    except Exception:
+        log.exception("delivery %s to webhook %s could not be sent: unexpected", row.id, webhook.id)
+        return Outcome(problem="It could not be sent; the server's log says more.", seconds=clock.monotonic() - began)
     said = answer.body[:TEXT_LIMIT] if answer.encoding == "text" else ""
     return Outcome(
         status=answer.status,

@@ -362,7 +362,16 @@ PLAIN: Final[Mapping[str, Schema]] = {
     ),
 }
 _OF_SESSION: Final = {"session_id": TEXT}
+RESET: Final[Mapping[str, Schema]] = {
+    "last_event_id": {**TEXT, "description": "What the reader named as the last event that it had seen."},
+    "position": {**COUNT, "description": "Where the journal ends."},
+    "detail": {**TEXT, "description": "The same in words."},
+}
 FRAMES: Final[Mapping[str, Schema]] = {
+    "reset": fields(
+        {"type": {"const": "reset"}, **RESET, **_OF_SESSION},
+        "The session has no such event: forget what was shown. Everything follows, from the start.",
+    ),
     "delta": fields(
         {
             "type": {"const": "delta"},

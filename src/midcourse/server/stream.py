@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from sse_starlette.sse import SendTimeoutError
@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
 from midcourse.core.events import Recorded
-from midcourse.core.ids import Position
+from midcourse.core.ids import Position, SessionId
 from midcourse.errors import InvalidInput, StoreError
 from midcourse.ports.bus import Delta
 from midcourse.ports.store import Head
@@ -20,6 +20,7 @@ from midcourse.server.fleet import EVERY as LIST_EVERY
 from midcourse.server.fleet import Board, Wanted
 from midcourse.server.limits import Slot
 from midcourse.server.views import delta_view, encoded, event_view, head_view
+from midcourse.server.wording import shortened
 
 KEEP_ALIVE: Final = 15.0
 """Seconds between two comment lines that keep proxies and readers from giving up."""
@@ -118,8 +119,15 @@ class Stream(EventSourceResponse):
                     return
 
 
-async def event_frames(batches: AsyncGenerator[Sequence[Recorded | Delta]]) -> AsyncIterator[bytes]:
-    """Journal events with their position as id, and previews without one; those that are there at once in one piece."""
+async def event_frames(
+    batches: AsyncGenerator[Sequence[Recorded | Delta]], lost: Mapping[str, object] | None = None
+) -> AsyncIterator[bytes]:
+    """Journal events with their position as id, and previews without one; those that are there at once in one piece.
+
+    ``lost``: before that ``reset``, whose id is 0: a browser that loses the stream right then begins at the start.
+    """
+    if lost is not None:
+        yield frame(lost, event="reset", position=0)
     async with contextlib.aclosing(batches):
         async for batch in batches:
             yield b"".join(map(_frame_of, batch))
@@ -131,21 +139,44 @@ def _frame_of(one: Recorded | Delta) -> bytes:
     return frame(event_view(one), event=one.type, position=one.position)
 
 
-def last_event_id(request: Request, after: int) -> Position:
-    """Where to go on: the header a browser sends when it comes back, else the query.
+class Beginning(NamedTuple):
+    """Where a stream of a journal begins; with ``lost``, at its start, for a reader that had seen something else."""
+
+    after: Position
+    lost: Mapping[str, object] | None = None
+
+
+def beginning(request: Request, after: int, session: SessionId, end: Position) -> Beginning:
+    """Where to go on: behind the header that a browser sends when it comes back, else behind the query.
+
+    An id that this journal has not given, because it ends before that, is another session's, or no id at all, cannot be
+    gone on from: the reader is told to forget what it has, and gets everything.
+    """
+    given = request.headers.get("last-event-id", "").strip() or str(after)
+    name, mark, number = given.rpartition("@")
+    is_ours = not mark or name == session
+    if is_ours and number.isascii() and number.isdigit() and len(number) < 16 and int(number) <= end:
+        return Beginning(Position(int(number)))
+    shown = shortened(given, 100)
+    detail = f"'{shown}' is no event of session '{session}', which ends at {end}. Forget what you have: this is all."
+    return Beginning(Position(0), {"session": session, "last_event_id": shown, "position": end, "detail": detail})
+
+
+def check_after(request: Request, after: int, session: SessionId, end: Position) -> Position:
+    """The same for a page, which is no place to begin anew.
 
     Raises:
-        InvalidInput: the header is no position.
+        InvalidInput: there is no such event.
     """
-    given = request.headers.get("last-event-id", "").strip()
-    if not given:
-        return Position(after)
-    if not (given.isascii() and given.isdigit() and len(given) < 16):
-        raise InvalidInput(
-            "Last-Event-ID is the id of the last event seen, a number. Leave it out to begin at the start.",
-            field="Last-Event-ID",
-        )
-    return Position(int(given))
+    begins = beginning(request, after, session, end)
+    if begins.lost is None:
+        return begins.after
+    field = "Last-Event-ID" if request.headers.get("last-event-id") else "after"
+    raise InvalidInput(
+        f"{field} is the position of the last event seen, and session '{session}' ends at {end}. Leave it out to begin "
+        "at the start.",
+        field=field,
+    )
 
 
 def wants_stream(request: Request) -> bool:

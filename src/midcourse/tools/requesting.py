@@ -241,6 +241,12 @@ def _parsed(url: str) -> "httpx2.URL":
         raise refused(url, "only http:// and https:// are spoken here")
     if not target.host:
         raise refused(url, "it names no host")
+    if target.port is not None and not 0 < target.port < 65536:
+        raise refused(url, f"its port is {target.port}, and ports are 1 to 65535")
+    try:
+        target.raw_host.decode("ascii").encode("idna")
+    except UnicodeError as error:
+        raise refused(url, "its host is no name: a part of it is empty, or longer than 63 letters") from error
     if target.userinfo:
         raise refused(url, "it holds a user name or a password; put credentials into a header")
     return target

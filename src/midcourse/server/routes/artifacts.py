@@ -11,7 +11,7 @@ from midcourse.core.ids import SessionId
 from midcourse.core.spelling import spelled
 from midcourse.runtime.artifacts import reviewed
 from midcourse.server import schemas
-from midcourse.server.caller import Steerer, Watcher
+from midcourse.server.caller import Sender, Watcher
 from midcourse.server.documents import answers
 from midcourse.server.routes.places import SessionPath, TenantQuery
 from midcourse.server.views import answer
@@ -44,7 +44,7 @@ async def list_artifacts(
     "/sessions/{session_id}/artifacts/reviewed",
     responses=answers("Artifact", 200, "session_not_found", "artifact_not_found", "damaged", body=True),
 )
-async def review_artifact(session_id: SessionPath, caller: Steerer, body: schemas.ReviewedArtifact) -> Response:
+async def review_artifact(session_id: SessionPath, caller: Sender, body: schemas.ReviewedArtifact) -> Response:
     """Say that you have looked at an artifact, and what it is: it comes up again later. A session's token may not."""
     worker, by = caller.control.worker, caller.principal.by
     await worker.store.head(SessionId(session_id))

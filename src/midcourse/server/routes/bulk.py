@@ -9,8 +9,9 @@ from midcourse.core.bulk import check_bulk
 from midcourse.core.replies import Reply
 from midcourse.core.spelling import spelled
 from midcourse.core.tenants import MARK
+from midcourse.errors import Damaged, StoreError
 from midcourse.runtime.bulk import bulk_command, send_to_each
-from midcourse.server.caller import Steerer
+from midcourse.server.caller import Sender
 from midcourse.server.documents import BODY, answers
 from midcourse.server.schemas import Bulk
 from midcourse.server.views import answer
@@ -19,7 +20,7 @@ router = APIRouter(tags=["controls"])
 
 
 @router.post("/sessions/bulk", responses=answers("BulkOutcomes", 200, body=True))
-async def bulk(caller: Steerer, body: Annotated[Bulk, BODY]) -> Response:
+async def bulk(caller: Sender, body: Annotated[Bulk, BODY]) -> Response:
     """Pause, resume, cancel or lift (an operator's) many sessions. One that refuses does not keep the others from it.
 
     Each gets the ordinary command of the caller; `outcomes` are in the order of the request. With an Idempotency-Key a
@@ -31,7 +32,10 @@ async def bulk(caller: Steerer, body: Annotated[Bulk, BODY]) -> Response:
     async def send(session_id: str, wait: float) -> Reply:
         name = session_id if MARK in session_id else caller.own_id(session_id)
         caller.check_visible(name)
-        return await caller.send(name, command, wait=wait)
+        try:
+            return await caller.send(name, command, wait=wait)
+        except (StoreError, Damaged) as error:
+            raise caller.told(error) from error
 
     names = check_bulk(body.verb, body.sessions)
     return answer({"outcomes": spelled(await send_to_each(names, send, caller.control.worker.clock))})

@@ -1,11 +1,10 @@
 """The chat contract: a message in, a stream of frames out, and answers to what the agent asks."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, ValidationError
 from starlette.responses import Response
 
 from midcourse.api import Midcourse
@@ -15,41 +14,21 @@ from midcourse.core.events import ChildAskClosed
 from midcourse.core.ids import Position, SessionId
 from midcourse.core.replies import Reply
 from midcourse.core.session import Session
-from midcourse.errors import InvalidInput, MidcourseError, Refused, SessionNotFound, StoreError
+from midcourse.errors import MidcourseError, Refused, SessionNotFound, StoreError
 from midcourse.runtime.loading import read_events
 from midcourse.server import schemas
 from midcourse.server.caller import Caller, Commander, Reader, checks_reach
-from midcourse.server.chatting import Chat, chat_frames, error_frame
+from midcourse.server.chatting import Chat, Told, chat_frames, error_frame
 from midcourse.server.delivered import Answering, Begun, Delivered, checkpoint_gone, open_asks
 from midcourse.server.documents import LAST_EVENT_ID, streams
 from midcourse.server.limits import Slot
 from midcourse.server.routes.places import SessionPath
-from midcourse.server.stream import Stream, last_event_id
-from midcourse.server.wording import in_words
+from midcourse.server.stream import Stream, beginning, frame
 
 router = APIRouter(tags=["chat"])
-T = TypeVar("T", bound=BaseModel)
 Frames = AsyncIterator[bytes]
 _WAIT = 10.0
-
-
-def _documented(kind: type[BaseModel]) -> dict[str, object]:
-    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{kind.__name__}"}}}
-    return {"requestBody": {"required": True, "content": content}}
-
-
-async def _read(request: Request, kind: type[T]) -> T:
-    """The body as JSON, whatever its Content-Type says: chat clients often send none. Its Origin was checked.
-
-    Raises:
-        InvalidInput: it is not JSON, or not what is wanted.
-    """
-    body = await request.body()
-    try:
-        return kind.model_validate_json(body)
-    except ValidationError as error:
-        sentence, field = in_words(error.errors(), kind.model_fields)
-        raise InvalidInput(sentence, field=field) from error
+_LOST = ("last_event_id", "position", "detail")
 
 
 @router.post(
@@ -70,24 +49,22 @@ async def _read(request: Request, kind: type[T]) -> T:
         "session_erased",
         body=True,
     ),
-    openapi_extra=_documented(schemas.Chat),
 )
 @checks_reach
-async def chat(request: Request, caller: Commander) -> Response:
+async def chat(caller: Commander, body: schemas.Chat) -> Response:
     """Start a session, or go on with one: `delta`, `tool`, `retrying`, `interrupt`, `resumed`, `done`, `error`.
 
     The header X-Session-Id names the session. After an `interrupt` no `done` comes: answer at /chat/resume.
     """
-    wish = await _read(request, schemas.Chat)
-    session_id = caller.derived_session_id() if wish.session_id is None else caller.own_id(wish.session_id)
-    caller.check_reach(wish.session_id and session_id)
+    session_id = caller.derived_session_id() if body.session_id is None else caller.own_id(body.session_id)
+    caller.check_reach(body.session_id and session_id)
     with _reserved(caller) as place:
         try:
             session = await caller.session(session_id)
         except SessionNotFound:
-            frames = await _first_message(caller, session_id, wish)
+            frames = await _first_message(caller, session_id, body)
         else:
-            frames = await _next_message(caller, session, wish)
+            frames = await _next_message(caller, session, body)
         return Stream(frames, caller, {"X-Session-Id": session_id}, place, flushes=True)
 
 
@@ -104,6 +81,7 @@ def _reserved(caller: Caller) -> Generator[Slot]:
 
 async def _first_message(caller: Caller, session_id: SessionId, wish: schemas.Chat) -> Frames:
     check_no_agent(caller.principal.session, "start a session; it spawns children with run.spawn")
+    caller.check_match(None)
     begun = Begun(caller, session_id)
     try:
         await begun.note()
@@ -138,6 +116,7 @@ async def _next_message(caller: Caller, session: Session, wish: schemas.Chat) ->
                 code="idempotency_key_reused",
                 session_id=session.id,
             )
+        caller.check_match(session)
         return _frames(caller, Chat(session.id), after=0)
     command = caller.wish(cmd.Message, text=wish.message, behaviour=wish.behaviour)
 
@@ -148,11 +127,12 @@ async def _next_message(caller: Caller, session: Session, wish: schemas.Chat) ->
         queued = reply.message if reply.message and reply.message.startswith("queued_") else None
         return _frames(caller, Chat(session.id, queued=queued), after=reply.position)
 
-    return _once_decided(session.id, await send(), send, begin)
+    return _once_decided(session.id, caller.told, await send(), send, begin)
 
 
 async def _once_decided(
     session_id: SessionId,
+    told: Told,
     reply: Reply,
     send: Callable[[], Awaitable[Reply]],
     begin: Callable[[Reply], Awaitable[Frames]],
@@ -163,7 +143,7 @@ async def _once_decided(
             reply = await send()
         frames = await begin(reply)
     except MidcourseError as error:
-        yield error_frame(session_id, error)
+        yield error_frame(session_id, told(error))
         return
     async for one in frames:
         yield one
@@ -186,25 +166,23 @@ async def _once_decided(
         "unencodable",
         body=True,
     ),
-    openapi_extra=_documented(schemas.ChatResume),
 )
 @checks_reach
-async def resume_chat(request: Request, caller: Commander) -> Response:
+async def resume_chat(caller: Commander, body: schemas.ChatResume) -> Response:
     """Answer what the agent asked, and go on with the same kind of stream. The stream that waited gets `resumed`.
 
     Without `ask_id` the only open ask is meant, if it was delivered on a stream of this caller.
     """
     arrived = caller.control.worker.clock.now()
-    wish = await _read(request, schemas.ChatResume)
-    session_id = caller.named(wish.session_id)
+    session_id = caller.named(body.session_id)
     caller.check_reach(session_id)
     try:
         caller.check_visible(session_id)
         session = await caller.session(session_id)
     except SessionNotFound as error:
         raise checkpoint_gone(f"There is no session '{session_id}' to resume.", session_id) from error
-    answering = Answering(caller, session, wish.answer, arrived)
-    ask = await answering.named(wish.ask_id) if wish.ask_id is not None else await answering.meant()
+    answering = Answering(caller, session, body.answer, arrived)
+    ask = await answering.named(body.ask_id) if body.ask_id is not None else await answering.meant()
 
     async def send() -> Reply:
         return await answering.give(ask)
@@ -214,7 +192,7 @@ async def resume_chat(request: Request, caller: Commander) -> Response:
 
     with _reserved(caller) as place:
         reply = await send()
-        frames = _once_decided(session_id, reply, send, begin)
+        frames = _once_decided(session_id, caller.told, reply, send, begin)
         return Stream(frames, caller, {"X-Session-Id": session_id}, place, flushes=True)
 
 
@@ -251,12 +229,23 @@ async def follow_chat(
     caller: Reader,
     after: Annotated[int, Query(ge=0, le=2**53, description="The id of the last frame seen; 0: all.")] = 0,
 ) -> Response:
-    """The frames of a chat again, from a position on: for a client that lost its stream (`Last-Event-ID`)."""
+    """The frames of a chat again, from a position on: for a client that lost its stream (`Last-Event-ID`).
+
+    If the session has no such event, the first is `reset`, and all of them follow.
+    """
     session = await caller.session(session_id)
-    start = min(last_event_id(request, after), session.position)
+    start, lost = beginning(request, after, session.id, session.position)
     before = await caller.session_at(session.id, start) if start else None
     frames = _frames(caller, Chat(session.id, joins=before), after=start)
+    if lost is not None:
+        frames = _after_reset(lost, frames)
     return Stream(frames, caller, {"X-Session-Id": session_id}, flushes=True)
+
+
+async def _after_reset(lost: Mapping[str, object], frames: Frames) -> Frames:
+    yield frame({"type": "reset", "session_id": lost["session"], **{name: lost[name] for name in _LOST}}, position=0)
+    async for one in frames:
+        yield one
 
 
 def _frames(caller: Caller, shown: Chat, *, after: int) -> Frames:
@@ -264,4 +253,7 @@ def _frames(caller: Caller, shown: Chat, *, after: int) -> Frames:
     delivered = Delivered(worker.store, worker.clock)
     name = caller.principal.full_name
     ends = caller.leaving.ended.is_set
-    return chat_frames(caller.control, shown, after=Position(after), delivered=delivered, caller=name, ends=ends)
+    where = Position(after)
+    return chat_frames(
+        caller.control, shown, after=where, delivered=delivered, caller=name, told=caller.told, ends=ends
+    )

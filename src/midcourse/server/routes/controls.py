@@ -59,6 +59,7 @@ async def pause(
         "already_resumed",
         "budget_spent",
         "checkpoint_not_found",
+        "kill_switch_stands",
         "not_allowed",
         "own_ask",
         "operator_only",

@@ -17,7 +17,7 @@ from midcourse.errors import InvalidInput
 from midcourse.runtime.desk import Desk
 from midcourse.server import schemas
 from midcourse.server.auth import Access
-from midcourse.server.caller import Caller, Steerer, Watcher
+from midcourse.server.caller import Caller, Sender, Watcher
 from midcourse.server.documents import BODY, answers, streams
 from midcourse.server.routes.places import SessionPath, TenantQuery
 from midcourse.server.stream import Stream, frame, wants_stream
@@ -109,7 +109,7 @@ def _changes(known: Inbox | None, now: Inbox) -> dict[str, Any]:
     "/inbox/{session_id}/{ask}/own", responses=answers("InboxAsk", 200, "session_not_found", "ask_not_found", body=True)
 )
 async def own_ask(
-    session_id: SessionPath, ask: AskPath, caller: Steerer, body: Annotated[schemas.OwnAsk | None, BODY] = None
+    session_id: SessionPath, ask: AskPath, caller: Sender, body: Annotated[schemas.OwnAsk | None, BODY] = None
 ) -> Response:
     """Take an open ask, or give it to somebody; the last word counts. An agent may not."""
     given = None if body is None else body.owner
@@ -119,7 +119,7 @@ async def own_ask(
 
 
 @router.post("/inbox/hand-over", responses=answers("HandOver", 200, body=True))
-async def hand_over(body: schemas.HandOverTo, request: Request, caller: Steerer) -> Response:
+async def hand_over(body: schemas.HandOverTo, request: Request, caller: Sender) -> Response:
     """Let somebody stand in: until then what is asked of the caller is asked of them, and then of the caller again.
 
     A name that nobody has a token of, and that has done nothing here, is taken with a `warning`.

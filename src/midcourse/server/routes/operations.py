@@ -33,13 +33,14 @@ async def health() -> Response:
 async def readiness(request: Request) -> Response:
     """Whether to send it work: its store can be written to, commands are heard, and it is not about to end."""
     state = request.app.state
-    found = await cast("Health", state.health).readiness(cast("Control | None", getattr(state, "control", None)))
+    control = cast("Control | None", getattr(state, "control", None))
+    found = await cast("Health", state.health).readiness(control, is_leaving=state.leaving.is_announced)
     again = {**_FRESH, "Retry-After": "1"}
     if found.wrong:
         sentence = f"This server is not ready. {found.wrong[0].upper()}{found.wrong[1:]}. Send requests to another one."
         return problem_response(503, "not_ready", sentence, again, checks=found.checks)
     if found.is_draining:
-        sentence = "This server lets its sessions go and is about to end. Send requests to another one."
+        sentence = "This server is about to end. Send requests to another one."
         return problem_response(503, "draining", sentence, again, checks=found.checks)
     return answer({"status": "ready", "checks": found.checks}, headers=_FRESH)
 

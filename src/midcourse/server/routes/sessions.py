@@ -20,12 +20,12 @@ from midcourse.errors import InvalidInput, MidcourseError, Refused, SessionNotFo
 from midcourse.runtime.attending import with_unattended
 from midcourse.runtime.erasing import children_of
 from midcourse.runtime.loading import content_of, names_blob, read_events
-from midcourse.server.caller import Caller, Operator, Reader, Steerer, Watcher
+from midcourse.server.caller import Caller, Eraser, Reader, Sender, Steerer, Watcher
 from midcourse.server.documents import BODY, LAST_EVENT_ID, answers, streams
 from midcourse.server.fleet import MOST, Wanted
 from midcourse.server.routes.places import DigestPath, SessionPath, TenantQuery
 from midcourse.server.schemas import LONGEST_WAIT, Fork, NewSession
-from midcourse.server.stream import PIECE, Stream, event_frames, last_event_id, list_frames, wants_stream
+from midcourse.server.stream import PIECE, Stream, beginning, check_after, event_frames, list_frames, wants_stream
 from midcourse.server.views import (
     answer,
     etag_of,
@@ -59,7 +59,7 @@ EventPosition = Annotated[int, Query(ge=0, le=2**53, description="The position o
         body=True,
     ),
 )
-async def create_session(body: NewSession, caller: Steerer) -> Response:
+async def create_session(body: NewSession, caller: Sender) -> Response:
     """Give an agent a goal. With an Idempotency-Key a retry finds the session that the first try made."""
     midcourse = Midcourse(caller.control, caller.role)
     session_id = caller.derived_session_id() if body.session_id is None else caller.own_id(body.session_id)
@@ -192,6 +192,7 @@ async def inspect_session(
         "session_erased",
         "session_discarded",
         "idempotency_key_reused",
+        "precondition_failed",
         "damaged",
         headers=("ETag", "Location"),
         body=True,
@@ -202,6 +203,8 @@ async def fork_session(session_id: SessionPath, caller: Steerer, body: Annotated
     wish = body or Fork()
     new = in_tenant(tenant_of(session_id), wish.session_id or caller.derived_session_id())
     caller.check_reach(new)
+    if caller.has_condition and not (caller.key is not None and await _exists(caller, new)):
+        caller.check_match(await caller.session(session_id))
     try:
         handle = await _handle(caller, session_id)
         await caller.read(handle.fork(wish.at, session_id=new, paused=wish.paused, by=caller.principal.by))
@@ -240,17 +243,20 @@ async def get_events(
 ) -> Response:
     """Every event once, in order: a page of JSON, or (`Accept: text/event-stream`) a stream as they become durable.
 
-    A stream that was lost goes on where it was with `Last-Event-ID`, also after the server was restarted.
+    A stream that was lost goes on where it was with `Last-Event-ID`, also after the server was restarted. If the
+    journal has no such event, the first is `event: reset`, and everything follows from the start.
     """
     identity = SessionId(session_id)
     owned = await caller.control.worker.must_exist(identity)
-    start = last_event_id(request, after)
+    end = owned.head.position
     if wants_stream(request):
+        start, lost = beginning(request, after, identity, end)
         ends = caller.leaving.ended.is_set
         batches = caller.control.batches(identity, after=start, deltas=deltas, follow=follow, limit=PIECE, ends=ends)
-        return Stream(event_frames(batches), caller, flushes=True)
+        return Stream(event_frames(batches, lost), caller, flushes=True)
+    start = check_after(request, after, identity, end)
     events = await read_events(caller.control.worker.store, identity, start, limit, most_bytes=PAGE_BYTES)
-    is_page_full = len(events) == limit or (events and events[-1].position < owned.head.position)
+    is_page_full = len(events) == limit or (events and events[-1].position < end)
     more = events[-1].position if is_page_full else None
     return answer({"events": [event_view(one) for one in events], "next": more})
 
@@ -309,12 +315,21 @@ async def get_result(
 @router.delete(
     "/sessions/{session_id}/payloads",
     responses=answers(
-        "Session", 200, "session_not_found", "not_ended", "session_busy", "invalid_input", "damaged", headers=("ETag",)
+        "Session",
+        200,
+        "session_not_found",
+        "not_ended",
+        "session_busy",
+        "precondition_failed",
+        "invalid_input",
+        "damaged",
+        headers=("ETag",),
+        changes=True,
     ),
 )
 async def erase_session(
     session_id: SessionPath,
-    caller: Operator,
+    caller: Eraser,
     children: Annotated[bool, Query(description="Its children, too.")] = False,
     reason: Annotated[str, Query(max_length=REASON_LIMIT, description="Why. It stays.")] = "",
 ) -> Response:
@@ -323,6 +338,7 @@ async def erase_session(
     When what happened, states, costs, names of agents and tools, and who did what stay, with the digests that prove it.
     """
     session = await caller.session(session_id)
+    caller.check_match(session)
     worker = caller.control.worker
     below = await children_of(worker.store, session.id) if children else ()
     names = (session.id, *below)

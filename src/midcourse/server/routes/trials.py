@@ -126,7 +126,7 @@ async def _frames(caller: Caller, work: Working, going: Going) -> AsyncIterator[
         try:
             yield frame(doing.result(), event="result")
         except MidcourseError as error:
-            yield frame(msgspec.Raw(bytes(problem_of(error).body)), event="problem")
+            yield frame(msgspec.Raw(bytes(problem_of(error, caller.principal).body)), event="problem")
     finally:
         doing.cancel()
         with contextlib.suppress(asyncio.CancelledError, Exception):

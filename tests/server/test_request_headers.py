@@ -1,0 +1,114 @@
+"""What a request's header says is done, or refused: none that would matter is passed over in silence."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from midcourse.server import Limits, Server
+from tests.server.serving import TOKEN, Running, serving
+from tests.server.standing import Standing, standing
+from tests.server.test_roles import TABLE, Row
+
+DOCUMENT: dict[str, Any] = Server(store="memory://", token=TOKEN, agents={}).app.openapi()
+CHANGES = [one for one in TABLE if one[0] in ("POST", "PUT", "PATCH", "DELETE")]
+KEPT = ("sessions", "tokens", "webhooks", "kill-switches", "policies", "proposals", "artifacts", "inbox")
+STALE = '"running.1.1.9.9.9.9"'
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Running]:
+    with serving("memory://", standing, limits=Limits(rate=1e6, burst=1_000_000)) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def people(running: Running) -> Iterator[Standing]:
+    with httpx2.Client(base_url=running.api, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=30) as client:
+        yield Standing(client)
+
+
+def takes(method: str, path: str, header: str) -> bool:
+    """Whether the document says that an address takes a header."""
+    return any(one["name"] == header for one in DOCUMENT["paths"][path][method.lower()].get("parameters", ()))
+
+
+def asked(people: Standing, method: str, path: str, headers: dict[str, str]) -> httpx2.Response:
+    """A request that the address would grant, or refuse for what it names."""
+    row: Row = TABLE[method, path]
+    session = people.kept()["waiting" if path.endswith("/resume") else "paused"]
+    body = row.body and {key: session if value == "SESSION" else value for key, value in row.body.items()}
+    if body and "agent" in body:
+        body["agent"] = "standing"
+    if path.endswith("/chat/resume"):
+        body = {**(body or {}), "ask_id": "ask_1"}
+    names = dict.fromkeys(("name", "digest", "webhook", "switch"), "nobody")
+    where = path.removeprefix("/api/v1").format(session_id=session, message="msg_1", ask="ask_1", **names)
+    return people.client.request(method, where, json=body, headers=headers)
+
+
+def everything(people: Standing) -> list[str]:
+    """All that is kept, as an operator sees it."""
+    return [people.client.get(f"/{one}").text for one in KEPT]
+
+
+@pytest.mark.parametrize(("method", "path"), CHANGES)
+def test_a_condition_that_does_not_hold_or_is_not_understood_changes_nothing(
+    people: Standing, method: str, path: str
+) -> None:
+    people.kept()
+    before = everything(people)
+    refused = asked(people, method, path, {"If-Match": STALE})
+    if takes(method, path, "If-Match"):
+        assert (refused.status_code, refused.json()["code"]) == (412, "precondition_failed"), refused.text
+    else:
+        told = refused.json()
+        assert (refused.status_code, told["code"], told["field"]) == (422, "invalid_input", "If-Match"), refused.text
+    for name in ("If-None-Match", "If-Unmodified-Since"):
+        told = asked(people, method, path, {name: "*"}).json()
+        assert (told["status"], told["code"], told["field"]) == (422, "invalid_input", name)
+    if not takes(method, path, "Idempotency-Key") and TABLE[method, path].needs == "operate" and method == "POST":
+        told = asked(people, method, path, {"Idempotency-Key": "once"}).json()
+        assert (told["status"], told["code"], told["field"]) == (422, "invalid_input", "Idempotency-Key")
+    assert everything(people) == before
+
+
+def test_a_session_is_forked_and_erased_only_as_it_was_seen(people: Standing) -> None:
+    name = people.make("completed")
+    tag = people.client.get(f"/sessions/{name}").headers["etag"]
+    fork = people.client.post(f"/sessions/{name}/fork", json={"paused": True}, headers={"If-Match": tag})
+    assert fork.status_code == 201, fork.text
+    key = {"Idempotency-Key": "fork it once"}
+    made = people.client.post(f"/sessions/{name}/fork", json={"paused": True}, headers={"If-Match": tag, **key})
+    assert people.client.post(f"/sessions/{name}/message", json={"text": "completed"}).status_code == 200
+    late = people.client.post(f"/sessions/{name}/fork", headers={"If-Match": tag})
+    assert (late.status_code, late.json()["code"]) == (412, "precondition_failed")
+    again = people.client.post(f"/sessions/{name}/fork", json={"paused": True}, headers={"If-Match": tag, **key})
+    assert (again.status_code, again.json()["id"]) == (200, made.json()["id"]), "a retry is the first try"
+    assert people.client.get(f"/sessions/{name}/result", params={"wait": 20}).json()["ended"]
+    late = people.client.delete(f"/sessions/{name}/payloads", headers={"If-Match": tag})
+    assert (late.status_code, late.json()["code"]) == (412, "precondition_failed")
+    tag = people.client.get(f"/sessions/{name}").headers["etag"]
+    erased = people.client.delete(f"/sessions/{name}/payloads", headers={"If-Match": tag})
+    assert erased.status_code == 200, erased.text
+
+
+def test_a_chat_begins_no_session_for_somebody_who_has_seen_one(people: Standing) -> None:
+    before = people.client.get("/sessions").json()
+    for more in ({}, {"session_id": "sess_new"}):
+        for tag in (STALE, "*"):
+            body = {"agent": "standing", "message": "completed", **more}
+            refused = people.client.post("/chat", json=body, headers={"If-Match": tag})
+            assert (refused.status_code, refused.json()["code"]) == (412, "precondition_failed")
+    assert people.client.get("/sessions").json() == before
+
+
+def test_lifting_a_kill_switch_once_more_under_its_key_is_the_same_lifting(people: Standing) -> None:
+    thrown = {"scope": {"kind": "label", "value": "none"}, "reason": "x"}
+    path = f"/kill-switches/{people.client.post('/kill-switches', json=thrown).json()['id']}/lift"
+    key = {"Idempotency-Key": "once"}
+    first, again = (people.client.post(path, json={"why": "over"}, headers=key) for _ in range(2))
+    assert (first.status_code, again.status_code, again.json()) == (200, 200, first.json())
+    other = people.client.post(path, json={"why": "another reason"}, headers=key)
+    assert other.json()["code"] == "already_lifted"
