@@ -2,7 +2,10 @@
 
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import type { Client } from "../api/client";
+import type { Me } from "../api/types";
 import { title } from "../features/attention";
+import { ThisBrowser } from "../features/login/ThisBrowser";
 import { Top } from "../features/Top";
 import { notifies, readAloud, singleKeys, theme } from "../ui/settings";
 
@@ -12,7 +15,7 @@ const KEYS: [string, string][] = [
   ["j k", "next, previous in lists; Enter opens"], ["f", "follow the tail"], ["+ -", "the last intervention was right, wrong"], ["/", "filter"], ["n", "new run"], ["g f", "go to the fleet"], ["g i", "go to the inbox"], ["g p", "go to the policies"], ["g r", "go to the reports"], ["t", "in the inbox: take it"], ["?", "this page"],
 ];
 
-export function SettingsPage(): JSX.Element {
+export function SettingsPage({ client, me }: { client: Client; me: Me }): JSX.Element {
   useEffect(() => { title.value = "Keys and settings"; }, []);
   const [words, say] = useState("");
   const ask = async (): Promise<void> => {
@@ -34,7 +37,7 @@ export function SettingsPage(): JSX.Element {
             <label><input type="checkbox" checked={readAloud.value === "on"} onChange={(event) => { readAloud.value = event.currentTarget.checked ? "on" : "off"; }} />Read output aloud, for screen readers</label>
             <label><input type="checkbox" checked={theme.value === "system"} onChange={(event) => { theme.value = event.currentTarget.checked ? "system" : document.documentElement.dataset.theme === "dark" ? "dark" : "light"; }} />Light and dark follow the system</label>
             <div class="row"><button class="btn" type="button" aria-pressed={isOn} onClick={() => { if (isOn) { notifies.value = "off"; say("No more notifications."); } else void ask(); }}>{isOn ? "Stop notifications" : "Notify me when something waits for me"}</button><span class="sub" role="status">{words}</span></div>
-          </section>
+          <ThisBrowser client={client} me={me} /></section>
         </div>
       </main>
     </>

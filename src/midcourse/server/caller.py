@@ -123,8 +123,12 @@ class Caller:
         """Whether the server is about to end."""
         return cast("Leaving", self._request.app.state.leaving)
 
+    async def wait_for_change(self, seconds: float) -> None:
+        """Wait until a token or browser session came or went here, or for so many seconds."""
+        await access_of(self._request.app).tokens.wait_for_change(seconds)
+
     async def is_still_allowed(self) -> bool:
-        """Whether the token it came with is still good: asked now and then while a stream is open."""
+        """Whether the token or browser session it came with is still valid: asked while a stream is open."""
         return await access_of(self._request.app).identify(self._request.scope) == self.principal
 
     def address(self, path: str) -> str:

@@ -16,7 +16,7 @@ from midcourse.server.caller import Operator, Watcher, checks_reach
 from midcourse.server.documents import Responses, answers
 from midcourse.server.routes.places import TenantQuery
 from midcourse.server.schemas import NewToken
-from midcourse.server.tokens import Tokens
+from midcourse.server.tokens import Tokens, expiry
 from midcourse.server.views import agent_view, answer, audit_view, principal_view, token_view
 
 router = APIRouter(tags=["server"])
@@ -120,9 +120,12 @@ async def add_token(body: NewToken, request: Request, caller: Operator) -> Respo
             code="forbidden",
         )
     tenant = body.tenant if caller.tenant is None else caller.tenant
-    token = await _tokens(request).add(body.name, body.role, session, tenant=tenant, by=caller.principal)
-    tenant = tenant if session is None else tenant_of(session) or None
-    return answer({"name": body.name, "role": body.role, "session": session, "tenant": tenant, "token": token}, 201)
+    expires_at = expiry(body.lifetime, caller.control.worker.clock.now())
+    token = await _tokens(request).add(
+        body.name, body.role, session, tenant=tenant, expires_at=expires_at, by=caller.principal
+    )
+    shown = {"tenant": tenant if session is None else tenant_of(session) or None, "expires_at": expires_at}
+    return answer({"name": body.name, "role": body.role, "session": session, **shown, "token": token}, 201)
 
 
 @router.delete("/tokens/{name}", status_code=204, responses=answers("", 204, "token_not_found", changes=True))
