@@ -1,5 +1,6 @@
 """How a browser gets in and out, in a real Chromium: links, identities, expiry, revocation, and who shares its host."""
 
+import logging
 import re
 import threading
 from collections.abc import Iterator
@@ -143,7 +144,7 @@ def test_a_revoked_token_ends_the_page_and_says_what_was_not_sent(browser: Brows
     is_logged_out(window.page, "You are not logged in any more")
     expect(window.page.get_by_role("alert").first).to_contain_text("ended, or has expired")
     window.page.unroute("**/pause")
-    expect(window.page.get_by_text("Not sent: pause.")).to_be_visible()
+    expect(window.page.get_by_text("Not sent: Pause.")).to_be_visible()
     assert api.events(session, "session.pause_requested") == []
     window.page.get_by_label("Code or token").fill(TOKEN)
     window.page.keyboard.press("Enter")
@@ -196,6 +197,44 @@ def test_two_servers_on_one_host_keep_their_logins_apart(page: Page, server: Run
         is_logged_out(page, "You are logged out")
         page.goto(server.url)
         is_in(page, "local")
+
+
+class Lines(logging.Handler):
+    """What a log is told."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.said: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep it."""
+        self.said.append(record.getMessage())
+
+
+def test_no_access_log_holds_a_secret(page: Page, server: Running, api: Api) -> None:
+    """Uvicorn's, without the filter of our own logs. No address and no referrer has one, either."""
+    lines, asked = Lines(), list[str]()
+    page.on("request", lambda one: asked.append(f"{one.url} {one.headers.get('referer', '')}"))
+    log = logging.getLogger("uvicorn.access")
+    before = log.level
+    log.addHandler(lines)
+    log.setLevel(logging.INFO)
+    try:
+        token = api.post("/tokens", name="logged-ann", role="watch")["token"]
+        page.goto(link_for(server.url))
+        is_in(page, "local")
+        page.goto(link_for(server.url, token))
+        page.get_by_role("button", name="Switch to logged-ann (watch)").click()
+        is_in(page, "logged-ann")
+        page.goto(f"{server.url}/?settings")
+        page.get_by_role("button", name="Log out").click()
+        is_logged_out(page, "You are logged out")
+    finally:
+        log.removeHandler(lines)
+        log.setLevel(before)
+    assert any("POST /api/v1/login " in line for line in lines.said), lines.said
+    for line in [*lines.said, *asked]:
+        assert SECRET.search(line) is None, line
 
 
 class Neighbour:

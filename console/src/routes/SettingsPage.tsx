@@ -30,6 +30,7 @@ export function SettingsPage({ client, me }: { client: Client; me: Me }): JSX.El
       <Top page="settings" connection={null} />
       <main class="page">
         <div class="pagehead"><h1>Keys and settings</h1></div>
+        <ThisBrowser client={client} me={me} />
         <div class="two">
           <section><h2>Keys</h2><table class="grid"><tbody>{KEYS.map(([key, does]) => <tr key={key}><th scope="row">{key.split(" ").map((one) => <><kbd>{one}</kbd> </>)}</th><td>{does}</td></tr>)}</tbody></table></section>
           <section class="switches"><h2>Settings</h2>
@@ -37,7 +38,7 @@ export function SettingsPage({ client, me }: { client: Client; me: Me }): JSX.El
             <label><input type="checkbox" checked={readAloud.value === "on"} onChange={(event) => { readAloud.value = event.currentTarget.checked ? "on" : "off"; }} />Read output aloud, for screen readers</label>
             <label><input type="checkbox" checked={theme.value === "system"} onChange={(event) => { theme.value = event.currentTarget.checked ? "system" : document.documentElement.dataset.theme === "dark" ? "dark" : "light"; }} />Light and dark follow the system</label>
             <div class="row"><button class="btn" type="button" aria-pressed={isOn} onClick={() => { if (isOn) { notifies.value = "off"; say("No more notifications."); } else void ask(); }}>{isOn ? "Stop notifications" : "Notify me when something waits for me"}</button><span class="sub" role="status">{words}</span></div>
-          <ThisBrowser client={client} me={me} /></section>
+          </section>
         </div>
       </main>
     </>

@@ -1,11 +1,13 @@
 /** Where a browser logs in: with the code of a link, which it takes from the address, or with what is typed. */
 
-import type { JSX } from "preact";
+import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Client, Refusal } from "../../api/client";
 import { keepPageKey, nameOf, pageKey } from "../../api/pageKey";
 import type { Problem } from "../../api/types";
+import { capitalised } from "../../ui/format";
 import { title } from "../attention";
+import { Brand } from "../Top";
 
 export const isLoginAddress = (): boolean => location.pathname.endsWith("/login");
 
@@ -53,7 +55,7 @@ export function LoginPage({ client, why }: { client: Client; why: Problem | null
 
   if (asked) {
     return (
-      <main class="page login">
+      <Page>
         <h1 ref={heading} tabIndex={-1}>Switch to another identity?</h1>
         <p>This browser is logged in as <b>{asked.now}</b>. The link you opened would make it <b>{asked.then}</b>: what you press after that is done in that name.</p>
         <p>If you did not ask for this link, stay.</p>
@@ -62,7 +64,7 @@ export function LoginPage({ client, why }: { client: Client; why: Problem | null
           <button class="btn" type="button" disabled={isBusy} onClick={() => void enter(asked.credential, true)}>Switch to {asked.then}</button>
         </div>
         <p class="sub" role="status">{words}</p>
-      </main>
+      </Page>
     );
   }
   const unsent = client.unsent.value;
@@ -74,10 +76,10 @@ export function LoginPage({ client, why }: { client: Client; why: Problem | null
     else say("Paste a code, a link or a token first.");
   };
   return (
-    <main class="page login">
+    <Page>
       <h1 ref={heading} tabIndex={-1}>{why?.code === "logged_out" ? "You are logged out" : why ? "You are not logged in any more" : "Log in"}</h1>
       {why && why.code !== "logged_out" && <p role="alert">This browser’s session was ended, or has expired. Nothing more is received here, and nothing can be sent.</p>}
-      {unsent.length > 0 && <p role="alert">Not sent: <b>{unsent.join(", ")}</b>. Look at the run again after you have logged in, and press again if you still want it.</p>}
+      {unsent.length > 0 && <p role="alert">Not sent: <b>{unsent.map(capitalised).join(", ")}</b>. Look at the run again after you have logged in, and press again if you still want it.</p>}
       {!why && pageKey(client.base) && <p>This browser may be logged in already: <a href={new URL(".", document.baseURI).href}>open the console</a>.</p>}
       <p>Run <code>midcourse link</code> where the server runs, and open what it prints. The link works once, within a minute.</p>
       <form onSubmit={submit}>
@@ -85,7 +87,16 @@ export function LoginPage({ client, why }: { client: Client; why: Problem | null
         <div class="row"><button class="btn solid" type="submit" disabled={isBusy}>Log in</button></div>
         <p class="sub" role="status">{words}</p>
       </form>
-    </main>
+    </Page>
+  );
+}
+
+function Page({ children }: { children: ComponentChildren }): JSX.Element {
+  return (
+    <>
+      <header class="top"><span class="brand"><Brand /></span><span class="end sub">{location.host}</span></header>
+      <main class="page login">{children}</main>
+    </>
   );
 }
 

@@ -22,10 +22,10 @@ export function ThisBrowser({ client, me }: { client: Client; me: Me }): JSX.Ele
     }
   };
   return (
-    <section class="this-browser">
-      <h2>This browser</h2>
+    <section class="this-browser" aria-label="This browser">
       <p>Logged in as <b>{me.name}</b> ({me.role}){me.tenant && <> of tenant <b>{me.tenant}</b></>}{until !== null && <> until <time dateTime={new Date(until * 1000).toISOString()}>{fullTime(until)}</time></>}.</p>
-      <div class="row"><button class="btn" type="button" onClick={() => void logOut()}>Log out</button><span class="sub" role="status">{words}</span></div>
+      <button class="btn" type="button" onClick={() => void logOut()}>Log out</button>
+      <span class="sub" role="status">{words}</span>
     </section>
   );
 }
