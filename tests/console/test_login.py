@@ -98,7 +98,7 @@ def test_a_link_of_another_identity_asks_before_it_switches(window: Window, serv
     is_in(page, "local")
     page.evaluate("address => { location.href = address; }", link_for(server.url, token))
     expect(page.get_by_role("heading", name="Switch to another identity?")).to_be_visible()
-    expect(page.get_by_role("main")).to_contain_text("logged in as local (operate)")
+    expect(page.get_by_role("main")).to_contain_text("This browser belongs to local (operate)")
     expect(page.get_by_role("main")).to_contain_text("make it another-ann (watch)")
     page.get_by_role("button", name="Stay local (operate)").click()
     is_in(page, "local")
@@ -180,6 +180,13 @@ def test_a_browser_session_that_expires_ends_the_page(page: Page, tmp_path: Path
         is_in(page, "local")
         clock.seconds += SESSION_SECONDS
         is_logged_out(page, "You are not logged in any more")
+        # An old login is remembered: another's link still asks, the same one's does not.
+        with Api(server.url) as api:
+            token = api.post("/tokens", name="ann", role="watch")["token"]
+        page.goto(link_for(server.url, token))
+        expect(page.get_by_role("heading", name="Switch to another identity?")).to_be_visible()
+        page.goto(link_for(server.url))
+        is_in(page, "local")
 
 
 def test_two_servers_on_one_host_keep_their_logins_apart(page: Page, server: Running, tmp_path: Path) -> None:

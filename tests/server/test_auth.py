@@ -152,6 +152,7 @@ async def test_a_login_sets_a_cookie_that_is_no_token_and_scripts_cannot_read(
         "name": "local",
         "role": "operate",
         "tenant": None,
+        "identity": "local (operate)",
         "page_key": "",
         "expires_at": 1000.0 + SESSION_SECONDS,
     }
@@ -242,6 +243,8 @@ async def test_another_identity_takes_a_confirmation(client: httpx2.AsyncClient,
     assert (asked.status_code, asked.json()["code"]) == (409, "identity_would_change")
     assert (asked.json()["now"], asked.json()["then"]) == ("ada (steer)", "local (operate)")
     assert (await client.get("/look", headers=ours)).json() == "ada"
+    expired = await client.post("/login", json={**wish, "last": "ada (steer)"})
+    assert (expired.status_code, expired.json()["code"]) == (409, "identity_would_change")
     confirmed = await client.post("/login", json={**wish, "replace": True}, headers=ours)
     assert confirmed.json()["name"] == "local"
     assert (await client.get("/look", headers=ours)).status_code == 401, "the session before it is over"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from midcourse.core.audit import decode_entry
 from midcourse.core.ids import SessionId
-from midcourse.errors import AccessDenied, MidcourseError, Refused
+from midcourse.errors import AccessDenied, MidcourseError
 from midcourse.ports.store import Store
 from midcourse.server.logins import CODE_SECONDS, SESSION_SECONDS, Login, Logins
 from midcourse.server.tokens import HOST, Principal, Tokens, expiry
@@ -199,12 +199,12 @@ async def test_what_is_revoked_ends_its_browser_sessions_in_every_process(tmp_pa
 async def test_another_identity_takes_a_confirmation_and_the_code_is_still_good(here: Process) -> None:
     ada = await here.tokens.add("ada", "approve")
     code, _ = await here.logins.code_for(LOCAL)
-    with pytest.raises(Refused) as error:
-        await here.logins.log_in(code, HERE, current=ADA)
+    with pytest.raises(AccessDenied) as error:
+        await here.logins.log_in(code, HERE, current="ada (approve)")
     assert error.value.code == "identity_would_change"
     assert (error.value.fields["now"], error.value.fields["then"]) == ("ada (approve)", "local (operate)")
-    assert await here.who(await here.logins.log_in(code, HERE, current=ADA, replace=True)) == HOST
-    assert await here.who(await here.logins.log_in(ada, HERE, current=ADA)) == ADA
+    assert await here.who(await here.logins.log_in(code, HERE, current="ada (approve)", replace=True)) == HOST
+    assert await here.who(await here.logins.log_in(ada, HERE, current="ada (approve)")) == ADA
 
 
 async def test_a_sessions_own_token_lets_no_browser_in(here: Process) -> None:

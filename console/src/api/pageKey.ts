@@ -13,8 +13,21 @@ export function pageKey(base: string): string {
 
 export function keepPageKey(base: string, key: string): void {
   held.value = { ...held.peek(), [base]: key };
+  keep(nameOf(base), key);
+}
+
+const whoOf = (base: string): string => nameOf(base).replace("page", "who");
+
+/** Who this browser was logged in as last, also after that expired; nobody after a logout. */
+export function lastIdentity(base: string): string {
+  try { return localStorage.getItem(whoOf(base)) ?? ""; } catch { return ""; }
+}
+
+export function keepIdentity(base: string, who: string): void { keep(whoOf(base), who); }
+
+function keep(name: string, value: string): void {
   try {
-    if (key) localStorage.setItem(nameOf(base), key);
-    else localStorage.removeItem(nameOf(base));
-  } catch { /* held above */ }
+    if (value) localStorage.setItem(name, value);
+    else localStorage.removeItem(name);
+  } catch { /* a browser that keeps nothing */ }
 }

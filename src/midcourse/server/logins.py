@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
-from midcourse.errors import AccessDenied, Refused, ShelfChanged
+from midcourse.errors import AccessDenied, ShelfChanged
 from midcourse.ports.clock import Clock
 from midcourse.ports.shelves import readable
 from midcourse.ports.store import Store
@@ -98,16 +98,15 @@ class Logins:
         await self._store.shelve(_CODES, {**items, digest_of(code): msgspec.json.encode(kept)})
         return code, kept.expires_at
 
-    async def log_in(
-        self, credential: str, place: str, *, current: Principal | None = None, replace: bool = False
-    ) -> Login:
+    async def log_in(self, credential: str, place: str, *, current: str = "", replace: bool = False) -> Login:
         """Exchange a login code, which is used up, or a token for a browser session at ``place``.
 
-        ``current``: whom the browser is logged in as now. If the credential is another's, it takes ``replace``.
+        ``current``: whom the browser is logged in as now, or was last, as ``described``. If the credential is
+        another's, it takes ``replace``.
 
         Raises:
             AccessDenied: ``login_refused``: the code was used or is too old, or the token is not valid.
-            Refused: ``identity_would_change``: the browser is logged in as another; the code is not used up.
+                ``identity_would_change``: the browser is logged in as another; the code is not used up.
         """
         digest, code = digest_of(credential), b""
         holder = digest
@@ -119,13 +118,12 @@ class Logins:
                 raise _refused()
             holder = kept.holder
         principal, token_expires_at = await self._person(holder, "login_refused")
-        if current not in (None, principal) and not replace:
-            assert current is not None
-            raise Refused(
-                f"This browser is logged in as {described(current)}. Logging in would make it {described(principal)}.",
+        if current not in ("", then := described(principal)) and not replace:
+            raise AccessDenied(
+                f"This browser belongs to {current}. Logging in would make it {then}.",
                 code="identity_would_change",
-                now=described(current),
-                then=described(principal),
+                now=current,
+                then=then,
             )
         if code:
             try:

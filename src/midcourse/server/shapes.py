@@ -294,6 +294,7 @@ PLAIN: Final[Mapping[str, Schema]] = {
             "name": TEXT,
             "role": TEXT,
             "tenant": {"type": ["string", "null"], "description": "Whose sessions it reaches; null: those of all."},
+            "identity": {**TEXT, "description": "The name with its tenant and the role, for people."},
             "page_key": {**TEXT, "description": "What the page sends in the header `Midcourse-Page`."},
             "expires_at": {**TIME, "description": "When the browser session ends by itself."},
         }

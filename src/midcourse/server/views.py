@@ -22,7 +22,7 @@ from midcourse.core.switches import Reach, SwitchReport
 from midcourse.ports.bus import Delta
 from midcourse.ports.store import Head
 from midcourse.runtime.agents import Agent
-from midcourse.server.logins import Login
+from midcourse.server.logins import Login, described
 from midcourse.server.tokens import KeptToken, Principal
 
 JSON: Final = "application/json"
@@ -161,8 +161,8 @@ def login_view(made: Login) -> dict[str, Any]:
     """What the page of a browser is told when it has logged in. The cookie is not for scripts."""
     principal = made.principal
     return {
-        "name": principal.name, "role": principal.role, "tenant": principal.tenant, "page_key": made.page,
-        "expires_at": made.expires_at,
+        "name": principal.name, "role": principal.role, "tenant": principal.tenant, "identity": described(principal),
+        "page_key": made.page, "expires_at": made.expires_at,
     }  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Client, Refusal } from "../../api/client";
-import { keepPageKey, nameOf, pageKey } from "../../api/pageKey";
+import { keepIdentity, keepPageKey, lastIdentity, nameOf, pageKey } from "../../api/pageKey";
 import type { Problem } from "../../api/types";
 import { capitalised } from "../../ui/format";
 import { title } from "../attention";
@@ -31,8 +31,9 @@ export function LoginPage({ client, why }: { client: Client; why: Problem | null
     begin(true);
     say("Logging in…");
     try {
-      const { page_key } = await client.post<{ page_key: string }>("/login", { credential, replace });
-      keepPageKey(client.base, page_key);
+      const made = await client.post<{ page_key: string; identity: string }>("/login", { credential, replace, last: lastIdentity(client.base) });
+      keepIdentity(client.base, made.identity);
+      keepPageKey(client.base, made.page_key);
       leave();
     } catch (error) {
       begin(false);
@@ -57,7 +58,7 @@ export function LoginPage({ client, why }: { client: Client; why: Problem | null
     return (
       <Page>
         <h1 ref={heading} tabIndex={-1}>Switch to another identity?</h1>
-        <p>This browser is logged in as <b>{asked.now}</b>. The link you opened would make it <b>{asked.then}</b>: what you press after that is done in that name.</p>
+        <p>This browser belongs to <b>{asked.now}</b>. The link you opened would make it <b>{asked.then}</b>: what you press after that is done in that name.</p>
         <p>If you did not ask for this link, stay.</p>
         <div class="row">
           <button class="btn solid" type="button" disabled={isBusy} onClick={leave}>Stay {asked.now}</button>

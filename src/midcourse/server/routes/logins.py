@@ -9,6 +9,7 @@ from midcourse.errors import AccessDenied, InvalidInput
 from midcourse.server.auth import Access, access_of, credential_of, place_asked, set_cookie
 from midcourse.server.caller import Operator, Watcher, refuse_for_session
 from midcourse.server.documents import answers, open_answers
+from midcourse.server.logins import described
 from midcourse.server.origins import check_own_page
 from midcourse.server.schemas import LogIn
 from midcourse.server.views import answer, login_view
@@ -27,16 +28,19 @@ async def log_in(body: LogIn, request: Request) -> Response:
     """Exchange a login code or a token for a browser session.
 
     The answer sets the session's cookie, and holds its page key, which the browser sends with every request in the
-    header `Midcourse-Page`. A code is used up by this. A browser that is logged in as somebody else stays so, unless
-    `replace` confirms it.
+    header `Midcourse-Page`. A code is used up by this. A browser that is, or was last, logged in as somebody else
+    stays so, unless `replace` confirms it.
     """
     access = access_of(request.app)
     check_own_page(request.scope)
     _, cookie, page, place = credential_of(request.scope)
-    current = await access.logins.principal_of(cookie, page, place) if cookie else None
+    principal = await access.logins.principal_of(cookie, page, place) if cookie else None
     before = await access.logins.current(cookie, page, place) if cookie else None
     made = await access.logins.log_in(
-        body.credential, place_asked(request.scope), current=current, replace=body.replace
+        body.credential,
+        place_asked(request.scope),
+        current=described(principal) if principal else body.last,
+        replace=body.replace,
     )
     if before is not None:
         await access.logins.end(before.id, action="browser.logout")
