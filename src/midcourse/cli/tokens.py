@@ -100,10 +100,10 @@ def show(store: StoreOption = None, json: JsonOption = False) -> None:
         else:
             now = SystemClock().now()
             rows = [
-                (one.key, one.role, one.session or "", ago(one.created_at, now), _left(one.expires_at, now))
+                (one.key, one.role, one.session or "", _left(one.expires_at, now), ago(one.created_at, now))
                 for one in found
             ]
-            show_table(("name", "role", "session", "made", "expires"), rows)
+            show_table(("name", "role", "session", "expires", "made"), rows)
 
     carry_out(work(), as_json=json)
 
@@ -147,10 +147,10 @@ def show_browsers(store: StoreOption = None, json: JsonOption = False) -> None:
             now = SystemClock().now()
             rows = [
                 (one.id, f"{one.tenant}{MARK}{one.name}" if one.tenant else one.name, one.place,
-                 ago(one.created_at, now), _left(one.expires_at, now))
+                 _left(one.expires_at, now), ago(one.created_at, now))
                 for one in found
             ]  # fmt: skip
-            show_table(("id", "name", "at", "since", "expires"), rows)
+            show_table(("id", "name", "at", "expires", "since"), rows)
 
     carry_out(work(), as_json=json)
 
