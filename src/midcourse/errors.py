@@ -67,7 +67,7 @@ class AccessDenied(MidcourseError):
     """A request the server does not let in. Nothing was read or changed.
 
     ``unauthorized``: no token or browser session, or none that is valid. ``forbidden``: the token's role is too low.
-    ``login_refused``, ``identity_would_change``, ``browser_session_not_found``: a browser that logs in or out.
+    ``login_refused``, ``identity_would_change``: a browser that would log in.
     ``origin_not_allowed``: it may come from another site's page. ``too_many_streams``: its caller has too many open.
     """
 

@@ -3,7 +3,7 @@
 import logging
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -266,7 +266,7 @@ class Neighbour:
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
     @contextmanager
-    def listening(self) -> Iterator[None]:
+    def listening(self) -> Generator[None]:
         """Listen while the block lasts."""
         thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         thread.start()

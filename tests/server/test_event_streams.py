@@ -5,7 +5,7 @@ import contextlib
 import json
 import signal
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Any, Self
 
@@ -420,7 +420,7 @@ class Ahead(SystemClock):
 
 
 @contextlib.asynccontextmanager
-async def browser(server: Running, token: str) -> AsyncIterator[httpx2.AsyncClient]:
+async def browser(server: Running, token: str) -> AsyncGenerator[httpx2.AsyncClient]:
     """A browser that has logged in with a token."""
     async with httpx2.AsyncClient(base_url=server.api, timeout=30) as one:
         entered = await one.post("/login", json={"credential": token})

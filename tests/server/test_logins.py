@@ -1,7 +1,7 @@
 """Login codes and browser sessions: used once, valid for a while, worth nothing by halves, gone when they are ended."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from pathlib import Path
 
 import pytest
@@ -57,10 +57,10 @@ def here(store: Store, clock: StillClock) -> Process:
     return Process(store, clock)
 
 
-async def refused(work: object) -> str:
+async def refused(work: Awaitable[object]) -> str:
     """The code with which it was refused."""
     with pytest.raises(MidcourseError) as error:
-        await work  # type: ignore[misc]
+        await work
     return error.value.code
 
 
@@ -229,7 +229,7 @@ async def test_a_tenants_operator_ends_the_browser_sessions_of_that_tenant_alone
 async def test_what_has_expired_leaves_the_store_and_one_token_fills_no_shelf(
     here: Process, store: Store, clock: StillClock
 ) -> None:
-    first = await here.entered()
+    first = last = await here.entered()
     for _ in range(60):
         await here.logins.code_for(LOCAL)
         clock.seconds += 0.1

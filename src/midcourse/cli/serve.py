@@ -391,7 +391,9 @@ async def _link(target: Target) -> None:
         folder = _folder_of(store)
         found = whereabouts(folder)
         if found is None:
-            raise MidcourseError(f"No server runs for {store}. Start one: midcourse serve", code="server_not_running")
+            raise MidcourseError(
+                f"No server runs for {store}. Start one with: midcourse serve", code="server_not_running"
+            )
         if found.is_token_given and not token:
             raise MidcourseError(
                 f"The server at {found.url} was started with a token of yours, which is kept nowhere. "

@@ -74,12 +74,12 @@ class Access:
         """Return the browser session that the request comes with.
 
         Raises:
-            AccessDenied: ``browser_session_not_found``: it comes with a token, or with none that is valid.
+            InvalidInput: ``browser_session_not_found``: it comes with a token, or with none that is valid.
         """
         token, cookie, page, place = credential_of(connection.scope)
         found = None if token else await self.logins.current(cookie, page, place)
         if found is None:
-            raise AccessDenied(
+            raise InvalidInput(
                 "This request comes with no browser session. A token is revoked with 'midcourse token revoke'.",
                 code="browser_session_not_found",
             )
