@@ -2,11 +2,13 @@
 
 import logging
 import re
+import subprocess
 import threading
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 import httpx2
@@ -204,6 +206,32 @@ def test_two_servers_on_one_host_keep_their_logins_apart(page: Page, server: Run
         is_logged_out(page, "You are logged out")
         page.goto(server.url)
         is_in(page, "local")
+
+
+@pytest.mark.skipif(which("openssl") is None, reason="needs openssl to make a certificate")
+def test_behind_tls_the_cookie_is_bound_to_the_host(browser: Browser, tmp_path: Path) -> None:
+    """No page of a neighbouring name, and none without TLS, can set or read it."""
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    wish = ("-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1")
+    subprocess.run(
+        ["openssl", "req", "-x509", *wish, "-out", str(certificate), "-keyout", str(key)],
+        check=True,
+        capture_output=True,
+    )
+    context = browser.new_context(ignore_https_errors=True)
+    with serving("memory://", *AGENTS, settings=SETTINGS, limits=LIMITS, certificate=(certificate, key)) as server:
+        page = context.new_page()
+        page.goto(link_for(server.url))
+        is_in(page, "local")
+        (cookie,) = context.cookies()
+        assert cookie.get("name") == f"__Host-midcourse_{server.url.rpartition(':')[2]}"
+        kept = {name: cookie.get(name) for name in ("path", "httpOnly", "secure", "sameSite", "domain")}
+        assert kept == {"path": "/", "httpOnly": True, "secure": True, "sameSite": "Strict", "domain": "127.0.0.1"}
+        page.goto(f"{server.url}/?settings")
+        page.get_by_role("button", name="Log out").click()
+        is_logged_out(page, "You are logged out")
+        assert context.cookies() == []
+    context.close()
 
 
 class Lines(logging.Handler):
