@@ -61,6 +61,8 @@ export class Client {
   }
 
   private async ask(method: string, path: string, body: unknown, options: Options): Promise<Response> {
+    // Logging in is all that is left to do here.
+    if (this.ended.value && path !== "/login") throw new Refusal(this.ended.value);
     const headers = this.headers({ Accept: "application/json" });
     if (body !== undefined) headers["Content-Type"] = "application/json";
     if (options.key) headers["Idempotency-Key"] = options.key;

@@ -35,7 +35,7 @@ export class Outbox {
       try {
         return await attempt();
       } catch (error) {
-        if (error instanceof Refusal && error.code === "unauthorized") this.client.unsent.value = [...this.client.unsent.value, press.verb];
+        if (error instanceof Refusal && this.client.ended.value) this.client.unsent.value = [...this.client.unsent.value, press.verb];
         if (!(error instanceof Unreachable)) throw error;
         this.pending.value = this.pending.value.map((one) => (one.since === press.since && one.verb === press.verb ? { ...one, isKept: true } : one));
         await new Promise<void>((resolve) => { this.wake = resolve; setTimeout(resolve, wait); });

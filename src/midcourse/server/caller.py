@@ -124,7 +124,7 @@ class Caller:
         return cast("Leaving", self._request.app.state.leaving)
 
     async def wait_for_change(self, seconds: float) -> None:
-        """Wait until a token or browser session came or went here, or for so many seconds."""
+        """Wait until a token was revoked or a browser session ended here, or for so many seconds."""
         await access_of(self._request.app).tokens.wait_for_change(seconds)
 
     async def is_still_allowed(self) -> bool:

@@ -29,7 +29,7 @@ LIST_PIECE: Final = 500
 """Sessions in one frame of a list: the first are drawn while the others come."""
 END_SECONDS: Final = 1.0
 """Seconds a reader has to take the end of its stream."""
-RECHECK: Final = 5.0
+RECHECK: Final = 4.0
 """Seconds after which a stream asks again whether its caller may go on. What ends here ends it at once."""
 STALLED_AFTER: Final = 60.0
 """Seconds after which a reader that takes nothing is let go. It comes back with its last event id."""

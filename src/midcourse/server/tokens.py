@@ -164,7 +164,7 @@ class Tokens:
                     code="token_exists",
                     field="name",
                 ) from error
-        self.changed()
+        self._table.changed()
         return token
 
     async def list(self, *, tenant: str | None = None) -> Sequence[KeptToken]:
@@ -211,7 +211,7 @@ class Tokens:
         return Holder(kept.principal, kept.expires_at)
 
     async def wait_for_change(self, seconds: float) -> None:
-        """Wait until a token or a browser session came or went in this process, or for so many seconds."""
+        """Wait until a token was revoked or a browser session ended in this process, or for so many seconds."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._changed.wait()
