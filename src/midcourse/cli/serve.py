@@ -370,12 +370,12 @@ def link(target: Target) -> None:
     """Print a link that lets a browser in: once, within a minute.
 
     The browser is logged in as the token's holder: for a server of this folder the operator, who may do everything;
-    with --token somebody else.
+    with --token, or MIDCOURSE_TOKEN, somebody else.
 
     \b
     Examples:
       midcourse link
-      midcourse link --url https://agents.example.org --token mct_…
+      midcourse link --url https://agents.example.org
     """
     carry_out(_link(target), as_json=False)
 
