@@ -7,5 +7,5 @@ export default defineConfig({
   plugins: [systemDark()],
   // Nothing as a data: address: the server's policy allows only files of its own.
   build: { outDir: "dist", emptyOutDir: true, assetsInlineLimit: 0, target: "es2022", modulePreload: false, cssMinify: true },
-  server: { proxy: Object.fromEntries(["/api", "/login"].map((path) => [path, process.env.MIDCOURSE_URL ?? "http://127.0.0.1:8420"])) },
+  server: { proxy: { "/api": process.env.MIDCOURSE_URL ?? "http://127.0.0.1:8420" } },
 });

@@ -22,12 +22,13 @@ BEYOND: Final = (
     "- An agent may do what is on the list below, and nothing else: `not_for_agents` (403), or `own_ask` (403) if an "
     "ask would be answered or closed that waits for a person.",
     "## Tokens",
-    "The server's own token, `local`, has the role `operate`. It is in the link that `midcourse serve` and "
-    "`midcourse link` print, and in the file `token` beside the store, which only its owner can read; `--token` or "
-    "`MIDCOURSE_TOKEN` gives another one instead.",
+    "The server's own token, `local`, has the role `operate`. It is in the file `token` beside the store, which only "
+    "its owner can read, and does not expire; `--token` or `MIDCOURSE_TOKEN` gives another one instead.",
     "Others are added with `midcourse token add NAME --role ROLE`, or at `POST /api/v1/tokens`, and shown once: the "
-    "store keeps a hash. Their names are what journals and the audit log say a command was by. `midcourse token revoke "
-    "NAME` takes one away: refused within a second, open streams end within 15.",
+    "store keeps a hash. Their names are what journals and the audit log say a command was by. A token expires after "
+    "90 days, or what `--expires` (`lifetime`, in seconds, over HTTP) says: `12h`, `30d`, `never`. `midcourse token "
+    "list` shows when. `midcourse token revoke NAME` takes one away: refused within a second, open streams end "
+    "within five.",
     "With `--session SESSION` a token is an agent's: it is for the tools of that session. Its role is `agent`, "
     "whatever `--role` says; it reaches that session and its children alone. Its commands are by `session:SESSION`.",
     "With `--only SESSION` a token is a person's and has its role for that session alone, for a handle in a page.",
@@ -35,8 +36,21 @@ BEYOND: Final = (
     "is told of another's what is told of things that are not there (404). An `operate` token of a tenant makes tokens "
     "of that tenant. Without a tenant a token is the host's, over all of them: "
     "[share a server](../how-to/share-a-server.md).",
-    "Programs send `Authorization: Bearer TOKEN`. Browsers come with the link, which sets the cookie "
-    "`midcourse_token`: HttpOnly, SameSite=Strict, and Secure behind TLS.",
+    "Programs send `Authorization: Bearer TOKEN`.",
+    "## Browsers",
+    "A browser holds no token. `midcourse link` makes a **login code** and prints a link with it. The code works once, "
+    "within a minute. It stands behind the `#` of the link, which browsers send to no server: no access log has it. "
+    "The page sends it in the body of `POST /login`, and gets a **browser session** for it, with the name and role of "
+    "the token that made the code. The login page also takes a token, pasted. If the browser belongs to another "
+    "identity, the page asks before it switches.",
+    "A browser session has two secrets, and takes both. The cookie is `midcourse_PORT` (behind TLS "
+    "`__Host-midcourse_PORT`): HttpOnly, SameSite=Strict, and Secure behind TLS. Browsers send a host's cookies to "
+    "every port of the host, so another program there may see it. The page key is in the console's `localStorage`, "
+    "which no other port can read; the page sends it in the header `Midcourse-Page`. The store keeps hashes of both, "
+    "and at which address they are valid.",
+    "A browser session ends after seven days, when its token expires or is revoked, with *Log out* on the page *Keys "
+    "and settings*, or with `midcourse browser end ID` (`DELETE /browser-sessions/ID`); `midcourse browser list` shows "
+    "them. Its streams end at once, those at other processes within five seconds, and the page says so.",
     "## Where requests come from",
     "| | checked | otherwise |\n"
     "| --- | --- | --- |\n"
@@ -44,8 +58,8 @@ BEYOND: Final = (
     "| Origin, of what changes something | the server's own pages, and the sites that `--allow-origin` adds | "
     "`origin_not_allowed` (403) |\n"
     "| CORS | off; on for the sites that `--allow-origin` adds | the browser keeps the answer from the page |",
-    "A request with neither token nor cookie, or with one that is not known, gets `unauthorized` (401); one whose role "
-    "is too low gets `forbidden` (403), which says the role it takes.",
+    "A request with neither a token nor a browser session, or with one that is not valid, gets "
+    "`unauthorized` (401); one whose role is too low gets `forbidden` (403), which says the role it takes.",
 )
 AGENTS: Final = (
     "When a person pauses what an agent has paused, the pause is the person's from then on. A parent's agent does to a "

@@ -4,6 +4,7 @@ Run again it goes on with what is there; ``--reset`` (``make demo-reset``) start
 """
 
 import argparse
+import asyncio
 import logging
 import os
 import shutil
@@ -13,6 +14,7 @@ import webbrowser
 from pathlib import Path
 from typing import Final
 
+import midcourse
 from midcourse.client.whereabouts import whereabouts
 from midcourse.errors import MidcourseError
 from midcourse.runtime.settings import Settings
@@ -26,6 +28,7 @@ ROOT: Final = Path(__file__).parent.parent
 KEPT: Final = Path(".midcourse")
 SLOWLY: Final = "0.08"
 """Seconds for a word: slow enough to be read, and to be interrupted."""
+ONCE: Final = "The link works once, within a minute. For another one: make demo, in a second terminal."
 PATH: Final = """
 Two minutes:
   1. New run (n): churn-memo, any of its goals, Start.
@@ -49,7 +52,7 @@ def main() -> None:
     if (found := whereabouts(folder / KEPT)) is not None:
         if given.reset:
             sys.exit(f"The demo runs (pid {found.pid}): end it with Ctrl-C first.")
-        print(f"The demo runs already. Open {link_to(found.url, token_of(folder / KEPT, None))}")
+        print(f"The demo runs already. Open {asyncio.run(_link(found.url, folder / KEPT))}\n{ONCE}")
         return
     if given.reset:
         shutil.rmtree(folder, ignore_errors=True)
@@ -64,6 +67,11 @@ def main() -> None:
         sys.exit(f"{error}")
 
 
+async def _link(url: str, kept: Path) -> str:
+    async with midcourse.connect(url, token=token_of(kept, None), patience=0) as remote:
+        return await remote.login_link()
+
+
 def _serve(port: int | None) -> None:
     from midcourse.samples.catalog import SAMPLES
 
@@ -76,12 +84,12 @@ def _serve(port: int | None) -> None:
     is_first = not (KEPT / "midcourse.db").exists()
     server = Server(store=f"sqlite:///{KEPT}/midcourse.db", token=token, settings=Settings(prices=PRICES))
 
-    def ready(url: str) -> None:
-        link = link_to(url, token)
+    async def ready(url: str) -> None:
+        link = link_to(url, await server.login_code())
         print(f"\nMidcourse serves {', '.join(one.name for one in SAMPLES)}.")
         if not is_first:
             print("The sessions of the last demo are there, and go on. To start over: make demo-reset")
-        print(f"\n  Open {link}\n{PATH}\nCtrl-C ends it; nothing is lost.", flush=True)
+        print(f"\n  Open {link}\n  {ONCE}\n{PATH}\nCtrl-C ends it; nothing is lost.", flush=True)
         if _has_display():
             threading.Thread(target=_open, args=(link,), daemon=True).start()
 

@@ -50,7 +50,8 @@ class Desk:
     def __init__(self, page: Page, server: Served) -> None:
         self.page = page
         self.server = server
-        page.goto(f"{server.url}/login?token={server.token}")
+        page.goto(self.call("POST", "/login/codes")["link"])
+        page.get_by_role("heading", name="Fleet").wait_for()
 
     def call(self, method: str, path: str, body: object = None) -> Any:
         """One request to the API."""

@@ -412,7 +412,8 @@ def take(browser: Browser, server: Server, name: str, out: Path, *, only_axe: bo
     page.on("console", hear)
     page.on("pageerror", lambda error: problems.append(f"{name}: {error}"))
     page.set_viewport_size({"width": WIDTHS[0][0], "height": WIDTHS[0][1]})
-    page.goto(f"{server.url}/login?token={server.token}")
+    page.goto(server.call("POST", "/login/codes")["link"])
+    page.get_by_role("heading", name="Fleet").wait_for()
     try:
         SCENES[name](page, server)
         for theme in THEMES:

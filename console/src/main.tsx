@@ -3,11 +3,13 @@
 import { render, type JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ownClient, Refusal } from "./api/client";
+import { pageKey } from "./api/pageKey";
 import type { Me } from "./api/types";
 import { self, watchAsks } from "./features/attention";
 import { areKeysOff, isTyping } from "./features/handle/pressing";
 import { watchSwitches } from "./features/killswitch/switches";
 import { later } from "./features/Later";
+import { isLoginAddress, LoginPage } from "./features/login/LoginPage";
 import { Refused, Rules, useLate } from "./features/States";
 import { FleetPage } from "./routes/FleetPage";
 import { InboxPage } from "./routes/InboxPage";
@@ -30,7 +32,9 @@ function Console(): JSX.Element {
   const [me, know] = useState<Me | null>(null);
   const [problem, say] = useState<{ code: string; detail: string } | null>(null);
   const isLate = useLate();
+  const isOutside = isLoginAddress() || !pageKey(client.base);
   useEffect(() => {
+    if (isOutside) return;
     const ask = (): void => {
       client.get<Me>("/me").then((known) => { know(known); self.value = known.name; watchAsks(client); watchSwitches(client); }, (error: Error) => {
         if (error instanceof Refusal) say({ code: error.code, detail: error.message });
@@ -42,6 +46,7 @@ function Console(): JSX.Element {
   useLayoutEffect(() => globalKeys(), []);
   const query = address.value;
   useLanding(PAGES.map((page) => query.get(page)).join("\n"));
+  if (isOutside || client.ended.value) return <LoginPage client={client} why={client.ended.value} />;
   if (!me) return <main class="page">{problem ? <Refused {...problem} /> : isLate && <Rules words="Asking who you are…" rows={3} />}</main>;
   const run = query.get("run");
   if (run) return <RunPage key={run} client={client} me={me} id={run} />;
@@ -49,7 +54,7 @@ function Console(): JSX.Element {
   if (query.has("policies") || query.has("policy") || query.has("newpolicy")) return <PoliciesPage client={client} me={me} />;
   if (query.has("reports")) return <ReportsPage client={client} />;
   if (query.has("new")) return <NewRunPage client={client} me={me} />;
-  if (query.has("settings")) return <SettingsPage />;
+  if (query.has("settings")) return <SettingsPage client={client} me={me} />;
   return <FleetPage client={client} me={me} />;
 }
 

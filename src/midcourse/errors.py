@@ -66,7 +66,8 @@ class InvalidInput(MidcourseError):
 class AccessDenied(MidcourseError):
     """A request the server does not let in. Nothing was read or changed.
 
-    ``unauthorized``: no token, or none that is known. ``forbidden``: the token's role is too low.
+    ``unauthorized``: no token or browser session, or none that is valid. ``forbidden``: the token's role is too low.
+    ``login_refused``, ``identity_would_change``: a browser that would log in.
     ``origin_not_allowed``: it may come from another site's page. ``too_many_streams``: its caller has too many open.
     """
 

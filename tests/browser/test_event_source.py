@@ -1,13 +1,14 @@
-"""The page's EventSource, in a browser that came with the login link."""
+"""The stream that a page reads, in a browser that came with the login link."""
 
 import json
 from pathlib import Path
 
 import httpx2
 import pytest
-from playwright.sync_api import Route
+from playwright.sync_api import Route, expect
 
 from tests.browser.chromium import browsing
+from tests.console.pages import link_for
 from tests.examples.expected import ROOT
 from tests.examples.served import served
 from tests.examples.test_examples import blocks
@@ -26,8 +27,8 @@ def test_the_javascript_of_follow_events_follows_events(tmp_path: Path) -> None:
             "/sessions", json={"agent": "order-desk", "goal": "Order 3 bolts for acme", "session_id": "sess_clean"}
         )
         page = browser.new_page()
-        page.goto(f"{server.url}/login?token={server.token}")
-        assert page.url == f"{server.url}/", "the token is not left in the address"
+        page.goto(link_for(server.url, server.token))
+        expect(page.get_by_role("heading", name="Fleet")).to_be_visible()
         with page.expect_console_message(lambda said: "session.completed" in said.text, timeout=60_000):
             page.evaluate(script)
         api.close()

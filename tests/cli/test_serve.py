@@ -1,6 +1,7 @@
 """``midcourse serve``, ``link`` and ``token`` as a user runs them: a process, a folder, a port."""
 
 import json
+import re
 import signal
 import socket
 import stat
@@ -89,21 +90,47 @@ def test_sigterm_is_an_end_as_good_as_ctrl_c(tmp_path: Path, agents: Path) -> No
     assert "Nothing was running. To go on:" in (tmp_path / "serve.txt").read_text(encoding="utf-8")
 
 
-def test_the_link_lets_a_browser_in_and_is_printed_again(tmp_path: Path) -> None:
+def entered(server: Served, link: str) -> str:
+    """Who a browser is that opens a link; it must be one of the server."""
+    address, _, code = link.partition("#")
+    assert address == f"{server.url}/login"
+    assert re.fullmatch(r"mcl_[\w-]{43}", code)
+    with httpx2.Client(base_url=server.url, timeout=30) as browser:
+        page = browser.post("/api/v1/login", json={"credential": code}).raise_for_status().json()["page_key"]
+        return str(browser.get("/api/v1/me", headers={"Midcourse-Page": page}).json()["name"])
+
+
+def test_a_link_lets_a_browser_in_and_each_is_another(tmp_path: Path) -> None:
     with served(tmp_path) as server:
-        link = midcourse(tmp_path, "link").stdout.strip()
-        assert f"open   {link}\n" in server.said
-        with httpx2.Client(timeout=30) as browser:
-            assert browser.get(link, follow_redirects=False).status_code == 303
-            assert browser.get(f"{server.url}/api/v1/me").json() == {
-                "name": "local",
-                "role": "operate",
-                "session": None,
-                "tenant": None,
-                "only": None,
-            }
+        links = [midcourse(tmp_path, "link").stdout.strip() for _ in range(2)]
+        assert links[0] != links[1]
+        assert [entered(server, link) for link in links] == ["local", "local"]
+        ann = midcourse(tmp_path, "token", "add", "ann").stdout.strip()
+        for options in ([], ["--url", server.url]):
+            assert entered(server, midcourse(tmp_path, "link", "--token", ann, *options).stdout.strip()) == "ann"
+        assert entered(server, midcourse(tmp_path, "link", "--url", server.url).stdout.strip()) == "local"
     kept = tmp_path / ".midcourse" / "token"
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+
+
+def test_without_a_terminal_nothing_secret_is_printed_or_logged(tmp_path: Path) -> None:
+    """Under systemd what is printed is in the journal, which others read."""
+    with served(tmp_path) as server:
+        assert "  open   the link that this prints: midcourse link\n" in server.said
+        link = midcourse(tmp_path, "link").stdout.strip()
+        entered(server, link)
+    for name in ("serve.txt", "serve.log", "logs/app.log"):
+        text = (tmp_path / name).read_text(encoding="utf-8")
+        assert re.search(r"mc[tlbp]_", text) is None, name
+        assert server.token not in text
+
+
+def test_on_a_terminal_the_link_that_is_printed_opens_at_once(tmp_path: Path) -> None:
+    with served(tmp_path, terminal=True, COLUMNS="200") as server:
+        link = re.search(r"open   (http\S+)", server.said)
+        assert link is not None
+        assert "It works once, within a minute. For another one: midcourse link" in server.said
+        assert entered(server, link[1]) == "local"
 
 
 def test_a_given_token_is_kept_nowhere_and_the_link_says_so(tmp_path: Path) -> None:
@@ -111,8 +138,9 @@ def test_a_given_token_is_kept_nowhere_and_the_link_says_so(tmp_path: Path) -> N
         with client(server, GIVEN) as api:
             assert api.get("/me").json()["role"] == "operate"
         refused = midcourse(tmp_path, "link")
+        assert entered(server, midcourse(tmp_path, "link", "--token", GIVEN).stdout.strip()) == "local"
     assert refused.returncode == 1
-    assert f"{server.url}/login?token=" in refused.stderr
+    assert "Put it into MIDCOURSE_TOKEN, and run this again." in refused.stderr
     assert not (tmp_path / ".midcourse" / "token").exists()
     assert GIVEN not in (tmp_path / "logs" / "app.log").read_text(encoding="utf-8")
 
@@ -133,6 +161,44 @@ def test_tokens_are_added_listed_and_revoked_while_it_runs(tmp_path: Path) -> No
             assert midcourse(tmp_path, "token", "revoke", "ada").returncode == 0
             until(lambda: ada.get("/me").status_code == 401, "a revoked token is still let in")
     assert midcourse(tmp_path, "token", "revoke", "ada").returncode == 1
+
+
+def test_tokens_expire_and_the_list_says_when(tmp_path: Path) -> None:
+    def added(name: str, *options: str) -> float | None:
+        answer = json.loads(midcourse(tmp_path, "token", "add", name, "--json", *options).stdout)
+        return None if answer["expires_at"] is None else answer["expires_at"] - time.time()
+
+    assert added("ada") == pytest.approx(90 * 86_400, abs=60)
+    assert added("bob", "--expires", "12h") == pytest.approx(43_200, abs=60)
+    assert added("prometheus", "--expires", "never") is None
+    for wrong in ("1s", "soon", "20000d"):
+        assert midcourse(tmp_path, "token", "add", "eve", "--expires", wrong).returncode != 0
+    listed = midcourse(tmp_path, "token", "list").stdout
+    assert re.findall(r"^(\S+) .*?(in \d+ \w+|never) ", listed, re.MULTILINE) == [
+        ("ada", "in 89 d"),
+        ("bob", "in 11 h"),
+        ("prometheus", "never"),
+    ]
+
+
+def test_browsers_are_listed_and_logged_out(tmp_path: Path) -> None:
+    with served(tmp_path) as server:
+        assert midcourse(tmp_path, "browser", "list").stdout.startswith("No browser is logged in.")
+        with httpx2.Client(base_url=server.url, timeout=30) as browser:
+            page = browser.post("/api/v1/login", json={"credential": server.token}).json()["page_key"]
+            (shown,) = json.loads(midcourse(tmp_path, "browser", "list", "--json").stdout)
+            assert (shown["name"], shown["place"]) == ("local", server.url)
+            assert re.search(rf"^{shown['id']} +local +{server.url} +in 6 d ", _list(tmp_path), re.MULTILINE)
+            assert midcourse(tmp_path, "browser", "end", shown["id"]).returncode == 0
+            until(
+                lambda: browser.get("/api/v1/me", headers={"Midcourse-Page": page}).status_code == 401,
+                "a browser that was logged out is still let in",
+            )
+        assert midcourse(tmp_path, "browser", "end", shown["id"]).returncode == 1
+
+
+def _list(folder: Path) -> str:
+    return midcourse(folder, "browser", "list").stdout
 
 
 def test_a_busy_port_is_an_error_if_it_was_wished_for(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from tests.examples.expected import ROOT
 
 HERE_ONLY = {"work", "durability", "prune_audit", "erase_older"}
 """What only a process that drives sessions has."""
-THERE_ONLY = {"url"}
+THERE_ONLY = {"url", "login_link"}
 
 
 def fits(here: Midcourse, there: RemoteMidcourse) -> tuple[Sessions, Sessions]:

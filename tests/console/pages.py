@@ -1,5 +1,6 @@
 """The console's pages, as a person uses them: by role and label."""
 
+import json
 import re
 import time
 from collections.abc import Callable, Generator
@@ -9,7 +10,6 @@ from typing import Any, Final, Self
 import httpx2
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
-from midcourse.server.auth import COOKIE
 from tests.console.agents import goal
 from tests.server.serving import TOKEN
 
@@ -180,11 +180,33 @@ def started(window: Window, api: Api, words: str, **more: Any) -> tuple[str, Run
     return session, window.watch(session)
 
 
-def let_in(browser: Browser, url: str, **more: Any) -> BrowserContext:
-    """A context whose browser has been let in already; one test takes the way through /login."""
+def let_in(browser: Browser, url: str, token: str = TOKEN, **more: Any) -> BrowserContext:
+    """A context whose browser is logged in already; tests/console/test_login.py takes the way through /login."""
     context = browser.new_context(**more)
-    context.add_cookies([{"name": COOKIE, "value": TOKEN, "url": url, "httpOnly": True, "sameSite": "Strict"}])
+    answer = httpx2.post(f"{url}/api/v1/login", json={"credential": token}, timeout=30, verify=False)
+    assert answer.status_code == 200, answer.text
+    name, _, value = answer.headers["Set-Cookie"].partition(";")[0].partition("=")
+    is_secure = url.startswith("https:")
+    context.add_cookies(
+        [{"name": name, "value": value, "url": url, "httpOnly": True, "secure": is_secure, "sameSite": "Strict"}]
+    )
+    # Once: what the page does to it later stays so when it is loaded again.
+    key = json.dumps(answer.json()["page_key"])
+    context.add_init_script(
+        f"""if (location.origin === {json.dumps(url)} && !sessionStorage.getItem("let in")) {{
+            sessionStorage.setItem("let in", "yes");
+            localStorage.setItem("midcourse.page:/api/v1", {key});
+        }}"""
+    )
     return context
+
+
+def link_for(url: str, token: str = TOKEN) -> str:
+    """A login link that works once."""
+    answer = httpx2.post(
+        f"{url}/api/v1/login/codes", headers={"Authorization": f"Bearer {token}"}, timeout=30, verify=False
+    )
+    return str(answer.raise_for_status().json()["link"])
 
 
 @contextmanager

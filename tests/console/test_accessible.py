@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from tests.console.agents import GATES, goal
 from tests.console.conftest import Opening
-from tests.console.pages import PHONE, Api, RunPage, Window
+from tests.console.pages import PHONE, Api, RunPage, Window, link_for
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -60,6 +60,22 @@ def no_match(window: Window, api: Api) -> None:
 def new_run(window: Window, api: Api) -> None:
     window.open("?new")
     expect(window.page.get_by_label("Goal")).to_be_visible()
+
+
+@scene
+def login(window: Window, api: Api) -> None:
+    window.open()
+    window.page.evaluate("localStorage.clear()")
+    window.page.reload()
+    window.page.get_by_role("button", name="Log in").click()
+    expect(window.page.get_by_role("status")).to_contain_text("Paste a code")
+
+
+@scene
+def switching_identity(window: Window, api: Api) -> None:
+    token = api.post("/tokens", name=f"switch-{abs(hash(window))}", role="watch")["token"]
+    window.page.goto(link_for(window.url, token))
+    expect(window.page.get_by_role("heading", name="Switch to another identity?")).to_be_visible()
 
 
 @scene

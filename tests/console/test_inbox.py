@@ -267,10 +267,8 @@ def test_an_answer_that_could_not_be_given_is_not_shown_as_given(opening: Openin
 
 @FULL
 def test_who_may_only_watch_reads_and_is_told_what_it_takes(opening: Opening, api: Api) -> None:
-    window = opening()
+    window = opening(token=api.post("/tokens", name="guest", role="watch")["token"])
     (session,) = asked(api, window, 1)
-    window.page.context.clear_cookies()
-    window.page.goto(f"{window.url}/login?token={api.post('/tokens', name='guest', role='watch')['token']}")
     inbox = InboxPage(window)
     inbox.shows(session)
     expect(inbox.detail).to_contain_text("Your token may not answer this: it needs the role approve.")

@@ -158,9 +158,7 @@ def test_who_only_watches_is_shown_labels_and_no_buttons(opening: Opening, api: 
     session, _ = stopped(opening(), api)
     api.post(f"/sessions/{session}/label", about="int_1", verdict="right")
     token = api.post("/tokens", name=f"eyes-{session[-6:]}", role="watch")["token"]
-    window = opening()
-    window.page.context.clear_cookies()
-    window.page.goto(f"{window.url}/login?token={token}")
+    window = opening(token=token)
     run = window.watch(session)
     expect(step_in(run, "Policy stopped it")).to_contain_text("said: right.")
     expect(run.log.get_by_role("button", name="Right")).to_have_count(0)

@@ -1,23 +1,34 @@
 """What a person does with a run, in a real Chromium against a real server."""
 
 import re
+from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Route, expect
+from playwright.sync_api import Browser, Route, expect
 
 from tests.console.agents import GATES, goal
-from tests.console.pages import Api, RunPage, Window, started, until
-from tests.server.serving import TOKEN
+from tests.console.pages import Api, RunPage, Window, link_for, started, until
+from tests.server.serving import Running
 
 pytestmark = pytest.mark.timeout(180)
 
 
-def test_the_link_lets_a_browser_in_and_a_run_is_started_and_seen(window: Window, api: Api) -> None:
+@pytest.fixture
+def stranger(browser: Browser, server: Running) -> Iterator[Window]:
+    """A window of a browser that was never here."""
+    context = browser.new_context()
+    one = Window(context, server.url)
+    yield one
+    one.is_calm()
+    context.close()
+
+
+def test_the_link_lets_a_browser_in_and_a_run_is_started_and_seen(stranger: Window, api: Api) -> None:
+    window = stranger
     page = window.page
-    page.context.clear_cookies()
-    page.goto(f"{window.url}/login?token={TOKEN}")
+    page.goto(link_for(window.url))
     expect(page.get_by_role("heading", name="Fleet")).to_be_visible()
-    assert TOKEN not in page.url
+    assert page.url == f"{window.url}/", "the code is not left in the address"
 
     window.top.get_by_role("link", name="New run").click()
     page.get_by_role("radio", name="memo").check()

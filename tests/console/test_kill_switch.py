@@ -209,8 +209,7 @@ def test_who_is_no_operator_sees_it_standing_and_why(opening: Opening, freezing:
     halted = there.start("memo", goal("Halted"))
     there.post("/kill-switches", scope={"kind": "agent", "value": "memo"}, reason="Nobody but operators.")
     token = there.post("/tokens", name="steerer", role="steer")["token"]
-    window = opening(freezing.url)
-    window.page.goto(f"{freezing.url}/login?token={token}")
+    window = opening(freezing.url, token=token)
     page = window.open()
     expect(report(page)).to_contain_text("Nobody but operators.")
     expect(report(page)).to_contain_text("Only an operator lifts this.")

@@ -92,18 +92,6 @@ def test_an_empty_list_says_how_to_begin_and_fills_by_itself(opening: Opening, e
     window.is_calm()
 
 
-def test_who_is_not_let_in_is_told_what_to_do(opening: Opening) -> None:
-    window = opening()
-    window.page.context.clear_cookies()
-    page = window.open()
-    expect(page.get_by_role("main")).to_contain_text(
-        re.compile(r"This browser is not let in yet\.\s*Run midcourse link in a terminal")
-    )
-    page.goto(f"{window.url}/login?token=mct_wrong")
-    expect(page.locator("body")).to_contain_text("midcourse")
-    assert "mct_wrong" not in page.content()
-
-
 def test_a_session_that_is_not_there_is_named(opening: Opening) -> None:
     window = opening()
     page = window.open("?run=sess_nobody")

@@ -10,7 +10,6 @@ from playwright.sync_api import Locator, Page, expect
 
 from midcourse.reports.words import seconds
 from midcourse.runtime.clock import SystemClock
-from midcourse.server.auth import COOKIE
 from midcourse.server.pages import is_built
 from midcourse.wiring import open_store
 from tests.console.agents import quick
@@ -191,7 +190,7 @@ def test_the_report_says_what_the_api_says_and_its_period_is_in_the_address(wind
     for item in api.get("/checklist", since=int(report["since"]))["items"]:
         expect(page.get_by_role("region", name="Ready for production?")).to_contain_text(item["what"])
     with page.expect_download() as downloading:
-        page.get_by_role("link", name="HTML").click()
+        page.get_by_role("button", name="HTML").click()
     assert "Classes against their targets" in downloading.value.path().read_text(encoding="utf-8")
     page.reload()
     expect(page.get_by_role("radio", name="Quarter")).to_be_checked()
@@ -258,7 +257,8 @@ def test_every_figure_of_the_known_fleet_is_on_the_report_and_is_drawn(
 
 @pytest.mark.browser_full
 def test_who_may_only_watch_tries_a_text_and_cannot_save_it(opening: Opening, server: Running, api: Api) -> None:
-    page = let_in_as(opening(), server, api, name="looker", role="watch").open("?policy=trading")
+    window = opening(token=api.post("/tokens", name="looker", role="watch")["token"])
+    page = window.open("?policy=trading")
     page.get_by_role("button", name="Edit as YAML").click()
     text_of(page).fill(text_of(page).input_value().replace("correction: 200", "correction: 201"))
     save = page.get_by_role("button", name="Use v2 for new sessions")
@@ -268,17 +268,9 @@ def test_who_may_only_watch_tries_a_text_and_cannot_save_it(opening: Opening, se
     expect(page.get_by_role("heading", name="What this text would have done")).to_be_visible()
 
 
-def let_in_as(window: Window, server: Running, api: Api, **token: str) -> Window:
-    """The same window, for somebody else."""
-    made: str = api.post("/tokens", **token)["token"]
-    window.page.context.clear_cookies()
-    window.page.context.add_cookies([{"name": COOKIE, "value": made, "url": server.url}])
-    return window
-
-
 @pytest.mark.browser_full
 def test_what_a_tenant_saves_is_its_own(opening: Opening, server: Running, api: Api) -> None:
-    window = let_in_as(opening(), server, api, name="ann", role="operate", tenant="acme")
+    window = opening(token=api.post("/tokens", name="ann", role="operate", tenant="acme")["token"])
     page = window.open("?policy=code-generation")
     page.get_by_role("button", name="Edit as YAML").click()
     text_of(page).fill(text_of(page).input_value() + "correction: 201\n")

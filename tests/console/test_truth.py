@@ -151,8 +151,7 @@ def test_at_every_width_the_top_bar_is_whole_and_the_goal_can_be_read(opening: O
 
 def test_who_may_only_watch_is_told_before_they_press_start(opening: Opening, server: Running, api: Api) -> None:
     token = api.post("/tokens", name="watcher", role="watch")["token"]
-    window = opening(server.url)
-    window.page.goto(f"{server.url}/login?token={token}")
+    window = opening(server.url, token=token)
     page = window.open("?new")
     start = page.get_by_role("button", name=re.compile("^Start"))
     expect(start).to_have_attribute("aria-disabled", "true")

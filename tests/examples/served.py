@@ -1,15 +1,19 @@
 """``midcourse serve --demo`` as a user starts it: a process of its own, in a folder of its own, on a free port."""
 
+import contextlib
 import os
+import pty
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 STARTS_WITHIN = 60.0
 
@@ -53,11 +57,16 @@ def surroundings(folder: Path, **more: str) -> Mapping[str, str]:
 
 
 @contextmanager
-def served(folder: Path, *options: str, port: int | None = None, **environment: str) -> Generator[Served]:
-    """``midcourse serve`` with ``options`` while the block lasts; Ctrl-C ends it, and it must end well."""
+def served(
+    folder: Path, *options: str, port: int | None = None, terminal: bool = False, **environment: str
+) -> Generator[Served]:
+    """``midcourse serve`` with ``options`` while the block lasts; Ctrl-C ends it, and it must end well.
+
+    ``terminal``: a person started it, and reads what it prints.
+    """
     chosen = port or free_port()
     screen, log = folder / "serve.txt", folder / "serve.log"
-    with screen.open("wb") as out, log.open("ab") as err:
+    with _terminal(screen) if terminal else screen.open("wb") as out, log.open("ab") as err:
         process = subprocess.Popen(
             ["midcourse", "serve", *options, "--port", str(chosen)],
             cwd=folder,
@@ -75,6 +84,21 @@ def served(folder: Path, *options: str, port: int | None = None, **environment: 
         if process.poll() is None:
             process.kill()
         process.wait()
+
+
+def _terminal(screen: Path) -> IO[bytes]:
+    """One end of a terminal; what is printed there is kept in a file until it is closed everywhere."""
+    ours, theirs = pty.openpty()
+
+    def keep() -> None:
+        with screen.open("wb", buffering=0) as kept, contextlib.suppress(OSError):
+            while piece := os.read(ours, 4096):
+                kept.write(piece.replace(b"\r", b""))
+        os.close(ours)
+
+    screen.touch()
+    threading.Thread(target=keep, daemon=True).start()
+    return os.fdopen(theirs, "wb")
 
 
 def _until_ready(process: "subprocess.Popen[bytes]", screen: Path, log: Path) -> str:

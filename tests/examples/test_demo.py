@@ -39,10 +39,12 @@ class Demo:
             assert self.process.poll() is None, self.said
             assert time.monotonic() < deadline, self.said
             time.sleep(0.05)
-        found = re.search(r"Open (\S+)/login\?token=(\S+)", self.said)
+        found = re.search(r"Open (\S+)/login#(mcl_\S+)", self.said)
         assert found, self.said
         self.url = found[1]
-        self.headers = {"Authorization": f"Bearer {found[2]}"}
+        self.code = found[2]
+        token = (folder / "demo" / ".midcourse" / "token").read_text(encoding="ascii").strip()
+        self.headers = {"Authorization": f"Bearer {token}"}
 
     @property
     def said(self) -> str:
@@ -82,7 +84,8 @@ def test_the_demo_gives_a_link_and_steps_goes_on_when_run_again_and_starts_over_
             demo.said,
             [
                 "Midcourse serves churn-memo, repo-fixer, records-cleaner, order-desk, researcher.",
-                "Open http://127.0.0.1:…/login?token=mct_…",
+                "Open http://127.0.0.1:…/login#mcl_…",
+                "The link works once, within a minute. For another one: make demo, in a second terminal.",
                 "1. New run (n): churn-memo, …",
                 "…Pause (p)…",
                 "…Redirect (r)…",
@@ -90,6 +93,8 @@ def test_the_demo_gives_a_link_and_steps_goes_on_when_run_again_and_starts_over_
                 "…receipt…",
             ],
         )
+        entered = httpx2.post(f"{demo.url}/api/v1/login", json={"credential": demo.code}, timeout=WITHIN)
+        assert entered.status_code == 200, "the link opens at once"
         begun = {"agent": "churn-memo", "goal": GOAL, "session_id": "sess_demo"}
         httpx2.post(f"{demo.url}/api/v1/sessions", json=begun, headers=demo.headers, timeout=30).raise_for_status()
         second = subprocess.run(

@@ -139,7 +139,7 @@ def test_a_walk_prints_what_its_page_shows(page: Path, tmp_path: Path) -> None:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(block.body, encoding="utf-8")
     options, shown = options_of(found)
-    with served(tmp_path, *options) as server, typing(server) as shell:
+    with served(tmp_path, *options, terminal=True, COLUMNS="200") as server, typing(server) as shell:
         assert_prints(server.said, [line.replace(PORT, str(server.port)) for line in shown if line.strip()])
         for block in found:
             if block.kind == "bash":

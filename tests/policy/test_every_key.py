@@ -32,7 +32,7 @@ from midcourse.policies import kept
 from midcourse.policies.loading import policy_of
 from midcourse.policies.writing import to_yaml
 from midcourse.reports.checklist import Grounds, checklist
-from midcourse.reports.rates import Tally
+from midcourse.reports.tally import Tally
 from midcourse.runtime import supervision
 from midcourse.runtime.desk import _rules as rules_of_asks  # pyright: ignore[reportPrivateUsage]
 from midcourse.runtime.driver import Driver

@@ -7,6 +7,7 @@ import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -45,9 +46,10 @@ def serving(
     *agents: "midcourse.Agent[Any]",
     settings: midcourse.Settings | None = None,
     limits: Limits | None = None,
+    certificate: tuple[Path, Path] | None = None,
     **more: Any,
 ) -> Generator[Running]:
-    """Serve ``agents`` over ``store`` while the block lasts."""
+    """Serve ``agents`` over ``store`` while the block lasts. ``certificate``: over TLS, with it and its key."""
     named: Mapping[str, midcourse.Agent[Any]] = {agent.name: agent for agent in agents}
     made = Server(
         store=store,
@@ -62,6 +64,8 @@ def serving(
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     port = listening.getsockname()[1]
     config = uvicorn.Config(made.app, http=PatientProtocol, log_level="warning", timeout_graceful_shutdown=2)
+    if certificate is not None:
+        config.ssl_certfile, config.ssl_keyfile = certificate
     running = uvicorn.Server(config)
     thread = threading.Thread(target=running.run, args=([listening],), daemon=True)
     thread.start()
@@ -69,7 +73,7 @@ def serving(
         assert thread.is_alive(), "the server ended before it began"
         time.sleep(0.01)
     try:
-        yield Running(f"http://127.0.0.1:{port}", made)
+        yield Running(f"http{'' if certificate is None else 's'}://127.0.0.1:{port}", made)
     finally:
         running.should_exit = True
         thread.join(20)

@@ -55,6 +55,7 @@ BODIES: Final[Mapping[str, Data]] = {
     "POST /kill-switches/{switch}/lift": {"why": "x"},
     "POST /kill-switches/{switch}/release": {},
     "POST /tokens": {"name": "NAME", "role": "watch"},
+    "POST /login": {"credential": "mcl_none"},
 }
 """A body that each address understands; those that are not here take none."""
 IN_THE_BODY: Final = ("POST /chat", "POST /chat/resume")

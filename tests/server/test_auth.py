@@ -6,32 +6,29 @@ from typing import Annotated
 
 import httpx2
 import pytest
-from fastapi import Depends, FastAPI, Request
+from fastapi import Depends, FastAPI
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from starlette.responses import Response
 
-from midcourse.errors import AccessDenied
-from midcourse.server.auth import COOKIE, Access, WithoutTokens, login
+from midcourse.server.auth import Access, WithoutTokens
 from midcourse.server.caller import Caller, caller_with
-from midcourse.server.problems import CHALLENGE, problem_response
+from midcourse.server.logins import SESSION_SECONDS, Logins
+from midcourse.server.problems import explain_errors
+from midcourse.server.routes import logins
 from midcourse.server.tokens import Tokens
 from midcourse.wiring import open_store
 from tests.server.ticking import StillClock
 
 LOCAL = "mct_" + "l" * 43
-STATUS = {"unauthorized": 401, "forbidden": 403, "origin_not_allowed": 403}
-
-
-async def denied(_: Request, error: Exception) -> Response:
-    assert isinstance(error, AccessDenied)
-    headers = CHALLENGE if error.code == "unauthorized" else None
-    return problem_response(STATUS[error.code], error.code, error.message, headers)
+COOKIE = "midcourse_80"
+SECRETS = "/api?q=mct_abc-d_e&r=mcl_abc&s=mcb_x&t=mcp_y"
 
 
 def application(access: Access) -> FastAPI:
-    app = FastAPI(exception_handlers={AccessDenied: denied})
+    app = FastAPI()
+    explain_errors(app)
     app.state.access = access
+    app.include_router(logins.router)
 
     @app.get("/look")
     async def look(who: Annotated[Caller, Depends(caller_with("watch"))]) -> str:
@@ -41,25 +38,47 @@ def application(access: Access) -> FastAPI:
     async def steer(who: Annotated[Caller, Depends(caller_with("steer"))]) -> str:
         return who.principal.by
 
-    @app.get("/login")
-    async def enter(request: Request) -> Response:
-        return await login(access, request)
-
     return app
 
 
 @pytest.fixture
-async def tokens() -> AsyncIterator[Tokens]:
+def clock() -> StillClock:
+    return StillClock()
+
+
+@pytest.fixture
+async def access(clock: StillClock) -> AsyncIterator[Access]:
     store = await open_store("memory://")
-    yield Tokens(store, StillClock(), local=LOCAL)
+    tokens = Tokens(store, clock, local=LOCAL)
+    yield Access(tokens, Logins(store, clock, tokens))
     await store.close()
 
 
 @pytest.fixture
-async def client(tokens: Tokens) -> AsyncIterator[httpx2.AsyncClient]:
-    transport = httpx2.ASGITransport(application(Access(tokens)))
-    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+def tokens(access: Access) -> Tokens:
+    return access.tokens
+
+
+@pytest.fixture
+def app(access: Access) -> FastAPI:
+    return application(access)
+
+
+@pytest.fixture
+async def client(app: FastAPI) -> AsyncIterator[httpx2.AsyncClient]:
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://localhost") as client:
         yield client
+
+
+async def entered(client: httpx2.AsyncClient, credential: str = LOCAL) -> dict[str, str]:
+    """Log in; the headers that the console's page sends from then on."""
+    answer = await client.post("/login", json={"credential": credential})
+    assert answer.status_code == 200, answer.text
+    client.cookies.clear()  # sent by hand
+    return {
+        "Cookie": answer.headers["Set-Cookie"].partition(";")[0],
+        "Midcourse-Page": answer.json()["page_key"],
+    }
 
 
 def bearer(token: str) -> dict[str, str]:
@@ -96,9 +115,11 @@ async def test_anything_else_is_unauthorized(client: httpx2.AsyncClient, headers
 
 
 async def test_two_cookies_that_differ_are_none(client: httpx2.AsyncClient) -> None:
-    """Another server on this host may have set one."""
+    """Another program on this host may have set one."""
+    ours = await entered(client)
+    assert (await client.get("/look", headers=ours)).json() == "local"
     for number in range(20):
-        cookies = {"Cookie": f"{COOKIE}={LOCAL}; {COOKIE}=tossed{number}"}
+        cookies = {**ours, "Cookie": f"{ours['Cookie']}; {COOKIE}=tossed{number}"}
         assert (await client.get("/look", headers=cookies)).status_code == 401
 
 
@@ -123,36 +144,153 @@ async def test_a_revoked_token_is_unauthorized(client: httpx2.AsyncClient, token
     assert (await client.get("/look", headers=bearer(token))).status_code == 401
 
 
-@pytest.mark.parametrize("token", [LOCAL, 'a";b,c\\d%41=&+ü'.encode().hex() + '";,\\%41=&+'])
-async def test_a_login_keeps_the_token_in_a_cookie_and_goes_to_the_console(token: str) -> None:
-    tokens = Tokens(await open_store("memory://"), StillClock(), local=token)
-    transport = httpx2.ASGITransport(application(Access(tokens)))
-    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
-        answer = await client.get("/login", params={"token": token})
-        assert answer.status_code == 303
-        assert answer.headers["Location"] == "/"
-        cookie = answer.headers["Set-Cookie"]
-        for part in ("HttpOnly", "SameSite=Strict", "Path=/"):
-            assert part in cookie.split("; ")
-        assert "Secure" not in cookie
-        sent = {"Cookie": cookie.partition(";")[0]}
-        assert (await client.get("/look", headers=sent)).json() == "local"
+async def test_a_login_sets_a_cookie_that_is_no_token_and_scripts_cannot_read(
+    client: httpx2.AsyncClient, tokens: Tokens
+) -> None:
+    answer = await client.post("/login", json={"credential": LOCAL})
+    assert answer.json() | {"page_key": ""} == {
+        "name": "local",
+        "role": "operate",
+        "tenant": None,
+        "identity": "local (operate)",
+        "page_key": "",
+        "expires_at": 1000.0 + SESSION_SECONDS,
+    }
+    name, _, rest = answer.headers["Set-Cookie"].partition("=")
+    value, *parts = rest.split("; ")
+    assert name == COOKIE
+    assert parts == [f"Max-Age={int(SESSION_SECONDS)}", "Path=/", "HttpOnly", "SameSite=Strict"]
+    assert LOCAL not in answer.text + answer.headers["Set-Cookie"]
+    assert value not in answer.text, "the cookie's value is not for scripts"
+    assert await tokens.principal_of(value) is None
+    for alone in ({"Cookie": f"{name}={value}"}, {"Midcourse-Page": answer.json()["page_key"]}):
+        client.cookies.clear()
+        assert (await client.get("/look", headers=alone)).status_code == 401
 
 
-async def test_a_login_over_https_is_kept_for_https(tokens: Tokens) -> None:
-    transport = httpx2.ASGITransport(application(Access(tokens)))
-    async with httpx2.AsyncClient(transport=transport, base_url="https://localhost") as client:
-        answer = await client.get("/login", params={"token": LOCAL})
-        assert answer.headers["Set-Cookie"].endswith("; Secure")
+async def test_each_server_has_a_cookie_of_its_own_and_takes_no_other(app: FastAPI) -> None:
+    """A host's cookies go to every port of it: by name, and by the place that they were made for."""
+    names: list[str] = []
+    for url, root in [
+        ("http://localhost", ""),
+        ("http://localhost:8421", ""),
+        ("https://localhost", ""),
+        ("https://localhost:8443", ""),
+        ("http://localhost", "/agents"),
+    ]:
+        transport = httpx2.ASGITransport(app, root_path=root)
+        async with httpx2.AsyncClient(transport=transport, base_url=url) as client:
+            ours = await entered(client)
+            names.append(ours["Cookie"].partition("=")[0])
+            assert (await client.get("/look", headers=ours)).json() == "local"
+        for other in ("http://localhost:8500", "https://localhost:8500"):
+            async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url=other) as client:
+                assert (await client.get("/look", headers=ours)).status_code == 401
+                named = "midcourse_8500" if other.startswith("http:") else "__Host-midcourse_8500"
+                renamed = {**ours, "Cookie": f"{named}={ours['Cookie'].partition('=')[2]}"}
+                assert (await client.get("/look", headers=renamed)).status_code == 401
+    assert names == [
+        "midcourse_80",
+        "midcourse_8421",
+        "__Host-midcourse_443",
+        "__Host-midcourse_8443",
+        "midcourse_80_agents",
+    ]
 
 
-@pytest.mark.parametrize("query", ["", "?token=", "?token=wrong", f"?token={LOCAL}&token=wrong", "?token=%ff%00"])
-async def test_a_wrong_link_says_what_to_do(client: httpx2.AsyncClient, query: str) -> None:
-    answer = await client.get(f"/login{query}")
-    assert answer.status_code == 401
-    assert "midcourse link" in answer.text
+async def test_a_login_over_https_is_kept_for_https(app: FastAPI) -> None:
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="https://localhost") as client:
+        answer = await client.post("/login", json={"credential": LOCAL})
+        assert answer.headers["Set-Cookie"].startswith("__Host-midcourse_443=mcb_")
+        assert answer.headers["Set-Cookie"].endswith("; Path=/; HttpOnly; SameSite=Strict; Secure")
+
+
+async def test_a_code_is_made_with_a_token_and_lets_in_once(client: httpx2.AsyncClient, tokens: Tokens) -> None:
+    ada = await tokens.add("ada", "steer")
+    made = await client.post("/login/codes", headers=bearer(ada))
+    assert made.status_code == 201
+    code = made.json()["code"]
+    assert made.json()["link"] == f"http://localhost/login#{code}"
+    ours = await entered(client, code)
+    assert (await client.get("/look", headers=ours)).json() == "ada"
+    again = await client.post("/login", json={"credential": code})
+    assert (again.status_code, again.json()["code"]) == (401, "login_refused")
+    assert "midcourse link" in again.json()["detail"]
+    assert "Set-Cookie" not in again.headers
+    from_browser = await client.post("/login/codes", headers={**ours, "Origin": "http://localhost"})
+    assert (from_browser.status_code, from_browser.json()["code"]) == (403, "forbidden")
+
+
+@pytest.mark.parametrize("credential", ["wrong", "mct_wrong", "mcl_wrong", "mcb_wrong", "ü", "\0", "a" * 256])
+async def test_a_wrong_credential_lets_nobody_in(client: httpx2.AsyncClient, credential: str) -> None:
+    answer = await client.post("/login", json={"credential": credential})
+    assert answer.status_code in (401, 422)
     assert "Set-Cookie" not in answer.headers
-    assert LOCAL not in answer.text
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "http://localhost:8000", "null", ""])
+async def test_no_other_page_logs_a_browser_in(client: httpx2.AsyncClient, origin: str) -> None:
+    """Not one on another port of this host, either."""
+    answer = await client.post("/login", json={"credential": LOCAL}, headers={"Origin": origin})
+    assert (answer.status_code, answer.json()["code"]) == (403, "origin_not_allowed")
+
+
+async def test_another_identity_takes_a_confirmation(client: httpx2.AsyncClient, tokens: Tokens) -> None:
+    ada = await tokens.add("ada", "steer")
+    ours = await entered(client, ada)
+    wish = {"credential": LOCAL}
+    asked = await client.post("/login", json=wish, headers=ours)
+    assert (asked.status_code, asked.json()["code"]) == (409, "identity_would_change")
+    assert (asked.json()["now"], asked.json()["then"]) == ("ada (steer)", "local (operate)")
+    assert (await client.get("/look", headers=ours)).json() == "ada"
+    expired = await client.post("/login", json={**wish, "last": "ada (steer)"})
+    assert (expired.status_code, expired.json()["code"]) == (409, "identity_would_change")
+    confirmed = await client.post("/login", json={**wish, "replace": True}, headers=ours)
+    assert confirmed.json()["name"] == "local"
+    assert (await client.get("/look", headers=ours)).status_code == 401, "the session before it is over"
+
+
+async def test_a_logout_ends_the_session_at_the_server(client: httpx2.AsyncClient) -> None:
+    ours, others = await entered(client), await entered(client)
+    shown = (await client.get("/login", headers=ours)).json()
+    assert (shown["name"], shown["place"]) == ("local", "http://localhost")
+    answer = await client.delete("/login", headers={**ours, "Origin": "http://localhost"})
+    assert answer.status_code == 204
+    assert answer.headers["Set-Cookie"].startswith(f"{COOKIE}=; Max-Age=0; Path=/; ")
+    assert (await client.get("/look", headers=ours)).status_code == 401
+    assert (await client.get("/look", headers=others)).json() == "local"
+    unknown = await client.delete("/login", headers=bearer(LOCAL))
+    assert (unknown.status_code, unknown.json()["code"]) == (404, "browser_session_not_found")
+
+
+async def test_browser_sessions_are_listed_and_ended_by_operators(client: httpx2.AsyncClient, tokens: Tokens) -> None:
+    ada = await tokens.add("ada", "steer")
+    ours = await entered(client, ada)
+    assert (await client.get("/browser-sessions", headers=bearer(ada))).status_code == 403
+    (shown,) = (await client.get("/browser-sessions", headers=bearer(LOCAL))).json()["browser_sessions"]
+    assert shown == (await client.get("/login", headers=ours)).json()
+    gone = await client.delete(f"/browser-sessions/{shown['id']}", headers=bearer(LOCAL))
+    assert gone.status_code == 204
+    refused = await client.get("/look", headers=ours)
+    assert refused.status_code == 401
+    assert refused.json()["detail"].startswith("This browser is not logged in any more")
+    again = await client.delete(f"/browser-sessions/{shown['id']}", headers=bearer(LOCAL))
+    assert (again.status_code, again.json()["code"]) == (404, "browser_session_not_found")
+
+
+async def test_an_expired_token_or_session_is_unauthorized(
+    client: httpx2.AsyncClient, tokens: Tokens, clock: StillClock
+) -> None:
+    ada = await tokens.add("ada", "steer", expires_at=clock.now() + 3600)
+    ours, local = await entered(client, ada), await entered(client)
+    clock.seconds += 3599
+    assert (await client.get("/look", headers=bearer(ada))).json() == "ada"
+    assert (await client.get("/look", headers=ours)).json() == "ada"
+    clock.seconds += 1
+    assert (await client.get("/look", headers=bearer(ada))).status_code == 401
+    assert (await client.get("/look", headers=ours)).status_code == 401
+    clock.seconds += SESSION_SECONDS
+    assert (await client.get("/look", headers=local)).status_code == 401
 
 
 @pytest.mark.parametrize(
@@ -170,14 +308,19 @@ async def test_a_wrong_link_says_what_to_do(client: httpx2.AsyncClient, query: s
 async def test_a_change_by_cookie_must_come_from_our_page(
     client: httpx2.AsyncClient, headers: dict[str, str], status: int
 ) -> None:
-    cookie = {"Cookie": f"{COOKIE}={LOCAL}"}
+    cookie = await entered(client)
     assert (await client.post("/steer", headers={**cookie, **headers})).status_code == status
+    for method, path in (("DELETE", "/login"), ("DELETE", "/browser-sessions/none")):
+        answer = await client.request(method, path, headers={**cookie, **headers})
+        assert (answer.status_code == 403) == (status == 403)
+        if answer.status_code == 204:
+            cookie = await entered(client)
     assert (await client.get("/look", headers={**cookie, **headers})).status_code == 200
     assert (await client.post("/steer", headers={**bearer(LOCAL), **headers})).status_code == 200
 
 
 header = st.binary(max_size=100) | st.sampled_from(
-    [b"Bearer ", b"bearer mct_", b"midcourse_token=", b"Bearer \xff" * 5]
+    [b"Bearer ", b"bearer mct_", b"midcourse_80=mcb_", b"Bearer \xff" * 5]
 )
 
 
@@ -196,7 +339,12 @@ def test_the_access_log_holds_no_token(caplog: pytest.LogCaptureFixture) -> None
     logger.addFilter(hiding)
     line = '%s - "%s %s HTTP/%s" %d'
     with caplog.at_level(logging.INFO, logger.name):
-        for path in ("/login?token=given-by-hand", "/login/?a=b&token=x", "/sub/login?token=y", "/api?q=mct_abc-d_e"):
+        for path in (
+            "/login?token=given-by-hand",
+            "/login/?a=b&token=x",
+            "/sub/login?token=y",
+            "/api?q=mct_abc-d_e&r=mcl_abc&s=mcb_x&t=mcp_y",
+        ):
             logger.info(line, "127.0.0.1:1", "GET", path, "1.1", 303)
         logger.info(line, "127.0.0.1:1", "GET", "/api/v1/sessions?limit=5", "1.1", 200)
     logger.removeFilter(hiding)
@@ -206,5 +354,5 @@ def test_the_access_log_holds_no_token(caplog: pytest.LogCaptureFixture) -> None
         '127.0.0.1:1 - "GET /login/?[redacted] HTTP/1.1" 303',
         '127.0.0.1:1 - "GET /sub/login?[redacted] HTTP/1.1" 303',
     ]
-    assert "mct_" not in said[3]
+    assert not any(mark in said[3] for mark in ("mct_", "mcl_", "mcb_", "mcp_"))
     assert said[4] == '127.0.0.1:1 - "GET /api/v1/sessions?limit=5 HTTP/1.1" 200'

@@ -787,9 +787,10 @@ async def test_a_page_of_another_site_can_neither_chat_nor_answer(memory: Place)
                 assert (response.status_code, response.json()["code"]) == (403, "origin_not_allowed")
             async with chatting(client, headers={"Origin": server.url}) as chat:
                 await chat.until("interrupt")
-            cookie = {"Cookie": f"midcourse_token={TOKEN}", "Origin": "null"}
             async with httpx2.AsyncClient(base_url=server.api, timeout=30) as browser:
-                response = await browser.post("/chat", content=b"{}", headers=cookie)
+                entered = await browser.post("/login", json={"credential": TOKEN})
+                page = {"Midcourse-Page": entered.json()["page_key"], "Origin": "null"}
+                response = await browser.post("/chat", content=b"{}", headers=page)
                 assert response.status_code == 403
 
 

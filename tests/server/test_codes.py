@@ -35,6 +35,7 @@ ADDRESS = {
 }
 ELSEWHERE = {
     "unauthorized": "test_auth.py",
+    "identity_would_change": "test_auth.py",
     "forbidden": "test_document.py, test_isolation.py",
     "not_for_agents": "test_access.py",
     "own_ask": "test_roles.py, promises/test_15",
@@ -526,6 +527,10 @@ PROVOKED: Mapping[tuple[str, str], Provoked] = {
     ("list_deliveries", "webhook_not_found"): lambda world: world.ask("list_deliveries"),
     ("add_token", "token_exists"): _with_id("add_token", {"name": "twin"}, {"name": "twin"}),
     ("revoke_token", "token_not_found"): lambda world: world.ask("revoke_token"),
+    ("log_in", "login_refused"): lambda world: world.ask("log_in", {"credential": "mcl_none"}),
+    ("login_status", "browser_session_not_found"): lambda world: world.ask("login_status"),
+    ("log_out", "browser_session_not_found"): lambda world: world.ask("log_out"),
+    ("end_browser", "browser_session_not_found"): lambda world: world.ask("end_browser"),
 }
 GENERAL: Mapping[str, Callable[[str], Provoked]] = {
     "session_not_found": _nowhere,

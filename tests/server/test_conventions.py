@@ -13,7 +13,7 @@ from midcourse.server import Limits, Server
 from midcourse.server.conventions import Prefixed
 from tests.server.serving import TOKEN, Running, serving
 from tests.server.standing import standing
-from tests.server.test_roles import TABLE
+from tests.server.test_tenants import TABLE
 
 METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE", "TRACE")
 FRIEND = "https://friend.example"

@@ -5,7 +5,7 @@ import contextlib
 import json
 import signal
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Any, Self
 
@@ -384,9 +384,11 @@ async def _open_streams(server: Running) -> int:
 # ---- ends
 
 
-async def test_a_revoked_token_ends_its_streams(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As an end, not as a broken connection; another's stream goes on."""
-    monkeypatch.setattr(stream, "KEEP_ALIVE", 0.1)
+async def test_a_revocation_ends_the_streams_of_a_token_and_of_a_browser_at_once(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an end, not as a broken connection; others' streams go on. Nothing waits for the next look."""
+    monkeypatch.setattr(stream, "RECHECK", 3600.0)
     latch = Latch()
 
     async def agent(run: midcourse.Run) -> None:
@@ -394,18 +396,82 @@ async def test_a_revoked_token_ends_its_streams(place: Place, monkeypatch: pytes
 
     with served(place, resumable(agent)) as server:
         async with server.client() as client, AsyncExitStack() as stack:
-            made = await client.post("/tokens", json={"name": "ann", "role": "watch"})
-            ann = await stack.enter_async_context(server.client(made.json()["token"]))
+            token = (await client.post("/tokens", json={"name": "ann", "role": "watch"})).json()["token"]
+            ann = await stack.enter_async_context(server.client(token))
+            browsers = [await stack.enter_async_context(browser(server, token)) for _ in range(3)]
             session = await started(client)
-            hers = await stack.enter_async_context(watching(ann, session))
+            hers, first, second, third = [
+                await stack.enter_async_context(watching(one, session)) for one in (ann, *browsers)
+            ]
             ours = await stack.enter_async_context(watching(client, session))
-            await hers.next()
+            for one in (hers, first, second, third):
+                await one.next()
+            assert (await browsers[0].delete("/login", headers={"Origin": server.url})).status_code == 204
+            await first.rest()
+            name = (await browsers[1].get("/login")).json()["id"]
+            assert (await client.delete(f"/browser-sessions/{name}")).status_code == 204
+            await second.rest()
+            assert (await browsers[2].get("/me")).status_code == 200
             assert (await client.delete("/tokens/ann")).status_code == 204
             await hers.rest()
-            assert (await ann.get(f"/sessions/{session}")).status_code == 401
+            await third.rest()
+            for one in (ann, *browsers):
+                assert (await one.get(f"/sessions/{session}")).status_code == 401
             latch.set()
             while (await ours.next()).event != "session.completed":
                 pass
+
+
+async def test_a_revocation_in_another_process_and_an_expiry_end_the_streams_soon(
+    memory: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process says nothing to this one: each stream asks again now and then."""
+    monkeypatch.setattr(stream, "RECHECK", 0.05)
+
+    async def agent(run: midcourse.Run) -> object:
+        return await run.ask("Well?", reason="need_input")
+
+    with served(memory, resumable(agent)) as server:
+        async with server.client() as client, AsyncExitStack() as stack:
+            clock = Ahead()
+            access = server.server.app.state.access
+            access.tokens._clock = access.logins._clock = clock  # noqa: SLF001 - what an hour does
+            made = [
+                (await client.post("/tokens", json={"name": name, "role": "watch", "lifetime": 3600})).json()["token"]
+                for name in ("ann", "bob")
+            ]
+            ann, bob = [await stack.enter_async_context(server.client(token)) for token in made]
+            session = await started(client)
+            hers = await stack.enter_async_context(watching(ann, session))
+            his = await stack.enter_async_context(watching(bob, session))
+            for one in (hers, his):
+                await one.next()
+            # As another process does it: the row is gone, and nobody here was told.
+            await access.tokens._store.shelve("tokens", {"ann": None})  # noqa: SLF001
+            await hers.rest()
+            assert (await bob.get("/me")).status_code == 200
+            clock.seconds = 3600
+            await his.rest()
+            assert (await bob.get("/me")).status_code == 401
+
+
+class Ahead(SystemClock):
+    """A clock that can be set forward."""
+
+    seconds = 0.0
+
+    def now(self) -> float:
+        """The time, and what was added to it."""
+        return super().now() + self.seconds
+
+
+@contextlib.asynccontextmanager
+async def browser(server: Running, token: str) -> AsyncGenerator[httpx2.AsyncClient]:
+    """A browser that has logged in with a token."""
+    async with httpx2.AsyncClient(base_url=server.api, timeout=30) as one:
+        entered = await one.post("/login", json={"credential": token})
+        one.headers["Midcourse-Page"] = entered.json()["page_key"]
+        yield one
 
 
 async def test_streams_have_places_and_give_them_back(memory: Place) -> None:

@@ -413,7 +413,7 @@ NASTY_HEADERS: Mapping[bytes, Sequence[bytes]] = {
     b"Accept": (b"", b"text/plain", b"*/*;q=0", b"\xff", b"application/json;q=nonsense", b"text/event-streams"),
     b"Accept-Encoding": (b"nonsense", b"\xff"),
     b"Authorization": (b"", b"Bearer", b"Bearer  ", b"Basic eDp5", b"Bearer \xff", b"Bearer " + b"x" * 5000),
-    b"Cookie": (b"midcourse_token=\xff", b"midcourse_token=%00", b";;;=", b"midcourse_token=a; midcourse_token=b"),
+    b"Cookie": (b"midcourse_80=\xff", b"midcourse_80=mcb_%00", b";;;=", b"midcourse_80=a; midcourse_80=b"),
     b"Origin": (b"null", b"http://evil.example", b"\xff", b"x" * 5000, b"file://"),
     b"Content-Length": (b"-1", b"+5", b"1, 2", b"abc", b"9" * 30, b"0x5", b"1_0"),
     b"Transfer-Encoding": (

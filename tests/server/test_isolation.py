@@ -173,8 +173,14 @@ async def test_it_is_mounted_into_your_application_in_three_lines(tmp_path: Path
             body = {"session_id": session, "answer": "you", "ask_id": "ask_1"}
             async with opened(client, "POST", "/chat/resume", json=body) as resumed:
                 assert (await resumed.rest())[-1].data["result"] == "hello you"
-            entered = await browser.get(f"/agents/login?token={TOKEN}")
-            assert (entered.status_code, entered.headers["location"]) == (303, "/agents/")
+            made_code = (await client.post("/login/codes")).json()
+            assert made_code["link"] == f"{url}/agents/login#{made_code['code']}"
+            assert (await browser.get("/agents/login")).status_code == 200
+            entered = await browser.post("/agents/api/v1/login", json={"credential": made_code["code"]})
+            assert entered.headers["set-cookie"].startswith(f"midcourse_{url.rpartition(':')[2]}_agents=mcb_")
+            page = {"Midcourse-Page": entered.json()["page_key"]}
+            assert (await browser.get("/agents/api/v1/me", headers=page)).json()["name"] == "local"
+            assert (await browser.get("/agents/api/v1/me")).status_code == 401
     assert server.control is None
 
 

@@ -9,7 +9,7 @@ import pytest
 from midcourse.server import Limits, Server
 from tests.server.serving import TOKEN, Running, serving
 from tests.server.standing import Standing, standing
-from tests.server.test_roles import TABLE, Row
+from tests.server.test_tenants import TABLE, Row
 
 DOCUMENT: dict[str, Any] = Server(store="memory://", token=TOKEN, agents={}).app.openapi()
 CHANGES = [one for one in TABLE if one[0] in ("POST", "PUT", "PATCH", "DELETE")]

@@ -11,9 +11,9 @@ from midcourse.stores.memory import MemoryStore
 from tests.promises.harness import QUICK, resumable
 from tests.server.reading import eventually, opened, until_status
 from tests.server.serving import serving
+from tests.server.test_access import LADDER
 from tests.server.test_codes import Failing
-from tests.server.test_roles import LADDER, TABLE
-from tests.server.test_tenants import UNLIMITED, Fleet, agent, request_of
+from tests.server.test_tenants import TABLE, UNLIMITED, Fleet, agent, request_of
 
 PLACE = "/srv/secret-place/runs.db"
 ERRORS = (

@@ -55,6 +55,7 @@ STARTS = {("POST", "/api/v1/chat")}
 """Whoever names a session that is not there begins it, which nobody may for another tenant."""
 OTHERS: dict[str, tuple[str, str]] = {
     "/api/v1/tokens/{name}": ("acme~ann", "token_not_found"),
+    "/api/v1/browser-sessions/{name}": ("BROWSER", "browser_session_not_found"),
     "/api/v1/policies/{name}": ("acme~careful", "policy_not_found"),
     "/api/v1/policies/{name}/history": ("acme~careful", "policy_not_found"),
     "/api/v1/policies/{name}/diff": ("acme~careful", "policy_not_found"),
@@ -180,7 +181,7 @@ async def test_nothing_of_another_tenant_is_in_any_answer(memory: Place) -> None
     async with fleet(memory) as found:
         await fill(found)
         for (method, path), row in TABLE.items():
-            if method != "GET" or "{" in path or row.needs is None:
+            if method != "GET" or "{" in path or row.needs is None or path == "/api/v1/login":
                 continue
             streamed = {"Accept": "text/event-stream"}
             for headers in ({}, streamed) if path in ("/api/v1/sessions", "/api/v1/inbox") else ({},):
@@ -191,7 +192,7 @@ async def test_nothing_of_another_tenant_is_in_any_answer(memory: Place) -> None
                 assert theirs.status_code == 200, path
                 leaked = [word for word in ("acme", SECRET) if word in theirs.text]
                 assert not leaked, f"{path} tells beta of {leaked}: {theirs.text[:500]}"
-        kept = ("sessions", "tokens", "audit", "policies", "webhooks", "artifacts")
+        kept = ("sessions", "tokens", "browser-sessions", "audit", "policies", "webhooks", "artifacts")
         for path in (f"/api/v1/{one}" for one in kept):
             for who in (("acme", "operate"), ("host", "operate")):
                 assert "acme" in (await found.ask(who, "GET", path)).text, (who, path)
@@ -211,7 +212,10 @@ async def fill(found: Fleet) -> dict[str, str]:
     await found.server.server.control.worker.store.shelve(ARTIFACTS, artifact_items(made))
     thrown = {"scope": {"kind": "agent", "value": "agent"}, "reason": SECRET}
     switch = (await found.ask(ann, "POST", "/api/v1/kill-switches", thrown)).json()["id"]
-    return {"WEBHOOK": webhook, "SWITCH": switch}
+    wish = {"credential": found.tokens[ann]}
+    assert (await found.ask(ann, "POST", "/api/v1/login", wish)).status_code == 200
+    (browser,) = (await found.ask(ann, "GET", "/api/v1/browser-sessions")).json()["browser_sessions"]
+    return {"WEBHOOK": webhook, "SWITCH": switch, "BROWSER": browser["id"]}
 
 
 async def test_what_another_tenant_keeps_is_not_there(memory: Place) -> None:

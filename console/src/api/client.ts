@@ -1,5 +1,7 @@
 /** One request to the server: JSON in and out, problems as errors that can be shown, every change with its key. */
 
+import { signal, type Signal } from "@preact/signals";
+import { pageKey } from "./pageKey";
 import type { Problem } from "./types";
 
 /** The server answered, and said no. `message` is its sentence for people. */
@@ -20,13 +22,26 @@ export function freshKey(): string {
 export class Client {
   /** Seconds that the server's clock is ahead of ours. */
   ahead = 0;
+  /** Why the server takes nothing from this page any more, once it has said so: its browser session is over. */
+  readonly ended: Signal<Problem | null> = signal(null);
+  /** What was pressed, and was not sent because of that. */
+  readonly unsent: Signal<readonly string[]> = signal([]);
 
   constructor(readonly base: string, private readonly token = "") {}
 
   url(path: string): string { return `${this.base}${path}`; }
 
   headers(more: Record<string, string> = {}): Record<string, string> {
-    return this.token ? { ...more, Authorization: `Bearer ${this.token}` } : more;
+    if (this.token) return { ...more, Authorization: `Bearer ${this.token}` };
+    // Another origin is sent neither the cookie nor this.
+    const key = new URL(this.base).origin === location.origin ? pageKey(this.base) : "";
+    return key ? { ...more, "Midcourse-Page": key } : more;
+  }
+
+  /** What the server said no with; a browser session that is over is over for the whole page. */
+  refusal(problem: Problem): Refusal {
+    if (problem.code === "unauthorized" && !this.token) this.ended.value = problem;
+    return new Refusal(problem);
   }
 
   now(): number { return Date.now() / 1000 + this.ahead; }
@@ -37,7 +52,17 @@ export class Client {
     return this.send("POST", path, body, { key: freshKey(), ...options });
   }
 
+  /** A file of the server's, as text. */
+  async text(path: string): Promise<string> { return (await this.ask("GET", path, undefined, {})).text(); }
+
   async send<T>(method: string, path: string, body: unknown, options: Options): Promise<T> {
+    const answer = await this.ask(method, path, body, options);
+    return (answer.status === 204 ? undefined : await answer.json()) as T;
+  }
+
+  private async ask(method: string, path: string, body: unknown, options: Options): Promise<Response> {
+    // Logging in is all that is left to do here.
+    if (this.ended.value && path !== "/login") throw new Refusal(this.ended.value);
     const headers = this.headers({ Accept: "application/json" });
     if (body !== undefined) headers["Content-Type"] = "application/json";
     if (options.key) headers["Idempotency-Key"] = options.key;
@@ -52,12 +77,12 @@ export class Client {
       throw new Unreachable("No connection to the server.", { cause: error });
     }
     this.compareClocks(answer);
-    if (answer.ok) return (answer.status === 204 ? undefined : await answer.json()) as T;
+    if (answer.ok) return answer;
     // A proxy whose server is away answers without a problem document.
     const problem = (await answer.json().catch(() => null)) as Problem | null;
     if (!problem?.code) throw new Unreachable(`The server answered ${answer.status}.`);
     if (answer.status === 503 || answer.status === 429) throw new Unreachable(problem.detail);
-    throw new Refusal(problem);
+    throw this.refusal(problem);
   }
 
   private compareClocks(answer: Response): void {

@@ -1,7 +1,7 @@
 /** Presses: each is sent once, kept while nobody answers, and sent again with the same key, in its order. */
 
 import { signal, type Signal } from "@preact/signals";
-import { type Client, freshKey, Unreachable } from "./client";
+import { type Client, freshKey, Refusal, Unreachable } from "./client";
 
 export interface Press { verb: string; since: number; /** Nobody has answered yet, and it was tried. */ isKept: boolean }
 
@@ -35,6 +35,7 @@ export class Outbox {
       try {
         return await attempt();
       } catch (error) {
+        if (error instanceof Refusal && this.client.ended.value) this.client.unsent.value = [...this.client.unsent.value, press.verb];
         if (!(error instanceof Unreachable)) throw error;
         this.pending.value = this.pending.value.map((one) => (one.since === press.since && one.verb === press.verb ? { ...one, isKept: true } : one));
         await new Promise<void>((resolve) => { this.wake = resolve; setTimeout(resolve, wait); });

@@ -72,7 +72,7 @@ export function listen(client: Client, to: Listening): () => void {
     const answer = await fetch(client.url(to.path()), { headers, credentials: "same-origin", cache: "no-store", signal: current.signal });
     if (!answer.ok || !answer.body) {
       const problem = (await answer.json().catch(() => null)) as Problem | null;
-      if (problem?.code && ((answer.status < 500 && answer.status !== 429) || problem.code === "damaged")) throw new Refusal(problem);
+      if (problem?.code && ((answer.status < 500 && answer.status !== 429) || problem.code === "damaged")) throw client.refusal(problem);
       throw new Error(`answered ${answer.status}`);
     }
     if (!answer.headers.get("content-type")?.startsWith("text/event-stream")) {

@@ -12,7 +12,7 @@ export async function working<T>(client: Client, path: string, body: object, tel
     .catch((error: Error) => { throw signal.aborted ? error : new Unreachable("No connection to the server.", { cause: error }); });
   if (!answer.ok || !answer.body) {
     const problem = (await answer.json().catch(() => null)) as Problem | null;
-    throw problem?.code ? new Refusal(problem) : new Unreachable(`The server answered ${answer.status}.`);
+    throw problem?.code ? client.refusal(problem) : new Unreachable(`The server answered ${answer.status}.`);
   }
   const frames = new Frames();
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();

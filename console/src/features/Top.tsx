@@ -15,8 +15,7 @@ export function Top({ page, connection }: { page: "fleet" | "inbox" | "run" | "p
     <>
     <header class="top">
       <a class="brand" href={href({})} aria-label="Midcourse">
-        <svg width="26" height="16" viewBox="0 0 26 16" aria-hidden="true"><path d="M1 13h8l8-10h8" class="m" /><path d="M1 13h8" class="i" /><circle cx="9" cy="13" r="2.6" class="c" /></svg>
-        <b>Midcourse</b>
+        <Brand />
       </a>
       <nav aria-label="Main">
         <a href={href({})} aria-current={page === "fleet" || page === "run" ? "page" : undefined}>Fleet</a>
@@ -32,6 +31,15 @@ export function Top({ page, connection }: { page: "fleet" | "inbox" | "run" | "p
       </div>
     </header>
     {page !== "fleet" && <Standing />}
+    </>
+  );
+}
+
+export function Brand(): JSX.Element {
+  return (
+    <>
+      <svg width="26" height="16" viewBox="0 0 26 16" aria-hidden="true"><path d="M1 13h8l8-10h8" class="m" /><path d="M1 13h8" class="i" /><circle cx="9" cy="13" r="2.6" class="c" /></svg>
+      <b>Midcourse</b>
     </>
   );
 }

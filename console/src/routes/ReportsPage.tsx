@@ -13,6 +13,7 @@ import { Refused, Rules, useLate } from "../features/States";
 import { Top } from "../features/Top";
 import { count, version } from "../ui/format";
 import { address, go, href } from "../ui/router";
+import { save } from "../ui/save";
 import "../ui/desk.css";
 
 interface Found { period: Period; report: Report; items: Item[] }
@@ -33,7 +34,12 @@ export function ReportsPage({ client }: { client: Client }): JSX.Element {
     return () => leaving.abort();
   }, [client, period]);
   const report = found?.period === period ? found.report : null;
-  const file = (format: string): string => client.url(`/reports?since=${Math.floor(report?.since ?? 0)}&format=${format}`);
+  const file = (format: "html" | "json"): void => {
+    void client.text(`/reports?since=${Math.floor(report?.since ?? 0)}&format=${format}`).then(
+      (text) => save(`midcourse-report-${period}.${format}`, text, format === "html" ? "text/html" : "application/json"),
+      (error: Error) => complain(error instanceof Refusal ? { code: error.code, detail: error.message } : { code: "no_connection", detail: "" }),
+    );
+  };
   return (
     <>
       <Top page="reports" connection={null} />
@@ -43,7 +49,7 @@ export function ReportsPage({ client }: { client: Client }): JSX.Element {
           {report && <span class="sub">{day(report.since)} to {day(report.until)} · {count(report.sessions, "session")} · {policiesOf(report)}</span>}
           <div class="end">
             <div class="seg small" role="radiogroup" aria-label="Period">{(Object.keys(PERIODS) as Period[]).map((one) => <label key={one}><input type="radio" name="period" checked={one === period} onChange={() => go(href({ reports: "", period: one }))} /><b>{one.charAt(0).toUpperCase() + one.slice(1)}</b></label>)}</div>
-            {report && <><a class="btn small" href={file("html")} download={`midcourse-report-${period}.html`}>HTML</a><a class="btn small" href={file("json")} download={`midcourse-report-${period}.json`}>JSON</a></>}
+            {report && <><button class="btn small" type="button" onClick={() => file("html")}>HTML</button><button class="btn small" type="button" onClick={() => file("json")}>JSON</button></>}
           </div>
         </div>
         {problem ? <Refused {...problem} /> : !report ? isLate && <Rules words="Reading the sessions of this time…" /> : <Whole report={report} items={found!.items} />}

@@ -2,7 +2,10 @@
 
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import type { Client } from "../api/client";
+import type { Me } from "../api/types";
 import { title } from "../features/attention";
+import { ThisBrowser } from "../features/login/ThisBrowser";
 import { Top } from "../features/Top";
 import { notifies, readAloud, singleKeys, theme } from "../ui/settings";
 
@@ -12,7 +15,7 @@ const KEYS: [string, string][] = [
   ["j k", "next, previous in lists; Enter opens"], ["f", "follow the tail"], ["+ -", "the last intervention was right, wrong"], ["/", "filter"], ["n", "new run"], ["g f", "go to the fleet"], ["g i", "go to the inbox"], ["g p", "go to the policies"], ["g r", "go to the reports"], ["t", "in the inbox: take it"], ["?", "this page"],
 ];
 
-export function SettingsPage(): JSX.Element {
+export function SettingsPage({ client, me }: { client: Client; me: Me }): JSX.Element {
   useEffect(() => { title.value = "Keys and settings"; }, []);
   const [words, say] = useState("");
   const ask = async (): Promise<void> => {
@@ -27,6 +30,7 @@ export function SettingsPage(): JSX.Element {
       <Top page="settings" connection={null} />
       <main class="page">
         <div class="pagehead"><h1>Keys and settings</h1></div>
+        <ThisBrowser client={client} me={me} />
         <div class="two">
           <section><h2>Keys</h2><table class="grid"><tbody>{KEYS.map(([key, does]) => <tr key={key}><th scope="row">{key.split(" ").map((one) => <><kbd>{one}</kbd> </>)}</th><td>{does}</td></tr>)}</tbody></table></section>
           <section class="switches"><h2>Settings</h2>

@@ -51,7 +51,7 @@ def carry_out(work: Coroutine[Any, Any, None], *, as_json: bool, interrupted: in
 
 _repeated: list[str] = []
 _HINT: Final = re.compile(
-    r"(?<![\w-])midcourse ((?:(?:kill-switch|policy|webhook|token|risk) (?!calibrate)[a-z-]+)"
+    r"(?<![\w-])midcourse ((?:(?:kill-switch|policy|webhook|token|browser|risk) (?!calibrate)[a-z-]+)"
     r"|(?:inbox|review|audit)(?: (?:take|hand-over|accept|refuse))?"
     r"|ps|show|events|pause|resume|redirect|cancel|undo|message|answer|start|signals|rate|label|lift|interventions"
     r"|artifacts|report|erase|alarms|serve|link|backup|doctor|compact)(?=[ .,;:)]|$)(?! --(?:store|url))"
@@ -70,7 +70,7 @@ def _with_options(text: str) -> str:
     options = _repeated[0]
 
     def repeated(found: "re.Match[str]") -> str:
-        takes = not (options.startswith("--url") and found[1] in ("serve", "link", "backup", "compact"))
+        takes = not (options.startswith("--url") and found[1] in ("serve", "backup", "compact"))
         return f"{found[0]} {options}" if takes else found[0]
 
     return _HINT.sub(repeated, text)

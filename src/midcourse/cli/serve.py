@@ -3,14 +3,25 @@
 import functools
 import os
 import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
-from midcourse.cli.opening import DEFAULT_STORE, FOLDER, StoreOption, server_folder, store_path
-from midcourse.cli.printing import complain, say, say_as_it_is
+import midcourse
+from midcourse.cli.opening import (
+    DEFAULT_STORE,
+    FOLDER,
+    StoreOption,
+    Target,
+    server_folder,
+    store_path,
+    token_for,
+    with_target,
+)
+from midcourse.cli.printing import carry_out, complain, say, say_as_it_is
 from midcourse.client.address import TOKEN_VARIABLE
 from midcourse.client.whereabouts import whereabouts
 from midcourse.core.policy.spans import span_of
@@ -291,10 +302,14 @@ def _serve(
         meter=spans,
     )
 
-    def ready(url: str) -> None:
+    async def ready(url: str) -> None:
         say(f"Midcourse serves {', '.join(names) or 'no agents'}.", f"  store  {_where(server, store)}")
         say_as_it_is(f"  API    {url}/api/v1   (the addresses: {url}/api/v1/openapi.json)")
-        say_as_it_is(f"  open   {link_to(url, given)}")
+        if sys.stdout.isatty():
+            say_as_it_is(f"  open   {link_to(url, await server.login_code())}")
+            say("         It works once, within a minute. For another one: midcourse link")
+        else:  # a log, which others may read
+            say("  open   the link that this prints: midcourse link")
         if server.root_path:
             say(f"  proxy  the same below {server.root_path}, at the proxy's address")
         if not (BUILT / "index.html").is_file():
@@ -335,8 +350,6 @@ def _spans(*, content: bool) -> "Spans":
 
 
 def _goodbye(parked: int) -> None:
-    import sys
-
     again = shlex.join(["midcourse", *_without_token(sys.argv[1:])])
     were = (
         f"{parked} session{'s were' if parked != 1 else ' was'} let go, none cancelled"
@@ -388,31 +401,41 @@ def _folder_of(store: str) -> Path:
     return folder
 
 
-def link(store: StoreOption = None) -> None:
-    """Print the link that lets a browser in, again.
+@with_target
+def link(target: Target) -> None:
+    """Print a link that lets a browser in: once, within a minute.
+
+    The browser is logged in as the token's holder: for a server of this folder the operator, who may do everything;
+    with --token, or MIDCOURSE_TOKEN, somebody else.
 
     \b
-    Example:
+    Examples:
       midcourse link
+      midcourse link --url https://agents.example.org
     """
-    from midcourse.server.running import link_to, token_of
+    carry_out(_link(target), as_json=False)
 
-    try:
-        folder = _folder_of(store or DEFAULT_STORE)
+
+async def _link(target: Target) -> None:
+    from midcourse.server.running import token_of
+
+    url, token = target.server, target.token or os.environ.get(TOKEN_VARIABLE)
+    if url is not None:
+        token = token or token_for(target, url)
+    else:
+        store = target.store or DEFAULT_STORE
+        folder = _folder_of(store)
         found = whereabouts(folder)
         if found is None:
-            named = "" if store is None else f" --store {store}"
             raise MidcourseError(
-                f"No server runs for {store or DEFAULT_STORE}. Start one with: midcourse serve{named}",
-                code="server_not_running",
+                f"No server runs for {store}. Start one with: midcourse serve", code="server_not_running"
             )
-        if found.is_token_given:
+        if found.is_token_given and not token:
             raise MidcourseError(
                 f"The server at {found.url} was started with a token of yours, which is kept nowhere. "
-                f"Put it behind this: {link_to(found.url, '')}",
+                f"Put it into {TOKEN_VARIABLE}, and run this again.",
                 code="token_not_kept",
             )
-        say(link_to(found.url, token_of(folder, None)))
-    except MidcourseError as error:
-        complain(error, as_json=False)
-        raise typer.Exit(1) from None
+        url, token = found.url, token or token_of(folder, None)
+    async with midcourse.connect(url, token=token, patience=0) as remote:
+        say_as_it_is(await remote.login_link())

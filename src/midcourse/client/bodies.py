@@ -83,6 +83,12 @@ class WireBatches(msgspec.Struct):
     batches: list[Batch]
 
 
+class WireLogin(msgspec.Struct):
+    """A login code, as the link that lets a browser in."""
+
+    link: str
+
+
 class WireResult(msgspec.Struct):
     """Whether a session has ended, and with what."""
 

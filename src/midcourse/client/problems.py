@@ -30,13 +30,16 @@ KINDS: Final[Mapping[str, type[MidcourseError]]] = {
     },
     "model_unavailable": errors.AgentUnavailable,
     **dict.fromkeys(
-        ("unauthorized", "origin_not_allowed", "host_not_allowed", "too_many_requests", "too_many_streams"),
+        (
+            *("unauthorized", "origin_not_allowed", "host_not_allowed", "too_many_requests", "too_many_streams"),
+            *("login_refused", "identity_would_change"),
+        ),
         errors.AccessDenied,
     ),
     **dict.fromkeys(
         (
             *("body_too_large", "unreadable_body", "method_not_allowed", "not_found", "not_started"),
-            *("artifact_not_found", "blob_not_found"),
+            *("artifact_not_found", "blob_not_found", "browser_session_not_found"),
             *("policy_not_found", "proposal_not_found", "token_not_found", "token_exists"),
             *("webhook_not_found", "kill_switch_not_found", "no_recordings", "too_few_runs"),
         ),

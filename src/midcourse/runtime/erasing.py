@@ -38,7 +38,7 @@ _TEXTS: Final = frozenset(
     ("goal", "prompt", "sentence", "note", "documentation", "text", "message", "title", "summary", "words", "answer")
 ) | {"answer"}  # a webhook's receiver may have repeated what it was sent
 """What holds a text in the items that shelves over all sessions keep of one."""
-_NOT_OF_SESSIONS: Final = ("kill-switches", "policies", "tokens", "webhooks")
+_NOT_OF_SESSIONS: Final = ("browser-sessions", "kill-switches", "login-codes", "policies", "tokens", "webhooks")
 """Shelves that hold nothing of what was said in sessions, whatever ids they name."""
 
 

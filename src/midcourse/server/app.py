@@ -7,8 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from fastapi import FastAPI, Request
-from starlette.responses import Response
+from fastapi import FastAPI
 
 from midcourse._version import __version__
 from midcourse.core.audit import KEPT
@@ -22,7 +21,7 @@ from midcourse.runtime.agents import Agent
 from midcourse.runtime.clock import SystemClock
 from midcourse.runtime.control import Control
 from midcourse.runtime.settings import Settings
-from midcourse.server.auth import Access, access_of, login
+from midcourse.server.auth import Access, access_of
 from midcourse.server.claiming import Turn
 from midcourse.server.conventions import Addresses, Conventions, check_root_path
 from midcourse.server.documents import describe
@@ -32,9 +31,10 @@ from midcourse.server.hosting import Reading, drained, hosted
 from midcourse.server.leaving import Leaving
 from midcourse.server.limits import BODY_LIMIT, BodyLimit, Buckets, RateLimit, SafeHeaders, Streams
 from midcourse.server.loading import unknown_policies
+from midcourse.server.logins import Logins
 from midcourse.server.metering import Metering
 from midcourse.server.origins import Cors, HostCheck, OriginCheck, allowed_origins, host_allowed
-from midcourse.server.pages import Console, is_built, not_built
+from midcourse.server.pages import Console, is_built, login_page, not_built
 from midcourse.server.problems import explain_errors
 from midcourse.server.protocol import HEAD_SECONDS, MOST_WAITING
 from midcourse.server.pruning import check_kept, keep_pruning
@@ -49,6 +49,7 @@ from midcourse.server.routes import (
     inbox,
     interventions,
     kill_switch,
+    logins,
     operations,
     policies,
     reports,
@@ -154,7 +155,8 @@ class Server:
             self.app.state.control = control
             self.app.state.reading = reading = Reading()
             self.app.state.board = Board(control.worker.store, control.worker.clock)
-            self.app.state.access = Access(Tokens(control.worker.store, control.worker.clock, local=self.token))
+            tokens = Tokens(control.worker.store, control.worker.clock, local=self.token)
+            self.app.state.access = Access(tokens, Logins(control.worker.store, control.worker.clock, tokens))
             reviewing = self._begin_reviews(control, reading)
             pruning = self._begin_pruning(control, reading)
             retaining = self._begin_erasing(control, reading)
@@ -172,6 +174,11 @@ class Server:
                 self.parked = max(self.parked, len(control.worker.drivers()))
                 self.control = None
                 reading.close()
+
+    async def login_code(self) -> str:
+        """Make a code that lets one browser in as the operator, once, within a minute."""
+        code, _ = await access_of(self.app).logins.code_for(self.token)
+        return code
 
     async def drain(self, *, at_once: bool = False) -> None:
         """Take nothing new and let every session go, calls in flight within the grace.
@@ -252,13 +259,9 @@ class Server:
         app.include_router(operations.router)
         app.state.trials = asyncio.Semaphore(trials.AT_ONCE)
         everyone = (chat, sessions, bulk, controls, kill_switch, interventions, inbox, artifacts, webhooks)
-        for one in (*everyone, policies, trials, reports, server):
+        for one in (*everyone, policies, trials, reports, server, logins):
             app.include_router(one.router, prefix=API)
-
-        async def entrance(request: Request) -> Response:
-            return await login(access_of(app), request)
-
-        app.add_route("/login", entrance, methods=["GET"], include_in_schema=False)
+        app.add_route("/login", login_page, methods=["GET"], include_in_schema=False)
         if is_built():
             app.router.routes.append(Console())
         else:

@@ -1,46 +1,50 @@
-"""Who asks, and may they: from a header or a cookie to a principal, and from a role to yes or no."""
+"""Who asks, and may they: from a token or a browser session to a principal, and from a role to yes or no."""
 
 import logging
 import re
-from typing import Final
-from urllib.parse import quote, unquote
+from typing import Final, NamedTuple
 
-from fastapi import Request
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import Response
 from starlette.types import Scope
 
 from midcourse.core.commands import Rung
 from midcourse.errors import AccessDenied, InvalidInput
-from midcourse.server.conventions import address_in
-from midcourse.server.origins import check_cookie_request
-from midcourse.server.problems import CHALLENGE
+from midcourse.server.logins import BrowserSession, Login, Logins
+from midcourse.server.origins import check_cookie_request, place_of
 from midcourse.server.roles import includes
 from midcourse.server.tokens import Principal, Tokens
 
-COOKIE: Final = "midcourse_token"
+PAGE_HEADER: Final = "Midcourse-Page"
+"""The header with the page key, without which a browser session's cookie is worth nothing."""
 
 _BEARER: Final = re.compile(r"bearer +(\S+) *", re.IGNORECASE)
-_WRONG_LINK: Final = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>This link does not work</title></head>
-<body><h1>This link does not work</h1>
-<p>Its token is not known here: the server may have been started anew, or the token was revoked.</p>
-<p>Run <code>midcourse link</code> where the server runs, and open the link that it prints.</p></body></html>
-"""
+
+
+class Credential(NamedTuple):
+    """What a request says who it is from: a bearer token, or the cookie and the page key of a browser session."""
+
+    token: str
+    cookie: str
+    page: str
+    place: str
 
 
 class Access:
     """Finds out whom a request comes from."""
 
-    def __init__(self, tokens: Tokens) -> None:
+    def __init__(self, tokens: Tokens, logins: Logins) -> None:
         self.tokens = tokens
+        self.logins = logins
 
     async def identify(self, scope: Scope) -> Principal | None:
-        """Whom the request comes from; None without a token, or with one that is not known."""
-        token, _ = _token_in(Headers(scope=scope))
-        return await self.tokens.principal_of(token) if token else None
+        """Whom the request comes from; None without a token or browser session, or with one that is not valid."""
+        token, cookie, page, place = credential_of(scope)
+        if token:
+            return await self.tokens.principal_of(token)
+        return await self.logins.principal_of(cookie, page, place) if cookie else None
 
     async def principal(self, connection: HTTPConnection) -> Principal:
         """Whom the request comes from.
@@ -48,22 +52,83 @@ class Access:
         A stream asks again now and then: its token may have been revoked since it was opened.
 
         Raises:
-            AccessDenied: ``unauthorized``: there is no token, or it is not known. ``origin_not_allowed``: it came as
-                a cookie, and the request may be another site's.
+            AccessDenied: ``unauthorized``: there is no token or browser session, or it is not valid.
+                ``origin_not_allowed``: it came with a cookie, and the request may be another site's.
         """
-        headers = connection.headers
-        token, is_cookie = _token_in(headers)
-        principal = await self.tokens.principal_of(token) if token else None
+        principal = await self.identify(connection.scope)
+        found = credential_of(connection.scope)
         if principal is None:
-            why = "This token is not known here; it may have been revoked" if token else "This request has no token"
-            raise AccessDenied(
-                f"{why}. Send one in the header Authorization: Bearer; for a browser, run 'midcourse link' and open "
-                "what it prints.",
-                code="unauthorized",
-            )
-        if is_cookie:
-            check_cookie_request(str(connection.scope.get("method", "")), headers)
+            if found.token:
+                why = "This token is unknown, was revoked or has expired. Send a valid one in the header "
+                why += "Authorization: Bearer"
+            elif found.cookie:
+                why = "This browser is not logged in any more: its session was ended, or has expired. Log in again"
+            else:
+                why = "This request has no token. Send one in the header Authorization: Bearer"
+            raise AccessDenied(f"{why}; 'midcourse link' prints a link for browsers.", code="unauthorized")
+        if not found.token:
+            check_cookie_request(str(connection.scope.get("method", "")), connection.headers)
         return principal
+
+    async def browser_session(self, connection: HTTPConnection) -> BrowserSession:
+        """Return the browser session that the request comes with.
+
+        Raises:
+            InvalidInput: ``browser_session_not_found``: it comes with a token, or with none that is valid.
+        """
+        token, cookie, page, place = credential_of(connection.scope)
+        found = None if token else await self.logins.current(cookie, page, place)
+        if found is None:
+            raise InvalidInput(
+                "This request comes with no browser session. A token is revoked with 'midcourse token revoke'.",
+                code="browser_session_not_found",
+            )
+        return found
+
+
+def credential_of(scope: Scope) -> Credential:
+    """Return what a request says who it is from; empty where it says nothing.
+
+    A header wins over a cookie even if it is malformed. Two of a kind that differ are none.
+    """
+    headers = Headers(scope=scope)
+    written = headers.getlist("authorization")
+    if written:
+        found = _BEARER.fullmatch(written[0]) if len(written) == 1 else None
+        # A malformed one is a token that nobody has.
+        return Credential(found[1] if found else "-", "", "", "")
+    name, cookies = cookie_name(scope), set[str]()
+    for line in headers.getlist("cookie"):
+        for pair in line.split(";"):
+            key, _, value = pair.partition("=")
+            if key.strip() == name:
+                cookies.add(value.strip())
+    pages = headers.getlist(PAGE_HEADER)
+    return Credential(
+        "", cookies.pop() if len(cookies) == 1 else "", pages[0] if len(pages) == 1 else "", place_asked(scope)
+    )
+
+
+def place_asked(scope: Scope) -> str:
+    """Return where a request goes, as the browser sees it: a browser session is valid there alone."""
+    place = place_of(str(scope["scheme"]), Headers(scope=scope).get("host", ""))
+    return f"{place or ''}{scope.get('root_path', '')}"
+
+
+def cookie_name(scope: Scope) -> str:
+    """Return the name of this server's cookie: by port and path, since a host's cookies go to every port of it."""
+    place = place_of(str(scope["scheme"]), Headers(scope=scope).get("host", ""))
+    path = re.sub(r"[^A-Za-z0-9]+", "-", str(scope.get("root_path", ""))).strip("-")
+    name = f"midcourse_{place.port if place else 0}{f'_{path}' if path else ''}"
+    return f"__Host-{name}" if scope["scheme"] == "https" else name
+
+
+def set_cookie(answer: Response, scope: Scope, made: Login | None, now: float) -> None:
+    """Have the browser keep a browser session's cookie; None: have it forget the one it has."""
+    value, seconds = ("", 0) if made is None else (made.cookie, max(0, int(made.expires_at - now)))
+    secure = "; Secure" if scope["scheme"] == "https" else ""
+    cookie = f"{cookie_name(scope)}={value}; Max-Age={seconds}; Path=/; HttpOnly; SameSite=Strict{secure}"
+    answer.raw_headers.append((b"set-cookie", cookie.encode("ascii")))
 
 
 def access_of(app: Starlette) -> Access:
@@ -98,47 +163,14 @@ def check_role(principal: Principal, needed: Rung) -> None:
         )
 
 
-async def login(access: Access, request: Request) -> Response:
-    """Answer ``GET /login?token=…``: keep the token in a cookie and go to the console, or say what to do instead."""
-    given = request.query_params.getlist("token")
-    token = given[0] if len(given) == 1 else ""
-    if await access.tokens.principal_of(token) is None:
-        return HTMLResponse(_WRONG_LINK, 401, {**CHALLENGE, "Cache-Control": "no-store"})
-    root = address_in(request.scope, "/")
-    answer = RedirectResponse(root, 303, {"Cache-Control": "no-store"})
-    secure = "; Secure" if request.scope["scheme"] == "https" else ""
-    cookie = f"{COOKIE}={quote(token, safe='')}; HttpOnly; SameSite=Strict; Path={root}{secure}"
-    answer.raw_headers.append((b"set-cookie", cookie.encode("ascii")))
-    return answer
-
-
-def _token_in(headers: Headers) -> tuple[str, bool]:
-    """The token of a request, empty if there is none, and whether it is the cookie's.
-
-    A header wins over a cookie even if it is malformed: whoever sends one does not mean the cookie. Two of a kind that
-    differ are none.
-    """
-    written = headers.getlist("authorization")
-    if written:
-        found = _BEARER.fullmatch(written[0]) if len(written) == 1 else None
-        return (found[1] if found else ""), False
-    kept: set[str] = set()
-    for line in headers.getlist("cookie"):
-        for pair in line.split(";"):
-            name, _, value = pair.partition("=")
-            if name.strip() == COOKIE:
-                kept.add(unquote(value.strip(), errors="replace"))
-    return (kept.pop() if len(kept) == 1 else ""), True
-
-
-_TOKEN: Final = re.compile(r"mct_[\w-]+")
+_SECRET: Final = re.compile(r"mc[tlbp]_[\w-]+")
 
 
 class WithoutTokens(logging.Filter):
-    """Keeps tokens out of uvicorn's access log: the query of ``/login``, and what looks like a token anywhere."""
+    """Keeps secrets out of access logs: the query of ``/login``, and what looks like a token or a code anywhere."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Let every record pass, without its tokens."""
+        """Let every record pass, without its secrets."""
         if isinstance(record.args, tuple):
             record.args = tuple(_cut(part) if isinstance(part, str) else part for part in record.args)
         if isinstance(record.msg, str):
@@ -154,5 +186,5 @@ def _cut(text: str) -> str:
 
 
 def without_tokens(text: str) -> str:
-    """``text`` without what looks like a token."""
-    return _TOKEN.sub("[redacted]", text)
+    """``text`` without what looks like a token, a code or a part of a browser session."""
+    return _SECRET.sub("[redacted]", text)

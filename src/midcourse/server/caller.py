@@ -146,8 +146,12 @@ class Caller:
         """Whether the server is about to end."""
         return cast("Leaving", self._request.app.state.leaving)
 
+    async def wait_for_change(self, seconds: float) -> None:
+        """Wait until a token was revoked or a browser session ended here, or for so many seconds."""
+        await access_of(self._request.app).tokens.wait_for_change(seconds)
+
     async def is_still_allowed(self) -> bool:
-        """Whether the token it came with is still good: asked now and then while a stream is open."""
+        """Whether the token or browser session it came with is still valid: asked while a stream is open."""
         known = await access_of(self._request.app).identify(self._request.scope)
         return known is not None and await _as_sent(self._request, known) == self.principal
 

@@ -13,7 +13,8 @@ class Code(NamedTuple):
 
 CODES: Final[Mapping[str, Code]] = {
     "unreadable_body": Code(400, "The body is not JSON in UTF-8, or nested too deeply. Send what can be read."),
-    "unauthorized": Code(401, "No token, or none that is known. Send one in the header Authorization: Bearer."),
+    "unauthorized": Code(401, "No token or browser session, or none that is valid. Send a token, or log in again."),
+    "login_refused": Code(401, "The code was used or is too old, or the token is not valid. Get a new link."),
     "forbidden": Code(403, "The token's role is too low, or it belongs to another session. Use another token."),
     "origin_not_allowed": Code(403, "A page of another site sent it. Allow that site when the server starts."),
     "approver_only": Code(403, "The ask wants an approval. Somebody with the role `approve` answers it."),
@@ -30,6 +31,7 @@ CODES: Final[Mapping[str, Code]] = {
     "kill_switch_not_found": Code(404, "There is no such kill switch. List them."),
     "webhook_not_found": Code(404, "There is no such webhook. List the webhooks."),
     "token_not_found": Code(404, "There is no token of that name. List the tokens."),
+    "browser_session_not_found": Code(404, "There is no such browser session. List them, or log in."),
     "proposal_not_found": Code(404, "There is no such proposal. List the proposals."),
     "policy_not_found": Code(404, "There is no such policy, or not that version of it. List the policies."),
     "blob_not_found": Code(404, "There is no such value. Events name values by their digest."),
@@ -62,6 +64,7 @@ CODES: Final[Mapping[str, Code]] = {
     "no_recordings": Code(409, "No session here has called a model or a tool since then. Let one run first."),
     "policy_unchanged": Code(409, "The newest version of the policy says the same. There is nothing to save."),
     "too_many_webhooks": Code(409, "As many webhooks as are kept are there. Remove one that nobody needs."),
+    "identity_would_change": Code(409, "The browser is logged in as somebody else. Confirm it with `replace`."),
     "token_exists": Code(409, "There is a token of that name. Revoke it first, or use another name."),
     "precondition_failed": Code(412, "It has moved on from the ETag in If-Match. Look again, then decide."),
     "body_too_large": Code(413, "The body is too large. Put the long part where the agent can read it."),

@@ -80,7 +80,7 @@ TAGS: Final = (
     ("reports", "What interruptions came to, what must hold before a policy goes live, and what reviews propose."),
     ("policies", "When to interrupt: the policies that come with it, and those that were saved, with their history."),
     ("operations", "For whoever keeps the server running: whether it lives, whether to send it work, its figures."),
-    ("server", "The server itself: its agents, its tokens, its audit log, who the caller is."),
+    ("server", "The server itself: its agents, its tokens and browser sessions, its audit log, who the caller is."),
 )
 _HEADERS: Final[Mapping[str, Schema]] = {
     "ETag": {"description": "How it stands, for If-Match.", "schema": TEXT},
@@ -118,9 +118,10 @@ def also(found: Responses, media: str) -> Responses:
     return found
 
 
-def open_answers(name: str, *codes: str) -> Responses:
-    """The answers of an address that takes everybody."""
-    return _answers({200: _good(name, 200, ())}, {*_OF_ALL, *codes})
+def open_answers(name: str, *codes: str, body: bool = False) -> Responses:
+    """The answers of an address that takes everybody. ``body``: it reads one, and changes something."""
+    more = {*_OF_CHANGES, *_WITH_A_BODY, "store_unavailable"} if body else set[str]()
+    return _answers({200: _good(name, 200, ())}, {*_OF_ALL, *codes, *more})
 
 
 def text_answers(*codes: str) -> Responses:
@@ -199,8 +200,15 @@ _SECURITY: Final[Schema] = {
     "cookie": {
         "type": "apiKey",
         "in": "cookie",
-        "name": "midcourse_token",
-        "description": "For browsers: `midcourse link` prints the address that sets it.",
+        "name": "midcourse_8420",
+        "description": "For browsers: `POST /login` sets it. Its name ends with the server's port; behind TLS it "
+        "begins with `__Host-`. It counts only together with `page`.",
+    },
+    "page": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "Midcourse-Page",
+        "description": "For browsers: the page key that `POST /login` answered, beside `cookie`.",
     },
 }
 
@@ -229,7 +237,7 @@ def _finish(operation: Schema, route: APIRoute, examples: Mapping[str, Any]) -> 
     operation["description"] = f"{words}\n\nNeeds the role `{role}`." if role else f"{words}\n\nNeeds no token."
     operation["x-role"] = role
     operation["x-agent"] = agents
-    operation["security"] = [{"token": []}, {"cookie": []}] if role else []
+    operation["security"] = [{"token": []}, {"cookie": [], "page": []}] if role else []
     responses = {str(status): dict(answer) for status, answer in route.responses.items()}
     if "403" in responses and not (agents and "get" in (one.lower() for one in route.methods or ())):
         responses["403"] = _bad(403, sorted({*responses["403"]["x-codes"], "not_for_agents"}))

@@ -37,6 +37,7 @@ from midcourse.runtime.interventions import alarm_of
 from midcourse.server import views
 from midcourse.server.chatting import Chat
 from midcourse.server.inbox_examples import inbox_examples
+from midcourse.server.logins import Login
 from midcourse.server.policy_views import check_view, difference_view, policy_view
 from midcourse.server.problems import problem_of
 from midcourse.server.report_examples import report_examples
@@ -67,7 +68,8 @@ REQUESTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "ReviewedArtifact": {"name": "report.md", "documentation": "The figures of May"},
     "HandOverTo": {"to": "bob", "seconds": 3600},
     "NewWebhook": {"url": "http://127.0.0.1:8090/", "kinds": ["ask.opened", "ask.escalated"]},
-    "NewToken": {"name": "nightly-report", "role": "watch", "tenant": "acme"},
+    "NewToken": {"name": "nightly-report", "role": "watch", "tenant": "acme", "lifetime": 7776000},
+    "LogIn": {"credential": "mcl_…"},
     "PolicyDraft": {"document": "policy: careful\nextends: conservative\nsignals:\n  cost: {warn: 2}\n"},
     "PolicyTrial": {"policy": "standard", "against": ["conservative"], "limit": 200},
     "PolicyCalibration": {"policy": "standard", "false_stops": 0.1},
@@ -82,6 +84,14 @@ REQUESTS: Final[Mapping[str, Mapping[str, Any]]] = {
 """A body of each request."""
 _NAME: Final = SessionId("sess_42")
 _BEGAN: Final = 1763200000.0
+_BROWSER: Final = {
+    "id": "3f6c1f0b9d2a4e58",
+    "name": "ada",
+    "tenant": None,
+    "place": "http://127.0.0.1:8420",
+    "created_at": _BEGAN,
+    "expires_at": _BEGAN + 604_800,
+}
 _DELETE: Final = StepId("1/delete_records#0")
 _SAYS: Final = StepId("1/model#0")
 _ACT: Final = ev.StepBegun(
@@ -206,8 +216,17 @@ def answer_examples() -> dict[str, Any]:
             "session": None,
             "only": None,
             "tenant": "acme",
+            "expires_at": _BEGAN + 7_776_000,
             "token": "mct_…",
         },
+        "Login": views.login_view(Login(Principal("ada", "approve"), "", "mcp_…", _BEGAN + 604_800)),
+        "LoginCode": {
+            "code": "mcl_…",
+            "link": "http://127.0.0.1:8420/login#mcl_…",
+            "expires_at": _BEGAN + 60,
+        },
+        "BrowserSession": _BROWSER,
+        "BrowserSessionList": {"browser_sessions": [_BROWSER]},
         "Principal": views.principal_view(Principal("ada", "approve")),
         "Health": {"status": "ok"},
         "Readiness": {"status": "ready", "checks": {"store": "ok", "control": "ok"}},

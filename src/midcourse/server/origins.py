@@ -150,6 +150,21 @@ class OriginCheck:
         return origin is not None and (str(origin) in self._allowed or origin == place_of(scheme, host))
 
 
+def check_own_page(scope: Scope) -> None:
+    """Refuse what comes from any other page than this server's own, also from a site that is an allowed origin.
+
+    Raises:
+        AccessDenied: ``origin_not_allowed``.
+    """
+    headers = Headers(scope=scope)
+    origins = headers.getlist("origin")
+    if origins and origin_named(origins[0]) != place_of(str(scope["scheme"]), headers.get("host", "")):
+        raise AccessDenied(
+            "A browser logs in on this server's own page, and this request comes from another one.",
+            code="origin_not_allowed",
+        )
+
+
 def check_cookie_request(method: str, headers: Headers) -> None:
     """A change by somebody who is known by a cookie must say that it comes from our page.
 

@@ -57,6 +57,13 @@ class Console(Mount):
         return super().matches(scope)
 
 
+async def login_page(_request: Request) -> Response:
+    """The page on which a browser logs in: the console, which reads the code behind the address's ``#`` itself."""
+    if not is_built():
+        return HTMLResponse(_NOT_BUILT)
+    return HTMLResponse((BUILT / "index.html").read_bytes(), headers={"Cache-Control": "no-store"})
+
+
 async def not_built(_request: Request) -> Response:
     """What a browser sees where there is no console."""
     return HTMLResponse(_NOT_BUILT)

@@ -8,12 +8,11 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Final
-from urllib.parse import quote
 
 import uvicorn
 
@@ -48,9 +47,9 @@ def token_of(folder: Path, given: str | None) -> str:
     return local_token(folder) if given is None else check_given_token(given)
 
 
-def link_to(url: str, token: str) -> str:
-    """The link that sets a browser's cookie."""
-    return f"{url}/login?token={quote(token, safe='')}"
+def link_to(url: str, code: str) -> str:
+    """Return the link that lets a browser in, once. What is behind the # is sent to no server and logged nowhere."""
+    return f"{url}/login#{code}"
 
 
 def listen(place: Place, say: Callable[[str], None]) -> socket.socket:
@@ -108,10 +107,10 @@ def url_of(place: Place, listening: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
 
 
-def run(server: Server, place: Place, listening: socket.socket, *, ready: Callable[[str], None]) -> int:
+def run(server: Server, place: Place, listening: socket.socket, *, ready: Callable[[str], Awaitable[None]]) -> int:
     """Serve until SIGINT or SIGTERM; tell how many sessions were let go while they worked.
 
-    ``ready`` is called with the address once requests are answered.
+    ``ready`` is awaited with the address once requests are answered.
     """
     url = url_of(place, listening)
     config = uvicorn.Config(
@@ -128,7 +127,12 @@ def run(server: Server, place: Place, listening: socket.socket, *, ready: Callab
         timeout_keep_alive=75,
     )
     here = Whereabouts(url, os.getpid(), place.is_token_given)
-    serving = _Uvicorn(config, server, lambda: (write_down(place.folder, here), ready(url)))
+
+    async def begun() -> None:
+        write_down(place.folder, here)
+        await ready(url)
+
+    serving = _Uvicorn(config, server, begun)
     _be_quick()
     try:
         # Uvicorn raises the signal again when it is done; by then all is said.
@@ -151,7 +155,7 @@ def leave() -> None:
 
 
 class _Uvicorn(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, served: Server, ready: Callable[[], object]) -> None:
+    def __init__(self, config: uvicorn.Config, served: Server, ready: Callable[[], Awaitable[None]]) -> None:
         super().__init__(config)
         self._served = served
         self._life = served.lifespan()
@@ -180,7 +184,7 @@ class _Uvicorn(uvicorn.Server):
         await self._life.__aenter__()
         await super().startup(sockets)
         if self.started:
-            self._ready()
+            await self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await super().shutdown(sockets)

@@ -22,6 +22,7 @@ from midcourse.policies.pages import SIZE_LIMIT
 from midcourse.policies.schema import REFERENCE
 from midcourse.reports.runs import MOST as MOST_RUNS
 from midcourse.reports.runs import USUAL as USUAL_RUNS
+from midcourse.server.tokens import LIFETIME, LONGEST_LIFETIME, SHORTEST_LIFETIME
 
 LONGEST_WAIT = 60.0
 """Seconds the longest request waits for an outcome."""
@@ -261,6 +262,19 @@ class NewToken(Body):
     """The one session that a person's token reaches. Left out, those of its tenant."""
     tenant: Annotated[str, Field(pattern=TENANT)] | None = None
     """Whose sessions it reaches. Left out, those that the caller's own token reaches."""
+    lifetime: Annotated[float, Field(ge=SHORTEST_LIFETIME, le=LONGEST_LIFETIME, allow_inf_nan=False)] | None = LIFETIME
+    """Seconds after which it expires. Left out, 90 days; null: never."""
+
+
+class LogIn(Body):
+    """What a browser session is given for."""
+
+    credential: Annotated[str, Field(min_length=1, max_length=256)]
+    """A login code, which is used up, or a token."""
+    replace: bool = False
+    """Log in although the browser is, or was last, logged in as somebody else."""
+    last: Annotated[str, Field(max_length=200)] = ""
+    """Who the browser was logged in as last, if it knows: `ada (approve)`. Counts if it is not logged in now."""
 
 
 class OwnAsk(Body):

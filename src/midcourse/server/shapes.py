@@ -26,6 +26,7 @@ from midcourse.reports.checklist import ChecklistItem
 from midcourse.reports.proposals import Proposal
 from midcourse.reports.report import Report
 from midcourse.reports.trials import Trial
+from midcourse.server.logins import BrowserSession
 from midcourse.server.tokens import KeptToken, Principal
 from midcourse.server.views import BOOKKEEPING, event_tag
 
@@ -46,7 +47,7 @@ def value_schemas() -> dict[str, Schema]:
         _shape(types.type_info(kind), found)
     for kind in (Inbox, HandOver, WebhookView, DeliveryView, Artifact):
         _shape(types.type_info(kind), found)
-    for kind in (Switch, Reached, Released):
+    for kind in (Switch, Reached, Released, BrowserSession):
         _shape(types.type_info(kind), found)
     _as_shown(found)
     _switches(found)
@@ -215,6 +216,7 @@ _POLICY: Final[Mapping[str, Schema]] = {
     "document": {"type": "object", "description": "The whole policy, with what it inherits. See policy.schema.json."},
     "yaml": {**TEXT, "description": "What differs from what it extends, as a file."},
 }
+_EXPIRES: Final[Schema] = {"type": ["number", "null"], "description": "When it expires; null: never."}
 PLAIN: Final[Mapping[str, Schema]] = {
     "Problem": fields(
         {
@@ -284,9 +286,28 @@ PLAIN: Final[Mapping[str, Schema]] = {
             "session": {"type": ["string", "null"], "description": "The session whose agent it is for."},
             "only": {"type": ["string", "null"], "description": "The one session that it reaches."},
             "tenant": {"type": ["string", "null"], "description": "Whose sessions it reaches; null: those of all."},
+            "expires_at": _EXPIRES,
             "token": {**TEXT, "description": "Shown this once."},
         }
     ),
+    "Login": fields(
+        {
+            "name": TEXT,
+            "role": TEXT,
+            "tenant": {"type": ["string", "null"], "description": "Whose sessions it reaches; null: those of all."},
+            "identity": {**TEXT, "description": "The name with its tenant and the role, for people."},
+            "page_key": {**TEXT, "description": "What the page sends in the header `Midcourse-Page`."},
+            "expires_at": {**TIME, "description": "When the browser session ends by itself."},
+        }
+    ),
+    "LoginCode": fields(
+        {
+            "code": {**TEXT, "description": "Lets one browser in, once."},
+            "link": {**TEXT, "description": "The address to open, with the code behind its `#`."},
+            "expires_at": {**TIME, "description": "When the code stops being valid."},
+        }
+    ),
+    "BrowserSessionList": fields({"browser_sessions": listed("BrowserSession")}),
     "InboxChange": fields(
         {
             "asks": {**listed("InboxAsk"), "description": "Those that are new, or other than before."},

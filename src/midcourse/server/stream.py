@@ -30,6 +30,8 @@ LIST_PIECE: Final = 500
 """Sessions in one frame of a list: the first are drawn while the others come."""
 END_SECONDS: Final = 1.0
 """Seconds a reader has to take the end of its stream."""
+RECHECK: Final = 4.0
+"""Seconds after which a stream asks again whether its caller may go on. What ends here ends it at once."""
 STALLED_AFTER: Final = 60.0
 """Seconds after which a reader that takes nothing is let go. It comes back with its last event id."""
 _LEAVES: Final = b": the server is about to end; come back with the last id you saw\nretry: 1000\n\n"
@@ -113,7 +115,7 @@ class Stream(EventSourceResponse):
 
     async def _until_revoked(self) -> None:
         while True:
-            await asyncio.sleep(KEEP_ALIVE)
+            await self._caller.wait_for_change(RECHECK)
             with contextlib.suppress(StoreError):  # the tokens cannot be read now: it was allowed
                 if not await self._caller.is_still_allowed():
                     return

@@ -1,7 +1,6 @@
 """Tokens: who a request comes from, and what that one may do. Only their hashes are kept.
 
-Tokens are looked up in a table in memory that is read again from the store at least every second, so that a
-revocation by another process holds soon. Wrong tokens cost at most ten reads a second, however many there are.
+Browsers never hold a token: they exchange it for a session of their own, see :mod:`midcourse.server.logins`.
 """
 
 import asyncio
@@ -13,7 +12,7 @@ import secrets
 import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -28,6 +27,7 @@ from midcourse.ports.sender import check_people_send
 from midcourse.ports.shelves import readable
 from midcourse.ports.store import Store
 from midcourse.server.roles import role_named
+from midcourse.server.shelf_table import ShelfTable
 
 PREFIX: Final = "mct_"
 """What every token begins with that was made here: people and scanners know it when they see it."""
@@ -39,13 +39,15 @@ LONGEST: Final = 256
 """Characters of the longest token that is looked up."""
 GIVEN_SHORTEST: Final = 16
 """Characters of the shortest token that is taken from a command line."""
+LIFETIME: Final = 90 * 86_400.0
+"""Seconds that a token is valid if its maker names no other time."""
+SHORTEST_LIFETIME: Final = 60.0
+LONGEST_LIFETIME: Final = 10 * 365 * 86_400.0
 
 _SHELF: Final = "tokens"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
 _MADE: Final = re.compile(PREFIX + r"[\w-]{43}", re.ASCII)
 _GIVEN: Final = re.compile(r"[!-~]+")
-_KNOWN_FOR: Final = 1.0
-_UNKNOWN_FOR: Final = 0.1
 
 
 class Principal(msgspec.Struct, frozen=True):
@@ -84,7 +86,7 @@ HOST: Final = Principal(LOCAL, "operate")
 
 
 class KeptToken(msgspec.Struct, frozen=True, kw_only=True):
-    """A token as it lies on the shelf: all but the token itself."""
+    """A token as it lies on the shelf: all but the token itself. ``expires_at``: None is never."""
 
     name: str
     role: Role
@@ -93,6 +95,7 @@ class KeptToken(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     tenant: str | None = None
     only: SessionId | None = None
+    expires_at: float | None = None
 
     @property
     def principal(self) -> Principal:
@@ -107,6 +110,13 @@ class KeptToken(msgspec.Struct, frozen=True, kw_only=True):
         return _key(self.tenant, self.name)
 
 
+class Holder(NamedTuple):
+    """Who has a token, and when it expires."""
+
+    principal: Principal
+    expires_at: float | None
+
+
 class Tokens:
     """The tokens of one store, and the server's own. Used on one event loop."""
 
@@ -114,12 +124,10 @@ class Tokens:
         """``local`` is the token of whoever started the server; it may do everything."""
         self._store = store
         self._clock = clock
-        self._own = {} if local is None else {_digest(local): HOST}
-        self._table: Mapping[str, Principal] = {}
-        self._read_at: float | None = None
-        self._changes = 0
-        self._reading = asyncio.Lock()
+        self._own = "" if local is None else digest_of(local)
+        self._table = ShelfTable(clock, self._rows)
         self._adding = asyncio.Lock()
+        self._changed = asyncio.Event()
 
     async def add(
         self,
@@ -129,6 +137,7 @@ class Tokens:
         *,
         tenant: str | None = None,
         only: SessionId | None = None,
+        expires_at: float | None = None,
         by: Principal = HOST,
     ) -> str:
         """Make a token and return it. It is shown this once: nobody can read it again.
@@ -136,6 +145,7 @@ class Tokens:
         ``tenant``: whose sessions it reaches; None: those of all. ``session``: it is for the agent of that session, of
         whose tenant it is, and has no role but ``agent``. ``only``: it reaches that session alone. ``by`` is who makes
         it, for the audit log.
+        ``expires_at``: when it stops being valid; None: never.
 
         Raises:
             InvalidInput: the name, role or tenant cannot be used; code ``token_exists`` if the tenant has such a name.
@@ -155,10 +165,11 @@ class Tokens:
         token = new_token()
         now = self._clock.now()
         kept = KeptToken(
-            name=name, role=known, session=session, created_at=now, digest=_digest(token), tenant=tenant, only=only
-        )
+            name=name, role=known, session=session, created_at=now, digest=digest_of(token), tenant=tenant, only=only,
+            expires_at=expires_at,
+        )  # fmt: skip
         reach = f" for session {reached}" if reached else ""
-        told = _audited(by, "token.add", f"{kept.key} may {known}{reach}", tenant, now)
+        told = audited(by, "token.add", f"{kept.key} may {known}{reach}", tenant, now)
         async with self._adding:
             try:
                 content = msgspec.json.encode(kept)
@@ -169,7 +180,7 @@ class Tokens:
                     code="token_exists",
                     field="name",
                 ) from error
-        self._changed()
+        self._table.changed()
         return token
 
     async def list(self, *, tenant: str | None = None) -> Sequence[KeptToken]:
@@ -186,51 +197,68 @@ class Tokens:
         await check_people_send(self._store, "revoke a token")
         key = name if by.tenant is None or MARK in name else _key(by.tenant, name)
         reached = by.tenant is None or tenant_of(key) == by.tenant
-        told = _audited(by, "token.revoke", key, tenant_of(key), self._clock.now())
+        told = audited(by, "token.revoke", key, tenant_of(key), self._clock.now())
         async with self._adding:
             there = bool(await self._store.shelf_keys(_SHELF, first=key, last=key)) if name and reached else False
             if there:
                 await self._store.shelve(_SHELF, {key: None}, audit=[told])
-        self._changed()
+        self.changed()
         return there
 
     async def principal_of(self, token: str) -> Principal | None:
-        """Who comes with ``token``; None if nobody does.
+        """Return who comes with ``token``; None if it is unknown, revoked or expired.
 
         Raises:
             StoreUnavailable: it may be on the shelf, and the shelf cannot be read.
         """
-        if not 0 < len(token) <= LONGEST:
+        holder = await self.holder(digest_of(token)) if 0 < len(token) <= LONGEST else None
+        return None if holder is None else holder.principal
+
+    async def holder(self, digest: str) -> Holder | None:
+        """Return who has the token with that digest; None if it is unknown, revoked or expired.
+
+        Raises:
+            StoreUnavailable: it may be on the shelf, and the shelf cannot be read.
+        """
+        if digest == self._own:
+            return Holder(HOST, None)
+        kept = await self._table.find(digest)
+        if kept is None or (kept.expires_at is not None and kept.expires_at <= self._clock.now()):
             return None
-        digest = _digest(token)
-        own = self._own.get(digest)
-        if own is not None:
-            return own
-        if self._age() >= _KNOWN_FOR or (digest not in self._table and self._age() >= _UNKNOWN_FOR):
-            await self._read()
-        return self._table.get(digest)
+        return Holder(kept.principal, kept.expires_at)
 
-    def _age(self) -> float:
-        return float("inf") if self._read_at is None else self._clock.monotonic() - self._read_at
+    async def wait_for_change(self, seconds: float) -> None:
+        """Wait until a token was revoked or a browser session ended in this process, or for so many seconds."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
 
-    async def _read(self) -> None:
-        wanted_at = self._clock.monotonic()
-        async with self._reading:
-            if self._read_at is not None and self._read_at >= wanted_at:
-                return  # whoever was before us in the queue has read it since
-            began, changes = self._clock.monotonic(), self._changes
-            self._table = {kept.digest: kept.principal for kept in await self.list()}
-            # A token that came or went meanwhile may be missing or there: read again.
-            self._read_at = began if changes == self._changes else None
+    def changed(self) -> None:
+        """Have every token looked up again, and open streams ask whether they may stay."""
+        self._table.changed()
+        self._changed.set()
+        self._changed = asyncio.Event()
 
-    def _changed(self) -> None:
-        self._changes += 1
-        self._read_at = None
+    async def _rows(self) -> Mapping[str, KeptToken]:
+        return {kept.digest: kept for kept in await self.list()}
 
 
-def new_token() -> str:
-    """A token that nobody can guess: 32 random bytes."""
-    return PREFIX + secrets.token_urlsafe(32)
+def expiry(lifetime: float | None, now: float) -> float | None:
+    """Return when something made now with that lifetime expires; None: never.
+
+    Raises:
+        InvalidInput: it is shorter than a minute, or longer than ten years.
+    """
+    if lifetime is None:
+        return None
+    if not SHORTEST_LIFETIME <= lifetime <= LONGEST_LIFETIME:
+        raise InvalidInput("A token's lifetime is between one minute and ten years, or never.", field="lifetime")
+    return now + lifetime
+
+
+def new_token(prefix: str = PREFIX) -> str:
+    """Return a secret that cannot be guessed: 32 random bytes."""
+    return prefix + secrets.token_urlsafe(32)
 
 
 def new_key() -> bytes:
@@ -307,7 +335,8 @@ def check_given_token(token: str) -> str:
     return token
 
 
-def _audited(by: Principal, action: str, detail: str, tenant: str | None, now: float) -> AuditEntry:
+def audited(by: Principal, action: str, detail: str, tenant: str | None, now: float) -> AuditEntry:
+    """Return an entry for the audit log about what lets callers in."""
     return AuditEntry(
         session=SessionId(""), tenant=tenant or "", by=by.by, role=by.role, action=action, detail=detail, at=now
     )
@@ -318,10 +347,11 @@ def _key(tenant: str | None, name: str) -> str:
     return f"{tenant}{MARK}{name}" if tenant else name
 
 
-def _digest(token: str) -> str:
+def digest_of(secret: str) -> str:
+    """Return what the store keeps in place of a secret."""
     # Not salted, not slow: what is hashed is 32 random bytes, which no dictionary holds. And a lookup by hash tells
     # by its time nothing about the token.
-    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _kept(content: bytes) -> KeptToken | None:

@@ -22,6 +22,7 @@ from midcourse.core.switches import Reach, SwitchReport
 from midcourse.ports.bus import Delta
 from midcourse.ports.store import Head
 from midcourse.runtime.agents import Agent
+from midcourse.server.logins import Login, described
 from midcourse.server.tokens import KeptToken, Principal
 
 JSON: Final = "application/json"
@@ -154,6 +155,15 @@ def audit_view(entries: Sequence[Audited]) -> list[dict[str, Any]]:
 def principal_view(principal: Principal) -> dict[str, Any]:
     """Whom a request comes from."""
     return spelled(principal)
+
+
+def login_view(made: Login) -> dict[str, Any]:
+    """What the page of a browser is told when it has logged in. The cookie is not for scripts."""
+    principal = made.principal
+    return {
+        "name": principal.name, "role": principal.role, "tenant": principal.tenant, "identity": described(principal),
+        "page_key": made.page, "expires_at": made.expires_at,
+    }  # fmt: skip
 
 
 def token_view(token: KeptToken) -> dict[str, Any]:

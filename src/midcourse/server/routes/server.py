@@ -17,7 +17,7 @@ from midcourse.server.caller import Operator, Reader, Watcher, checks_reach
 from midcourse.server.documents import Responses, answers
 from midcourse.server.routes.places import TenantQuery
 from midcourse.server.schemas import NewToken
-from midcourse.server.tokens import Tokens
+from midcourse.server.tokens import Tokens, expiry
 from midcourse.server.views import agent_view, answer, audit_view, principal_view, token_view
 
 router = APIRouter(tags=["server"])
@@ -131,11 +131,14 @@ async def add_token(body: NewToken, request: Request, caller: Operator) -> Respo
             code="forbidden",
         )
     tenant = body.tenant if caller.tenant is None else caller.tenant
-    token = await _tokens(request).add(body.name, body.role, session, tenant=tenant, only=only, by=caller.principal)
+    expires_at = expiry(body.lifetime, caller.control.worker.clock.now())
+    token = await _tokens(request).add(
+        body.name, body.role, session, tenant=tenant, only=only, expires_at=expires_at, by=caller.principal
+    )
     reached = session or only
     tenant = tenant if reached is None else tenant_of(reached) or None
     shown = {"name": body.name, "role": "agent" if session else body.role, "session": session, "only": only}
-    return answer({**shown, "tenant": tenant, "token": token}, 201)
+    return answer({**shown, "tenant": tenant, "expires_at": expires_at, "token": token}, 201)
 
 
 @router.delete("/tokens/{name}", status_code=204, responses=answers("", 204, "token_not_found", changes=True))
