@@ -130,6 +130,19 @@ async def memo(run: midcourse.Run) -> str:
     return "memo.md, 1,204 words"
 
 
+async def write_lines(run: midcourse.Run) -> AsyncIterator[str]:
+    """A model: 400 lines at once, then nothing until its gate is open."""
+    yield "".join(f"line {number} of the page\n" for number in range(1, 401))
+    await GATES.passed(str(run.session_id), "words")
+    yield "line 401, the last"
+
+
+@midcourse.agent(name="writer", version="1")
+async def writer(run: midcourse.Run) -> str:
+    """Writes a long page."""
+    return await run.stream("write", lambda: write_lines(run))
+
+
 @midcourse.agent(name="quick", version="1")
 async def quick(run: midcourse.Run) -> str:
     """Done at once."""
@@ -248,4 +261,4 @@ async def stumbler(run: midcourse.Run) -> str:
     return "read nothing"
 
 
-AGENTS = (memo, quick, cleaner, chooser, breaks, parent, hostile, searcher, stumbler, maker)
+AGENTS = (memo, writer, quick, cleaner, chooser, breaks, parent, hostile, searcher, stumbler, maker)

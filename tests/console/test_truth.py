@@ -177,3 +177,23 @@ def test_an_answer_that_could_not_be_sent_is_not_called_sent(opening: Opening, s
     page.unroute(f"**/sessions/{session}/answer")
     until(page, lambda: api.events(session, "ask.answered") != [])
     expect(page.get_by_role("main")).to_contain_text("You answered “login bug”")
+
+
+def test_a_long_text_that_a_pause_cut_shows_where_it_was_cut_and_all_of_it_on_demand(window: Window, api: Api) -> None:
+    session = api.start("writer", goal("Write four hundred lines"))
+    run = window.watch(session)
+    expect(run.log).to_contain_text("line 400 of the page")
+    run.press("Pause")
+    run.is_at("paused")
+    text = run.log.locator(".text")
+    expect(run.log).to_contain_text("cut by your pause")
+    expect(text).to_contain_text("line 400 of the page")
+    expect(text).not_to_contain_text("line 1 of the page")
+    run.log.get_by_role("button", name="show all 400 lines").click()
+    whole = run.log.get_by_role("group", name="The whole text")
+    expect(whole).to_contain_text("line 1 of the page")
+    expect(whole).to_contain_text("line 400 of the page")
+    # What was shown is what is in the journal.
+    written = "".join(event["data"]["text"] for event in api.events(session, "segment.written"))
+    assert written.startswith("line 1 of the page")
+    assert written.endswith("line 400 of the page\n")

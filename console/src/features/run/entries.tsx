@@ -72,13 +72,13 @@ function Written({ entry, live, me, isNow }: { entry: StepEntry; live: Live; me:
         const isOpen = index === parts.length - 1 && joins && isRunning;
         return (
           <div key={index}>
-            <div class={isOver ? "text superseded" : "text"}><LongText text={isOpen ? part.text + shown : part.text} isLive={isOpen} caret={isOpen} /></div>
+            <div class={isOver ? "text superseded" : "text"}><LongText text={isOpen ? part.text + shown : part.text} keeps={isOver || part.cut || entry.state !== "finished" ? "tail" : "head"} caret={isOpen} /></div>
             {part.cut && <div class="cutoff"><Shape name="interrupted" />{cutWords(part.cut, isOver, me)}</div>}
             {!part.cut && isOver && <div class="cutoff"><Shape name="interrupted" />superseded by the next attempt</div>}
           </div>
         );
       })}
-      {!joins && (shown || (isRunning && !parts.length)) && <div class="text"><LongText text={shown} isLive caret={isRunning} /></div>}
+      {!joins && (shown || (isRunning && !parts.length)) && <div class="text"><LongText text={shown} keeps="tail" caret={isRunning} /></div>}
       {!parts.length && !shown && typeof entry.value?.raw === "string" && <div class="text"><LongText text={entry.value.raw} /></div>}
       {entry.state === "failed" && <p class="res bad">failed: {shorten(entry.detail, 300)}</p>}
       {entry.state === "retrying" && entry.until === null && <p class="res">{retryWords(entry)}</p>}
