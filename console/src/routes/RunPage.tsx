@@ -74,7 +74,10 @@ export function RunPage({ client, me, id }: { client: Client; me: Me; id: string
 /** The page ends above the handle, however high its tray is. */
 function roomBelow(page: HTMLElement | null, dock: HTMLElement | null): () => void {
   if (!page || !dock) return () => {};
-  const watching = new ResizeObserver(() => { page.style.paddingBottom = `${dock.offsetHeight + 48}px`; });
+  const watching = new ResizeObserver(() => {
+    page.style.paddingBottom = `${dock.offsetHeight + 48}px`;
+    page.style.setProperty("--dock", `${dock.offsetHeight}px`);
+  });
   watching.observe(dock);
   return () => watching.disconnect();
 }
