@@ -137,7 +137,7 @@ async def write_lines(run: midcourse.Run) -> AsyncIterator[str]:
     yield "line 401, the last"
 
 
-@midcourse.agent(name="writer", version="1")
+@midcourse.agent(name="writer", version="1", goals=("Write about tides", "Write about <b>moons</b>"))
 async def writer(run: midcourse.Run) -> str:
     """Writes a long page."""
     return await run.stream("write", lambda: write_lines(run))

@@ -41,6 +41,22 @@ def test_the_link_lets_a_browser_in_and_a_run_is_started_and_seen(window: Window
     assert (head["goal"], head["terms"]["task_class"], head["terms"]["budget"]) == (wanted, "long", 10)
 
 
+def test_the_new_run_page_shows_what_each_agent_does_and_what_to_ask_of_it(window: Window, api: Api) -> None:
+    known = {agent["name"]: agent for agent in api.get("/agents")["agents"]}
+    assert known["writer"]["description"] == "Writes a long page."
+    assert known["writer"]["goals"] == ["Write about tides", "Write about <b>moons</b>"]
+    page = window.open("?new&agent=writer")
+    for agent in known.values():
+        if agent["description"]:
+            expect(page.get_by_role("radiogroup", name="Agent")).to_contain_text(agent["description"])
+    wish = page.get_by_label("Goal")
+    expect(wish).to_have_attribute("placeholder", "Write about tides")
+    page.get_by_role("button", name="Write about <b>moons</b>").click()
+    expect(wish).to_have_value("Write about <b>moons</b>")
+    page.get_by_role("radio", name="memo").check()
+    expect(page.get_by_role("button", name="Write about tides")).to_have_count(0)
+
+
 def test_a_new_run_that_is_refused_says_why_and_can_be_sent_again(window: Window) -> None:
     page = window.open("?new&agent=memo")
     page.get_by_label("Cap in dollars").fill("nothing")

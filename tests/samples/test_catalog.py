@@ -30,8 +30,8 @@ def test_five_samples_are_registered_under_their_names() -> None:
     for one in SAMPLES:
         assert registered()[one.name] is one.agent
         assert one.agent.resumable
-        assert one.goals
-        assert one.description.endswith(".")
+        assert registered()[one.name].goals
+        assert registered()[one.name].description.endswith(".")
 
 
 def test_a_name_that_nobody_has_is_answered_with_those_there_are() -> None:

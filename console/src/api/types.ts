@@ -23,7 +23,7 @@ export interface AskHead { id: string; reason: string; prompt: string; opened_at
 export interface BulkOutcome { session: string; ok: boolean; status: string; code: string; problem: string }
 export interface SessionPage { sessions: Head[]; next: string | null }
 export interface SessionView { id: string; status: Status; position: number; allowed: string[]; etag: string; goal: string }
-export interface Agent { name: string; version: string; mode: string; resumable: boolean; origin: string; asks: boolean; terms: Terms; description?: string; goals?: string[] }
+export interface Agent { name: string; version: string; mode: string; resumable: boolean; origin: string; asks: boolean; terms: Terms; description: string; /** Examples, the plainest first. */ goals: string[] }
 export interface Me { name: string; role: "watch" | "steer" | "approve" | "operate"; session: string | null; tenant?: string | null }
 export interface RunningCall { step: string; name: string; kind: string; attempt: number; seconds: number; effect: Effect; doing: string }
 export interface Reply {

@@ -343,4 +343,10 @@ _agent: Final = Agent(
     tools=[fetch_customers, join_mrr, score_risk, write_memo],
     capabilities=[Planned(lambda tool, _: PLAN.get(tool, ""), tuple(PLAN.values()))],
 )
-agent: Final = wrap(_agent, deps=_start, terms=Terms(task_class="long", policy="standard"))
+agent: Final = wrap(
+    _agent,
+    deps=_start,
+    description=DESCRIPTION,
+    goals=GOALS,
+    terms=Terms(task_class="long", policy="standard"),
+)

@@ -396,5 +396,10 @@ _agent: Final = Agent(
     capabilities=[Planned(_item)],
 )
 agent: Final = wrap(
-    _agent, deps=_start, usage_limits=UsageLimits(request_limit=500), terms=Terms(task_class="long", policy="standard")
+    _agent,
+    deps=_start,
+    description=DESCRIPTION,
+    goals=GOALS,
+    usage_limits=UsageLimits(request_limit=500),
+    terms=Terms(task_class="long", policy="standard"),
 )
