@@ -185,6 +185,14 @@ async def parent(run: midcourse.Run) -> str:
     return str(await run.spawn(chooser, run.goal, key="one"))
 
 
+@midcourse.agent(name="family", version="1")
+async def family(run: midcourse.Run) -> str:
+    """Has a child that cannot be torn, one that can, and one that is soon done."""
+    goals = {"sender": "send", "speaker": "speak"}
+    waits = [run.spawn(memo, words, key=key) for key, words in goals.items()]
+    return " ".join(map(str, await asyncio.gather(*waits, run.spawn(quick, "soon", key="soon"))))
+
+
 @midcourse.tool(effect="read", name=HOSTILE.replace("\n", " ")[:120])
 async def look_at(name: str, more: dict[str, str]) -> dict[str, object]:
     """Its name, arguments and result are hostile."""
@@ -261,4 +269,4 @@ async def stumbler(run: midcourse.Run) -> str:
     return "read nothing"
 
 
-AGENTS = (memo, writer, quick, cleaner, chooser, breaks, parent, hostile, searcher, stumbler, maker)
+AGENTS = (memo, writer, quick, cleaner, chooser, breaks, parent, family, hostile, searcher, stumbler, maker)

@@ -4,7 +4,7 @@ import asyncio
 import re
 import threading
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -197,3 +197,34 @@ def test_a_long_text_that_a_pause_cut_shows_where_it_was_cut_and_all_of_it_on_de
     written = "".join(event["data"]["text"] for event in api.events(session, "segment.written"))
     assert written.startswith("line 1 of the page")
     assert written.endswith("line 400 of the page\n")
+
+
+def test_a_paused_parent_says_of_each_child_what_became_of_it_and_nothing_of_an_abort(window: Window, api: Api) -> None:
+    session = api.start("family", goal("Pause with children"))
+    page = window.page
+
+    def heads() -> dict[str, Any]:
+        return {head["goal"]: head for head in api.get("/sessions", search=f"{session}.")["sessions"]}
+
+    until(page, lambda: len(heads()) == 3 and heads()["soon"]["status"] == "completed")
+    until(page, lambda: heads()["send"]["busy"] == "send_report" and heads()["speak"]["busy"] == "score")
+    run = window.watch(session)
+    lines = {
+        words: run.log.locator(".call").filter(has=page.locator(f"a[href*='{head['id']}']"))
+        for words, head in heads().items()
+    }
+    run.press("Pause")
+    run.is_at("pausing")
+    expect(lines["send"]).to_contain_text("pausing: send_report finishes first")
+    expect(lines["speak"]).to_contain_text("paused")
+    expect(lines["speak"]).not_to_contain_text("still running")
+    GATES.open(heads()["send"]["id"], "send")
+    run.is_at("paused")
+    for words in ("send", "speak"):
+        expect(lines[words]).to_contain_text("paused with its parent")
+        assert heads()[words]["status"] == "paused"
+    expect(lines["soon"]).to_contain_text("done: soon")
+    expect(run.log).not_to_contain_text("aborted")
+    # One that goes on by itself is not called paused.
+    api.post(f"/sessions/{heads()['speak']['id']}/resume")
+    expect(lines["speak"]).to_contain_text(re.compile(r"runs$"))

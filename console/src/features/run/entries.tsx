@@ -3,6 +3,8 @@
 import { Component, type JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { Live } from "../../api/live";
+import type { Head } from "../../api/types";
+import { childWords } from "../../model/children";
 import type { AskEntry, EndEntry, Entry, NoteEntry, SaidEntry, StepEntry, StopEntry } from "../../model/story";
 import { argumentsOf, capitalised, clock, count, duration, fullTime, readable, shorten, timeOfDay, visible, who } from "../../ui/format";
 import { EffectChip, Ticking, Word } from "../../ui/Parts";
@@ -15,13 +17,15 @@ import type { Cut, Part } from "../../model/text";
 import { LongText } from "./LongText";
 import { StepIn } from "./StepIn";
 
-export interface EntryProps { entry: Entry; rev: number; live: Live; me: string; /** Whether something of it may still run. */ isStopping: boolean; isNow: boolean; mayJudge: boolean; isLast: boolean }
+export interface EntryProps { entry: Entry; rev: number; live: Live; me: string; /** Whether something of it may still run. */ isStopping: boolean; isNow: boolean; mayJudge: boolean; isLast: boolean;
+  /** The child that the call had made, as it stands now. */
+  child?: Head | undefined }
 
 /** Drawn again only when it changed: a log of thousands of lines costs what its last one does. */
 export class EntryRow extends Component<EntryProps> {
   override shouldComponentUpdate(next: Readonly<EntryProps>): boolean {
-    const { entry, rev, isStopping, isNow, isLast } = this.props;
-    return next.entry !== entry || next.rev !== rev || next.isStopping !== isStopping || next.isNow !== isNow || next.isLast !== isLast;
+    const { entry, rev, isStopping, isNow, isLast, child } = this.props;
+    return next.entry !== entry || next.rev !== rev || next.isStopping !== isStopping || next.isNow !== isNow || next.isLast !== isLast || next.child?.status !== child?.status || next.child?.busy !== child?.busy || next.child?.unattended !== child?.unattended;
   }
 
   override render(): JSX.Element | null {
@@ -95,17 +99,18 @@ function cutWords(cut: Cut, isSuperseded: boolean, me: string): string {
   return `cut by ${whose} at ${timeOfDay(cut.at)}${kept}${then}`;
 }
 
-function Call({ entry, live, isStopping, isNow }: EntryProps & { entry: StepEntry }): JSX.Element {
+function Call({ entry, live, isStopping, isNow, child }: EntryProps & { entry: StepEntry }): JSX.Element {
   const isRunning = entry.state === "running";
-  const outlives = isRunning && isStopping && isNow;
+  const stands = entry.of === "child" && isNow ? childWords(entry.state, child, live.run.session?.unreached.includes(entry.child) ?? false) : null;
+  const outlives = isNow && (stands ? stands.runs : isRunning && isStopping);
   return (
     <div class={outlives ? "call outlives" : "call"}>
       <code>{entry.of === "child" ? entry.name.replace(/^spawn /, "") : entry.name}</code>
       <span class="args">{entry.of === "child" ? <a href={href({ run: entry.child })}>child {entry.child.split(".").at(-1)}</a> : argumentsOf(entry.arguments) || "no arguments"}</span>
       {entry.attempt > 1 && <span class="chip">attempt {entry.attempt}</span>}
       {entry.of !== "child" && <EffectChip effect={entry.effect} />}
-      <span class="dur">{isRunning ? isNow ? <>running <Ticking since={entry.begun_at} ahead={live.client.ahead} /></> : "running" : entry.ended_at === null ? "" : duration(entry.ended_at - entry.begun_at)}</span>
-      {outlives
+      <span class="dur">{stands && !stands.runs ? "" : isRunning ? isNow ? <>running <Ticking since={entry.begun_at} ahead={live.client.ahead} /></> : "running" : entry.ended_at === null ? "" : duration(entry.ended_at - entry.begun_at)}</span>
+      {stands ? <span class={stands.runs ? "res still" : "res"}>{stands.words}</span> : outlives
         ? <span class="res"><span class="still">still running</span>: {entry.effect === "irreversible" ? "it cannot be torn, so it finishes first" : "it may finish"}</span>
         : <Outcome entry={entry} live={live} />}
     </div>
