@@ -172,6 +172,18 @@ async def chooser(run: midcourse.Run) -> str:
     return str(await run.ask(f"{which}: what is the branch called?"))
 
 
+@midcourse.agent(name="hurried", version="1")
+async def hurried(run: midcourse.Run) -> object:
+    """Asks, and cannot wait as long as people may take."""
+    return await run.ask("Now or never?", options=("now", "never"), expires=120)
+
+
+@midcourse.agent(name="both", version="1")
+async def both(run: midcourse.Run) -> str:
+    """Asks two things at once."""
+    return " ".join(map(str, await asyncio.gather(run.ask("This one?", key="1"), run.ask("That one?", key="2"))))
+
+
 @midcourse.agent(name="breaks", version="1")
 async def breaks(run: midcourse.Run) -> str:
     """Fails."""
@@ -269,4 +281,19 @@ async def stumbler(run: midcourse.Run) -> str:
     return "read nothing"
 
 
-AGENTS = (memo, writer, quick, cleaner, chooser, breaks, parent, family, hostile, searcher, stumbler, maker)
+AGENTS = (
+    memo,
+    writer,
+    quick,
+    cleaner,
+    chooser,
+    hurried,
+    both,
+    breaks,
+    parent,
+    family,
+    hostile,
+    searcher,
+    stumbler,
+    maker,
+)

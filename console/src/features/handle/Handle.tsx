@@ -4,6 +4,7 @@ import { useComputed, useSignalEffect } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import type { Live } from "../../api/live";
+import { undoable } from "../../model/receipt";
 import { elapsed } from "../../model/session";
 import { second } from "../../ui/clock";
 import { cap, clock, spent, unpricedWords, WORKED } from "../../ui/format";
@@ -52,7 +53,7 @@ export function viewOf(live: Live, actions: Actions, role: string): View | null 
     // Halted or stopped meanwhile, it does not finish.
     deferred: (["running", "waiting"].includes(session.status) && session.deferred?.stop) || "",
     mayForce: role === "operate",
-    undoable: receipt && receipt.lines.filter((line) => line.effect !== "hold" && (line.outcome === "kept" || line.outcome === "undo failed")).length,
+    undoable: receipt && undoable(receipt.lines),
     confirm: confirmWords(actions.preview.value, actions.choice.value),
     mayLift: session.status === "halted" && (known?.verbs.includes("resume") ?? false),
     isUnattended: live.isUnattended.value,

@@ -11,7 +11,7 @@ import { EffectChip, Ticking, Word } from "../../ui/Parts";
 import { href } from "../../ui/router";
 import { Shape } from "../../ui/Shape";
 import { wantedBy } from "../handle/asking";
-import { verdict } from "../handle/ReceiptTray";
+import { tally, verdict } from "../../model/receipt";
 import { CANCEL_PREVIEW } from "../../model/run";
 import type { Cut, Part } from "../../model/text";
 import { LongText } from "./LongText";
@@ -218,7 +218,10 @@ function Ended({ entry, live }: { entry: EndEntry; live: Live }): JSX.Element {
     return <div class="stepin"><div class="who"><Word status="failed">Failed</Word> <code class="dim">{entry.code}</code></div><p class="why">{shorten(entry.message, 1000)}</p></div>;
   }
   if (entry.how !== "completed") {
-    return <div class="stepin"><div class="who"><span class="word"><Shape name={entry.how === "cancelled" ? "cancelled" : "undone"} />{entry.how === "cancelled" ? "Cancelled." : "Undone as far as it can be."} {verdict(entry.receipt)}</span></div><p class="why">The receipt is in the handle below.</p></div>;
+    // Its event has what the stop itself did; the receipt, which the handle shows, has what the whole run did.
+    const receipt = live.receipt.value;
+    const whole = receipt?.final && live.run.entries.findLast((one) => one.kind === "end") === entry ? receipt.lines : null;
+    return <div class="stepin"><div class="who"><span class="word"><Shape name={entry.how === "cancelled" ? "cancelled" : "undone"} />{entry.how === "cancelled" ? "Cancelled." : "Undone as far as it can be."}{whole && ` ${verdict(whole)}`}</span></div><p class="why">{whole ? "The receipt is in the handle below." : entry.receipt.length ? `This stop: ${tally(entry.receipt)}.` : ""}</p></div>;
   }
   const said = live.run.entries.findLast((one) => one.kind === "step" && one.of === "model" && one.position < entry.position);
   const text = entry.value?.raw === null || entry.value === null ? "" : readable(entry.value.raw);
