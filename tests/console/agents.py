@@ -143,6 +143,22 @@ async def writer(run: midcourse.Run) -> str:
     return await run.stream("write", lambda: write_lines(run))
 
 
+async def count_as_it_comes(run: midcourse.Run, price: float) -> AsyncIterator[str | midcourse.StreamEnd]:
+    """A model that tells what it has cost so far: ``price`` for each of three pieces, 100 tokens each."""
+    for number in range(1, 4):
+        midcourse.current_call().spend(price * number, 100 * number)
+        yield f"piece {number} "
+    await GATES.passed(str(run.session_id), "words")
+    yield midcourse.StreamEnd(cost=5 * price, tokens=430)
+
+
+@midcourse.agent(name="metered", version="1")
+async def metered(run: midcourse.Run) -> str:
+    """Writes, and counts; its goal may say that it is free."""
+    price = 0.0 if "free" in run.messages[0].text else 0.01
+    return await run.stream("count", lambda: count_as_it_comes(run, price))
+
+
 @midcourse.agent(name="quick", version="1")
 async def quick(run: midcourse.Run) -> str:
     """Done at once."""
@@ -284,6 +300,7 @@ async def stumbler(run: midcourse.Run) -> str:
 AGENTS = (
     memo,
     writer,
+    metered,
     quick,
     cleaner,
     chooser,

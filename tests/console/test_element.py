@@ -83,7 +83,7 @@ def told(page: Page, name: str) -> list[dict[str, object]]:
 def test_a_run_is_paused_resumed_and_redirected_from_another_site(
     site: Page, origin: str, server: Running, api: Api
 ) -> None:
-    session = api.start("memo", goal("Write the memo"), budget=5)
+    session = api.start("memo", goal("Write the memo, which is costly"), budget=5)
     run = embedded(site, origin, server, session)
     run.is_at("running")
     expect(run.handle.get_by_role("meter", name="Spent of cap")).to_be_attached()

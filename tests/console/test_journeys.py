@@ -21,7 +21,7 @@ def test_the_link_lets_a_browser_in_and_a_run_is_started_and_seen(window: Window
 
     window.top.get_by_role("link", name="New run").click()
     page.get_by_role("radio", name="memo").check()
-    wanted = goal("Write the churn memo for the third quarter")
+    wanted = goal("Write the churn memo for the third quarter, which is costly")
     page.get_by_label("Goal").fill(wanted)
     page.get_by_role("combobox", name="Class").select_option("long")
     page.get_by_label("Cap in dollars").fill("10")
@@ -30,7 +30,9 @@ def test_the_link_lets_a_browser_in_and_a_run_is_started_and_seen(window: Window
     run = RunPage(page)
     expect(page.get_by_role("heading", name=wanted)).to_be_visible()
     run.is_at("running")
-    expect(run.handle.get_by_role("meter", name="Spent of cap")).to_have_attribute("aria-valuetext", "$0.00 of $10")
+    expect(run.handle.get_by_role("meter", name="Spent of cap")).to_have_attribute(
+        "aria-valuetext", re.compile(r"\$2\.50 of \$10$")
+    )
     expect(page.get_by_text("Score churn risk, running")).to_be_attached()
     expect(page.get_by_text("Write the memo, queued")).to_be_attached()
     expect(run.call("create_table")).to_contain_text("scratch.scores: 97 rows")

@@ -9,6 +9,8 @@ export interface Head {
   by: string; task_class: string | null; policy: string; budget: number | null; labels: string[]; risk: number | null; interventions: number;
   /** So many model calls have no known price: what was spent is at least `cost`. */
   unpriced: number;
+  /** The price of an answer that is still being written is in `cost`. */
+  estimated?: boolean;
   /** Seconds it has worked, and since when it works now; what waits, is paused or halted does not. */
   worked: number; working_since: number | null;
   /** It would go on, and nobody drives it: its process is gone, and no other has taken it. */

@@ -89,11 +89,14 @@ def money(dollars: float) -> str:
     return f"${dollars:.4f}" if dollars and abs(dollars) < _CENT else f"${dollars:.2f}"
 
 
-def spent(cost: float, unpriced: int) -> str:
-    """Dollars as far as anybody knows: ``$3.18``, ``at least $3.18`` where ``unpriced`` model calls have no price."""
+def spent(cost: float, unpriced: int, *, estimated: bool = False) -> str:
+    """Dollars as far as anybody knows: ``$3.18``, ``at least $3.18`` where ``unpriced`` model calls have no price.
+
+    ``≈ $3.18`` where the price of an answer that is still being written is in it.
+    """
     if unpriced and not cost:
         return "unknown"
-    return f"{'at least ' if unpriced else ''}{money(cost)}"
+    return f"{'at least ' if unpriced else '≈ ' if estimated else ''}{money(cost)}"
 
 
 def span(seconds: float) -> str:

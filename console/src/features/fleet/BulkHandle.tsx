@@ -102,7 +102,7 @@ export function BulkHandle({ client, fleet, selection, me }: { client: Client; f
 }
 
 function Together({ heads }: { heads: Head[] }): JSX.Element {
-  const all = { cost: heads.reduce((sum, head) => sum + head.cost, 0), unpriced: heads.reduce((sum, head) => sum + head.unpriced, 0) };
+  const all = { cost: heads.reduce((sum, head) => sum + head.cost, 0), unpriced: heads.reduce((sum, head) => sum + head.unpriced, 0), estimated: heads.some((head) => head.estimated) };
   return <span class={all.cost > 0 || all.unpriced === 0 ? undefined : "unpriced"} title={unpricedWords(all) || undefined}>{spent(all)}</span>;
 }
 

@@ -5,7 +5,7 @@ import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import type { Live } from "../../api/live";
 import { undoable } from "../../model/receipt";
-import { elapsed } from "../../model/session";
+import { elapsed, spentSoFar } from "../../model/session";
 import { second } from "../../ui/clock";
 import { cap, clock, spent, unpricedWords, WORKED } from "../../ui/format";
 import { Meter } from "../../ui/Parts";
@@ -102,6 +102,8 @@ export function Handle({ live, me, role, keys, told, opens }: HandleProps): JSX.
   if (!view || !slots) return null;
   const session = live.run.session!;
   const budget = session.terms.budget;
+  const paid = spentSoFar(session);
+  const isKnown = paid.cost > 0 || paid.unpriced === 0;
   return (
     <section class="handle" data-status={shownStatus(view)} data-stale={view.isLost || undefined} aria-label="Interrupt handle" ref={root}
       onFocusIn={(event) => { wasInTray.current = event.target instanceof Element && event.target.closest(".tray") !== null; }}
@@ -116,11 +118,11 @@ export function Handle({ live, me, role, keys, told, opens }: HandleProps): JSX.
         <dl class="dials">
           <div title={WORKED}><dt>worked</dt><dd><Elapsed live={live} /></dd></div>
           <div><dt>step</dt><dd class="step">{view.step}</dd></div>
-          <div title={unpricedWords(session) || undefined}>
+          <div title={unpricedWords(paid) || undefined}>
             <dt>{budget === null ? "spent" : "spent of cap"}</dt>
             <dd>
-              <span class={session.cost > 0 || session.unpriced === 0 ? undefined : "unpriced"}>{spent(session)}</span>{budget === null ? <small> no cap</small> : <small> / {cap(budget)}</small>}
-              {budget !== null && (session.cost > 0 || session.unpriced === 0) && <Meter label="Spent of cap" value={session.cost} max={budget} words={`${spent(session)} of ${cap(budget)}`} />}
+              <span class={isKnown ? undefined : "unpriced"}>{spent(paid)}</span>{budget === null ? <small> no cap</small> : <small> / {cap(budget)}</small>}
+              {budget !== null && isKnown && <Meter label="Spent of cap" value={paid.cost} max={budget} words={`${spent(paid)} of ${cap(budget)}`} />}
             </dd>
           </div>
         </dl>
