@@ -34,8 +34,9 @@ Two minutes:
   1. New run (n): churn-memo, any of its goals, Start.
   2. While it writes, press Pause (p). It stops at once; say why, or skip.
   3. Redirect (r), choose Step, say "only customers over $10k", Enter. Then Resume (p).
-  4. Cancel (c). Nothing new starts while you look at what each choice would undo. Cancel run.
-  5. Read the receipt: what became of everything it did, and nothing more than was seen.
+  4. When it says that the memo is written: Cancel (c). Nothing new starts while you look at what each
+     choice would undo. Choose "Undo all that can be", then Cancel run.
+  5. Read the receipt: the memo is undone. It says what became of everything, and nothing more than was seen.
 More: records-cleaner asks before it deletes. repo-fixer goes astray: leave it alone, and after two
 minutes its policy steps in and says why. Ctrl-C and `make demo` again: what ran goes on.
 """

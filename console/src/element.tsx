@@ -5,14 +5,16 @@
  * Property: `token`, for a server that does not know this page's cookie; never an attribute, so that it stands in no markup. May be set
  * before or after the element is in the page, and before this file is loaded.
  * Events: `pause redirect cancel answer resumed settled refused`, with what was answered in `detail`.
+ * Where it cannot show its session (a token that is not valid, no such session, no answer), it says why in its place.
+ * Styles of the page that are inherited, such as fonts and spacing, stop at its root.
  * Parts: `bar tray lamp slot`. Every `--mc-*` may be set on the element.
  */
 
-import { render } from "preact";
-import { Client } from "./api/client";
+import { type JSX, render } from "preact";
+import { Client, Refusal } from "./api/client";
 import { Live } from "./api/live";
-import type { Me } from "./api/types";
-import { Handle } from "./features/handle/Handle";
+import type { Me, Problem } from "./api/types";
+import { Embedded, Wrong } from "./features/handle/Embedded";
 import base from "./ui/base.css?inline";
 import handle from "./ui/handle.css?inline";
 import tokens from "./ui/tokens.css?inline";
@@ -25,11 +27,22 @@ function forHost(css: string): string {
     .replaceAll(":root", ":host");
 }
 
+/** A page's own rules for `*` reach the host and beat `:host`, so what is inherited ends one element further in. `all` leaves the direction of
+ * writing as it was; a page that hides the element still hides it. */
+const ROOT = `
+:host { display: block; }
+:host([hidden]) { display: none; }
+.root { all: initial; display: block; width: 100%; line-height: 0; direction: ltr; unicode-bidi: isolate; color-scheme: inherit; visibility: inherit; }
+/* lines under text do not reach into an inline block */
+.root > div { display: inline-block; width: 100%; vertical-align: top; user-select: text;
+  font: var(--mc-t-body)/var(--mc-lh) var(--mc-sans); color: var(--mc-ink); overflow-wrap: anywhere; -webkit-font-smoothing: antialiased; }
+`;
+
 let sheet: CSSStyleSheet | null = null;
 function styles(): CSSStyleSheet {
   if (!sheet) {
     sheet = new CSSStyleSheet();
-    sheet.replaceSync(`${forHost(tokens)}\n${base}\n${handle}\n:host { display: block; font: var(--mc-t-body)/var(--mc-lh) var(--mc-sans); color: var(--mc-ink); }`);
+    sheet.replaceSync(`${forHost(tokens)}\n${base}\n${handle}\n${ROOT}`);
   }
   return sheet;
 }
@@ -75,27 +88,41 @@ export class MidcourseHandle extends HTMLElement {
 
   private begin(): void {
     this.end();
+    const told = (event: string, detail: unknown): void => { this.dispatchEvent(new CustomEvent(event, { detail, bubbles: true, composed: true })); };
     const session = this.getAttribute("session");
+    const server = serverOf(this.getAttribute("src"));
     if (!session) return;
-    const server = new URL(this.getAttribute("src") ?? ".", document.baseURI);
-    const client = new Client(new URL("api/v1", server.href.endsWith("/") ? server : `${server.href}/`).href, this.token);
+    if (!server) { this.draw(<Wrong words={`Its src attribute is no address: ${this.getAttribute("src")}`} />); return; }
+    const client = new Client(new URL("api/v1", server).href, this.token);
     const live = new Live(client, session);
     this.live = live;
     live.start();
-    const told = (event: string, detail: unknown): void => { this.dispatchEvent(new CustomEvent(event, { detail, bubbles: true, composed: true })); };
-    const draw = (me: Me): void => {
+    const draw = (me: Me | null, problem: Problem | null = null): void => {
       if (this.live !== live) return;
       const keys = this.getAttribute("keys") === "page" ? document : this;
-      render(<Handle live={live} me={me.name} role={me.role} keys={keys} told={told} />, this.root);
+      this.draw(<Embedded live={live} me={me} problem={problem} server={server.origin} keys={keys} told={told} />);
     };
     const ask = (): void => {
       client.get<Me>("/me").then(draw, (error: Error) => {
         if (this.live !== live) return;
-        if ("problem" in error) told("refused", (error as { problem: unknown }).problem);
+        if (error instanceof Refusal) { draw(null, error.problem); told("refused", error.problem); }
         else setTimeout(ask, 1_000);
       });
     };
+    draw(null);
     ask();
+  }
+
+  private draw(content: JSX.Element): void { render(<div class="root"><div>{content}</div></div>, this.root); }
+}
+
+/** Where the server is, with a slash at its end; null: the attribute is no address. */
+function serverOf(src: string | null): URL | null {
+  try {
+    const given = new URL(src ?? ".", document.baseURI);
+    return given.href.endsWith("/") ? given : new URL(`${given.href}/`);
+  } catch {
+    return null;
   }
 }
 

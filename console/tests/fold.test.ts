@@ -7,7 +7,8 @@ import runs from "../fixtures/runs.json";
 import type { Recorded } from "../src/model/events";
 import { figuresOf, general, sentenceOf, unseenOf } from "../src/model/interventions";
 import { Run } from "../src/model/run";
-import { goalOf, type Session } from "../src/model/session";
+import { goalOf, type Session, spentSoFar } from "../src/model/session";
+import { spent } from "../src/ui/format";
 
 type Known = Record<string, unknown> & { position: number; texts: Record<string, string> };
 interface Journal { name: string; session: string; events: Recorded[]; states: Known[]; decisions: { sentence: string; arithmetic: string }[] }
@@ -85,4 +86,23 @@ test("what a policy's decision led to is told with it, not in lines of its own",
   assert.deepEqual(run.entries.filter((entry) => entry.kind === "ask" || entry.kind === "stop"), []);
   assert.deepEqual(run.entries.flatMap((entry) => (entry.kind === "said" ? [entry.text] : [])), ["a run: watched", "that is enough"]);
   assert.deepEqual(run.marks.map((mark) => mark.what).filter((what) => what !== "read"), ["plan", "pause", "redirect"]);
+});
+
+test("what an answer has written so far is counted as it comes, and said again by its end", () => {
+  const terms = { task_class: null, policy: "", budget: null, ttl_seconds: null, on_expiry: "fail" };
+  const run = new Run("sess_1");
+  let position = 0;
+  const tell = (type: string, data: object): void => run.apply({ position: ++position, at: position, type, version: 1, data } as unknown as Recorded);
+  const begin = (step: string): void => tell("step.begun", { step, name: "say", kind: "model", attempt: 1, arguments: "", effect: "read", key: "", settle: 0, can_undo: false, approval: null });
+  tell("session.created", { agent: "a", agent_version: "1", goal: "g", parent: null, forked_from: "", terms, by: "ada" });
+  tell("session.started", {});
+  begin("1/say#0");
+  tell("segment.written", { step: "1/say#0", attempt: 1, offset: 0, text: "one ", cost: 0.2, tokens: 80, free: false });
+  assert.deepEqual(spentSoFar(run.session!), { cost: 0.2, estimated: true, tokens: 80, written: 80, unpriced: 0 });
+  tell("step.finished", { step: "1/say#0", attempt: 1, value: { raw: null, blob: null, size: 0 }, streamed: true, cost: 0.25, tokens: 90, free: false, told_by: "" });
+  assert.deepEqual(spentSoFar(run.session!), { cost: 0.25, estimated: false, tokens: 90, written: 0, unpriced: 0 });
+  begin("1/say#1");
+  tell("segment.written", { step: "1/say#1", attempt: 1, offset: 0, text: "two ", cost: 0, tokens: 10, free: false });
+  assert.deepEqual(spentSoFar(run.session!), { cost: 0.25, estimated: false, tokens: 100, written: 10, unpriced: 1 });
+  assert.equal(spent(spentSoFar(run.session!)), "≥ $0.25");
 });

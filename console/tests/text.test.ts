@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Recorded } from "../src/model/events";
 import { Run } from "../src/model/run";
-import { Text } from "../src/model/text";
+import { excerpt, Text } from "../src/model/text";
 
 test("a regenerated attempt supersedes what was cut, and a continued one goes on from it", () => {
   const text = new Text();
@@ -51,4 +51,16 @@ test("a stream that a redirect cut goes on after it in the story, and shares its
   assert.equal(run.step("1/say#0")?.text.current, "The EU ");
   const [, first] = run.entries;
   assert.ok(first?.kind === "step" && first.until === 1 && first.text.parts[0]?.superseded);
+});
+
+test("of a long text that was cut its end is shown, of a finished one its beginning, and each says how long the whole is", () => {
+  const lines = Array.from({ length: 500 }, (_, index) => `line ${index + 1}`).join("\n");
+  assert.equal(excerpt(lines, "tail")?.text.split("\n").at(-1), "line 500");
+  assert.equal(excerpt(lines, "tail")?.text.split("\n").length, 120);
+  assert.equal(excerpt(lines, "head")?.text.split("\n")[0], "line 1");
+  assert.equal(excerpt(lines, "tail")?.lines, 500);
+  const word = `begins ${"w".repeat(20_000)} ends`;
+  assert.ok(excerpt(word, "tail")?.text.endsWith(" ends"));
+  assert.ok(excerpt(word, "head")?.text.startsWith("begins "));
+  assert.equal(excerpt("short", "tail"), null);
 });

@@ -52,6 +52,21 @@ def test_the_server_that_runs_here_is_found_and_of_another_file_none_is(
     assert "sqlite:///other.db runs no agents" in other.err
 
 
+def test_the_agents_of_a_server_are_listed_with_what_to_ask_of_them(
+    midcourse: Command, server: str, folder: Path
+) -> None:
+    keep_token(folder)
+    done = midcourse("agents", "--url", server)
+    assert done.code == 0, done.err
+    assert "served-asker  Asks, and returns what it is told.\n" in done.out
+    assert f"  midcourse start --url {server} served-asker 'Which of the two?'\n" in done.out
+    known = {one["name"]: one for one in midcourse("agents", "--json", "--url", server).json()["agents"]}
+    assert known["served-asker"]["goals"] == ["Which of the two?"]
+    assert known["served-ticker"]["goals"] == []
+    nowhere = midcourse("agents", "--json")
+    assert '"code":"server_not_running"' in nowhere.err
+
+
 def test_without_a_server_it_says_how_a_session_is_started(midcourse: Command) -> None:
     done = midcourse("start", "served-ticker", "2", "--json")
     assert (done.code, done.out) == (1, "")

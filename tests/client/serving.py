@@ -38,7 +38,7 @@ async def ticker(run: midcourse.Run) -> dict[str, int]:
     return {"ticks": count}
 
 
-@midcourse.agent(name="served-asker")
+@midcourse.agent(name="served-asker", goals=("Which of the two?",))
 async def asker(run: midcourse.Run) -> object:
     """Asks, and returns what it is told."""
     return await run.ask(run.goal, options=("yes", "no"))

@@ -19,7 +19,8 @@ from tests.examples.expected import ROOT
 
 HERE_ONLY = {"work", "durability", "prune_audit", "erase_older"}
 """What only a process that drives sessions has."""
-THERE_ONLY = {"url", "login_link"}
+THERE_ONLY = {"url", "agents", "login_link"}
+"""What only a server has: an address, and agents that run elsewhere. Here they are imported."""
 
 
 def fits(here: Midcourse, there: RemoteMidcourse) -> tuple[Sessions, Sessions]:

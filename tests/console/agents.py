@@ -130,6 +130,35 @@ async def memo(run: midcourse.Run) -> str:
     return "memo.md, 1,204 words"
 
 
+async def write_lines(run: midcourse.Run) -> AsyncIterator[str]:
+    """A model: 400 lines at once, then nothing until its gate is open."""
+    yield "".join(f"line {number} of the page\n" for number in range(1, 401))
+    await GATES.passed(str(run.session_id), "words")
+    yield "line 401, the last"
+
+
+@midcourse.agent(name="writer", version="1", goals=("Write about tides", "Write about <b>moons</b>"))
+async def writer(run: midcourse.Run) -> str:
+    """Writes a long page."""
+    return await run.stream("write", lambda: write_lines(run))
+
+
+async def count_as_it_comes(run: midcourse.Run, price: float) -> AsyncIterator[str | midcourse.StreamEnd]:
+    """A model that tells what it has cost so far: ``price`` for each of three pieces, 100 tokens each."""
+    for number in range(1, 4):
+        midcourse.current_call().spend(price * number, 100 * number)
+        yield f"piece {number} "
+    await GATES.passed(str(run.session_id), "words")
+    yield midcourse.StreamEnd(cost=5 * price, tokens=430)
+
+
+@midcourse.agent(name="metered", version="1")
+async def metered(run: midcourse.Run) -> str:
+    """Writes, and counts; its goal may say that it is free."""
+    price = 0.0 if "free" in run.messages[0].text else 0.01
+    return await run.stream("count", lambda: count_as_it_comes(run, price))
+
+
 @midcourse.agent(name="quick", version="1")
 async def quick(run: midcourse.Run) -> str:
     """Done at once."""
@@ -159,6 +188,18 @@ async def chooser(run: midcourse.Run) -> str:
     return str(await run.ask(f"{which}: what is the branch called?"))
 
 
+@midcourse.agent(name="hurried", version="1")
+async def hurried(run: midcourse.Run) -> object:
+    """Asks, and cannot wait as long as people may take."""
+    return await run.ask("Now or never?", options=("now", "never"), expires=120)
+
+
+@midcourse.agent(name="both", version="1")
+async def both(run: midcourse.Run) -> str:
+    """Asks two things at once."""
+    return " ".join(map(str, await asyncio.gather(run.ask("This one?", key="1"), run.ask("That one?", key="2"))))
+
+
 @midcourse.agent(name="breaks", version="1")
 async def breaks(run: midcourse.Run) -> str:
     """Fails."""
@@ -170,6 +211,14 @@ async def breaks(run: midcourse.Run) -> str:
 async def parent(run: midcourse.Run) -> str:
     """Has a child that waits for a person."""
     return str(await run.spawn(chooser, run.goal, key="one"))
+
+
+@midcourse.agent(name="family", version="1")
+async def family(run: midcourse.Run) -> str:
+    """Has a child that cannot be torn, one that can, and one that is soon done."""
+    goals = {"sender": "send", "speaker": "speak"}
+    waits = [run.spawn(memo, words, key=key) for key, words in goals.items()]
+    return " ".join(map(str, await asyncio.gather(*waits, run.spawn(quick, "soon", key="soon"))))
 
 
 @midcourse.tool(effect="read", name=HOSTILE.replace("\n", " ")[:120])
@@ -248,4 +297,20 @@ async def stumbler(run: midcourse.Run) -> str:
     return "read nothing"
 
 
-AGENTS = (memo, quick, cleaner, chooser, breaks, parent, hostile, searcher, stumbler, maker)
+AGENTS = (
+    memo,
+    writer,
+    metered,
+    quick,
+    cleaner,
+    chooser,
+    hurried,
+    both,
+    breaks,
+    parent,
+    family,
+    hostile,
+    searcher,
+    stumbler,
+    maker,
+)

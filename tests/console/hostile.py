@@ -14,3 +14,13 @@ ODD = (
 )
 HOSTILE = f"{SCRIPTS} {ODD}\n"
 LONG_WORD = "W" * 100_000
+
+_RULES = """
+font: italic 900 31px/3.3 cursive; letter-spacing: 4px; word-spacing: 9px; color: lime; text-transform: uppercase;
+text-indent: 40px; text-align: right; text-shadow: 2px 2px red; text-decoration: underline wavy; direction: rtl;
+unicode-bidi: bidi-override; white-space: nowrap; word-break: break-all; hyphens: auto; list-style: square inside;
+cursor: wait; pointer-events: none; font-variant: small-caps; font-stretch: expanded; tab-size: 20; quotes: "<" ">";
+border-collapse: collapse; writing-mode: vertical-rl;
+"""
+STYLES = f"* {{ {_RULES.replace(';', ' !important;')} }}"
+"""What the style sheet of a host page may do to everything, an embedded element included."""

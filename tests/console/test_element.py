@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -9,6 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.pages import static_files
 from tests.console.agents import AGENTS, GATES, goal
 from tests.console.conftest import LIMITS, SETTINGS
+from tests.console.hostile import STYLES
 from tests.console.pages import Api, RunPage, until
 from tests.server.serving import TOKEN, Running, serving
 
@@ -81,7 +83,7 @@ def told(page: Page, name: str) -> list[dict[str, object]]:
 def test_a_run_is_paused_resumed_and_redirected_from_another_site(
     site: Page, origin: str, server: Running, api: Api
 ) -> None:
-    session = api.start("memo", goal("Write the memo"), budget=5)
+    session = api.start("memo", goal("Write the memo, which is costly"), budget=5)
     run = embedded(site, origin, server, session)
     run.is_at("running")
     expect(run.handle.get_by_role("meter", name="Spent of cap")).to_be_attached()
@@ -138,14 +140,77 @@ def test_keys_work_while_the_focus_is_in_the_handle_and_not_on_the_rest_of_the_p
     expect(run.slot("Redirect")).to_be_focused()
 
 
-def test_a_wrong_token_is_told_as_an_event_and_nothing_is_drawn(
+def test_a_wrong_token_is_told_in_its_place_and_as_an_event_and_a_right_one_mends_it(
     site: Page, origin: str, server: Running, api: Api
 ) -> None:
     session = api.start("memo", goal("Write the memo"))
     run = embedded(site, origin, server, session, token="mct_wrong")
     (refused,) = told(site, "refused")
     assert refused["code"] == "unauthorized"
-    expect(run.handle).to_have_count(0)
+    expect(run.handle.get_by_role("alert")).to_contain_text("does not accept this page's token")
+    expect(run.handle).to_be_in_viewport()
+    expect(run.handle.get_by_role("button")).to_have_count(0)
+    site.locator("midcourse-handle").evaluate("(one, token) => { one.token = token; }", TOKEN)
+    run.is_at("running")
+    expect(run.slot("Pause")).to_be_enabled()
+
+
+def test_a_session_that_is_not_there_and_a_server_that_does_not_answer_are_told_in_its_place(
+    site: Page, origin: str, server: Running, api: Api
+) -> None:
+    run = embedded(site, origin, server, "sess_nowhere")
+    expect(run.handle.get_by_role("alert")).to_contain_text("sess_nowhere")
+    handle = site.locator("midcourse-handle")
+    site.route("**/sess_away/**", lambda route: route.abort())
+    handle.evaluate("(one) => { one.setAttribute('session', 'sess_away'); }")
+    expect(run.handle.get_by_role("alert")).to_contain_text(f"No answer from {server.url}")
+    handle.evaluate("(one) => { one.setAttribute('src', 'https://['); }")
+    expect(run.handle.get_by_role("alert")).to_contain_text("no address")
+
+
+STYLED: Final = """
+() => {
+  const root = document.querySelector("midcourse-handle").shadowRoot;
+  return [...root.querySelectorAll(".handle, .handle *")].map((one) => {
+    const style = getComputedStyle(one);
+    const names = [...style].filter((name) => !name.startsWith("--"));
+    const told = Object.fromEntries(names.map((name) => [name, style[name]]));
+    return [`${one.tagName} ${one.getAttribute("class")} ${one.textContent}`, told];
+  });
+}
+"""
+
+
+RESTYLE: Final = """
+(styles) => {
+  const sheet = new CSSStyleSheet();
+  sheet.replaceSync(styles);
+  document.adoptedStyleSheets = [sheet];
+}
+"""
+
+
+def test_the_styles_of_a_hostile_page_do_not_reach_into_it(site: Page, origin: str, server: Running, api: Api) -> None:
+    session = api.start("memo", goal("Write the memo"))
+    until(site, lambda: len(api.events(session, "step.finished")) == 2)
+    api.post(f"/sessions/{session}/cancel", undo="all")
+    run = embedded(site, origin, server, session)
+    run.is_at("cancelled")  # where no clock goes
+    expect(run.receipt).to_be_visible()
+    expect(run.slot("Undo")).to_be_visible()
+    wide = "one => { one.style.cssText = 'position: absolute; left: 0; top: 0; width: 900px'; }"
+    site.locator("midcourse-handle").evaluate(wide)
+    plain = site.evaluate(STYLED)
+    site.evaluate(RESTYLE, STYLES)
+    hostile = site.evaluate(STYLED)
+    assert [name for name, _style in hostile] == [name for name, _style in plain]
+    changed = {
+        (name, prop, before[prop], after[prop])
+        for (name, before), (_name, after) in zip(plain, hostile, strict=True)
+        for prop in before
+        if before[prop] != after[prop]
+    }
+    assert changed == set()
 
 
 def test_its_colours_can_be_set_and_its_theme_chosen(site: Page, origin: str, server: Running, api: Api) -> None:
@@ -188,5 +253,5 @@ def test_a_page_that_is_not_allowed_gets_nothing(browser: Browser, server: Runni
     with static_files(tmp_path) as stranger:
         page.goto(f"{stranger}/?session={session}&src={server.url}&token={TOKEN}")
         until(page, lambda: any("CORS policy" in line for line in said))
-        expect(RunPage(page).handle).to_have_count(0)
+        expect(RunPage(page).controls).to_have_count(0)
     context.close()

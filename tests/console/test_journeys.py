@@ -32,7 +32,7 @@ def test_the_link_lets_a_browser_in_and_a_run_is_started_and_seen(stranger: Wind
 
     window.top.get_by_role("link", name="New run").click()
     page.get_by_role("radio", name="memo").check()
-    wanted = goal("Write the churn memo for the third quarter")
+    wanted = goal("Write the churn memo for the third quarter, which is costly")
     page.get_by_label("Goal").fill(wanted)
     page.get_by_role("combobox", name="Class").select_option("long")
     page.get_by_label("Cap in dollars").fill("10")
@@ -41,7 +41,9 @@ def test_the_link_lets_a_browser_in_and_a_run_is_started_and_seen(stranger: Wind
     run = RunPage(page)
     expect(page.get_by_role("heading", name=wanted)).to_be_visible()
     run.is_at("running")
-    expect(run.handle.get_by_role("meter", name="Spent of cap")).to_have_attribute("aria-valuetext", "$0.00 of $10")
+    expect(run.handle.get_by_role("meter", name="Spent of cap")).to_have_attribute(
+        "aria-valuetext", re.compile(r"\$2\.50 of \$10$")
+    )
     expect(page.get_by_text("Score churn risk, running")).to_be_attached()
     expect(page.get_by_text("Write the memo, queued")).to_be_attached()
     expect(run.call("create_table")).to_contain_text("scratch.scores: 97 rows")
@@ -50,6 +52,22 @@ def test_the_link_lets_a_browser_in_and_a_run_is_started_and_seen(stranger: Wind
     session = page.url.partition("run=")[2]
     head = api.get(f"/sessions/{session}")
     assert (head["goal"], head["terms"]["task_class"], head["terms"]["budget"]) == (wanted, "long", 10)
+
+
+def test_the_new_run_page_shows_what_each_agent_does_and_what_to_ask_of_it(window: Window, api: Api) -> None:
+    known = {agent["name"]: agent for agent in api.get("/agents")["agents"]}
+    assert known["writer"]["description"] == "Writes a long page."
+    assert known["writer"]["goals"] == ["Write about tides", "Write about <b>moons</b>"]
+    page = window.open("?new&agent=writer")
+    for agent in known.values():
+        if agent["description"]:
+            expect(page.get_by_role("radiogroup", name="Agent")).to_contain_text(agent["description"])
+    wish = page.get_by_label("Goal")
+    expect(wish).to_have_attribute("placeholder", "Write about tides")
+    page.get_by_role("button", name="Write about <b>moons</b>").click()
+    expect(wish).to_have_value("Write about <b>moons</b>")
+    page.get_by_role("radio", name="memo").check()
+    expect(page.get_by_role("button", name="Write about tides")).to_have_count(0)
 
 
 def test_a_new_run_that_is_refused_says_why_and_can_be_sent_again(window: Window) -> None:

@@ -56,7 +56,7 @@ def test_a_run_is_started_paused_redirected_resumed_and_cancelled_without_a_mous
     expect(run.preview.get_by_role("radio", name="Undo all that can be")).to_be_checked()
     run.key("Enter")
     run.is_at("cancelled")
-    expect(run.polite).to_have_text(re.compile(r"Cancelled\. 2 undone\."))
+    expect(run.polite).to_have_text(re.compile(r"Cancelled\. 1 undone, 1 hold released\."))
 
 
 def tab_to(page: Page, target: Locator) -> None:

@@ -8,8 +8,9 @@ from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.openai import OpenAIChatModel
 
 import midcourse
-from midcourse.models.script import Text, replies
+from midcourse.models.script import Call, Conversation, Said, Script, Text, replies
 from midcourse.runtime.agents import registered
+from midcourse.samples import churn_memo, researcher
 from midcourse.samples.catalog import SAMPLES, sample
 from midcourse.samples.models import model_for, pace
 from midcourse.testing.provider import Provider
@@ -30,13 +31,35 @@ def test_five_samples_are_registered_under_their_names() -> None:
     for one in SAMPLES:
         assert registered()[one.name] is one.agent
         assert one.agent.resumable
-        assert one.goals
-        assert one.description.endswith(".")
+        assert registered()[one.name].goals
+        assert registered()[one.name].description.endswith(".")
 
 
 def test_a_name_that_nobody_has_is_answered_with_those_there_are() -> None:
     with pytest.raises(midcourse.AgentUnavailable, match="There are: churn-memo, repo-fixer"):
         sample("churn")
+
+
+@pytest.mark.parametrize(
+    ("script", "goal", "first"),
+    [
+        (churn_memo.script, churn_memo.GOALS[0], "fetch_customers"),
+        (researcher.script, researcher.GOALS[0], "list_documents"),
+    ],
+)
+def test_a_first_call_that_a_redirect_interrupted_is_made_again(script: Script, goal: str, first: str) -> None:
+    """What the model is told of such a call is a sentence, and no result."""
+    begun = Call(first, {}, id="call_1")
+    interrupted = Conversation(
+        (
+            Said("user", goal),
+            Said("assistant", "I begin. ", calls=(begun,)),
+            Said("tool", "Interrupted by the user. What is known of this call: it did nothing.", call_id="call_1"),
+            Said("user", "in 4 sections, only customers over $10k"),
+        )
+    )
+    said = [one for one in script(interrupted) if isinstance(one, Call)]
+    assert [call.name for call in said] == [first]
 
 
 @pytest.mark.parametrize("one", SAMPLES, ids=lambda one: one.name)

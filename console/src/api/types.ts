@@ -9,6 +9,8 @@ export interface Head {
   by: string; task_class: string | null; policy: string; budget: number | null; labels: string[]; risk: number | null; interventions: number;
   /** So many model calls have no known price: what was spent is at least `cost`. */
   unpriced: number;
+  /** The price of an answer that is still being written is in `cost`. */
+  estimated?: boolean;
   /** Seconds it has worked, and since when it works now; what waits, is paused or halted does not. */
   worked: number; working_since: number | null;
   /** It would go on, and nobody drives it: its process is gone, and no other has taken it. */
@@ -23,7 +25,7 @@ export interface AskHead { id: string; reason: string; prompt: string; opened_at
 export interface BulkOutcome { session: string; ok: boolean; status: string; code: string; problem: string }
 export interface SessionPage { sessions: Head[]; next: string | null }
 export interface SessionView { id: string; status: Status; position: number; allowed: string[]; etag: string; goal: string }
-export interface Agent { name: string; version: string; mode: string; resumable: boolean; origin: string; asks: boolean; terms: Terms; description?: string; goals?: string[] }
+export interface Agent { name: string; version: string; mode: string; resumable: boolean; origin: string; asks: boolean; terms: Terms; description: string; /** Examples, the plainest first. */ goals: string[] }
 export interface Me { name: string; role: "watch" | "steer" | "approve" | "operate" | "agent"; session: string | null; tenant?: string | null }
 export interface RunningCall { step: string; name: string; kind: string; attempt: number; seconds: number; effect: Effect; doing: string }
 export interface Reply {

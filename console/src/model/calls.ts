@@ -10,13 +10,15 @@ export interface OpenCall {
   told: "" | "no"; redirected: number | null; said: number; before: OpenCall | null;
   /** Dollars of it that are in the session's cost already. */
   spent: number;
+  /** Tokens of it that have come so far, which are not in the session's yet; and whether it is known to cost nothing. */
+  written: number; free: boolean;
 }
 
 export function begun(data: EventData["step.begun"], at: number, before: OpenCall | undefined, said: number): OpenCall {
   return {
     step: data.step, name: data.name, kind: data.kind, attempt: data.attempt, since: at, effect: data.effect, key: data.key,
     settle: data.settle, can_undo: data.can_undo, end: "", ended_at: 0, again_at: 0, undo: "", undos: 0, told: "", redirected: null, said,
-    before: before ? { ...before, before: null } : null, spent: 0,
+    before: before ? { ...before, before: null } : null, spent: 0, written: 0, free: false,
   };
 }
 

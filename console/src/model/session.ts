@@ -67,6 +67,16 @@ export function running(session: Session): OpenCall[] {
   return [...session.calls.values()].filter((call) => !call.end || call.undo === "running");
 }
 
+/** What was spent so far, with the answers that are being written: their tokens and price are counted as they come. */
+export function spentSoFar(session: Session): { cost: number; unpriced: number; estimated: boolean; tokens: number; written: number } {
+  const writing = [...session.calls.values()].filter((call) => !call.end);
+  const written = writing.reduce((sum, call) => sum + call.written, 0);
+  return {
+    cost: session.cost, estimated: writing.some((call) => call.spent > 0), tokens: session.tokens + written, written,
+    unpriced: session.unpriced + writing.filter((call) => call.written > 0 && !call.spent && !call.free).length,
+  };
+}
+
 export function created(id: string, record: RecordOf<"session.created">): Session {
   const { data, at, position } = record;
   return {
@@ -128,11 +138,12 @@ function change(session: Session, record: Recorded, before: Status): void {
       break;
     }
     case "segment.written": {
-      const { step, cost = 0 } = record.data;
+      const { step, cost = 0, tokens = 0, free = false } = record.data;
       const call = session.calls.get(step);
-      if (call && cost > call.spent) {
-        session.cost += cost - call.spent;
-        session.calls.set(step, { ...call, spent: cost });
+      if (call && (cost || tokens)) {
+        const spent = Math.max(call.spent, cost);
+        session.cost += spent - call.spent;
+        session.calls.set(step, { ...call, spent, written: tokens, free });
       }
       break;
     }

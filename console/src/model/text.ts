@@ -82,3 +82,24 @@ export class Text {
     this.parts = parts;
   }
 }
+
+/** Which end of a long text is shown. */
+export type End = "head" | "tail";
+
+/** Of a long text so much is shown, the rest on demand. */
+const LINES = 120;
+const CHARACTERS = 12_000;
+
+/** One end of a long text, and how many lines the whole has. Null: it is short. */
+export function excerpt(text: string, keeps: End): { text: string; lines: number } | null {
+  if (text.length <= CHARACTERS && newlines(text, LINES) <= LINES) return null;
+  const lines = text.split("\n");
+  const some = (keeps === "tail" ? lines.slice(-LINES) : lines.slice(0, LINES)).join("\n");
+  return { text: keeps === "tail" ? some.slice(-CHARACTERS) : some.slice(0, CHARACTERS), lines: lines.length - Number(text.endsWith("\n")) };
+}
+
+function newlines(text: string, enough: number): number {
+  let found = 0;
+  for (let at = text.indexOf("\n"); at >= 0 && found <= enough; at = text.indexOf("\n", at + 1)) found++;
+  return found;
+}

@@ -78,7 +78,7 @@ function Facts({ heads }: { heads: ReadonlyMap<string, Head> }): JSX.Element {
     const stopped = every.filter((head) => head.status === "halted");
     return [every.filter((head) => head.status === "running").length, every.filter(needsSomebody).length, stopped.length, stopped.filter((head) => head.busy).length, every.filter((head) => head.unattended).length];
   }, [heads]);
-  return <><span class="num">{running.toLocaleString("en")}</span> running, {asks ? count(asks, "needs you", "need you") : "nothing needs you"}{halted > 0 && `, ${halted.toLocaleString("en")} halted${busy ? ` of which ${count(busy, "still runs", "still run")} something` : ""}`}{alone > 0 && `, ${alone.toLocaleString("en")} driven by nobody`}</>;
+  return <><span class="num">{running.toLocaleString("en")}</span> running, {asks ? count(asks, "session needs you", "sessions need you") : "nothing needs you"}{halted > 0 && `, ${halted.toLocaleString("en")} halted${busy ? ` of which ${count(busy, "still runs", "still run")} something` : ""}`}{alone > 0 && `, ${alone.toLocaleString("en")} driven by nobody`}</>;
 }
 
 function named(heads: ReadonlyMap<string, Head> | null, of: (head: Head) => string[]): string[] {

@@ -8,7 +8,7 @@ import { title } from "../features/attention";
 import { stands, switches } from "../features/killswitch/switches";
 import { Refused, Rules, useLate } from "../features/States";
 import { Top } from "../features/Top";
-import { cap } from "../ui/format";
+import { cap, visible } from "../ui/format";
 import { address, go, href } from "../ui/router";
 
 const CLASSES = [["short", "under 30 s"], ["medium", "30 to 300 s"], ["long", "over 300 s"], ["very_long", "open-ended"], ["protected", "a stop waits for the end"]] as const;
@@ -59,18 +59,18 @@ export function NewRunPage({ client, me }: { client: Client; me: Me }): JSX.Elem
             <fieldset>
               <legend>Agent</legend>
               <div class="agents" role="radiogroup" aria-label="Agent">
-                {agents.map((one) => (
+                {agents.map((one, index) => (
                   <label key={one.name}>
-                    <input type="radio" name="agent" value={one.name} checked={one.name === chosen} onChange={() => choose(one.name)} />
-                    <b>{one.name}</b>
-                    <span>{one.description ?? [one.terms.task_class?.replace("_", " ") ?? "no class", one.resumable ? "goes on in another process" : "goes on in this process only", one.asks ? "may ask" : ""].filter(Boolean).join(" · ")}</span>
+                    <input type="radio" name="agent" aria-labelledby={`agent-${index}`} aria-describedby={`agent-${index}-does`} value={one.name} checked={one.name === chosen} onChange={() => choose(one.name)} />
+                    <b id={`agent-${index}`}>{one.name}</b>
+                    <span id={`agent-${index}-does`}>{visible(one.description) || [one.terms.task_class?.replace("_", " ") ?? "no class", one.resumable ? "goes on in another process" : "goes on in this process only", one.asks ? "may ask" : ""].filter(Boolean).join(" · ")}</span>
                   </label>
                 ))}
               </div>
             </fieldset>
             <div class="wish">
-              <label class="grow">Goal<textarea class="field" rows={4} value={goal} onInput={(event) => write(event.currentTarget.value)} placeholder={agent?.goals?.[0] ?? "What it is to do"} /></label>
-              {agent?.goals && agent.goals.length > 0 && <div class="chips">{agent.goals.map((one) => <button key={one} class="btn small" type="button" onClick={() => write(one)}>{one}</button>)}</div>}
+              <label class="grow">Goal<textarea class="field" rows={4} value={goal} onInput={(event) => write(event.currentTarget.value)} placeholder={agent?.goals[0] ?? "What it is to do"} /></label>
+              {agent && agent.goals.length > 0 && <div class="chips" role="group" aria-label="Examples">{agent.goals.map((one) => <button key={one} class="btn small" type="button" onClick={() => write(one)}>{visible(one)}</button>)}</div>}
               <div class="row two-fields">
                 <label>Class<select class="field" value={taskClass} onChange={(event) => setClass(event.currentTarget.value)}>
                   <option value="">{agent?.terms.task_class ? `the agent's own: ${agent.terms.task_class.replace("_", " ")}` : "none"}</option>

@@ -5,8 +5,10 @@ import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Client } from "../api/client";
 import { Live } from "../api/live";
-import type { Head, Me, SessionPage } from "../api/types";
+import type { Head, Me } from "../api/types";
 import { title } from "../features/attention";
+import { filterOf } from "../features/fleet/filter";
+import { Fleet } from "../features/fleet/fleet";
 import { Handle } from "../features/handle/Handle";
 import { areKeysOff, isTyping } from "../features/handle/pressing";
 import { Course } from "../features/run/Course";
@@ -62,7 +64,7 @@ export function RunPage({ client, me, id }: { client: Client; me: Me; id: string
         {!live.isCaughtUp.value && live.records.length > 500 && <p class="sub">Reading {live.records.length.toLocaleString("en")} events…</p>}
         <div class="run">
           <div class="col-plan"><h2>Plan</h2><Plan run={shown} /></div>
-          <div class="col-log"><Log live={live} run={shown} me={me.name} mayJudge={me.role !== "watch" && me.session === null} follows={follows} /></div>
+          <div class="col-log"><Log live={live} run={shown} me={me.name} mayJudge={me.role !== "watch" && me.session === null} follows={follows} family={family} /></div>
           <div class="col-sig"><Signals live={live} run={shown} gauges={gauges} family={family} /></div>
         </div>
       </main>
@@ -74,21 +76,20 @@ export function RunPage({ client, me, id }: { client: Client; me: Me; id: string
 /** The page ends above the handle, however high its tray is. */
 function roomBelow(page: HTMLElement | null, dock: HTMLElement | null): () => void {
   if (!page || !dock) return () => {};
-  const watching = new ResizeObserver(() => { page.style.paddingBottom = `${dock.offsetHeight + 48}px`; });
+  const watching = new ResizeObserver(() => {
+    page.style.paddingBottom = `${dock.offsetHeight + 48}px`;
+    page.style.setProperty("--dock", `${dock.offsetHeight}px`);
+  });
   watching.observe(dock);
   return () => watching.disconnect();
 }
 
-/** Children of a session have ids that begin with its own. */
+/** Children of a session have ids that begin with its own. As they change: where each stands is its own to say. */
 function useFamily(client: Client, live: Live): Head[] {
-  const [family, set] = useState<Head[]>([]);
-  const spawned = live.run.entries.filter((entry) => entry.kind === "step" && entry.of === "child");
-  const mark = spawned.map((entry) => entry.rev).join(" ");
-  useEffect(() => {
-    if (!spawned.length) return;
-    client.get<SessionPage>(`/sessions?search=${encodeURIComponent(`${live.id}.`)}&limit=50`).then((page) => set(page.sessions), () => undefined);
-  }, [mark]);
-  return family;
+  const isParent = live.run.entries.some((entry) => entry.kind === "step" && entry.of === "child");
+  const fleet = useMemo(() => (isParent ? new Fleet(client, filterOf(new URLSearchParams({ q: `${live.id}.`, sort: "newest" }))) : null), [client, live, isParent]);
+  useEffect(() => { fleet?.start(); return () => fleet?.stop(); }, [fleet]);
+  return fleet?.rows.value ?? [];
 }
 
 function keys(follows: { value: boolean }): () => void {

@@ -34,15 +34,17 @@ export function money(dollars: number): string {
   return dollars >= 1e-4 ? `$${Number(dollars.toPrecision(2))}` : `$${dollars.toExponential(1).replace(/e-(\d)$/, "e-0$1")}`;
 }
 
-/** What was spent, as far as anybody knows: "$3.18", "≥ $3.18", "price unknown". */
-export function spent({ cost, unpriced }: { cost: number; unpriced: number }): string {
-  if (unpriced === 0) return money(cost);
+/** What was spent, as far as anybody knows: "$3.18", "≥ $3.18", "price unknown"; "≈ $3.18" with an answer that is still being written. */
+export function spent({ cost, unpriced, estimated = false }: Spent): string {
+  if (unpriced === 0) return `${estimated ? "≈ " : ""}${money(cost)}`;
   return cost > 0 ? `≥ ${money(cost)}` : "price unknown";
 }
 
+export interface Spent { cost: number; unpriced: number; estimated?: boolean }
+
 /** Why that is not the whole of it; empty if it is. */
-export function unpricedWords({ unpriced }: { unpriced: number }): string {
-  return unpriced === 0 ? "" : `${count(unpriced, "model call has", "model calls have")} no known price`;
+export function unpricedWords({ unpriced, estimated = false }: Omit<Spent, "cost">): string {
+  return [estimated && "an estimate: an answer is still being written", unpriced > 0 && `${count(unpriced, "model call has", "model calls have")} no known price`].filter(Boolean).join("; ");
 }
 
 /** What "worked" means, wherever it is read. */

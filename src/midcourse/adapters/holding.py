@@ -4,7 +4,7 @@ import builtins
 import hashlib
 import re
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
@@ -13,7 +13,7 @@ from midcourse.core.retries import Retry
 from midcourse.core.session import Message
 from midcourse.core.terms import NO_TERMS, Terms, check_terms
 from midcourse.errors import InvalidInput, MidcourseError, Redirected, StepError
-from midcourse.runtime.agents import Agent, OnNewVersion, register_agent
+from midcourse.runtime.agents import Agent, OnNewVersion, example_goals, register_agent
 from midcourse.runtime.run import Earlier, Run
 from midcourse.runtime.tools import Tool, declared_tool, module_name, register, tool_of
 
@@ -49,6 +49,8 @@ def held_agent(
     origin: str,
     terms: Terms | None = None,
     retry: Retry | None = None,
+    description: str = "",
+    goals: Sequence[str] = (),
 ) -> Agent[Any]:
     """Register a framework's agent under ``name``: whoever imports the module that wraps it can go on with it."""
     if not name:
@@ -64,6 +66,8 @@ def held_agent(
         asks=asks,
         terms=check_terms(terms or NO_TERMS),
         retry=retry,
+        description=description,
+        goals=example_goals(goals),
     )
     register_agent(made)
     return made

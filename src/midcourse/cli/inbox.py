@@ -23,6 +23,8 @@ from midcourse.runtime.clock import SystemClock
 LOOK_EVERY: Final = 2.0
 """Seconds between two looks with --watch."""
 MOST_ALARMS: Final = 10
+DUE: Final = {True: ("answer within", "its time is over since"), False: ("escalated in", "answer late by")}
+"""What happens at the time that is shown, before it and after: it is the deadline, or not. As the console says it."""
 _WANTS: Final = 60
 """Columns that are left for what is wanted, or an ask takes two lines."""
 _LINES: Final = 5
@@ -47,8 +49,8 @@ def show(
 ) -> None:
     """List what people are asked over all sessions, the most urgent first, and below it the alarms.
 
-    "left" is the time until it is escalated, or can no longer be answered; a ! says that it was escalated. Changes
-    nothing.
+    "due" says when it is escalated, or when it can no longer be answered, whichever is sooner; a ! says that it was
+    escalated. Changes nothing.
 
     \b
     Examples:
@@ -110,7 +112,7 @@ def _show(inbox: Inbox, *, is_mine: bool, as_json: bool, clears: bool) -> None:
 
 
 def _list(asks: Sequence[InboxAsk], now: float) -> None:
-    header = ("left", "session", "ask", "agent", "owner")
+    header = ("due", "session", "ask", "agent", "owner")
     rows = [_row(ask, now) for ask in asks]
     if (room := room_beside(header, rows)) >= _WANTS:
         wants = [shortened(plain(summary(ask), lines=False), room) for ask in asks]
@@ -125,7 +127,8 @@ def _list(asks: Sequence[InboxAsk], now: float) -> None:
 
 def _row(ask: InboxAsk, now: float) -> tuple[Text | str, ...]:
     left = ask.due_at - now
-    words = span(left) if left > 0 else f"{span(-left)} over"
+    is_deadline = ask.due_at == ask.deadline
+    words = f"{DUE[is_deadline][left <= 0]} {span(abs(left))}"
     urgent = Text(f"! {words}" if ask.escalated_at is not None else words, style="red" if left <= 0 else "")
     return urgent, ask.session, ask.ask, ask.agent, ask.owner
 

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from midcourse.cli.printing import say, show_table
 from midcourse.cli.words import receipt_title
 from midcourse.core.events import ReceiptLine
-from midcourse.core.receipt import COLUMNS, SHOWN, Receipt
+from midcourse.core.receipt import COLUMNS, SHOWN, Receipt, tally
 
 LOST = "lost with its process; it may have happened"
 
@@ -22,12 +22,7 @@ def show_receipt(receipt: Receipt, *, unattended: bool = False) -> None:
         for line in receipt.lines
     ]
     show_table(COLUMNS, rows, whole=("effect", "outcome"))
-    counts = {
-        outcome: sum(line.outcome == outcome for line in receipt.lines)
-        for line in receipt.lines
-        for outcome in (line.outcome,)
-    }
-    say(", ".join(f"{count} {outcome}" for outcome, count in counts.items()) + ".")
+    say(f"{tally(receipt.lines)}.")
     if receipt.twice:
         say(receipt.twice_words)
 

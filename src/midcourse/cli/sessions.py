@@ -99,7 +99,7 @@ def _list(heads: Sequence[Head]) -> None:
             status_text(head.status, head.finishes_first, unattended=head.unattended),
             head.agent,
             str(head.finished_steps),
-            spent(head.cost, head.unpriced, head.budget),
+            spent(head.cost, head.unpriced, head.budget, estimated=head.estimated),
             str(head.asks or ""),
             ago(head.created_at, now),
         )
@@ -111,7 +111,9 @@ def _list(heads: Sequence[Head]) -> None:
         return
     for head, row in zip(heads, rows, strict=True):
         asks = f", {head.asks} asked" if head.asks else ""
-        cost = "cost " * (head.unpriced > 0 and not head.cost) + spent(head.cost, head.unpriced, head.budget)
+        cost = "cost " * (head.unpriced > 0 and not head.cost) + spent(
+            head.cost, head.unpriced, head.budget, estimated=head.estimated
+        )
         told = f"   {head.agent}, {row[-1]}, {cost}{asks}: {plain(head.goal, lines=False)}"
         say(f"{row[1]}  {head.id}", shortened(told.rstrip(": ")))
 
@@ -204,13 +206,14 @@ def _describe(state: Session, steps: Sequence[StepView], *, unattended: bool = F
     title = status_text(state.status, deferred, unattended=unattended).plain
     first = left_alone(state) if unattended and not state.needs else situation(state, now)
     say(f"{title}  {state.id}", state.goal or "(no goal)", first, "")
+    paid = spent(state.cost, state.unpriced_so_far, state.terms.budget, estimated=state.estimated)
     facts = [
         ("agent", f"{state.agent} {state.agent_version}".strip()),
         ("begun", f"{clock_time(state.created_at, now)} ({ago(state.created_at, now)})"),
         ("last event", f"{state.position}, {clock_time(state.at, now)} ({ago(state.at, now)})"),
         ("steps done", str(state.finished_steps)),
         ("turn", str(state.turn)),
-        ("cost", f"{spent(state.cost, state.unpriced, state.terms.budget)}, {state.tokens:,} tokens"),
+        ("cost", f"{paid}, {'≈ ' if state.written else ''}{state.tokens + state.written:,} tokens"),
         ("progress", f"{state.progress:.0%}" if state.progress is not None else ""),
         ("hypothesis", state.hypothesis),
         ("policy", state.terms.policy),

@@ -1,9 +1,11 @@
-"""``midcourse start``: give an agent of a server a goal."""
+"""``midcourse agents`` and ``midcourse start``: what a server's agents do, and a goal for one of them."""
 
+import shlex
 from typing import Annotated, Final
 
 import typer
 
+import midcourse
 from midcourse.cli.events import print_events
 from midcourse.cli.opening import DEFAULT_STORE, FOLDER, HERE, JsonOption, Target, opened, token_for, with_target
 from midcourse.cli.people import me
@@ -17,8 +19,38 @@ _FOLLOWING: Final = 3600.0
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add this command."""
+    """Add these commands."""
+    app.command("agents", short_help="List the agents of a server, and what to ask of them.")(agents)
     app.command("start", short_help="Give an agent of a server a goal.")(start)
+
+
+@with_target
+def agents(target: Target = HERE, as_json: JsonOption = False) -> None:
+    """List the agents of a server: what each does, and examples of what to ask of it.
+
+    The server is the one of --url, or the one that was started here.
+
+    \b
+    Examples:
+      midcourse agents
+      midcourse agents --json | jq -r '.agents[].name'
+    """
+
+    async def work() -> None:
+        there = _server(target)
+        assert there.server is not None
+        async with midcourse.connect(there.server, token=token_for(there, there.server)) as sessions:
+            known = await sessions.agents()
+        if as_json:
+            print_json({"agents": known})
+        elif not known:
+            say("No agent is registered there. Start the server with one: midcourse serve --agents FILE.")
+        for one in known if not as_json else ():
+            say(f"{one.name}  {one.description}".rstrip())
+            for goal in one.goals:
+                say(f"  midcourse start {one.name} {shlex.quote(goal)}")
+
+    carry_out(work(), as_json=as_json)
 
 
 @with_target

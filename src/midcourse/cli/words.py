@@ -83,14 +83,16 @@ def status_text(status: str, finishes_first: str = "", *, unattended: bool = Fal
     return Text(f"{shape:<2} {status}", style=_COLOURS.get(status, ""))
 
 
-def spent(cost: float, unpriced: int, cap: float | None = None) -> str:
+def spent(cost: float, unpriced: int, cap: float | None = None, *, estimated: bool = False) -> str:
     """Return what was spent, and its cap: ``$3.18``, ``$3.18 of $10.00``.
 
-    ``at least $3.18`` where ``unpriced`` model calls have no price.
+    ``at least $3.18`` where ``unpriced`` model calls have no price; ``≈ $3.18`` where the price of an answer that is
+    still being written is in it.
     """
     if unpriced and not cost:
         return "unknown" if cap is None else f"unknown, cap {money(cap)}"
-    return f"{'at least ' if unpriced else ''}{money(cost)}{'' if cap is None else f' of {money(cap)}'}"
+    known = f"{'at least ' if unpriced else '≈ ' if estimated else ''}{money(cost)}"
+    return f"{known}{'' if cap is None else f' of {money(cap)}'}"
 
 
 def span(seconds: float) -> str:

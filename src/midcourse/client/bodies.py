@@ -16,6 +16,7 @@ from midcourse.core.interventions import Intervention, LabelledAlarm
 from midcourse.core.policy.restraint import Batch
 from midcourse.core.receipt import Receipt
 from midcourse.core.session import Session
+from midcourse.core.terms import Terms
 from midcourse.ports.bus import Delta
 from midcourse.ports.store import Head
 
@@ -63,6 +64,26 @@ class WireInterventions(msgspec.Struct):
     """The interventions of one session."""
 
     interventions: list[Intervention]
+
+
+class KnownAgent(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent that a server runs. ``goals`` are examples of what to ask of it, the plainest first."""
+
+    name: str
+    version: str
+    mode: str
+    resumable: bool
+    origin: str
+    asks: bool
+    terms: Terms
+    description: str = ""
+    goals: tuple[str, ...] = ()
+
+
+class WireAgents(msgspec.Struct):
+    """The agents of a server."""
+
+    agents: list[KnownAgent]
 
 
 class WireAlarms(msgspec.Struct):

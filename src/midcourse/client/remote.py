@@ -7,6 +7,8 @@ from urllib.parse import quote
 import msgspec
 
 from midcourse.client.bodies import (
+    KnownAgent,
+    WireAgents,
     WireAlarms,
     WireArtifacts,
     WireAudit,
@@ -85,6 +87,10 @@ class RemoteMidcourse:
         key = f"start_{self._wire.clock.fresh_id()}" if session_id is None else None
         content = await self._wire.send("POST", "sessions", body=body, key=key)
         return RemoteHandle(self._wire.read(content, WireId).id, self._wire)
+
+    async def agents(self) -> Sequence[KnownAgent]:
+        """The agents that can be started there, by name: what each does, and examples of what to ask of it."""
+        return (await self._wire.get("agents", WireAgents)).agents
 
     async def get(self, session_id: str) -> RemoteHandle[Any]:
         """A session that exists.

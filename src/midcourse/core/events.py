@@ -544,7 +544,8 @@ class StepClosed(Event, tag="step.closed@1"):
 class SegmentWritten(Event, tag="segment.written@1"):
     """A piece of streamed output, durable while its step still runs. It supersedes what stood from ``offset`` on.
 
-    ``cost`` is what the attempt has cost by then, in all, as far as that is known; its end says it again.
+    ``cost`` is what the attempt has cost by then, in all, as far as that is known (``free``: nothing, which is known),
+    and ``tokens`` what it has written. Both are counted as they come, and its end says them again.
     """
 
     step: StepId
@@ -552,6 +553,8 @@ class SegmentWritten(Event, tag="segment.written@1"):
     offset: int
     text: str
     cost: float = 0.0
+    tokens: int = 0
+    free: bool = False
 
 
 class AskOpened(Event, tag="ask.opened@1"):

@@ -254,10 +254,11 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
             changes["calls"] = _without(session.calls, event.step)
             changes["finished_steps"] = session.finished_steps + 1
             changes |= _spent(session, event) | _usual(session, event) | _childless(session, event.step)
-        case ev.SegmentWritten(cost=cost) if cost > session.calls[event.step].spent:
+        case ev.SegmentWritten() if event.cost or event.tokens:
             call = session.calls[event.step]
-            changes["cost"] = session.cost + cost - call.spent
-            changes["calls"] = _with(session, replace(call, spent=cost))
+            spent = max(call.spent, event.cost)
+            changes["cost"] = session.cost + spent - call.spent
+            changes["calls"] = _with(session, replace(call, spent=spent, written=event.tokens, free=event.free))
         case ev.StepCut():
             changes["calls"] = _without(session.calls, event.step)
             changes["cuts"] = {**session.cuts, event.step: event.continues}

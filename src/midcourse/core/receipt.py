@@ -4,7 +4,8 @@
 record to record, so that a provisional receipt is always at hand.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -24,6 +25,26 @@ SHOWN: Final = 40
 """Characters of a call's arguments that a receipt's table shows."""
 NAMED: Final = 3
 """So many effects that may happen a second time are named."""
+
+
+_ORDER: Final[Sequence[ev.ReceiptOutcome]] = (
+    *("undone", "kept", "cannot be undone", "undo failed", "undo ran with unknown result", "unknown", "still running"),
+)
+_HELD: Final = {"undone": "released", "kept": "still held", "undo failed": "not released"}
+"""What is held is no effect: it is released, or not."""
+
+
+def tally(lines: Sequence[ev.ReceiptLine]) -> str:
+    """Return what the lines come to: ``2 undone, 1 kept, 1 hold released``. Empty: there is none."""
+    effects = Counter(line.outcome for line in lines if line.effect != "hold")
+    holds = Counter(line.outcome for line in lines if line.effect == "hold")
+    told = [f"{effects[outcome]} {outcome}" for outcome in _ORDER if effects[outcome]]
+    held = [
+        f"{holds[outcome]} {'hold' if holds[outcome] == 1 else 'holds'} {_HELD.get(outcome, outcome)}"
+        for outcome in _ORDER
+        if holds[outcome]
+    ]
+    return ", ".join(told + held)
 
 
 class Receipt(msgspec.Struct, frozen=True):

@@ -147,7 +147,8 @@ class OpenCall(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     with what ``raised`` names, to be tried again at ``again_at``. None is an outcome: a request that nobody waits for
     may still land until ``settled_at``. ``undo``: how the last undo ended.
     ``redirected`` is the place of the last message that changed the course since; there were ``said`` when it began.
-    ``spent`` dollars of it are in the session's cost already.
+    ``spent`` dollars of it are in the session's cost already; ``written`` tokens of it have come so far, which are not
+    in the session's yet. ``free``: it is known to cost nothing.
     """
 
     step: StepId
@@ -178,6 +179,8 @@ class OpenCall(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     again_at: float = 0.0
     before: "OpenCall | None" = None
     spent: float = 0.0
+    written: int = 0
+    free: bool = False
 
     @property
     def lost(self) -> bool:
@@ -422,6 +425,22 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
     labels: Mapping[str, ev.Verdict] = {}
     score: int | None = None
     erased_at: float | None = None
+
+    @property
+    def written(self) -> int:
+        """Tokens of answers that are being written: counted as they come, so an estimate."""
+        return sum(call.written for call in self.calls.values() if not call.end)
+
+    @property
+    def estimated(self) -> bool:
+        """Whether ``cost`` has the price of an answer that is still being written."""
+        return any(call.spent > 0 for call in self.calls.values() if not call.end)
+
+    @property
+    def unpriced_so_far(self) -> int:
+        """Model calls that have no known price, those among them that are writing now."""
+        writing = (call for call in self.calls.values() if call.written and not call.end)
+        return self.unpriced + sum(not call.spent and not call.free for call in writing)
 
     @property
     def is_protected(self) -> bool:

@@ -34,7 +34,8 @@ class Head(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=Tr
 
     ``busy`` is the call that runs, ``risk`` the last that was measured. ``was`` is the status that a session was halted
     from, and ``switch`` the kill switch that did it. ``finishes_first``: the stop that waits for the end of the turn.
-    ``unpriced`` model calls have no known price: what was spent is at least ``cost``. It has ``worked`` for so many
+    ``unpriced`` model calls have no known price: what was spent is at least ``cost``. ``estimated``: an answer that is
+    still being written is in it. It has ``worked`` for so many
     seconds, and since ``working_since`` if that is set. ``unattended`` is not written but set by whoever lists
     sessions: it is at work by its status, and no process that lives drives it.
     """
@@ -72,6 +73,7 @@ class Head(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=Tr
     worked: float = 0.0
     working_since: float | None = None
     unattended: bool = False
+    estimated: bool = False
 
     def fits(
         self, words: str, *, asking: bool = False, task_class: str | None = None, label: str | None = None

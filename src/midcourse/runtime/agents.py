@@ -3,9 +3,9 @@
 import hashlib
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar, get_args, overload
+from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar, get_args, overload
 
 from midcourse.core.events import Mode
 from midcourse.core.retries import Retry
@@ -20,11 +20,17 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 AgentFunction = Callable[["Run"], Awaitable[T]]
 OnNewVersion = Literal["go_on", "ask", "refuse"]
+LONGEST_DESCRIPTION: Final = 2_000
+MOST_GOALS: Final = 20
+LONGEST_GOAL: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agent(Generic[T_co]):
-    """A registered agent. Start it with ``midcourse.start(agent, goal=...)``."""
+    """A registered agent. Start it with ``midcourse.start(agent, goal=...)``.
+
+    ``description`` and ``goals``, examples of what to ask of it, are shown to people who choose an agent.
+    """
 
     name: str
     function: AgentFunction[T_co]
@@ -36,6 +42,12 @@ class Agent(Generic[T_co]):
     asks: bool = True
     terms: Terms = NO_TERMS
     retry: Retry | None = None
+    description: str = ""
+    goals: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse what no list could show."""
+        _check_described(self.description, self.goals)
 
     def __call__(self, run: "Run") -> Awaitable[T_co]:
         """The agent's own function, for tests and for agents that call one another."""
@@ -63,6 +75,8 @@ def agent(
     asks: bool = True,
     terms: Terms | None = None,
     retry: Retry | None = None,
+    description: str | None = None,
+    goals: Sequence[str] = (),
 ) -> Callable[[AgentFunction[T]], Agent[T]]: ...
 def agent(
     function: AgentFunction[T] | None = None,
@@ -75,6 +89,8 @@ def agent(
     asks: bool = True,
     terms: Terms | None = None,
     retry: Retry | None = None,
+    description: str | None = None,
+    goals: Sequence[str] = (),
 ) -> Agent[T] | Callable[[AgentFunction[T]], Agent[T]]:
     """Register an async function of a run as an agent.
 
@@ -83,7 +99,8 @@ def agent(
     journaled (default: a digest of the source); ``on_new_version`` says what a resume under another version does. With
     ``asks=False`` it may not ask anybody: ``run.ask`` and ``Interrupt`` fail. People's controls work all the same.
     ``terms`` are recorded with each session: its task class, policy and budget. ``retry`` is for its model requests,
-    unless a ``run.stream`` says otherwise; five attempts if nothing is said.
+    unless a ``run.stream`` says otherwise; five attempts if nothing is said. ``description`` (default: the first
+    paragraph of the docstring) and ``goals``, examples of what to ask of it, are shown to people who choose an agent.
     """
 
     def register(one: AgentFunction[T]) -> Agent[T]:
@@ -110,6 +127,8 @@ def agent(
             asks=asks,
             terms=check_terms(terms or NO_TERMS),
             retry=retry,
+            description=_first_paragraph(one) if description is None else description,
+            goals=example_goals(goals),
         )
         register_agent(made)
         return made
@@ -142,6 +161,36 @@ def refuse_namesake(other: "Agent[object]", made: "Agent[object]") -> None:
             "name, so it could continue with the wrong one. Give one of them another name: name='…'.",
             field="name",
         )
+
+
+def example_goals(goals: Sequence[str]) -> tuple[str, ...]:
+    """The same, as an agent keeps them.
+
+    Raises:
+        InvalidInput: it is one text, whose letters would each be a goal.
+    """
+    if isinstance(goals, str):
+        raise InvalidInput("goals is one text; it is a list of examples: goals=['Write the memo', …].", field="goals")
+    return tuple(goals)
+
+
+def _first_paragraph(function: Callable[..., object]) -> str:
+    paragraph = (inspect.getdoc(function) or "").partition("\n\n")[0]
+    return " ".join(paragraph.split())[:LONGEST_DESCRIPTION]
+
+
+def _check_described(description: str, goals: Sequence[str]) -> None:
+    if not isinstance(description, str) or len(description) > LONGEST_DESCRIPTION:  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's
+        raise InvalidInput(
+            f"The description of an agent is text of at most {LONGEST_DESCRIPTION:,} characters.", field="description"
+        )
+    if len(goals) > MOST_GOALS:
+        raise InvalidInput(f"There are {len(goals)} example goals; an agent has at most {MOST_GOALS}.", field="goals")
+    for goal in goals:
+        if not isinstance(goal, str) or not 0 < len(goal) <= LONGEST_GOAL:  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's
+            raise InvalidInput(
+                f"An example goal is text of 1 to {LONGEST_GOAL:,} characters, not {str(goal)[:40]!r}.", field="goals"
+            )
 
 
 def _source_digest(function: Callable[..., object]) -> str:

@@ -93,7 +93,12 @@ class Call:
         text = "".join(self.tail)
         self.tail.clear()
         offset, cost = self.offset - len(text), max(0.0, self.spent.cost or 0.0)
-        return (SegmentWritten(step=self.step, attempt=self.attempt, offset=offset, text=text, cost=cost),)
+        tokens = self.tokens if self.spent.tokens is None else self.spent.tokens
+        free = self.spent.cost == 0
+        written = SegmentWritten(
+            step=self.step, attempt=self.attempt, offset=offset, text=text, cost=cost, tokens=tokens, free=free
+        )
+        return (written,)
 
     def running(self, now: float) -> RunningCall:
         """As a control's answer lists it."""

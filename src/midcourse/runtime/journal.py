@@ -406,7 +406,8 @@ def head_of(session: Session, digest: bytes, risk: float | None = None, *, owned
         erased_at=session.erased_at,
         finishes_first=session.finishing.stop if session.finishing is not None else "",
         discarded=session.discarded,
-        unpriced=session.unpriced,
+        unpriced=session.unpriced_so_far,
+        estimated=session.estimated,
         worked=session.worked,
         working_since=session.working_since,
     )

@@ -14,18 +14,28 @@ from midcourse.samples import churn_memo, order_desk, records_cleaner, repo_fixe
 class Sample:
     """A sample agent."""
 
-    name: str
-    description: str
-    goals: tuple[str, ...]
-    """Examples, the plainest first."""
     agent: Agent[Any]
     prepare: Callable[[Path | None], Path]
     """Makes the data it works on, if they are not there, and tells the folder. Its first run does so by itself."""
 
+    @property
+    def name(self) -> str:
+        """What it is started by."""
+        return self.agent.name
+
+    @property
+    def description(self) -> str:
+        """What it does, in a sentence."""
+        return self.agent.description
+
+    @property
+    def goals(self) -> tuple[str, ...]:
+        """Examples, the plainest first."""
+        return self.agent.goals
+
 
 SAMPLES: Final = tuple(
-    Sample(module.NAME, module.DESCRIPTION, module.GOALS, module.agent, module.prepare)
-    for module in (churn_memo, repo_fixer, records_cleaner, order_desk, researcher)
+    Sample(module.agent, module.prepare) for module in (churn_memo, repo_fixer, records_cleaner, order_desk, researcher)
 )
 
 

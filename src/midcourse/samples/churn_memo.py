@@ -214,7 +214,7 @@ def write_memo(text: str) -> dict[str, Any]:
 
 
 def script(conversation: Conversation) -> Sequence[Piece]:
-    """Fetch, join, score, say what stands out, write; from the first of these that the present course still needs."""
+    """Fetch, join, score, write, say what stands out; from the first of these that the present course still needs."""
     course = course_of(conversation)
     if course.stops:
         return [words(f"Understood: {quoted(course.last)} I stop here and write no memo.")]
@@ -234,12 +234,11 @@ def script(conversation: Conversation) -> Sequence[Piece]:
     begin = f"Understood: {quoted(course.last)} " if course.is_changed and not so_far.latest.calls else ""
     top = 3 if is_short else 10
 
-    fetched = so_far.results("fetch_customers")
-    if not fetched:
+    accounts = _result(so_far, "fetch_customers")
+    if accounts is None:
         return [words(f"{begin}I begin with the list of customers. "), Call("fetch_customers", {})]
     joined = _result(so_far, "join_mrr", {"min_mrr": least})
     if joined is None:
-        accounts = json.loads(fetched[-1])
         which = f"only accounts with an MRR of ${least:,.0f} or more" if least else "all of them"
         return [
             words(f"{begin}There are {accounts['accounts']} accounts. I join them against the MRR table, {which}. "),
@@ -254,39 +253,40 @@ def script(conversation: Conversation) -> Sequence[Piece]:
             ),
             Call("score_risk", {"min_mrr": least, "top": top}),
         ]
-    if not so_far.results("write_memo"):
-        facts = json.loads(fetched[-1])
-        memo = _memo(facts, joined, scored, least, has_appendix=has_appendix)
-        return [words(_remarks(begin, scored)), Call("write_memo", {"text": memo}, every=pace() / 4)]
-    written = json.loads(so_far.results("write_memo")[-1])
-    return [
-        words(
-            f"The memo is written: {written['words']} words, in {written['file']}. {scored['high']} of "
-            f"{scored['scored']} accounts are at high risk, which is ${scored['mrr_at_risk']:,.2f} a month."
+    written = _result(so_far, "write_memo")
+    if written is None:
+        memo = _memo(accounts, joined, scored, least, has_appendix=has_appendix)
+        found = (
+            f"{begin}Of {scored['scored']} accounts {scored['high']} are at high risk, {scored['medium']} at medium "
+            f"and {scored['low']} at low risk. I write the memo. "
         )
-    ]
+        return [words(found), Call("write_memo", {"text": memo}, every=pace() / 4)]
+    return [words(_remarks(written, scored))]
 
 
-def _result(conversation: Conversation, tool: str, arguments: Mapping[str, object]) -> dict[str, Any] | None:
-    """What ``tool`` returned to a call with these arguments."""
+def _result(
+    conversation: Conversation, tool: str, arguments: Mapping[str, object] | None = None
+) -> dict[str, Any] | None:
+    """Return what the last call of ``tool`` returned, or the last with these arguments; None if it was interrupted."""
     results = {said.call_id: said.text for said in conversation if said.role == "tool"}
     for call in reversed(conversation.calls):
-        if call.name == tool and call.arguments == arguments and (call.id or "") in results:
+        if call.name == tool and arguments in (None, call.arguments) and (call.id or "") in results:
             found = results[call.id or ""]
             return json.loads(found) if found.startswith("{") else None  # else the call was interrupted
     return None
 
 
-def _remarks(begin: str, scored: Mapping[str, Any]) -> str:
+def _remarks(written: Mapping[str, Any], scored: Mapping[str, Any]) -> str:
+    """Return the last words, said while the memo is there already: who interrupts them can still undo it."""
     told = [
-        f"{begin}Of {scored['scored']} accounts {scored['high']} are at high risk, {scored['medium']} at medium and "
-        f"{scored['low']} at low risk."
+        f"The memo is written: {written['words']} words, in {written['file']}. {scored['high']} of "
+        f"{scored['scored']} accounts are at high risk, which is ${scored['mrr_at_risk']:,.2f} a month."
     ]
     told += [
         f"{one['account']} pays ${one['mrr']:,.2f} a month and has a risk of {one['risk']:.2f}: {one['why']}."
         for one in scored["top"]
     ]
-    return " ".join([*told, "I write the memo. "])
+    return " ".join(told)
 
 
 def _memo(
@@ -343,4 +343,10 @@ _agent: Final = Agent(
     tools=[fetch_customers, join_mrr, score_risk, write_memo],
     capabilities=[Planned(lambda tool, _: PLAN.get(tool, ""), tuple(PLAN.values()))],
 )
-agent: Final = wrap(_agent, deps=_start, terms=Terms(task_class="long", policy="standard", budget=2.0))
+agent: Final = wrap(
+    _agent,
+    deps=_start,
+    description=DESCRIPTION,
+    goals=GOALS,
+    terms=Terms(task_class="long", policy="standard", budget=2.0),
+)

@@ -215,7 +215,13 @@ async def _answer(messages: Sequence[ModelMessage]) -> AsyncIterator[str | midco
 # ---- the agent
 
 
-@midcourse.agent(name=NAME, mode="state", terms=Terms(task_class="protected", policy="trading", budget=0.5))
+@midcourse.agent(
+    name=NAME,
+    mode="state",
+    description=DESCRIPTION,
+    goals=GOALS,
+    terms=Terms(task_class="protected", policy="trading", budget=0.5),
+)
 async def agent(run: midcourse.Run) -> str:
     """Ask the model, make the calls it wants, and so on, until it has said how the order went."""
     prepare()

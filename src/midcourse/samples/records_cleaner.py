@@ -220,4 +220,10 @@ _agent: Final = Agent(
     tools=[find_candidates, delete_records],
     capabilities=[Planned(lambda tool, _: PLAN.get(tool, ""), tuple(PLAN.values()))],
 )
-agent: Final = wrap(_agent, deps=_start, terms=Terms(task_class="medium", policy="standard", budget=1.0))
+agent: Final = wrap(
+    _agent,
+    deps=_start,
+    description=DESCRIPTION,
+    goals=GOALS,
+    terms=Terms(task_class="medium", policy="standard", budget=1.0),
+)

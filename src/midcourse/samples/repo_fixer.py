@@ -398,6 +398,8 @@ _agent: Final = Agent(
 agent: Final = wrap(
     _agent,
     deps=_start,
+    description=DESCRIPTION,
+    goals=GOALS,
     usage_limits=UsageLimits(request_limit=500),
     terms=Terms(task_class="long", policy="standard", budget=5.0),
 )

@@ -131,7 +131,8 @@ def script(conversation: Conversation) -> Sequence[Piece]:
     """Look at what there is, then a section with each request; how many, how long and about what, people say."""
     course = course_of(conversation)
     so_far = _since_closing(conversation)
-    listed = so_far.results("list_documents")
+    # Not what was said of a call that was interrupted.
+    listed = [found for found in so_far.results("list_documents") if found.startswith("[")]
     is_new = course.is_changed and not so_far.latest.calls
     begin = f"Understood: {quoted(course.last)} " if is_new else ""
     written = _sections(so_far)
@@ -287,6 +288,8 @@ _agent: Final = Agent(
 agent: Final = wrap(
     _agent,
     deps=_start,
+    description=DESCRIPTION,
+    goals=GOALS,
     usage_limits=UsageLimits(request_limit=500),
     terms=Terms(task_class="very_long", policy="standard", budget=5.0),
 )

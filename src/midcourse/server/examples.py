@@ -353,6 +353,8 @@ def _chat(records: Iterable[ev.Recorded]) -> str:
 def _agent(first: ev.SessionCreated) -> dict[str, Any]:
     return {
         "name": first.agent,
+        "description": "Writes a page about customers who may leave.",
+        "goals": ["Write the churn memo for the north region"],
         "version": first.agent_version,
         "mode": first.mode,
         "resumable": first.resumable,

@@ -271,6 +271,12 @@ PLAIN: Final[Mapping[str, Schema]] = {
     "Agent": fields(
         {
             **dict.fromkeys(("name", "version", "mode", "origin"), TEXT),
+            "description": {**TEXT, "description": "What it does, for people who choose an agent; may be empty."},
+            "goals": {
+                "type": "array",
+                "items": TEXT,
+                "description": "Examples of what to ask of it, the plainest first.",
+            },
             "resumable": {"type": "boolean", "description": "Whether another process can go on with its sessions."},
             "asks": {"type": "boolean", "description": "Whether it may ask people."},
             "terms": ref("Terms"),

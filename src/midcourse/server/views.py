@@ -138,6 +138,8 @@ def agent_view(agent: Agent[object]) -> dict[str, Any]:
     """An agent that can be started."""
     return {
         "name": agent.name,
+        "description": agent.description,
+        "goals": list(agent.goals),
         "version": agent.version,
         "mode": agent.mode,
         "resumable": agent.resumable,

@@ -32,6 +32,7 @@ apiVersion: midcourse/v1
 metadata:
   name: clerk
   description: Answers letters.
+  goals: [Answer the letter of Ada]
   version: "7"
   labels: {team: mail}
 spec:
@@ -109,6 +110,12 @@ def test_every_field_is_taken(write: Write) -> None:
         ttl_seconds=60.0,
         on_expiry=midcourse.DefaultAnswer("no"),
     )
+
+
+def test_a_file_says_to_people_what_its_agent_does_and_what_to_ask_of_it(write: Write) -> None:
+    (clerk,) = load_agents(write(EVERYTHING))
+    assert clerk.description == "Answers letters."
+    assert clerk.goals == ("Answer the letter of Ada",)
 
 
 def test_every_field_of_the_models_is_in_that_file(write: Write) -> None:

@@ -20,9 +20,9 @@ def with_budget(session: Session, budget: float, cost: float) -> Session:
     return replace(session, terms=replace(session.terms, budget=budget), cost=cost)
 
 
-def segment(offset: int, text: str, cost: float) -> ev.SegmentWritten:
+def segment(offset: int, text: str, cost: float, tokens: int = 0, *, free: bool = False) -> ev.SegmentWritten:
     """A piece of an answer, after which the answer has cost so much."""
-    return ev.SegmentWritten(step=FETCH, attempt=1, offset=offset, text=text, cost=cost)
+    return ev.SegmentWritten(step=FETCH, attempt=1, offset=offset, text=text, cost=cost, tokens=tokens, free=free)
 
 
 def test_a_running_stream_is_counted_as_it_comes_and_once() -> None:
@@ -33,6 +33,28 @@ def test_a_running_stream_is_counted_as_it_comes_and_once() -> None:
     story.happen(ev.StepFinished(step=FETCH, attempt=1, streamed=True, cost=0.25, tokens=3))
     assert story.session.cost == pytest.approx(0.25), "its end knows better, and is not added to its pieces"
     assert story.session.unpriced == 0
+
+
+def test_what_an_answer_has_written_so_far_is_an_estimate_until_it_ends() -> None:
+    """The console folds the same: console/tests/fold.test.ts."""
+    story = Story().happen(ev.SessionStarted()).happen(begun(kind="model"), segment(0, "one ", 0.1, tokens=40))
+    session = story.happen(segment(4, "two ", 0.2, tokens=80)).session
+    assert (session.written, session.tokens, session.estimated, session.unpriced_so_far) == (80, 0, True, 0)
+    story.happen(ev.StepFinished(step=FETCH, attempt=1, streamed=True, cost=0.25, tokens=90))
+    session = story.session
+    assert (session.written, session.tokens, session.estimated, session.unpriced_so_far) == (0, 90, False, 0)
+
+
+@pytest.mark.parametrize(("free", "unpriced"), [(False, 1), (True, 0)])
+def test_an_answer_without_a_price_is_unknown_while_it_is_written_and_a_free_one_is_not(
+    free: bool, unpriced: int
+) -> None:
+    story = Story().happen(ev.SessionStarted()).happen(begun(kind="model"))
+    assert story.session.unpriced_so_far == 0, "it has said nothing yet"
+    session = story.happen(segment(0, "one ", 0.0, tokens=40, free=free)).session
+    assert (session.written, session.estimated, session.unpriced_so_far) == (40, False, unpriced)
+    story.happen(ev.StepFinished(step=FETCH, attempt=1, streamed=True, tokens=41, free=free))
+    assert story.session.unpriced == story.session.unpriced_so_far == unpriced
 
 
 def test_the_end_of_a_stream_may_know_that_it_cost_less() -> None:

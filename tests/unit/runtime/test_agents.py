@@ -42,6 +42,50 @@ def test_an_agent_of_a_module_is_resumable_and_a_closure_is_not() -> None:
     assert len(closure.version) == 12
 
 
+def test_an_agent_is_described_by_its_docstring_or_by_what_it_declares_and_names_example_goals() -> None:
+    """For people who choose one."""
+
+    @midcourse.agent(name="documented of test_agents")
+    async def documented(run: midcourse.Run) -> str:
+        """Write a memo
+        about churn.
+
+        How it does that is told further down.
+        """
+        return run.goal
+
+    @midcourse.agent(name="declared of test_agents", description="Says hello.", goals=["Greet Ada", "Greet all"])
+    async def declared(run: midcourse.Run) -> str:
+        """Not this."""
+        return run.goal
+
+    assert (documented.description, documented.goals) == ("Write a memo about churn.", ())
+    assert (declared.description, declared.goals) == ("Says hello.", ("Greet Ada", "Greet all"))
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong"),
+    [
+        ("goals", {"goals": "Greet Ada"}),
+        ("goals", {"goals": [""]}),
+        ("goals", {"goals": ["Greet"] * 21}),
+        ("goals", {"goals": [7]}),
+        ("description", {"description": "x" * 2001}),
+        ("description", {"description": 7}),
+    ],
+)
+def test_a_description_or_examples_that_no_list_could_show_are_refused(field: str, wrong: dict[str, Any]) -> None:
+    """One text as goals would be a goal for each letter."""
+
+    async def agent(run: midcourse.Run) -> str:
+        return run.goal
+
+    with pytest.raises(midcourse.InvalidInput) as error:
+        midcourse.agent(name="undescribed of test_agents", **wrong)(agent)
+    assert error.value.fields["field"] == field
+    assert "undescribed of test_agents" not in registered()
+
+
 def _not_async(run: midcourse.Run) -> str:
     return run.goal
 

@@ -5,6 +5,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import { type Client, Refusal } from "../../api/client";
 import { Outbox } from "../../api/outbox";
 import type { BulkOutcome, Head, Me, Preview } from "../../api/types";
+import { tally } from "../../model/receipt";
 import { count, spent, unpricedWords, visible } from "../../ui/format";
 import { useGivingBack } from "../../ui/focus";
 import { Word } from "../../ui/Parts";
@@ -20,6 +21,8 @@ import type { Selection } from "./selection";
 const AT_ONCE = 1_000;
 /** So many previews are read, and so many rows of a tray are shown. */
 const SHOWN = 20;
+/** Milliseconds after which those that have moved on are read again. */
+const AGAIN = 1_000;
 const DONE: Record<Verb, string> = { pause: "paused", resume: "resumed", cancel: "cancelled" };
 
 interface Came { verb: Verb; outcomes: BulkOutcome[] }
@@ -99,7 +102,7 @@ export function BulkHandle({ client, fleet, selection, me }: { client: Client; f
 }
 
 function Together({ heads }: { heads: Head[] }): JSX.Element {
-  const all = { cost: heads.reduce((sum, head) => sum + head.cost, 0), unpriced: heads.reduce((sum, head) => sum + head.unpriced, 0) };
+  const all = { cost: heads.reduce((sum, head) => sum + head.cost, 0), unpriced: heads.reduce((sum, head) => sum + head.unpriced, 0), estimated: heads.some((head) => head.estimated) };
   return <span class={all.cost > 0 || all.unpriced === 0 ? undefined : "unpriced"} title={unpricedWords(all) || undefined}>{spent(all)}</span>;
 }
 
@@ -107,23 +110,33 @@ function Together({ heads }: { heads: Head[] }): JSX.Element {
 function CancelTray({ client, heads }: { client: Client; heads: Head[] }): JSX.Element {
   const [previews, set] = useState<ReadonlyMap<string, Preview>>(new Map());
   const lead = useRef<HTMLParagraphElement>(null);
+  const last = heads.filter((head) => head.task_class === "protected" && (head.status === "running" || head.status === "waiting")).length;
   const shown = heads.slice(0, SHOWN);
+  const latest = useRef(heads);
+  latest.current = shown;
   const ids = shown.map((head) => head.id).join(" ");
   useLayoutEffect(() => lead.current?.focus(), []);
   useEffect(() => {
     let isOver = false;
-    void (async () => {
-      for (const head of shown) {
+    let timer = 0;
+    const read = new Map<string, number>();
+    // They go on meanwhile: of those that have moved on since, it is read again.
+    const look = async (): Promise<void> => {
+      for (const { id, position } of latest.current) {
+        if (read.get(id) === position) continue;
+        const found = await client.get<Preview>(`/sessions/${encodeURIComponent(id)}/cancel/preview`).catch(() => null);
         if (isOver) return;
-        const found = await client.get<Preview>(`/sessions/${encodeURIComponent(head.id)}/cancel/preview`).catch(() => null);
-        if (found && !isOver) set((known) => new Map(known).set(head.id, found));
+        read.set(id, position);
+        if (found) set((known) => new Map(known).set(id, found));
       }
-    })();
-    return () => { isOver = true; };
+      timer = window.setTimeout(() => void look(), AGAIN);
+    };
+    void look();
+    return () => { isOver = true; clearTimeout(timer); };
   }, [ids]);
   return (
     <div class="tray">
-      <p class="lead" tabIndex={-1} ref={lead}>Cancel {count(heads.length, "session")}? What is in flight is undone, finished work is kept. They go on while you read this.</p>
+      <p class="lead" tabIndex={-1} ref={lead}>Cancel {count(heads.length, "session")}? What is in flight is undone, finished work is kept.{last > 0 && ` ${count(last, "is protected and finishes its", "are protected and finish their")} turn first.`} What runs goes on while you read this.</p>
       <ul class="outcomes">{shown.map((head) => <li key={head.id}><Word status={head.status} /><a href={href({ run: head.id })}>{visible(head.goal) || head.id}</a><span class="sub">{foreseen(previews.get(head.id))}</span></li>)}</ul>
       {heads.length > shown.length && <p class="sub">and {(heads.length - shown.length).toLocaleString("en")} more, each in the same way.</p>}
     </div>
@@ -131,10 +144,7 @@ function CancelTray({ client, heads }: { client: Client; heads: Head[] }): JSX.E
 }
 
 function foreseen(preview: Preview | undefined): string {
-  if (!preview) return "reading what was done…";
-  const counts = new Map<string, number>();
-  for (const line of preview["in-flight"].lines) counts.set(line.outcome, (counts.get(line.outcome) ?? 0) + 1);
-  return counts.size ? [...counts].map(([outcome, number]) => `${number} ${outcome}`).join(", ") : "nothing was changed";
+  return preview ? tally(preview["in-flight"].lines) || "nothing was changed" : "reading what was done…";
 }
 
 function Outcomes({ came, results, words, heads }: { came: Came; results: { outcome: BulkOutcome; word: string }[]; words: string; heads: ReadonlyMap<string, Head> | null }): JSX.Element {

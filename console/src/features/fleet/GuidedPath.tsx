@@ -7,23 +7,22 @@ import type { Agent } from "../../api/types";
 import { href } from "../../ui/router";
 
 const AGENT = "churn-memo";
-const GOAL = "Write a one-page churn memo for the quarterly review: who is likely to leave, why, and what it would cost";
 
 export function GuidedPath({ client }: { client: Client }): JSX.Element | null {
-  const [isHere, tell] = useState(false);
+  const [agent, tell] = useState<Agent | undefined>();
   useEffect(() => {
-    client.get<{ agents: Agent[] }>("/agents").then(({ agents }) => tell(agents.some((one) => one.name === AGENT)), () => undefined);
+    client.get<{ agents: Agent[] }>("/agents").then(({ agents }) => tell(agents.find((one) => one.name === AGENT)), () => undefined);
   }, [client]);
-  if (!isHere) return null;
+  if (!agent) return null;
   return (
     <section class="guide" aria-labelledby="guide">
       <h2 id="guide">Guided path, two minutes</h2>
       <ol>
-        <li><a href={href({ new: "", agent: AGENT, goal: GOAL })}>Start the churn memo</a>: it scores 412 accounts and writes a page about them.</li>
+        <li><a href={href({ new: "", agent: AGENT, goal: agent.goals[0] })}>Start the churn memo</a>: it scores 412 accounts and writes a page about them.</li>
         <li>While it writes, press <b>Pause</b>{"\u00a0"}<kbd>p</kbd>. It stops at once; say why, or skip.</li>
         <li><b>Redirect</b>{"\u00a0"}<kbd>r</kbd>: choose Step, say “only customers over $10k”, <kbd>↵</kbd>. Then <b>Resume</b>{"\u00a0"}<kbd>p</kbd>, and see what it makes of that.</li>
-        <li><b>Cancel</b>{"\u00a0"}<kbd>c</kbd>. Nothing new starts while you look at what each choice would undo. Then <b>Cancel run</b>.</li>
-        <li>Read the receipt: what became of everything it did, and nothing more than was seen.</li>
+        <li>When it says that the memo is written, press <b>Cancel</b>{"\u00a0"}<kbd>c</kbd>. Nothing new starts while you look at what each choice would undo. Choose <b>Undo all that can be</b>, then <b>Cancel run</b>.</li>
+        <li>Read the receipt: the memo is undone. It says what became of everything the run did, and nothing more than was seen.</li>
       </ol>
     </section>
   );

@@ -84,6 +84,7 @@ export function result(outcome: BulkOutcome, now: Head | undefined): string {
   if (outcome.code === "session_not_found") return "not there";
   if (outcome.code === "session_ended") return "had ended";
   if (!outcome.ok && outcome.code !== "not_reachable") return "refused";
+  if (now?.finishes_first) return `${now.finishes_first === "pause" ? "pausing" : "cancelling"}, finishes first`;
   return now?.status ?? (outcome.status || "taken");
 }
 

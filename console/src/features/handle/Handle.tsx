@@ -4,7 +4,8 @@ import { useComputed, useSignalEffect } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import type { Live } from "../../api/live";
-import { elapsed } from "../../model/session";
+import { undoable } from "../../model/receipt";
+import { elapsed, spentSoFar } from "../../model/session";
 import { second } from "../../ui/clock";
 import { cap, clock, spent, unpricedWords, WORKED } from "../../ui/format";
 import { Meter } from "../../ui/Parts";
@@ -52,7 +53,7 @@ export function viewOf(live: Live, actions: Actions, role: string): View | null 
     // Halted or stopped meanwhile, it does not finish.
     deferred: (["running", "waiting"].includes(session.status) && session.deferred?.stop) || "",
     mayForce: role === "operate",
-    undoable: receipt && receipt.lines.filter((line) => line.effect !== "hold" && (line.outcome === "kept" || line.outcome === "undo failed")).length,
+    undoable: receipt && undoable(receipt.lines),
     confirm: confirmWords(actions.preview.value, actions.choice.value),
     mayLift: session.status === "halted" && (known?.verbs.includes("resume") ?? false),
     isUnattended: live.isUnattended.value,
@@ -101,6 +102,8 @@ export function Handle({ live, me, role, keys, told, opens }: HandleProps): JSX.
   if (!view || !slots) return null;
   const session = live.run.session!;
   const budget = session.terms.budget;
+  const paid = spentSoFar(session);
+  const isKnown = paid.cost > 0 || paid.unpriced === 0;
   return (
     <section class="handle" data-status={shownStatus(view)} data-stale={view.isLost || undefined} aria-label="Interrupt handle" ref={root}
       onFocusIn={(event) => { wasInTray.current = event.target instanceof Element && event.target.closest(".tray") !== null; }}
@@ -115,11 +118,11 @@ export function Handle({ live, me, role, keys, told, opens }: HandleProps): JSX.
         <dl class="dials">
           <div title={WORKED}><dt>worked</dt><dd><Elapsed live={live} /></dd></div>
           <div><dt>step</dt><dd class="step">{view.step}</dd></div>
-          <div title={unpricedWords(session) || undefined}>
+          <div title={unpricedWords(paid) || undefined}>
             <dt>{budget === null ? "spent" : "spent of cap"}</dt>
             <dd>
-              <span class={session.cost > 0 || session.unpriced === 0 ? undefined : "unpriced"}>{spent(session)}</span>{budget === null ? <small> no cap</small> : <small> / {cap(budget)}</small>}
-              {budget !== null && (session.cost > 0 || session.unpriced === 0) && <Meter label="Spent of cap" value={session.cost} max={budget} words={`${spent(session)} of ${cap(budget)}`} />}
+              <span class={isKnown ? undefined : "unpriced"}>{spent(paid)}</span>{budget === null ? <small> no cap</small> : <small> / {cap(budget)}</small>}
+              {budget !== null && isKnown && <Meter label="Spent of cap" value={paid.cost} max={budget} words={`${spent(paid)} of ${cap(budget)}`} />}
             </dd>
           </div>
         </dl>

@@ -6,7 +6,8 @@ import type { Live } from "../../api/live";
 import type { Preview } from "../../api/types";
 import type { ReceiptLine, UndoChoice } from "../../model/events";
 import { ENDED } from "../../model/status";
-import { argumentsOf, count } from "../../ui/format";
+import { sizes, undone } from "../../model/receipt";
+import { argumentsOf } from "../../ui/format";
 import { EffectChip, outcomeKey, outcomeShape, Ticking } from "../../ui/Parts";
 import { Shape } from "../../ui/Shape";
 
@@ -19,13 +20,12 @@ const CHOICES: [UndoChoice, string, string][] = [
 /** What the confirming slot says. */
 export function confirmWords(preview: Preview | null, choice: UndoChoice): string {
   if (!preview) return "reading what was done";
-  const lines = preview[choice].lines;
-  const before = new Set(preview.none.lines.filter((line) => line.outcome === "undone").map((line) => line.step));
-  const undone = lines.filter((line) => line.outcome === "undone" && !before.has(line.step)).length;
+  const { lines } = preview[choice];
+  const number = undone(lines, preview.none.lines);
   if (choice === "none") return "undo nothing";
   if (!lines.length) return "nothing was changed";
-  if (!undone) return "undo nothing, keep the rest";
-  return choice === "all" ? `undo ${undone}, newest first` : `undo ${undone}, keep the rest`;
+  if (!number) return "undo nothing, keep the rest";
+  return choice === "all" ? `undo ${number}, newest first` : `undo ${number}, keep the rest`;
 }
 
 function words(line: ReceiptLine, live: Live): string {
@@ -61,7 +61,7 @@ export function PreviewTable({ live, preview, choice, choose }: Props): JSX.Elem
       <table class="choices">
         <thead>
           <tr>
-            <th scope="col"><span class="sub">{preview ? (lines.length ? count(lines.length, "effect") : "no effects") : "Reading what was done…"}</span></th>
+            <th scope="col"><span class="sub">{preview ? sizes(lines) : "Reading what was done…"}</span></th>
             {CHOICES.map(([name, title, says]) => (
               <th key={name} scope="col" class={choice === name ? "on" : ""}>
                 <label>

@@ -5,6 +5,7 @@ import { useState } from "preact/hooks";
 import type { Live } from "../../api/live";
 import type { Receipt } from "../../api/types";
 import type { ReceiptLine, UndoChoice } from "../../model/events";
+import { verdict } from "../../model/receipt";
 import { argumentsOf, clock, count, timeOfDay, who } from "../../ui/format";
 import { OUTCOME_ORDER, outcomeKey, outcomeShape, Ticking } from "../../ui/Parts";
 import { href } from "../../ui/router";
@@ -17,14 +18,6 @@ const NAMED = 3;
 const DURABILITY: Record<string, string> = {
   power: "Written to disk: survives power loss", process: "Written: survives the end of the process", nothing: "Kept in memory only: lost when the server ends",
 };
-
-/** "2 undone, 2 kept, 1 cannot be undone." */
-export function verdict(lines: readonly ReceiptLine[]): string {
-  if (!lines.length) return "Nothing was changed.";
-  const order = ["undone", "kept", "cannot be undone", "undo failed", "undo ran with unknown result", "unknown", "still running"] as const;
-  const counted = order.map((outcome) => [lines.filter((line) => line.outcome === outcome).length, outcome] as const);
-  return `${counted.filter(([number]) => number).map(([number, outcome]) => `${number} ${outcome}`).join(", ")}.`;
-}
 
 /** What may happen a second time in the session that begins anew: it stays, or may have happened. */
 function Twice({ receipt, where }: { receipt: Receipt; where: ComponentChildren }): JSX.Element | null {

@@ -29,6 +29,7 @@ export class Actions {
   /** Where the journal knows of it: before that, what is folded says nothing about it. */
   private holdPosition = 0;
   private renewing = 0;
+  private previewed = "";
 
   constructor(readonly live: Live, private readonly told: (event: string, detail: unknown) => void) {}
 
@@ -96,6 +97,7 @@ export class Actions {
   async startCancel(): Promise<void> {
     this.wantsReason.value = false;
     this.preview.value = null;
+    this.previewed = "";
     this.choice.value = "in-flight";
     this.tray.value = "preview";
     this.heldSince.value = Date.now() / 1000;
@@ -119,10 +121,20 @@ export class Actions {
 
   private isChoosing(): boolean { return this.tray.value === "preview" || this.isInstead.value; }
 
-  /** Read the preview again: what still ran when it was opened may have ended. */
+  /** What the preview is about: what had begun and ended when it was read. */
+  private get done(): string {
+    const session = this.live.run.session;
+    return session ? `${session.finished_steps} ${[...session.calls.values()].map((call) => `${call.step} ${call.attempt}${call.end}${call.undo}`).join()} ${[...session.holds].join()}` : "";
+  }
+
+  /** Read the preview, again and again until nothing has begun or ended meanwhile. */
   async look(): Promise<void> {
     try {
-      this.preview.value = await this.live.preview();
+      while (this.isChoosing() && this.previewed !== this.done) {
+        const read = this.done;
+        this.preview.value = await this.live.preview();
+        this.previewed = read;
+      }
     } catch {
       this.refusal.value = { words: "The preview could not be read. Nothing was cancelled.", isCalm: false };
     }
@@ -130,6 +142,8 @@ export class Actions {
 
   confirm(): void {
     if (this.preview.value === null) return;
+    // What is confirmed is what was shown: of a run that is held, an older preview is read again first.
+    if (this.hold !== null && this.previewed !== this.done) return;
     this.stopRenewing();
     this.hold = null;
     this.tray.value = "";
@@ -206,6 +220,7 @@ export class Actions {
   /** The hold was lifted by somebody else, or lapsed: there is nothing to choose any more. */
   settle(): void {
     this.settleForce();
+    if (this.preview.value !== null && this.isChoosing() && this.previewed !== this.done) void this.look();
     if (this.live.run.position < this.holdPosition) return;
     const status = this.live.run.session?.status;
     if (this.hold !== null && this.live.run.session?.pause?.id !== this.hold && status !== undefined && !["pausing", "paused"].includes(status)) {

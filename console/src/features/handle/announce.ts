@@ -3,7 +3,7 @@
 import type { Live } from "../../api/live";
 import { isReview } from "../../model/interventions";
 import { spoken, who } from "../../ui/format";
-import { verdict } from "./ReceiptTray";
+import { verdict } from "../../model/receipt";
 import type { View } from "./view";
 
 /** Seconds after which a call that outlives a stop is named again. */

@@ -61,7 +61,7 @@ export function Detail({ client, me, ask, inbox, isGone, answered, look, next }:
       <div class="row">
         <Lamp status={status}>{status}</Lamp>
         <span><a href={href({ run: ask.session })}>{ask.agent}</a> <code class="dim">{ask.session}</code></span>
-        {!isGone && ask.deadline !== dueAt(ask) && <TimeLeft ask={ask} ahead={client.ahead} words={ask.deadline === null ? ["answer within ", ""] : ["its policy wants an answer within ", "the time its policy gives is "]} />}
+        {!isGone && ask.deadline !== dueAt(ask) && <TimeLeft ask={ask} ahead={client.ahead} />}
         <Owning client={client} me={me} ask={ask} isGone={isGone} look={look} />
       </div>
       {refusal && <p class={refusal.isCalm ? "sub" : "still"} role="status">{refusal.words}</p>}

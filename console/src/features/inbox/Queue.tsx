@@ -6,7 +6,7 @@ import { second } from "../../ui/clock";
 import { clock, count, shorten, timeOfDay, visible } from "../../ui/format";
 import { causeOf } from "../../ui/gauge";
 import { placeOf, titleOf } from "../handle/asking";
-import { agentsOf, dueAt, type Group, keyOf } from "./grouping";
+import { agentsOf, dueAt, dueWords, type Group, keyOf } from "./grouping";
 
 interface Props { asks: readonly InboxAsk[]; groups: readonly Group[]; made: readonly Artifact[]; open: string; choose: (key: string) => void; me: string; ahead: number }
 
@@ -58,10 +58,12 @@ export function ownerWords(ask: InboxAsk, me: string): string {
   return ask.owner === me ? (ask.owned_since === null ? "" : "yours") : `${ask.owner} has it`;
 }
 
-/** What is left, and what was too long; `words` before the one and the other. */
-export function TimeLeft({ ask, ahead, words = ["", ""] }: { ask: InboxAsk; ahead: number; words?: [left: string, over: string] }): JSX.Element {
+/** What is left until the next thing happens, and which; or by how much it is late. */
+export function TimeLeft({ ask, ahead }: { ask: InboxAsk; ahead: number }): JSX.Element {
   void second.value;
+  const { left: before, over, title } = dueWords(ask);
   const left = dueAt(ask) - Date.now() / 1000 - ahead;
-  if (left < 0) return <span class="left" title={`to be answered by ${timeOfDay(dueAt(ask))}`}>{words[1]}over by <time>{clock(-left)}</time></span>;
-  return <span class={left < SOON ? "left" : "dim"} title={ask.deadline === dueAt(ask) ? `deadline ${timeOfDay(ask.deadline)}` : `to be answered by ${timeOfDay(ask.respond_by)}`}>{words[0]}<time>{clock(left)}</time></span>;
+  const at = `${title}${timeOfDay(dueAt(ask))}`;
+  if (left < 0) return <span class="left" title={at}>{over}<time>{clock(-left)}</time></span>;
+  return <span class={left < SOON ? "left" : "dim"} title={at}>{before}<time>{clock(left)}</time></span>;
 }

@@ -15,8 +15,15 @@ export function merged(known: readonly InboxAsk[], told: readonly InboxAsk[], go
   return [...all.values()].sort((one, other) => dueAt(one) - dueAt(other) || one.opened_at - other.opened_at || (keyOf(one) < keyOf(other) ? -1 : 1));
 }
 
-/** By when somebody must have answered: the deadline, or what the policy wants. */
+/** The next thing that happens if nobody answers: it is escalated, or can no longer be answered. As InboxAsk.due_at in core/inbox.py. */
 export function dueAt(ask: InboxAsk): number { return ask.deadline === null ? ask.respond_by : Math.min(ask.deadline, ask.respond_by); }
+
+/** The same in words, before and after the time. Every place that shows a clock beside an ask takes its words from here. */
+export function dueWords(ask: InboxAsk): { left: string; over: string; title: string } {
+  return ask.deadline === dueAt(ask)
+    ? { left: "answer within ", over: "its time is over since ", title: "can be answered until " }
+    : { left: "escalated in ", over: "answer late by ", title: "escalated at " };
+}
 
 /** Alarms of one cause. */
 export interface Group { cause: string; level: string; alarms: Alarm[]; sessions: number; at: number }

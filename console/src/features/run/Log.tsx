@@ -4,6 +4,7 @@ import { type Signal, useSignal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import type { Live } from "../../api/live";
+import type { Head } from "../../api/types";
 import type { Run } from "../../model/run";
 import { type Entry, revOf } from "../../model/story";
 import { interrupts } from "../../model/interventions";
@@ -17,9 +18,9 @@ import { Rating } from "./Rating";
 const SHOWN = 150;
 type Block = { kind: "one"; entry: Entry } | { kind: "fold"; title: string; entries: Entry[] };
 
-interface Props { live: Live; run: Run; me: string; mayJudge: boolean; follows: Signal<boolean> }
+interface Props { live: Live; run: Run; me: string; mayJudge: boolean; follows: Signal<boolean>; family: readonly Head[] }
 
-export function Log({ live, run, me, mayJudge, follows }: Props): JSX.Element {
+export function Log({ live, run, me, mayJudge, follows, family }: Props): JSX.Element {
   void live.rev.value;
   const toolsOnly = useSignal(false);
   const opened = useSignal<ReadonlySet<number>>(new Set());
@@ -39,7 +40,7 @@ export function Log({ live, run, me, mayJudge, follows }: Props): JSX.Element {
   };
   const lastStepIn = run.entries.findLast((entry) => entry.kind === "stepin" && interrupts(entry.decision));
   const row = (entry: Entry): JSX.Element => (
-    <EntryRow key={entry.position} entry={entry} rev={revOf(entry)} live={live} me={me} isStopping={isStopping} isNow={isNow} mayJudge={mayJudge} isLast={entry === lastStepIn} />
+    <EntryRow key={entry.position} entry={entry} rev={revOf(entry)} live={live} me={me} isStopping={isStopping} isNow={isNow} mayJudge={mayJudge} isLast={entry === lastStepIn} child={entry.kind === "step" && entry.of === "child" ? family.find((head) => head.id === entry.child) : undefined} />
   );
   return (
     <>

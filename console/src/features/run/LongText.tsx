@@ -2,17 +2,17 @@
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
+import { type End, excerpt } from "../../model/text";
 import { visible } from "../../ui/format";
 
-const LINES = 120;
-const CHARACTERS = 12_000;
 const PIECE = 200;
 
-export function LongText({ text, isLive = false, caret = false, mono = false }: { text: string; isLive?: boolean; caret?: boolean; mono?: boolean }): JSX.Element {
+/** `keeps`: which end of a long text is shown; of one that is being written, or was cut, that is where it ends. */
+export function LongText({ text, keeps = "head", caret = false, mono = false }: { text: string; keeps?: End; caret?: boolean; mono?: boolean }): JSX.Element {
   const [isWhole, showWhole] = useState(false);
-  const cut = isWhole ? null : part(text, isLive);
+  const shown = isWhole ? null : excerpt(text, keeps);
   const kind = mono ? "said-mono" : "said-text";
-  if (!cut) {
+  if (!shown) {
     if (!isWhole) return <p class={kind}>{visible(text)}{caret && <span class="caret" aria-hidden="true" />}</p>;
     return (
       <div class="whole" tabIndex={0} role="group" aria-label="The whole text">
@@ -21,28 +21,14 @@ export function LongText({ text, isLive = false, caret = false, mono = false }: 
       </div>
     );
   }
-  const more = <button class="plain" type="button" onClick={() => showWhole(true)}>show {cut.lines === 1 ? "all of it" : `all ${cut.lines.toLocaleString("en")} lines`}</button>;
+  const more = <button class="plain" type="button" onClick={() => showWhole(true)}>show {shown.lines === 1 ? "all of it" : `all ${shown.lines.toLocaleString("en")} lines`}</button>;
   return (
     <>
-      {isLive && <p class="cutlines">{more}</p>}
-      <p class={kind}>{visible(cut.text)}{caret && <span class="caret" aria-hidden="true" />}</p>
-      {!isLive && <p class="cutlines">{more}</p>}
+      {keeps === "tail" && <p class="cutlines">{more}</p>}
+      <p class={kind}>{visible(shown.text)}{caret && <span class="caret" aria-hidden="true" />}</p>
+      {keeps === "head" && <p class="cutlines">{more}</p>}
     </>
   );
-}
-
-/** The beginning, or of what is still being written the end. Null: it is short. */
-function part(text: string, isLive: boolean): { text: string; lines: number } | null {
-  if (text.length <= CHARACTERS && newlines(text, LINES) <= LINES) return null;
-  const lines = text.split("\n");
-  const some = (isLive ? lines.slice(-LINES) : lines.slice(0, LINES)).join("\n");
-  return { text: isLive ? some.slice(-CHARACTERS) : some.slice(0, CHARACTERS), lines: lines.length };
-}
-
-function newlines(text: string, enough: number): number {
-  let found = 0;
-  for (let at = text.indexOf("\n"); at >= 0 && found <= enough; at = text.indexOf("\n", at + 1)) found++;
-  return found;
 }
 
 /** In pieces that the browser lays out only when they are seen. */

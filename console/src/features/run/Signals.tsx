@@ -6,6 +6,7 @@ import type { Live } from "../../api/live";
 import type { Gauge, Gauges, Head } from "../../api/types";
 import { doesAt, earlier, grown, isShown, isUnseen, marksOf, numberOf, pastOf, scaleOf } from "../../ui/gauge";
 import type { Run } from "../../model/run";
+import { spentSoFar } from "../../model/session";
 import type { StepInEntry } from "../../model/story";
 import { second } from "../../ui/clock";
 import { count, timeOfDay, version } from "../../ui/format";
@@ -25,6 +26,7 @@ export function Signals({ live, run, gauges, family }: Props): JSX.Element {
   const all = gauges ? gauges.signals.map((one) => (run === live.run ? (session.status === "running" ? grown(one, now - gauges.at) : one) : earlier(one, session.at))) : [];
   const shown = all.filter(isShown);
   const unseen = all.filter(isUnseen);
+  const paid = spentSoFar(session);
   const risk = all.find((one) => one.name === "risk" && one.value !== null);
   const plotted = isOpen ? all.filter((one) => one.history.length > 0 || shown.includes(one)) : shown;
   return (
@@ -32,7 +34,7 @@ export function Signals({ live, run, gauges, family }: Props): JSX.Element {
       <h2>Signals {gauges && <span class="end"><button class="plain tiny" type="button" aria-expanded={isOpen} onClick={() => open(!isOpen)}>{isOpen ? "close history" : "history"}</button></span>}</h2>
       <ol class="gauges">
         {plotted.map((one) => <li key={one.name}><Tape gauge={one} />{isOpen && <Plot gauge={one} happened={happenedTo(run, one)} from={session.created_at} until={Math.max(session.at, run === live.run && gauges ? gauges.at : 0)} />}</li>)}
-        <li><div class="gauge"><span>Tokens</span><b>{session.tokens.toLocaleString("en")}</b></div></li>
+        <li><div class="gauge"><span>Tokens</span><b title={paid.written ? "an estimate: an answer is still being written" : undefined}>{paid.written ? "≈ " : ""}{paid.tokens.toLocaleString("en")}</b></div></li>
       </ol>
       {shown.some((one) => marksOf(one).length > 0) && <p class="key"><span><i />warns</span><span><i class="v" />steps in</span><span><i class="s" />stops</span></p>}
       {risk && <><h2 class="more">Combined risk</h2><p class="sub"><span class="num riskvalue">{numberOf(risk.value!, risk.unit)}</span> of 1{marksOf(risk).map((mark) => `, ${doesAt(risk, mark)}`).join("")}: the chance that it fails, by the combined model.</p></>}

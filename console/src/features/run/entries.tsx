@@ -3,25 +3,29 @@
 import { Component, type JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { Live } from "../../api/live";
+import type { Head } from "../../api/types";
+import { childWords } from "../../model/children";
 import type { AskEntry, EndEntry, Entry, NoteEntry, SaidEntry, StepEntry, StopEntry } from "../../model/story";
 import { argumentsOf, capitalised, clock, count, duration, fullTime, readable, shorten, timeOfDay, visible, who } from "../../ui/format";
 import { EffectChip, Ticking, Word } from "../../ui/Parts";
 import { href } from "../../ui/router";
 import { Shape } from "../../ui/Shape";
 import { wantedBy } from "../handle/asking";
-import { verdict } from "../handle/ReceiptTray";
+import { tally, verdict } from "../../model/receipt";
 import { CANCEL_PREVIEW } from "../../model/run";
 import type { Cut, Part } from "../../model/text";
 import { LongText } from "./LongText";
 import { StepIn } from "./StepIn";
 
-export interface EntryProps { entry: Entry; rev: number; live: Live; me: string; /** Whether something of it may still run. */ isStopping: boolean; isNow: boolean; mayJudge: boolean; isLast: boolean }
+export interface EntryProps { entry: Entry; rev: number; live: Live; me: string; /** Whether something of it may still run. */ isStopping: boolean; isNow: boolean; mayJudge: boolean; isLast: boolean;
+  /** The child that the call had made, as it stands now. */
+  child?: Head | undefined }
 
 /** Drawn again only when it changed: a log of thousands of lines costs what its last one does. */
 export class EntryRow extends Component<EntryProps> {
   override shouldComponentUpdate(next: Readonly<EntryProps>): boolean {
-    const { entry, rev, isStopping, isNow, isLast } = this.props;
-    return next.entry !== entry || next.rev !== rev || next.isStopping !== isStopping || next.isNow !== isNow || next.isLast !== isLast;
+    const { entry, rev, isStopping, isNow, isLast, child } = this.props;
+    return next.entry !== entry || next.rev !== rev || next.isStopping !== isStopping || next.isNow !== isNow || next.isLast !== isLast || next.child?.status !== child?.status || next.child?.busy !== child?.busy || next.child?.unattended !== child?.unattended;
   }
 
   override render(): JSX.Element | null {
@@ -72,13 +76,13 @@ function Written({ entry, live, me, isNow }: { entry: StepEntry; live: Live; me:
         const isOpen = index === parts.length - 1 && joins && isRunning;
         return (
           <div key={index}>
-            <div class={isOver ? "text superseded" : "text"}><LongText text={isOpen ? part.text + shown : part.text} isLive={isOpen} caret={isOpen} /></div>
+            <div class={isOver ? "text superseded" : "text"}><LongText text={isOpen ? part.text + shown : part.text} keeps={isOver || part.cut || entry.state !== "finished" ? "tail" : "head"} caret={isOpen} /></div>
             {part.cut && <div class="cutoff"><Shape name="interrupted" />{cutWords(part.cut, isOver, me)}</div>}
             {!part.cut && isOver && <div class="cutoff"><Shape name="interrupted" />superseded by the next attempt</div>}
           </div>
         );
       })}
-      {!joins && (shown || (isRunning && !parts.length)) && <div class="text"><LongText text={shown} isLive caret={isRunning} /></div>}
+      {!joins && (shown || (isRunning && !parts.length)) && <div class="text"><LongText text={shown} keeps="tail" caret={isRunning} /></div>}
       {!parts.length && !shown && typeof entry.value?.raw === "string" && <div class="text"><LongText text={entry.value.raw} /></div>}
       {entry.state === "failed" && <p class="res bad">failed: {shorten(entry.detail, 300)}</p>}
       {entry.state === "retrying" && entry.until === null && <p class="res">{retryWords(entry)}</p>}
@@ -95,17 +99,18 @@ function cutWords(cut: Cut, isSuperseded: boolean, me: string): string {
   return `cut by ${whose} at ${timeOfDay(cut.at)}${kept}${then}`;
 }
 
-function Call({ entry, live, isStopping, isNow }: EntryProps & { entry: StepEntry }): JSX.Element {
+function Call({ entry, live, isStopping, isNow, child }: EntryProps & { entry: StepEntry }): JSX.Element {
   const isRunning = entry.state === "running";
-  const outlives = isRunning && isStopping && isNow;
+  const stands = entry.of === "child" && isNow ? childWords(entry.state, child, live.run.session?.unreached.includes(entry.child) ?? false) : null;
+  const outlives = isNow && (stands ? stands.runs : isRunning && isStopping);
   return (
     <div class={outlives ? "call outlives" : "call"}>
       <code>{entry.of === "child" ? entry.name.replace(/^spawn /, "") : entry.name}</code>
       <span class="args">{entry.of === "child" ? <a href={href({ run: entry.child })}>child {entry.child.split(".").at(-1)}</a> : argumentsOf(entry.arguments) || "no arguments"}</span>
       {entry.attempt > 1 && <span class="chip">attempt {entry.attempt}</span>}
       {entry.of !== "child" && <EffectChip effect={entry.effect} />}
-      <span class="dur">{isRunning ? isNow ? <>running <Ticking since={entry.begun_at} ahead={live.client.ahead} /></> : "running" : entry.ended_at === null ? "" : duration(entry.ended_at - entry.begun_at)}</span>
-      {outlives
+      <span class="dur">{stands && !stands.runs ? "" : isRunning ? isNow ? <>running <Ticking since={entry.begun_at} ahead={live.client.ahead} /></> : "running" : entry.ended_at === null ? "" : duration(entry.ended_at - entry.begun_at)}</span>
+      {stands ? <span class={stands.runs ? "res still" : "res"}>{stands.words}</span> : outlives
         ? <span class="res"><span class="still">still running</span>: {entry.effect === "irreversible" ? "it cannot be torn, so it finishes first" : "it may finish"}</span>
         : <Outcome entry={entry} live={live} />}
     </div>
@@ -213,7 +218,10 @@ function Ended({ entry, live }: { entry: EndEntry; live: Live }): JSX.Element {
     return <div class="stepin"><div class="who"><Word status="failed">Failed</Word> <code class="dim">{entry.code}</code></div><p class="why">{shorten(entry.message, 1000)}</p></div>;
   }
   if (entry.how !== "completed") {
-    return <div class="stepin"><div class="who"><span class="word"><Shape name={entry.how === "cancelled" ? "cancelled" : "undone"} />{entry.how === "cancelled" ? "Cancelled." : "Undone as far as it can be."} {verdict(entry.receipt)}</span></div><p class="why">The receipt is in the handle below.</p></div>;
+    // Its event has what the stop itself did; the receipt, which the handle shows, has what the whole run did.
+    const receipt = live.receipt.value;
+    const whole = receipt?.final && live.run.entries.findLast((one) => one.kind === "end") === entry ? receipt.lines : null;
+    return <div class="stepin"><div class="who"><span class="word"><Shape name={entry.how === "cancelled" ? "cancelled" : "undone"} />{entry.how === "cancelled" ? "Cancelled." : "Undone as far as it can be."}{whole && ` ${verdict(whole)}`}</span></div><p class="why">{whole ? "The receipt is in the handle below." : entry.receipt.length ? `This stop: ${tally(entry.receipt)}.` : ""}</p></div>;
   }
   const said = live.run.entries.findLast((one) => one.kind === "step" && one.of === "model" && one.position < entry.position);
   const text = entry.value?.raw === null || entry.value === null ? "" : readable(entry.value.raw);

@@ -50,6 +50,8 @@ def wrap(
     asks: bool = True,
     terms: Terms | None = None,
     retry: Retry | None = None,
+    description: str = "",
+    goals: Sequence[str] = (),
     version: str | None = None,
     on_new_version: OnNewVersion = "go_on",
 ) -> Agent[Any]:
@@ -61,7 +63,8 @@ def wrap(
     ``interrupt()`` becomes an ask, and its answer the resume value. ``to_input`` makes the graph's input of what a
     person said (default: a message), ``to_output`` the result of its last state (default: the last message's text).
     ``declare`` says what nodes and tools do, by name; functions declare themselves with ``@midcourse.tool``.
-    ``retry`` is for its model requests: five attempts if nothing is said.
+    ``retry`` is for its model requests: five attempts if nothing is said. ``description`` and
+    ``goals``, examples of what to ask of it, are shown to people who choose an agent.
 
     Raises:
         InvalidInput: the graph brings a checkpointer of its own.
@@ -92,6 +95,8 @@ def wrap(
         origin=f"{module_of_caller()}:{title}",
         terms=terms,
         retry=retry,
+        description=description,
+        goals=goals,
     )
 
 

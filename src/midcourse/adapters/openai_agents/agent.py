@@ -59,6 +59,8 @@ def wrap(
     asks: bool = True,
     terms: Terms | None = None,
     retry: Retry | None = None,
+    description: str = "",
+    goals: Sequence[str] = (),
     version: str | None = None,
     on_new_version: OnNewVersion = "go_on",
 ) -> Agent[Any]:
@@ -74,7 +76,8 @@ def wrap(
     ``hooks`` are the SDK's own for a run, and serve all sessions of the agent; they may run again after a crash.
     ``session`` gives one of the SDK's sessions: it is read before the first turn, and added to after each.
     ``max_turns`` counts for a turn of the session, redirects and resumes included. Tracing is off unless ``run_config``
-    has it on. ``retry`` is for its model requests: five attempts if nothing is said.
+    has it on. ``retry`` is for its model requests: five attempts if nothing is said. ``description`` and
+    ``goals``, examples of what to ask of it, are shown to people who choose an agent.
     """
     check_tools(agent)
     config = _configuration(run_config)
@@ -105,6 +108,8 @@ def wrap(
         origin=f"{module_of_caller()}:{name or agent.name}",
         terms=terms,
         retry=retry,
+        description=description,
+        goals=goals,
     )
 
 

@@ -55,6 +55,8 @@ def wrap(
     asks: bool = True,
     terms: Terms | None = None,
     retry: Retry | None = None,
+    description: str = "",
+    goals: Sequence[str] = (),
     version: str | None = None,
     on_new_version: OnNewVersion = "go_on",
     origin: str = "",
@@ -70,7 +72,8 @@ def wrap(
     ``usage_limits`` are Pydantic AI's own (50 requests, if nothing is said), counted from the start, from a redirect or
     from a resume in another process.
     Calls that need approval, and calls whose result comes from elsewhere, become asks; with ``asks=False`` they fail.
-    ``retry`` is for its model requests: five attempts if nothing is said.
+    ``retry`` is for its model requests: five attempts if nothing is said. ``description`` and
+    ``goals``, examples of what to ask of it, are shown to people who choose an agent.
     """
 
     maker = ContextMaker("deps", deps)
@@ -90,6 +93,8 @@ def wrap(
         origin=origin or f"{module_of_caller()}:{name or agent.name}",
         terms=terms,
         retry=retry,
+        description=description,
+        goals=goals,
     )
 
 

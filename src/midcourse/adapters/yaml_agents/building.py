@@ -93,6 +93,8 @@ def _register(
         ),
         terms=terms,
         retry=_retry(said.settings.retry),
+        description=spec.metadata.description,
+        goals=spec.metadata.goals,
     )
 
 

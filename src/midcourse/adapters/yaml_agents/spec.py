@@ -10,6 +10,7 @@ from midcourse.core.allowed import meant
 from midcourse.core.retries import MODEL_RETRY, MOST_ATTEMPTS
 from midcourse.core.terms import LABEL, LONGEST_TTL, MOST_LABELS, CheckpointBackend, Expiry, TaskClass
 from midcourse.errors import InvalidInput
+from midcourse.runtime.agents import LONGEST_DESCRIPTION, LONGEST_GOAL, MOST_GOALS
 
 NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$"
 IMPORT_PATH: Final = r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$"
@@ -24,7 +25,12 @@ class Metadata(_Part):
     """Who the agent is."""
 
     name: Annotated[str, Field(pattern=NAME)] | None = Field(default=None, description="Default: the file's name.")
-    description: str = Field(default="", max_length=2_000, description="One sentence for people who choose an agent.")
+    description: str = Field(
+        default="", max_length=LONGEST_DESCRIPTION, description="One sentence for people who choose an agent."
+    )
+    goals: tuple[Annotated[str, Field(min_length=1, max_length=LONGEST_GOAL)], ...] = Field(
+        default=(), max_length=MOST_GOALS, description="Examples of what to ask of it, the plainest first."
+    )
     version: str | None = Field(default=None, max_length=100, description="Default: a digest of the document.")
     labels: dict[str, str] = Field(default_factory=dict[str, str])
 

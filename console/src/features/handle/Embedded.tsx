@@ -1,0 +1,34 @@
+/** The handle in the page of another program: it keeps its place there, and says what is wrong where it cannot be drawn. */
+
+import type { JSX } from "preact";
+import type { Live } from "../../api/live";
+import type { Me, Problem } from "../../api/types";
+import { timeOfDay } from "../../ui/format";
+import { useLate } from "../States";
+import { Handle } from "./Handle";
+
+interface Props { live: Live; me: Me | null; /** Why the server did not say who this is. */ problem: Problem | null; server: string; keys: EventTarget; told: (event: string, detail: unknown) => void }
+
+export function Embedded({ live, me, problem, server, keys, told }: Props): JSX.Element | null {
+  void live.rev.value;
+  const isLate = useLate();
+  const connection = live.connection.value;
+  const isThere = live.run.session !== null;
+  const refused = problem ?? (isThere || connection.state !== "refused" ? null : connection.problem);
+  if (refused) return <Wrong words={refused.code === "unauthorized" ? TOKEN : refused.detail} />;
+  if (me && isThere) return <Handle live={live} me={me.name} role={me.role} keys={keys} told={told} />;
+  if (connection.state === "lost") return <Wrong words={`No answer from ${server} since ${timeOfDay(connection.since / 1000)}: it is away, or does not allow this page. It is tried again.`} />;
+  return isLate ? <Wrong words={`Connecting to ${server}…`} lamp="Connecting" /> : null;
+}
+
+const TOKEN = "The server does not accept this page's token: it is wrong, has expired or was revoked. Nothing can be paused or cancelled from here until the page sets another (the element's token property).";
+
+export function Wrong({ words, lamp = "Not connected" }: { words: string; lamp?: string }): JSX.Element {
+  return (
+    <section class="handle" data-stale aria-label="Interrupt handle">
+      <div class="bar" part="bar">
+        <div class="now" role="alert"><span class="lamp" part="lamp" data-stale>{lamp}</span><p class="doing uncut">{words}</p></div>
+      </div>
+    </section>
+  );
+}
