@@ -359,7 +359,7 @@ class KillSwitch:
             except MidcourseError as error:
                 return Released(session=session, ok=False, code=error.code, problem=error.message)
         if reply.level == "accepted":
-            problem = f"Written down; the process of session '{session}' has not answered yet."
+            problem = f"Stored; the process of session '{session}' has not answered yet."
             return Released(session=session, ok=False, status=reply.status, code="not_reachable", problem=problem)
         return Released(session=session, ok=True, status=reply.status)
 

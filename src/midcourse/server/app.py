@@ -142,7 +142,9 @@ class Server:
             self.control = control
             self.app.state.control = control
             self.app.state.reading = reading = Reading()
-            self.app.state.board = Board(control.worker.store, control.worker.clock)
+            self.app.state.board = Board(
+                control.worker.store, control.worker.clock, control.worker.settings.unreachable_after
+            )
             self.app.state.access = Access(Tokens(control.worker.store, control.worker.clock, local=self.token))
             reviewing = self._begin_reviews(control, reading)
             pruning = self._begin_pruning(control, reading)
