@@ -54,7 +54,9 @@ def test_a_command_that_a_silent_worker_has_not_decided_is_shown_as_stored(
     midcourse: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By any process that looks, until the worker answers; what ran last is called last seen, and not running."""
-    monkeypatch.setitem(Settings.__init__.__kwdefaults__, "unreachable_after", 0.5)
+    defaults = Settings.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "unreachable_after", 0.5)
     (folder / "job.py").write_text(JOB)
     here = ("--store", "sqlite:///lost.db")
     process = subprocess.Popen([sys.executable, "job.py"], cwd=folder, stdout=subprocess.PIPE, text=True)

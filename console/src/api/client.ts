@@ -1,5 +1,6 @@
 /** One request to the server: JSON in and out, problems as errors that can be shown, every change with its key. */
 
+import { type Heard, unsentWords } from "../model/contact";
 import type { Problem } from "./types";
 
 /** The server answered, and said no. `message` is its sentence for people. */
@@ -9,6 +10,27 @@ export class Refusal extends Error {
 }
 /** Nobody answered: the request may or may not have arrived, and is safe to send again with the same key. */
 export class Unreachable extends Error {}
+/** The server answered that it cannot take this now, and why: safe to send again with the same key. */
+export class TurnedAway extends Unreachable {
+  constructor(readonly problem: Problem) { super(problem.detail); }
+}
+
+/** What a request that failed says of the connection. */
+export function heardOf(error: Error): Heard {
+  if (error instanceof Refusal) return { what: "refused", problem: error.problem };
+  if (error instanceof TurnedAway) return { what: "unavailable", problem: error.problem };
+  return { what: "failed", isOnline: navigator.onLine };
+}
+
+/** The same for a page that has nothing to show yet. */
+export function problemOf(error: Error): { code: string; detail: string } {
+  return error instanceof Refusal || error instanceof TurnedAway ? { code: error.problem.code || "unavailable", detail: error.problem.detail } : { code: "no_connection", detail: "" };
+}
+
+/** Why something that is not kept was not done. */
+export function failureWords(error: Error): string {
+  return error instanceof Refusal ? error.message : unsentWords(error instanceof TurnedAway ? error.problem : null);
+}
 
 export interface Options { key?: string; etag?: string; signal?: AbortSignal }
 
@@ -16,6 +38,9 @@ export function freshKey(): string {
   // randomUUID is only there on https and localhost.
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
+
+/** An answer without a problem document: of a proxy whose server is away. */
+export function unnamed(status: number): Problem { return { status, code: "", title: "", detail: `It answered ${status} without a reason.` }; }
 
 export class Client {
   /** Seconds that the server's clock is ahead of ours. */
@@ -52,11 +77,12 @@ export class Client {
       throw new Unreachable("No connection to the server.", { cause: error });
     }
     this.compareClocks(answer);
-    if (answer.ok) return (answer.status === 204 ? undefined : await answer.json()) as T;
+    if (answer.ok && answer.status === 204) return undefined as T;
+    if (answer.ok) return await answer.json().catch((error: Error) => { throw new Unreachable("The answer broke off.", { cause: error }); }) as T;
     // A proxy whose server is away answers without a problem document.
     const problem = (await answer.json().catch(() => null)) as Problem | null;
-    if (!problem?.code) throw new Unreachable(`The server answered ${answer.status}.`);
-    if (answer.status === 503 || answer.status === 429) throw new Unreachable(problem.detail);
+    if (!problem?.code) throw new TurnedAway(unnamed(answer.status));
+    if (answer.status === 503 || answer.status === 429) throw new TurnedAway(problem);
     throw new Refusal(problem);
   }
 

@@ -2,7 +2,7 @@
 
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { type Client, Refusal } from "../api/client";
+import { type Client, problemOf } from "../api/client";
 import { title } from "../features/attention";
 import { RangeBar, Stops } from "../features/report/Plots";
 import type { ClassRow, Item, KindRow, Proportion, Report, SignalRow, Times, Verdict } from "../features/report/types";
@@ -28,7 +28,7 @@ export function ReportsPage({ client }: { client: Client }): JSX.Element {
     const since = Math.floor(client.now() - PERIODS[period]);
     Promise.all([client.get<Report>(`/reports?since=${since}`, { signal: leaving.signal }), client.get<{ items: Item[] }>(`/checklist?since=${since}`, { signal: leaving.signal })]).then(
       ([report, { items }]) => { complain(null); keep({ period, report, items }); },
-      (error: Error) => { if (!leaving.signal.aborted) complain(error instanceof Refusal ? { code: error.code, detail: error.message } : { code: "no_connection", detail: "" }); },
+      (error: Error) => { if (!leaving.signal.aborted) complain(problemOf(error)); },
     );
     return () => leaving.abort();
   }, [client, period]);

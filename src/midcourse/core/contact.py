@@ -26,8 +26,8 @@ class Contact(msgspec.Struct, gc=False, frozen=True, kw_only=True):
 
     ``pending`` are the commands it has not decided, in order. ``unreachable_since`` is set if it lives and has left
     one undecided for too long: it has not answered since then. ``unattended``: no process that lives drives the
-    session, although there is something to do. ``unwritten``: its journal cannot be written, so this process has
-    stopped it, and tries again.
+    session, although there is something to do. ``unwritten``: this process has shut its gate, and could not
+    write that to the journal yet: nothing begins, and whether it stays stopped should the process end is open.
     """
 
     pending: tuple[PendingCommand, ...] = ()

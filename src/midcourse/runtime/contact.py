@@ -43,6 +43,13 @@ def _told(head: Head, stored: dict[SessionId, list[tuple[float, bytes]]], alone:
     return replace(head, pending=pending, unattended=unattended, unreachable_since=since)
 
 
+def _is_unwritten(worker: Worker, session_id: SessionId) -> bool:
+    driver = worker.driver(session_id)
+    if driver is not None and (driver.journal.broken is not None or driver.gate.stops_on_the_way > 0):
+        return True
+    return worker.has_given_up(session_id) or worker.unwritten.owes(session_id)
+
+
 async def contact_of(worker: Worker, session_id: SessionId) -> Contact:
     """Return what is known of a session's worker.
 
@@ -57,5 +64,5 @@ async def contact_of(worker: Worker, session_id: SessionId) -> Contact:
         pending=pending,
         unreachable_since=since if owned.alive else None,
         unattended=not owned.alive and (owned.head.status in AT_WORK or since is not None),
-        unwritten=worker.has_given_up(session_id),
+        unwritten=_is_unwritten(worker, session_id),
     )
