@@ -5,6 +5,7 @@ import { test } from "node:test";
 import { after, ANSWERS, type Connection, CONNECTING, connectionWord, connectionWords, type Contact, droppedWords, type Heard, holdWords, type Press, pressSlot, pressWords, type Problem, storedName, tried, unsentWords, withTrouble } from "../src/model/contact";
 
 const BUSY: Problem = { status: 503, code: "store_unavailable", title: "", detail: "Another program has held the store for 10 s" };
+const REFUSED: Problem = { ...BUSY, detail: "Cannot redirect session 'sess_1': the store has not taken it within 10 s, and may still do so. Send it again with the same id ('local:k') to see what became of it." };
 const PRESS: Press = { key: "k", verb: "pause", since: 1_000, state: "sending", problem: null, mayHaveArrived: false };
 const LIVE: Connection = { state: "live", why: "", since: 0, problem: null };
 const heard = (...all: Heard[]): Connection => all.reduce((now, one, index) => after(now, one, (index + 1) * 1_000), CONNECTING);
@@ -45,6 +46,7 @@ test("of each press it is said whether it was sent, stored or refused, and that 
   assert.equal(pressWords(offline, { ...LIVE, state: "lost", why: "offline" }), "Pause not sent yet: this device is offline. It is kept, and sent when it is online again.");
   assert.match(pressWords(tried(offline, { what: "unanswered", isOnline: true }), LIVE), /whether it arrived is not known\. It is sent again, and counts once/);
   assert.equal(pressWords(tried(PRESS, { what: "turned away", problem: BUSY }), LIVE), "Pause not stored yet: Another program has held the store for 10 s. It is sent again, and counts once.");
+  assert.equal(pressWords(tried(PRESS, { what: "turned away", problem: REFUSED }), LIVE), "Pause not stored yet: the store has not taken it within 10 s, and may still do so. It is sent again, and counts once.");
   assert.deepEqual(pressSlot(offline), ["kept; sent when connected", "kept"]);
 });
 

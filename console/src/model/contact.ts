@@ -73,7 +73,7 @@ export function connectionWords({ why, problem }: Connection, since: string): st
   switch (why) {
     case "offline": return `This device has been offline since ${since}.`;
     case "gone": return `The server has not answered since ${since}.`;
-    case "unavailable": return `The server answers, and cannot be used since ${since}: ${sentence(problem?.detail ?? "it gives no reason")}`;
+    case "unavailable": return `The server answers, and cannot be used since ${since}: ${reason(problem)}`;
     default: return `The connection was lost at ${since}, and is opened again.`;
   }
 }
@@ -85,12 +85,19 @@ export function commandName(verb: string): string { return VERBS[verb] ?? verb; 
 /** What is known of a press, in a sentence. */
 export function pressWords(press: Press, connection: Connection): string {
   const name = capital(commandName(press.verb));
-  if (press.state === "turned away") return `${name} not stored yet: ${sentence(press.problem?.detail ?? "")} It is sent again, and counts once.`;
+  if (press.state === "turned away") return `${name} not stored yet: ${reason(press.problem)} It is sent again, and counts once.`;
   if (press.state === "unanswered" && !press.mayHaveArrived) {
     return connection.why === "offline" ? `${name} not sent yet: this device is offline. It is kept, and sent when it is online again.` : `${name} not sent yet: there is no connection. It is kept, and sent when there is one.`;
   }
-  if (press.state === "unanswered") return `${name} sent, and not answered: whether it arrived is not known. It is sent again, and counts once.`;
+  if (press.state === "unanswered") return `${name} sent, and no reply came: whether it arrived is not known. It is sent again, and counts once.`;
   return `${name} sent. The server has not answered yet.`;
+}
+
+/** The same in a lamp. */
+export function pressLamp(press: Press): string {
+  const name = capital(commandName(press.verb));
+  if (press.state === "turned away") return `${name} not stored`;
+  return press.mayHaveArrived ? `${name} not answered` : `${name} not sent`;
 }
 
 /** The same in a slot's second line. */
@@ -108,7 +115,7 @@ export function droppedWords(press: Press): string {
 
 /** Why something that is not kept was not done: in the server's words, if it gave any. */
 export function unsentWords(problem: Problem | null): string {
-  return problem ? `Not stored: ${sentence(problem.detail)}` : "Not sent: the server does not answer.";
+  return problem ? `Not stored: ${reason(problem)}` : "Not sent: the server does not answer.";
 }
 
 /** A command that is stored and not decided. */
@@ -121,6 +128,11 @@ export const ANSWERS: Contact = { pending: [], unreachable_since: null, unattend
 export function storedName(pending: readonly { command: string }[]): string {
   const names = [...new Set(pending.map((one) => commandName(one.command)))];
   return `${capital([names.slice(0, -1).join(", "), names.at(-1) ?? ""].filter(Boolean).join(" and "))} stored`;
+}
+
+/** The same on one line of a list. */
+export function storedLine(pending: readonly { command: string }[], since: string | null): string {
+  return since === null ? storedName(pending) : `${storedName(pending)}, no answer since ${since}`;
 }
 
 /** Since when the worker has not answered, as a clause. */
@@ -136,5 +148,10 @@ export function holdWords(gate: "shut" | "asked" | "free", press: Press | undefi
   return "Not held yet: the command is stored, and its worker has not decided it.";
 }
 
+/** The server's reason for people: without what repeats the press, and what a program would do next. */
+function reason(problem: Problem | null): string {
+  const detail = problem?.detail.replace(/^Cannot [^']+'[^']*': /, "").replace(/ Send it again with the same id .*$/s, "") ?? "";
+  return sentence(detail || "it gives no reason");
+}
 function capital(text: string): string { return text.charAt(0).toUpperCase() + text.slice(1); }
 function sentence(text: string): string { return !text || /[.!?…]$/.test(text) ? text : `${text}.`; }

@@ -75,12 +75,12 @@ export function FleetPage({ client, me }: { client: Client; me: Me }): JSX.Eleme
 }
 
 function Facts({ heads }: { heads: ReadonlyMap<string, Head> }): JSX.Element {
-  const [running, asks, halted, busy, alone] = useMemo(() => {
+  const [running, asks, halted, busy, alone, silent] = useMemo(() => {
     const every = [...heads.values()];
     const stopped = every.filter((head) => head.status === "halted");
-    return [every.filter((head) => head.status === "running").length, every.filter(needsSomebody).length, stopped.length, stopped.filter((head) => head.busy).length, every.filter((head) => head.unattended).length];
+    return [every.filter((head) => head.status === "running").length, every.filter(needsSomebody).length, stopped.length, stopped.filter((head) => head.busy).length, every.filter((head) => head.unattended).length, every.filter((head) => head.unreachable_since !== null).length];
   }, [heads]);
-  return <><span class="num">{running.toLocaleString("en")}</span> running, {asks ? count(asks, "needs you", "need you") : "nothing needs you"}{halted > 0 && `, ${halted.toLocaleString("en")} halted${busy ? ` of which ${count(busy, "still runs", "still run")} something` : ""}`}{alone > 0 && `, ${alone.toLocaleString("en")} driven by nobody`}</>;
+  return <><span class="num">{running.toLocaleString("en")}</span> running, {asks ? count(asks, "needs you", "need you") : "nothing needs you"}{halted > 0 && `, ${halted.toLocaleString("en")} halted${busy ? ` of which ${count(busy, "still runs", "still run")} something` : ""}`}{alone > 0 && `, ${alone.toLocaleString("en")} driven by nobody`}{silent > 0 && `, ${silent.toLocaleString("en")} whose worker does not answer`}</>;
 }
 
 function named(heads: ReadonlyMap<string, Head> | null, of: (head: Head) => string[]): string[] {

@@ -3,7 +3,7 @@
 import type { JSX, RefObject } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import type { Head } from "../../api/types";
-import { silentWords, storedName } from "../../model/contact";
+import { storedLine } from "../../model/contact";
 import { ENDED } from "../../model/status";
 import { second } from "../../ui/clock";
 import { cap, clock, fullTime, shorten, spent, timeOfDay, unpricedWords, visible, WORKED } from "../../ui/format";
@@ -132,7 +132,7 @@ function Saying({ head, ahead }: { head: Head; ahead: number }): JSX.Element | n
   const isStopping = head.status === "pausing" || head.status === "cancelling" || head.status === "halted";
   const words = head.asks > 0 && !ENDED.has(head.status)
     ? <b class="left">{ask ? shorten(titleOf(ask.prompt), 60) : head.asks === 1 ? "asks you something" : `asks you ${head.asks} things`}{ask?.deadline != null && <> <Left until={ask.deadline} ahead={ahead} /> left</>}{ask && head.asks > 1 && ` and ${head.asks - 1} more`}</b>
-    : head.pending.length > 0 ? <b class="still">{storedName(head.pending)}{head.unreachable_since !== null && `. ${silentWords(timeOfDay(head.unreachable_since))}`}</b>
+    : head.pending.length > 0 ? <b class="still">{storedLine(head.pending, head.unreachable_since === null ? null : timeOfDay(head.unreachable_since))}</b>
     : isStopping && head.busy ? <b class="still">{head.busy} still running</b>
     : head.unattended ? <b class="still">nobody drives it: its process is gone</b>
     : head.status === "halted" ? <b>until an operator lets it go back</b>

@@ -2,11 +2,11 @@
 
 import type { JSX } from "preact";
 import type { Live } from "../../api/live";
-import { commandName, connectionWords, pressWords, silentWords, storedName } from "../../model/contact";
+import { connectionWord, connectionWords, pressLamp, pressWords, silentWords, storedName } from "../../model/contact";
 import { CANCEL_PREVIEW } from "../../model/run";
 import type { Status } from "../../model/status";
 import { Lamp, Left, Ticking } from "../../ui/Parts";
-import { capitalised, count, shorten, timeOfDay, who } from "../../ui/format";
+import { count, shorten, timeOfDay, who } from "../../ui/format";
 import { href } from "../../ui/router";
 import { wantedBy } from "./asking";
 import { isEnded, type View } from "./view";
@@ -35,15 +35,15 @@ export function Sentence(props: Props): JSX.Element {
     return (
       <>
         <Lamp status="pausing">Stopping, not stored</Lamp>
-        <p class="doing">Nothing new starts. <strong>That could not be stored</strong>: it is tried again, and is lost if the server ends before.{view.still.length > 0 && <> <Still {...props} /></>}</p>
+        <p class="doing">Nothing new starts. <strong>That could not be stored</strong>: it is tried again, and is lost if the server ends before.</p>
       </>
     );
   }
   if (view.press && view.press.state !== "sending") {
     return (
       <>
-        <Lamp status={shapeOf(view.press.verb, view)} stale>{capitalised(commandName(view.press.verb))} not stored</Lamp>
-        <p class="doing"><strong>{pressWords(view.press, connection)}</strong></p>
+        <Lamp status={shapeOf(view.press.verb, view)} stale>{pressLamp(view.press)}</Lamp>
+        <p class="doing">{view.press.state === "turned away" ? <><strong>{connectionWord(connection)}.</strong> Sent again until it is stored, and counts once.</> : pressWords(view.press, connection)}</p>
       </>
     );
   }
@@ -64,7 +64,7 @@ export function Sentence(props: Props): JSX.Element {
     return (
       <>
         <Lamp status={shapeOf(stored.at(-1)!.command, view)} stale>{storedName(stored)}{by}</Lamp>
-        <p class="doing">{view.silentSince == null ? <>Not carried out yet: its worker has not decided it.</> : <>Not carried out. <strong>{silentWords(timeOfDay(view.silentSince))}</strong>; what is in flight is unknown.</>}</p>
+        <p class="doing">{view.silentSince == null ? <>Not carried out yet: its worker has not decided it.</> : <><strong>{silentWords(timeOfDay(view.silentSince))}.</strong> Not carried out; what is in flight is unknown.</>}</p>
       </>
     );
   }

@@ -50,6 +50,8 @@ function left(view: View): Slot {
     if (finishesFirst(view)) return slot("keep", "Keep going", "nothing has been stopped", "goes on", "running", "Escape", "go");
     if (view.isProtected && ["completed", "failed", "cancelled"].includes(view.status)) return slot("keep", "Close", "it has ended meanwhile", "has ended", "completed", "Escape");
     if (!view.isOwnHold) return slot("keep", "Keep it", "stays paused, as it was", "stays paused", "paused", "Escape");
+    // Not held as far as is known: there is nothing to resume.
+    if (["queued", "running", "waiting"].includes(view.status) && (view.silentSince != null || view.isLost || view.press)) return slot("keep", "Keep going", "closes this; it was not held", "not held", "running", "Escape", "go");
     return slot("keep", "Keep going", "resumes where it stopped", "resumes", "running", "Escape", "go");
   }
   if (view.tray === "force") return slot("keep", "Let it finish", "the cancel waits for its end", "goes on", "running", "Escape", "go");
