@@ -383,6 +383,8 @@ def test_at_the_cap_the_bar_says_what_the_journal_says(opening: Opening, api: Ap
     run = window.watch(session)
     run.is_at("paused")
     expect(run.tray).to_contain_text("The cap of $2 is reached.")
+    expect(run.tray.locator(".review")).to_contain_text("The cap paused it")
+    expect(run.tray.get_by_role("button", name=re.compile("^Go on"))).to_have_count(0)  # it would be refused
     expect(run.slot("Resume")).to_have_accessible_name(re.compile("the cap is reached: raise it first"))
     expect(run.handle.locator(".dials")).to_contain_text("$2.50 / $2")
     [pause] = api.events(session, "session.pause_requested")

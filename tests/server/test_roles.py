@@ -38,6 +38,7 @@ TABLE: dict[tuple[str, str], Row] = {
     ("GET", "/api/v1/sessions"): Row("watch", of_a_session=False),
     ("POST", "/api/v1/sessions/bulk"): Row("steer", {"verb": "pause", "sessions": ["sess_none"]}, of_a_session=False),
     ("GET", ONE): Row("watch"),
+    ("GET", f"{ONE}/contact"): Row("watch"),
     ("GET", f"{ONE}/inspect"): Row("watch"),
     ("POST", f"{ONE}/fork"): Row("steer", {}, of_a_session=False),
     ("GET", f"{ONE}/events"): Row("watch"),
