@@ -85,6 +85,8 @@ export class MidcourseHandle extends HTMLElement {
     const told = (event: string, detail: unknown): void => { this.dispatchEvent(new CustomEvent(event, { detail, bubbles: true, composed: true })); };
     const draw = (me: Me): void => {
       if (this.live !== live) return;
+      client.identity = me.name;
+      live.outbox.revive();
       const keys = this.getAttribute("keys") === "page" ? document : this;
       render(<Handle live={live} me={me.name} role={me.role} keys={keys} told={told} />, this.root);
     };

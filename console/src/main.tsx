@@ -33,7 +33,7 @@ function Console(): JSX.Element {
   const isLate = useLate();
   useEffect(() => {
     const ask = (): void => {
-      client.get<Me>("/me").then((known) => { know(known); self.value = known.name; reviveAll(client); watchAsks(client); watchSwitches(client); }, (error: Error) => {
+      client.get<Me>("/me").then((known) => { client.identity = known.name; know(known); self.value = known.name; reviveAll(client); watchAsks(client); watchSwitches(client); }, (error: Error) => {
         const { code, detail } = problemOf(error);
         say({ code, detail: error instanceof Refusal ? detail : `${detail} It is tried again by itself.`.trim() });
         if (!(error instanceof Refusal)) setTimeout(ask, 1_000);

@@ -24,7 +24,11 @@ Place = Callable[..., Process]
 def place(tmp_path: Path) -> Iterator[Place]:
     """Starts servers over one store, each in a process of its own; all are ended at the end."""
     with contextlib.ExitStack() as stack:
-        yield lambda *options, port=0: stack.enter_context(process(tmp_path / "runs.db", *options, port=port))
+
+        def start(*options: str, port: int = 0) -> Process:
+            return stack.enter_context(process(tmp_path / "runs.db", *options, port=port))
+
+        yield start
 
 
 @contextlib.contextmanager
@@ -337,6 +341,30 @@ def test_a_killed_server_is_said_not_to_answer_and_a_press_outlives_the_page_and
         expect(window.top).to_contain_text("Live")
         with Api(again.url) as later:
             assert len(later.events(session, "session.pause_requested")) == 1
+
+
+def test_a_press_that_somebody_else_has_left_in_the_tab_is_not_sent_and_said_to_be_so(window: Window, api: Api) -> None:
+    page = window.page
+    session = begun(api, page)
+    run = window.watch(session)
+    run.is_at("running")
+    page.route("**/pause", lambda route: route.abort())
+    run.press("Pause")
+    run.is_at("Pause not answered")
+    page.add_init_script(
+        """for (const place of Object.keys(sessionStorage)) {
+            sessionStorage.setItem(place, JSON.stringify({ ...JSON.parse(sessionStorage.getItem(place)), by: "ben" }));
+        }"""
+    )
+    page.reload()
+    expect(run.tray).to_contain_text("Pause is not sent again. It may have arrived before; what happened says so.")
+    expect(run.tray).to_contain_text("It was pressed by ben.")
+    page.unroute("**/pause")
+    run.is_at("running")
+    page.reload()
+    run.is_at("running")
+    assert api.events(session, "session.pause_requested") == []
+    window.complaints.clear()  # the browser reports that nobody answered
 
 
 def test_a_server_that_answers_nobody_is_found_out_although_its_connections_stay_open(

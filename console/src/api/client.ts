@@ -45,6 +45,8 @@ export function unnamed(status: number): Problem { return { status, code: "", ti
 export class Client {
   /** Seconds that the server's clock is ahead of ours. */
   ahead = 0;
+  /** Who the server says we are; empty: it has not said yet. */
+  identity = "";
 
   constructor(readonly base: string, private readonly token = "") {}
 

@@ -13,6 +13,7 @@ export function toldOf(refusal: Refusal): Told {
 /** It was taken back before anything was decided about it. */
 export class Dropped extends Error {}
 
+interface Saved { by: string; kept: Kept[] }
 interface Kept { press: Press; method: string; path: string; body: unknown }
 
 /** Milliseconds after which an answer is not waited for any more. A control answers within ten seconds. */
@@ -22,7 +23,7 @@ export const BULK = "bulk";
 const all = new Map<string, Outbox>();
 const known: Signal<readonly Outbox[]> = signal([]);
 /** Every outbox of this page that has something to say. */
-export const speaking: ReadonlySignal<readonly Outbox[]> = computed(() => known.value.filter((one) => one.kept.value.length > 0 || one.told.value !== null));
+export const speaking: ReadonlySignal<readonly Outbox[]> = computed(() => known.value.filter((one) => one.kept.value.length > 0 || one.told.value?.isCalm === false));
 
 export class Outbox {
   /** What was pressed and is not answered. */
@@ -33,6 +34,7 @@ export class Outbox {
   readonly told: Signal<Told | null> = signal(null);
   private last: Promise<unknown> = Promise.resolve();
   private wake: () => void = () => {};
+  private isRevived = false;
   private readonly bodies = new Map<string, Kept>();
 
   private constructor(private readonly client: Client, readonly name: string, private readonly place: string) {}
@@ -44,8 +46,8 @@ export class Outbox {
     if (!all.has(place)) {
       all.set(place, found);
       known.value = [...known.value, found];
-      found.revive();
     }
+    found.revive();
     return found;
   }
 
@@ -107,17 +109,25 @@ export class Outbox {
   private save(): void {
     const kept = [...this.bodies.values()].map((one) => ({ ...one, press: this.pending.value.find((press) => press.key === one.press.key) ?? one.press }));
     try {
-      if (kept.length) sessionStorage.setItem(this.place, JSON.stringify(kept));
+      if (kept.length) sessionStorage.setItem(this.place, JSON.stringify({ by: this.client.identity, kept } satisfies Saved));
       else sessionStorage.removeItem(this.place);
     } catch { /* Without storage it lives as long as the page; leaving it asks first. */ }
     warn();
   }
 
-  /** What a page before this one had kept goes on being sent, with its key. */
-  private revive(): void {
-    let found: Kept[] = [];
-    try { found = JSON.parse(sessionStorage.getItem(this.place) ?? "[]") as Kept[]; } catch { /* none */ }
-    for (const kept of found) {
+  /** What a page before this one had kept goes on being sent, with its key: once it is known that the same person presses. */
+  revive(): void {
+    if (this.isRevived || this.client.identity === "") return;
+    this.isRevived = true;
+    let saved: Saved | null = null;
+    try { saved = JSON.parse(sessionStorage.getItem(this.place) ?? "null") as Saved | null; } catch { /* none */ }
+    if (!saved) return;
+    if (saved.by !== this.client.identity) {
+      this.told.value = { words: `${saved.kept.map((one) => droppedWords(one.press)).join(" ")} It was pressed by ${saved.by || "somebody else"}.`, isCalm: false };
+      this.save();
+      return;
+    }
+    for (const kept of saved.kept) {
       const press = { ...kept.press, mayHaveArrived: true };
       this.enter<unknown>({ ...kept, press }, async () => {}).catch((error: Error) => { if (error instanceof Refusal) this.told.value = toldOf(error); });
     }

@@ -56,5 +56,5 @@ function Unsent({ isFleet }: { isFleet: boolean }): JSX.Element | null {
   const [first] = others;
   if (!first) return null;
   const kept = others.reduce((sum, one) => sum + one.kept.value.length, 0);
-  return <a class="unsent" href={first.name === BULK ? href({}) : href({ run: first.name })}>{kept ? `${count(kept, "press", "presses")} not stored` : "A press was refused"}</a>;
+  return <a class="unsent" href={first.name === BULK ? href({}) : href({ run: first.name })}>{kept ? `${count(kept, "press", "presses")} not stored` : "A press was not carried out"}</a>;
 }
