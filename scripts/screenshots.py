@@ -22,6 +22,7 @@ from typing import Any, Final
 import httpx2
 from playwright.sync_api import Browser, Page
 
+from scripts.outages import take_all
 from tests.browser.chromium import browsing
 from tests.browser.pages import static_files
 from tests.examples.served import Served, served
@@ -356,6 +357,8 @@ def main() -> None:
         with served(folder, "--agents", str(ROOT / "console" / "fixtures" / "agents.py")) as server:
             shots = [sys.executable, ROOT / "console" / "shots" / "shots.py", "--out", REST]
             subprocess.run([*shots, "--url", server.url, "--token", server.token], check=True)
+        with browsing() as browser:
+            take_all(browser, REST)
 
 
 if __name__ == "__main__":

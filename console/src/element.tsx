@@ -99,6 +99,7 @@ export class MidcourseHandle extends HTMLElement {
     live.start();
     const draw = (me: Me | null, problem: Problem | null = null): void => {
       if (this.live !== live) return;
+      if (me) { client.identity = me.name; live.outbox.revive(); }
       const keys = this.getAttribute("keys") === "page" ? document : this;
       this.draw(<Embedded live={live} me={me} problem={problem} server={server.origin} keys={keys} told={told} />);
     };

@@ -2,7 +2,8 @@
 
 import { render, type JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { ownClient, Refusal } from "./api/client";
+import { ownClient, problemOf, Refusal } from "./api/client";
+import { reviveAll } from "./api/outbox";
 import { pageKey } from "./api/pageKey";
 import type { Me } from "./api/types";
 import { self, watchAsks } from "./features/attention";
@@ -36,9 +37,10 @@ function Console(): JSX.Element {
   useEffect(() => {
     if (isOutside) return;
     const ask = (): void => {
-      client.get<Me>("/me").then((known) => { know(known); self.value = known.name; watchAsks(client); watchSwitches(client); }, (error: Error) => {
-        if (error instanceof Refusal) say({ code: error.code, detail: error.message });
-        else { say({ code: "no_connection", detail: "It is tried again by itself." }); setTimeout(ask, 1_000); }
+      client.get<Me>("/me").then((known) => { client.identity = known.name; know(known); self.value = known.name; reviveAll(client); watchAsks(client); watchSwitches(client); }, (error: Error) => {
+        const { code, detail } = problemOf(error);
+        say({ code, detail: error instanceof Refusal ? detail : `${detail} It is tried again by itself.`.trim() });
+        if (!(error instanceof Refusal)) setTimeout(ask, 1_000);
       });
     };
     ask();

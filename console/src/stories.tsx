@@ -76,7 +76,7 @@ function told(story: Told[]): Live {
   ];
   live.receipt.value = { lines, final: !still, is_preview: false, begins_anew: false, table: "" };
   live.durability.value = "power";
-  live.connection.value = { state: "live", since: Date.now(), problem: null };
+  live.stream.value = { state: "live", why: "", since: Date.now(), problem: null };
   live.rev.value += 1;
   return live;
 }

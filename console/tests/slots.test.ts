@@ -46,6 +46,11 @@ const ROWS: [string, Partial<View>, string[]][] = [
   ["erased", { status: "completed", isErased: true, undoable: 1, allowed: new Set(["cancel"]) }, ["(Pause) it has ended", "(New turn) what was said was erased", "(Undo…) what it would need was erased"]],
   ["failed", { status: "failed", undoable: 2 }, ["Try again tries the failed step again", "New turn goes on from step 14 with a new instruction", "Undo… 2 effects can be undone"]],
   ["connection lost", { isLost: true }, ["Pause sent when connected", "Redirect sent when connected", "(Cancel) needs its preview: when connected"]],
+  ["a worker that does not answer", { silentSince: 5, stored: [{ command: "pause", by: "", at: 5 }] }, ["(Pausing) stored; its worker does not answer", "Redirect stored; done when its worker answers", "Cancel shows first what that means; stored until its worker answers"]],
+  ["a worker that does not answer, a cancel is stored", { silentSince: 5, stored: [{ command: "cancel", by: "", at: 5 }] }, ["Pause stored; done when its worker answers", "Redirect stored; done when its worker answers", "(Cancelling) stored; its worker does not answer"]],
+  ["a preview whose hold a silent worker has not decided", { tray: "preview", silentSince: 5, stored: [{ command: "pause", by: "", at: 5 }] }, ["Keep going closes this; it was not held", "Redirect instead of cancelling", "Cancel run undo 2, keep the rest"]],
+  ["a stop that could not be stored", { isUnwritten: true }, ["(Pausing) shut; not stored yet, tried again", "Redirect changes the step or goal", "Cancel partial work is saved to the session"]],
+  ["a store that takes nothing", { asking: "pause", press: { key: "k", verb: "pause", since: 0, state: "turned away", problem: null, mayHaveArrived: true } }, ["(Pausing) not stored yet; sent again", "Redirect changes the step or goal", "Cancel partial work is saved to the session"]],
   ["asked, not answered", { asking: "pause" }, ["(Pausing) asking the server", "Redirect changes the step or goal", "Cancel partial work is saved to the session"]],
   ["a token that may only watch", { allowed: new Set() }, ["(Pause) your token may only watch", "(Redirect) your token may only watch", "(Cancel) your token may only watch"]],
 ];

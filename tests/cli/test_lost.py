@@ -1,11 +1,15 @@
-"""After kill -9 nothing is still running: what ran is lost, and `midcourse show` says so."""
+"""A process that is killed, or that does not answer: what `midcourse ps` and `midcourse show` say of its sessions."""
 
 import signal
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
+import pytest
+
+from midcourse.runtime.settings import Settings
 from tests.cli.conftest import Command
 
 JOB = textwrap.dedent(
@@ -44,3 +48,39 @@ def test_what_ran_in_a_killed_process_is_shown_as_lost(midcourse: Command, folde
     assert "Lost with that process: send." in " ".join(shown.split())
     assert "lost with its process" in shown
     assert "still running" not in shown
+
+
+def test_a_command_that_a_silent_worker_has_not_decided_is_shown_as_stored(
+    midcourse: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By any process that looks, until the worker answers; what ran last is called last seen, and not running."""
+    defaults = Settings.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "unreachable_after", 0.5)
+    (folder / "job.py").write_text(JOB)
+    here = ("--store", "sqlite:///lost.db")
+    process = subprocess.Popen([sys.executable, "job.py"], cwd=folder, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    with process.stdout:
+        try:
+            assert process.stdout.readline() == "sending\n"
+            process.send_signal(signal.SIGSTOP)
+            assert "Its worker has not answered since" in " ".join(midcourse("pause", "sess_lost", *here).out.split())
+            assert "running, pause stored" in midcourse("ps", *here).out
+            shown = " ".join(midcourse("show", "sess_lost", *here).out.split())
+            assert "Stored, not carried out: pause" in shown
+            assert "Its worker has not answered since" in shown
+            assert "Last seen" in shown
+            told = midcourse("show", "sess_lost", "--json", *here).json()
+            [head] = midcourse("ps", "--json", *here).json()["sessions"]
+            assert [one["command"] for one in told["pending"]] == ["pause"]
+            assert told["unreachable_since"] == head["unreachable_since"] == told["pending"][0]["at"]
+            assert (told["status"], told["unattended"]) == ("running", False)
+            process.send_signal(signal.SIGCONT)
+            deadline = time.monotonic() + 30
+            while midcourse("show", "sess_lost", "--json", *here).json()["pending"]:
+                assert time.monotonic() < deadline
+            assert "stored" not in midcourse("ps", *here).out
+        finally:
+            process.kill()
+            process.wait()

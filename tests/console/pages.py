@@ -75,12 +75,17 @@ class Window:
         self.complaints: list[str] = []
         self.strangers: list[str] = []
         self.dialogs: list[str] = []
+        self.asked_to_stay = 0
         self.page.on("pageerror", lambda error: self.complaints.append(f"{error}"))
         self.page.on("console", lambda said: self.complaints.append(said.text) if said.type == "error" else None)
         self.page.on("request", lambda sent: None if sent.url.startswith(url) else self.strangers.append(sent.url))
         self.page.on("dialog", self._dismiss)
 
     def _dismiss(self, dialog: Any) -> None:
+        if dialog.type == "beforeunload":
+            self.asked_to_stay += 1
+            dialog.accept()
+            return
         self.dialogs.append(dialog.message)
         dialog.dismiss()
 

@@ -219,7 +219,7 @@ def test_those_that_cannot_be_reached_are_named(opening: Opening, crowd: tuple[R
     page.get_by_label("Select all 10").check()
     slot(page, "Pause 10").click()
     expect(page.locator(".tray")).to_contain_text("10 not reachable.")
-    expect(page.locator(".tray").get_by_role("listitem").first).to_contain_text("Written down")
+    expect(page.locator(".tray").get_by_role("listitem").first).to_contain_text("Stored; its worker has not answered")
     assert all(worker.heads[one].status == "running" for one in worker.heads if one.startswith("sess_0134"))
     window.is_calm()
 

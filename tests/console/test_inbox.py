@@ -241,8 +241,8 @@ def test_a_lost_and_a_refused_inbox_say_so(opening: Opening) -> None:
     window = opening()
     window.page.route("**/api/v1/inbox", lambda route: route.abort())
     page = window.open("?inbox")
-    expect(page.get_by_role("main")).to_contain_text("No connection to the server.")
-    expect(window.top).to_contain_text("Not connected")
+    expect(page.get_by_role("main")).to_contain_text("The server has not answered since")
+    expect(window.top).to_contain_text("Server does not answer")
     window.page.unroute("**/api/v1/inbox")
     expect(page.get_by_role("main")).to_contain_text("Nothing needs you.")
 

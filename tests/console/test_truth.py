@@ -176,7 +176,7 @@ def test_an_answer_that_could_not_be_sent_is_not_called_sent(opening: Opening, s
     page.wait_for_timeout(GUARD)  # what has just come to be open takes no press
     page.route(f"**/sessions/{session}/answer", lambda route: route.abort())
     detail.get_by_role("button", name="login bug").click()
-    expect(detail).to_contain_text("Not sent yet: there is no connection. Your answer is kept")
+    expect(detail).to_contain_text("whether it arrived is not known. It is sent again, and counts once.")
     assert api.events(session, "ask.answered") == []
     page.unroute(f"**/sessions/{session}/answer")
     until(page, lambda: api.events(session, "ask.answered") != [])

@@ -108,7 +108,8 @@ def test_a_press_without_a_connection_is_kept_and_sent_once(window: Window, api:
     session, run = started(window, api, "Write the memo")
     window.page.route("**/pause", lambda route: route.abort())
     run.slot("Pause").click()
-    run.is_at("Asking to pause…")
+    run.is_at("Pause not answered")
+    expect(run.tray).to_contain_text("whether it arrived is not known. It is sent again, and counts once.")
     assert api.events(session, "session.pause_requested") == []
     window.page.unroute("**/pause")
     run.is_at("paused")
@@ -150,11 +151,13 @@ def test_a_server_that_ends_and_comes_back_is_watched_on_without_loss_or_repetit
     watched.server.send(how)
     watched.server.process.wait(20)
 
-    expect(run.sentence).to_contain_text(re.compile(r"No connection for \d\d:\d\d\. Presses are kept and sent\."))
+    expect(run.sentence).to_contain_text(
+        re.compile(r"The server has not answered since \d\d:\d\d:\d\d\. Presses are kept and sent\.")
+    )
     run.is_at("Last seen running")
-    expect(window.top).to_contain_text("Not connected")
+    expect(window.top).to_contain_text("Server does not answer")
     expect(window.top).not_to_contain_text("Live")
-    expect(run.assertive).to_have_text("Connection lost. Last seen running.")
+    expect(run.assertive).to_have_text("Server does not answer. Last seen running.")
     expect(run.slot("Pause")).to_have_accessible_name(re.compile("sent when connected"))
     expect(run.slot("Cancel")).to_have_accessible_name(re.compile("needs its preview: when connected"))
     expect(run.slot("Cancel")).to_have_attribute("aria-disabled", "true")
@@ -183,7 +186,7 @@ def test_a_pause_that_is_pressed_while_the_server_is_away_is_sent_when_it_is_bac
     watched.server.kill()
     run.is_at("Last seen running")
     run.slot("Pause").click()
-    expect(run.sentence).to_contain_text("1 pressed, kept, and sent when connected.")
+    expect(run.sentence).to_contain_text("1 press kept, and sent when it is back.")
     with alone(store, port) as again, Api(again.url) as api:
         run.is_at("paused")
         assert len(api.events(watched.session, "session.pause_requested")) == 1

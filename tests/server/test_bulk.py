@@ -91,7 +91,7 @@ async def test_a_silent_worker_keeps_nobody_elses_command_back(tmp_path: Path) -
                 await until_status(client, own, "paused")
                 told = await asked
                 assert [row["code"] for row in told] == ["not_reachable"] * len(held) + [""]
-                assert told[0]["problem"].startswith("Written down")
+                assert told[0]["problem"].startswith("Stored")
                 store = server.server.control
                 assert store is not None
                 undecided = await store.worker.store.undecided(held[0])

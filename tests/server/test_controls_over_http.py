@@ -447,8 +447,17 @@ async def test_a_command_to_a_silent_owner_is_accepted_and_kept(memory: Place) -
                 assert "owner not reachable since" in reply["sentence"]
                 short = (await client.post(f"/sessions/{session}/pause", json={"wait": 0}, headers=keyed)).json()
                 assert (short["level"], short["unreachable_since"]) == ("accepted", None)
+                contact = (await client.get(f"/sessions/{session}/contact")).json()
+                [stored] = contact["pending"]
+                assert (stored["command"], stored["by"]) == ("pause", "local")
+                assert contact["unreachable_since"] == stored["at"] == reply["unreachable_since"]
+                assert (contact["unattended"], contact["unwritten"]) == (False, False)
+                [head] = (await client.get("/sessions")).json()["sessions"]
+                assert (head["pending"], head["unreachable_since"]) == ([stored], stored["at"])
                 owner.send(signal.SIGCONT)
                 await until_status(client, session, "paused")
+                told_now = (await client.get(f"/sessions/{session}/contact")).json()
+                assert (told_now["pending"], told_now["unreachable_since"]) == ([], None)
                 assert (await told(client, session, "pause", {}, **keyed))["level"] == "stopped"
                 assert await count_of(client, session, "session.pause_requested") == 1
 
@@ -623,7 +632,7 @@ async def test_a_result_says_how_it_stands(memory: Place) -> None:
             found = (await client.get(f"/sessions/{failed}/result", params={"wait": 30})).json()
             assert (found["status"], found["ended"]) == ("failed", True)
             assert "no ink" in found["failure"]["message"]
-            for path in ("", "/inspect", "/events", "/receipt", "/cancel/preview", "/result", "/blobs/x"):
+            for path in ("", "/inspect", "/events", "/contact", "/receipt", "/cancel/preview", "/result", "/blobs/x"):
                 response = await client.get(f"/sessions/sess_nobody{path}")
                 assert (response.status_code, response.json()["code"]) == (404, "session_not_found")
             work.may_end.set()

@@ -51,7 +51,13 @@ BODIES: Mapping[str, str] = {
 }
 """The addresses that read a body, and what they expect."""
 READS = (
-    *("GET /sessions/{}", "GET /sessions/{}/inspect", "GET /sessions/{}/events", "GET /sessions/{}/receipt"),
+    *(
+        "GET /sessions/{}",
+        "GET /sessions/{}/contact",
+        "GET /sessions/{}/inspect",
+        "GET /sessions/{}/events",
+        "GET /sessions/{}/receipt",
+    ),
     *("GET /sessions/{}/cancel/preview", "GET /sessions/{}/result", "GET /sessions/{}/blobs/0", "GET /chat/{}"),
     "GET /sessions/{}/interventions",
     "GET /sessions/{}/signals",

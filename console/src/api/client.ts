@@ -1,6 +1,7 @@
 /** One request to the server: JSON in and out, problems as errors that can be shown, every change with its key. */
 
 import { signal, type Signal } from "@preact/signals";
+import { type Heard, unsentWords } from "../model/contact";
 import { pageKey } from "./pageKey";
 import type { Problem } from "./types";
 
@@ -11,6 +12,27 @@ export class Refusal extends Error {
 }
 /** Nobody answered: the request may or may not have arrived, and is safe to send again with the same key. */
 export class Unreachable extends Error {}
+/** The server answered that it cannot take this now, and why: safe to send again with the same key. */
+export class TurnedAway extends Unreachable {
+  constructor(readonly problem: Problem) { super(problem.detail); }
+}
+
+/** What a request that failed says of the connection. */
+export function heardOf(error: Error): Heard {
+  if (error instanceof Refusal) return { what: "refused", problem: error.problem };
+  if (error instanceof TurnedAway) return { what: "unavailable", problem: error.problem };
+  return { what: "failed", isOnline: navigator.onLine };
+}
+
+/** The same for a page that has nothing to show yet. */
+export function problemOf(error: Error): { code: string; detail: string } {
+  return error instanceof Refusal || error instanceof TurnedAway ? { code: error.problem.code || "unavailable", detail: error.problem.detail } : { code: "no_connection", detail: "" };
+}
+
+/** Why something that is not kept was not done. */
+export function failureWords(error: Error): string {
+  return error instanceof Refusal ? error.message : unsentWords(error instanceof TurnedAway ? error.problem : null);
+}
 
 export interface Options { key?: string; etag?: string; signal?: AbortSignal }
 
@@ -19,6 +41,9 @@ export function freshKey(): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
+/** An answer without a problem document: of a proxy whose server is away. */
+export function unnamed(status: number): Problem { return { status, code: "", title: "", detail: `It answered ${status} without a reason.` }; }
+
 export class Client {
   /** Seconds that the server's clock is ahead of ours. */
   ahead = 0;
@@ -26,6 +51,8 @@ export class Client {
   readonly ended: Signal<Problem | null> = signal(null);
   /** What was pressed, and was not sent because of that. */
   readonly unsent: Signal<readonly string[]> = signal([]);
+  /** Who the server says we are; empty: it has not said yet. */
+  identity = "";
 
   constructor(readonly base: string, private readonly token = "") {}
 
@@ -57,7 +84,8 @@ export class Client {
 
   async send<T>(method: string, path: string, body: unknown, options: Options): Promise<T> {
     const answer = await this.ask(method, path, body, options);
-    return (answer.status === 204 ? undefined : await answer.json()) as T;
+    if (answer.status === 204) return undefined as T;
+    return await answer.json().catch((error: Error) => { throw new Unreachable("The answer broke off.", { cause: error }); }) as T;
   }
 
   private async ask(method: string, path: string, body: unknown, options: Options): Promise<Response> {
@@ -80,8 +108,8 @@ export class Client {
     if (answer.ok) return answer;
     // A proxy whose server is away answers without a problem document.
     const problem = (await answer.json().catch(() => null)) as Problem | null;
-    if (!problem?.code) throw new Unreachable(`The server answered ${answer.status}.`);
-    if (answer.status === 503 || answer.status === 429) throw new Unreachable(problem.detail);
+    if (!problem?.code) throw new TurnedAway(unnamed(answer.status));
+    if (answer.status === 503 || answer.status === 429) throw new TurnedAway(problem);
     throw this.refusal(problem);
   }
 

@@ -1,44 +1,54 @@
 /** A session as it happens: its journal folded as it grows, what may be done with it now, and what was pressed. */
 
 import { batch, computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
+import { ANSWERS, type Connection, CONNECTING, type Contact, withTrouble } from "../model/contact";
 import type { Delta, Level, Recorded, Verdict } from "../model/events";
 import { Run } from "../model/run";
 import type { Session } from "../model/session";
-import { COUNTS } from "../model/status";
-import type { Client } from "./client";
+import { ENDED } from "../model/status";
+import { type Client, TurnedAway, Unreachable } from "./client";
 import { Outbox } from "./outbox";
-import { type Connection, type Frame, listen } from "./stream";
-import type { Preview, Receipt, Reply, SessionPage, SessionView, UndoChoice } from "./types";
+import { type Frame, listen, type Listener } from "./stream";
+import type { Preview, Receipt, Reply, SessionView, UndoChoice } from "./types";
 
-/** Seconds without a word from a run at work, after which it is asked whether anybody drives it; and how often that is looked at. */
-const SILENT = 8;
-const LOOK = 4_000;
+/** Seconds without a word from a run, after which the server is asked whether its worker answers; and how often that is looked at. */
+const SILENT = 4;
+const LOOK = 1_000;
+/** Of so many looks one asks, while nothing is known to be wrong. */
+const CALM = 4;
+/** Milliseconds in which the server answers that, or it is doubted that it is there. */
+const PROMPT = 8_000;
 
 export class Live {
   readonly run: Run;
   readonly records: Recorded[] = [];
   /** Grows with every batch of events: read it to be drawn again. */
   readonly rev: Signal<number> = signal(0);
-  readonly connection: Signal<Connection> = signal({ state: "connecting", since: Date.now(), problem: null });
+  readonly stream: Signal<Connection> = signal({ ...CONNECTING, since: Date.now() });
+  /** What is known of the server: by the stream, and by presses that it turned away. */
+  readonly connection: ReadonlySignal<Connection>;
   readonly allowed: Signal<{ position: number; verbs: readonly string[] } | null> = signal(null);
   /** Everything that was there when we came has been read. */
   readonly isCaughtUp: Signal<boolean> = signal(false);
   readonly durability: Signal<Reply["durability"] | null> = signal(null);
   readonly receipt: Signal<Receipt | null> = signal(null);
-  /** It is at work as far as its journal knows, and nobody drives it: its process is gone. */
-  readonly isUnattended: Signal<boolean> = signal(false);
+  /** What the server knows of its worker, and the journal cannot tell. */
+  readonly contact: Signal<Contact> = signal(ANSWERS);
   readonly session: ReadonlySignal<{ now: Session | null; rev: number }>;
   readonly outbox: Outbox;
-  private stopListening: () => void = () => {};
+  private listening: Listener | null = null;
   private refreshing = 0;
-  private attending = 0;
+  private looking = 0;
+  private looks = 0;
+  private asking: Promise<void> | null = null;
   private mark = "";
   private frame = 0;
   private queue: Frame[] = [];
 
   constructor(readonly client: Client, readonly id: string) {
     this.run = new Run(id);
-    this.outbox = new Outbox(client);
+    this.outbox = Outbox.of(client, id);
+    this.connection = computed(() => withTrouble(this.stream.value, this.outbox.pending.value));
     this.session = computed(() => ({ now: this.run.session, rev: this.rev.value }));
   }
 
@@ -46,24 +56,25 @@ export class Live {
   now(): number { return this.client.now(); }
 
   start(): this {
-    this.stopListening = listen(this.client, {
+    this.listening = listen(this.client, {
       path: () => `${this.path}/events?deltas=true`,
       last: () => (this.run.position ? String(this.run.position) : ""),
       hear: (frames) => this.hear(frames),
       connection: (now) => {
-        this.connection.value = now;
-        if (now.state === "live") { this.outbox.hurry(); this.refresh(); }
+        this.stream.value = now;
+        if (now.state === "live") { this.outbox.hurry(); this.refresh(); void this.askContact(); }
       },
     });
     this.refresh();
-    this.attending = window.setInterval(() => void this.attend(), LOOK);
+    void this.askContact();
+    this.looking = window.setInterval(() => this.attend(), LOOK);
     return this;
   }
 
   stop(): void {
-    this.stopListening();
+    this.listening?.stop();
     clearTimeout(this.refreshing);
-    clearInterval(this.attending);
+    clearInterval(this.looking);
     if (this.frame) cancelAnimationFrame(this.frame);
   }
 
@@ -103,6 +114,8 @@ export class Live {
     batch(() => {
       this.rev.value += 1;
       if (mark !== this.mark) { this.mark = mark; this.refresh(); }
+      // It has decided something: what was stored may be done.
+      if (this.contact.peek() !== ANSWERS) void this.askContact();
     });
   }
 
@@ -127,13 +140,29 @@ export class Live {
     }
   }
 
-  /** A journal does not tell that nobody writes it any more: of a silent run the list is asked. */
-  private async attend(): Promise<void> {
+  /** A journal does not tell that nobody writes it, nor what was not decided: the server is asked, of a silent run and of one with a press on its way. */
+  private attend(): void {
     const session = this.run.session;
-    if (!session || !COUNTS.has(session.status) || this.now() - session.at < SILENT) { this.isUnattended.value = false; return; }
-    if (document.hidden || this.connection.value.state !== "live") return;
-    const page = await this.client.get<SessionPage>(`/sessions?status=${session.status}&search=${encodeURIComponent(this.id)}&limit=50`).catch(() => null);
-    this.isUnattended.value = page?.sessions.find((head) => head.id === this.id)?.unattended ?? false;
+    if (document.hidden || this.stream.value.state !== "live" || !session) return;
+    const isCalm = this.contact.peek() === ANSWERS;
+    if (isCalm && (ENDED.has(session.status) || this.now() - session.at < SILENT || ++this.looks % CALM)) return;
+    void this.askContact();
+  }
+
+  /** Ask what is known of its worker. One question at a time; who asks while one is open waits for a fresh answer. */
+  private askContact(): Promise<void> {
+    const before = this.asking ?? Promise.resolve();
+    const asking = before.then(async () => {
+      try {
+        const found = await this.client.get<Contact>(`${this.path}/contact`, { signal: AbortSignal.timeout(PROMPT) });
+        const isCalm = !found.pending.length && !found.unattended && !found.unwritten;
+        this.contact.value = isCalm ? ANSWERS : found;
+      } catch (error) {
+        if (error instanceof Unreachable && !(error instanceof TurnedAway) && this.stream.value.state === "live") this.listening?.doubt();
+      }
+    }).finally(() => { if (this.asking === asking) this.asking = null; });
+    this.asking = asking;
+    return asking;
   }
 
   private async control(verb: string, body: object, method = "POST", path = `${this.path}/${verb}`): Promise<Reply> {
@@ -142,10 +171,11 @@ export class Live {
     return reply;
   }
 
-  /** Until the journal has been read as far as an answer knows it, or two seconds. */
-  private until(reply: Reply): Promise<void> {
-    if (reply.session !== this.id) return Promise.resolve();
-    return new Promise((resolve) => {
+  /** Until the journal has been read as far as an answer knows it, or two seconds; what the journal cannot tell is asked for. */
+  private async until(reply: Reply): Promise<void> {
+    if (reply.session !== this.id) return;
+    if (reply.level === "accepted" || !reply.durable) { await this.askContact(); return; }
+    await new Promise<void>((resolve) => {
       const timer = setTimeout(() => finish(), 2_000);
       const stop = this.rev.subscribe(() => { if (this.run.position >= reply.position) queueMicrotask(() => finish()); });
       const finish = (): void => { clearTimeout(timer); stop(); resolve(); };

@@ -1,9 +1,8 @@
 /** Server-sent events over fetch: goes on where it was after a loss, and says while it is lost. */
 
-import { type Client, Refusal } from "./client";
+import { after, type Connection, CONNECTING, type Heard } from "../model/contact";
+import { type Client, heardOf, Refusal, TurnedAway, unnamed } from "./client";
 import type { Problem } from "./types";
-
-export type Connection = { state: "connecting" | "live" | "lost" | "refused"; since: number; problem: Problem | null };
 
 export interface Frame { id: string; event: string; data: string }
 
@@ -37,8 +36,10 @@ function parse(block: string): Frame {
 export const NOT_A_STREAM = "not_a_stream";
 const FIRST_WAIT = 250;
 const LONGEST_WAIT = 8_000;
-/** The server says something at least every 15 s; after twice that the line is dead although nobody told us. */
-const SILENT = 35_000;
+/** The server says something at least every 15 s; after that and a little the line is dead although nobody told us. */
+const SILENT = 20_000;
+/** An answer begins within this, or nobody is there. */
+const PATIENCE = 8_000;
 
 export interface Listening {
   path: () => string;
@@ -48,20 +49,31 @@ export interface Listening {
   connection: (now: Connection) => void;
 }
 
-/** Listen until stopped. Returns what stops it. */
-export function listen(client: Client, to: Listening): () => void {
+export interface Listener {
+  stop: () => void;
+  /** Something else had no answer: see at once whether anybody is still there. */
+  doubt: () => void;
+}
+
+/** Listen until stopped. */
+export function listen(client: Client, to: Listening): Listener {
   let stopped = false;
   let wait = FIRST_WAIT;
   let current = new AbortController();
   let wake: () => void = () => {};
-  let state: Connection = { state: "connecting", since: Date.now(), problem: null };
-  const tell = (next: Connection["state"], problem: Problem | null = null): void => {
-    if (next === state.state) return;
-    state = { state: next, since: Date.now(), problem };
+  let state: Connection = { ...CONNECTING, since: Date.now() };
+  const tell = (heard: Heard): void => {
+    const next = after(state, heard, Date.now());
+    if (next.state === state.state && next.why === state.why && next.problem?.code === state.problem?.code) return;
+    state = next;
     to.connection(state);
   };
+  const isLive = (): boolean => state.state === "live";
   const hurry = (): void => { wait = FIRST_WAIT; wake(); };
+  // Without a network a stream that is open says nothing, and does not end: what is known is what a new one finds.
+  const doubt = (): void => { current.abort(); hurry(); };
   addEventListener("online", hurry);
+  addEventListener("offline", doubt);
   document.addEventListener("visibilitychange", hurry);
 
   const once = async (): Promise<void> => {
@@ -69,17 +81,18 @@ export function listen(client: Client, to: Listening): () => void {
     const headers = client.headers({ Accept: "text/event-stream" });
     const last = to.last();
     if (last) headers["Last-Event-ID"] = last;
-    const answer = await fetch(client.url(to.path()), { headers, credentials: "same-origin", cache: "no-store", signal: current.signal });
+    const impatience = setTimeout(() => current.abort(), PATIENCE);
+    const answer = await fetch(client.url(to.path()), { headers, credentials: "same-origin", cache: "no-store", signal: current.signal }).finally(() => clearTimeout(impatience));
     if (!answer.ok || !answer.body) {
       const problem = (await answer.json().catch(() => null)) as Problem | null;
       if (problem?.code && ((answer.status < 500 && answer.status !== 429) || problem.code === "damaged")) throw client.refusal(problem);
-      throw new Error(`answered ${answer.status}`);
+      throw new TurnedAway(problem?.code ? problem : unnamed(answer.status));
     }
     if (!answer.headers.get("content-type")?.startsWith("text/event-stream")) {
       void answer.body.cancel();
       throw new Refusal({ status: 200, code: NOT_A_STREAM, title: "", detail: "This server does not stream that." });
     }
-    tell("live");
+    tell({ what: "opened" });
     wait = FIRST_WAIT;
     const frames = new Frames();
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -100,24 +113,35 @@ export function listen(client: Client, to: Listening): () => void {
 
   const forever = async (): Promise<void> => {
     while (!stopped) {
+      let wasLive = false;
       try {
         await once();
+        wasLive = isLive();
+        tell({ what: "ended" });
       } catch (error) {
-        if (error instanceof Refusal) { tell("refused", error.problem); return; }
+        wasLive = isLive();
+        if (stopped) return;
+        // A stream that breaks says nothing of why: the next try does.
+        tell(wasLive ? { what: "ended" } : heardOf(error as Error));
+        if (error instanceof Refusal) return;
       }
       if (stopped) return;
-      tell("lost");
-      const waited = wait;
+      // What was live a moment ago is looked for at once, before anybody is told more.
+      const waited = wasLive ? 0 : wait;
       wait = Math.min(LONGEST_WAIT, wait * 2);
       await new Promise<void>((resolve) => { wake = resolve; setTimeout(resolve, waited * (0.8 + 0.4 * Math.random())); });
     }
   };
   void forever();
-  return () => {
-    stopped = true;
-    current.abort();
-    wake();
-    removeEventListener("online", hurry);
-    document.removeEventListener("visibilitychange", hurry);
+  return {
+    doubt,
+    stop: () => {
+      stopped = true;
+      current.abort();
+      wake();
+      removeEventListener("online", hurry);
+      removeEventListener("offline", doubt);
+      document.removeEventListener("visibilitychange", hurry);
+    },
   };
 }

@@ -1,6 +1,7 @@
 /** What the API answers, as far as the console reads it. */
 
 import type { Effect, Level, Outcome, ReceiptLine, Terms, UndoChoice, Verdict } from "../model/events";
+import type { PendingCommand } from "../model/contact";
 import type { Status } from "../model/status";
 
 export interface Head {
@@ -15,6 +16,8 @@ export interface Head {
   worked: number; working_since: number | null;
   /** It would go on, and nobody drives it: its process is gone, and no other has taken it. */
   unattended: boolean;
+  /** Its worker lives, and has not answered the commands that are stored since then. */
+  unreachable_since: number | null; pending: PendingCommand[];
   /** The call that runs. */
   busy: string;
   /** The stop that waits for the end of the turn, because it is protected. */
@@ -37,7 +40,7 @@ export interface Reply {
 export interface Receipt { lines: ReceiptLine[]; final: boolean; is_preview: boolean; begins_anew: boolean; table: string }
 export type Preview = Record<UndoChoice, Receipt>;
 export interface NewSession { agent: string; goal: string; task_class?: string; budget?: number }
-export interface Problem { status: number; code: string; detail: string; title: string; allowed?: string[]; status_now?: string }
+export type { Contact, Problem } from "../model/contact";
 /** A signal beside its thresholds; `past` is the gravest that it is past. */
 export interface Gauge {
   name: string; title: string; unit: "seconds" | "dollars" | "share" | "count" | "times" | "bytes" | "of 1"; value: number | null;

@@ -2,15 +2,20 @@
 
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import type { Connection } from "../api/stream";
-import { capitalised } from "../ui/format";
+import { type Connection, connectionWord, connectionWords } from "../model/contact";
+import { capitalised, timeOfDay } from "../ui/format";
 import { href } from "../ui/router";
 
 export function Waiting({ connection, what, id }: { connection: Connection; what: string; id?: string }): JSX.Element {
   const isLate = useLate();
   if (connection.state === "refused") return <main class="page"><Refused code={connection.problem?.code ?? ""} detail={connection.problem?.detail ?? ""} {...(id ? { id } : {})} /></main>;
-  if (connection.state === "lost") return <main class="page"><div class="empty" role="alert"><b>No connection to the server.</b>It is tried again by itself.</div></main>;
+  if (connection.state === "lost") return <main class="page"><Lost connection={connection} /></main>;
   return <main class="page" aria-busy="true">{isLate && <Rules words={`Reading ${what}…`} />}</main>;
+}
+
+/** What is known of a connection that is lost, in place of what cannot be shown. */
+export function Lost({ connection }: { connection: Connection }): JSX.Element {
+  return <div class="empty" role="alert"><b>{connectionWord(connection)}.</b>{connectionWords(connection, timeOfDay(connection.since / 1000))} It is tried again by itself.</div>;
 }
 
 export function Refused({ code, detail, id }: { code: string; detail: string; id?: string }): JSX.Element {

@@ -1,10 +1,11 @@
 /** The top bar: where one can go, whether the page is live, and the theme. */
 
 import type { JSX } from "preact";
-import type { Connection } from "../api/stream";
+import { BULK, speaking } from "../api/outbox";
+import { type Connection, connectionWord } from "../model/contact";
 import { second } from "../ui/clock";
-import { clock } from "../ui/format";
-import { href } from "../ui/router";
+import { clock, count } from "../ui/format";
+import { address, href } from "../ui/router";
 import { isDark, theme } from "../ui/settings";
 import { waiting } from "./attention";
 import { Standing } from "./killswitch/Standing";
@@ -25,6 +26,7 @@ export function Top({ page, connection }: { page: "fleet" | "inbox" | "run" | "p
         <a href={href({ settings: "" })} class="hide-s" aria-current={page === "settings" ? "page" : undefined}>Keys</a>
       </nav>
       <div class="end">
+        <Unsent isFleet={page === "fleet"} />
         {connection && <LiveWord connection={connection} />}
         <a class="btn small hide-s" href={href({ new: "" })} aria-current={page === "new" ? "page" : undefined}>New run <kbd aria-hidden="true">n</kbd></a>
         <button class="plain" type="button" onClick={() => { theme.value = isDark() ? "light" : "dark"; }}>{isDark() ? "Light" : "Dark"}</button>
@@ -47,9 +49,20 @@ export function Brand(): JSX.Element {
 function LiveWord({ connection }: { connection: Connection }): JSX.Element | null {
   // The server answered: there is no such session. The page says so.
   if (connection.state === "refused" && connection.problem?.code === "session_not_found") return null;
-  if (connection.state === "live") return <span class="live hide-s" data-live="live"><i aria-hidden="true" />Live</span>;
-  if (connection.state === "connecting") return <span class="live hide-s" data-live="lost"><i aria-hidden="true" />Connecting</span>;
-  if (connection.state === "refused") return <span class="live" data-live="lost"><i aria-hidden="true" />Not connected</span>;
+  const word = connectionWord(connection);
+  const isCalm = connection.state === "live" && connection.problem === null;
+  if (isCalm || connection.state === "connecting") return <span class="live hide-s" data-live={isCalm ? "live" : "lost"}><i aria-hidden="true" />{word}</span>;
+  if (connection.state === "refused") return <span class="live" data-live="lost"><i aria-hidden="true" />{word}</span>;
   void second.value;
-  return <span class="live" data-live="lost"><i aria-hidden="true" />Not connected <time>{clock((Date.now() - connection.since) / 1000)}</time></span>;
+  return <span class="live" data-live="lost" title={connection.problem?.detail}><i aria-hidden="true" />{word} <time>{clock((Date.now() - connection.since) / 1000)}</time></span>;
+}
+
+/** Presses elsewhere that are not decided, or were refused: their page says what is known. */
+function Unsent({ isFleet }: { isFleet: boolean }): JSX.Element | null {
+  const here = address.value.get("run") ?? "";
+  const others = speaking.value.filter((one) => one.name !== here && !(isFleet && one.name === BULK));
+  const [first] = others;
+  if (!first) return null;
+  const kept = others.reduce((sum, one) => sum + one.kept.value.length, 0);
+  return <a class="unsent" href={first.name === BULK ? href({}) : href({ run: first.name })}>{kept ? `${count(kept, "press", "presses")} not stored` : "A press was not carried out"}</a>;
 }

@@ -3,6 +3,7 @@
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type Client, Refusal } from "../api/client";
+import { Outbox } from "../api/outbox";
 import type { Head, Me } from "../api/types";
 import { needsSomebody, title } from "../features/attention";
 import { BulkHandle } from "../features/fleet/BulkHandle";
@@ -16,8 +17,9 @@ import { areKeysOff, isTyping } from "../features/handle/pressing";
 import { Cover } from "../features/killswitch/Cover";
 import { Report } from "../features/killswitch/Report";
 import { switches } from "../features/killswitch/switches";
-import { Refused, Rules, useLate } from "../features/States";
+import { Lost, Refused, Rules, useLate } from "../features/States";
 import { Top } from "../features/Top";
+import type { Connection } from "../model/contact";
 import { useGivingBack, useStaying } from "../ui/focus";
 import { count } from "../ui/format";
 import { address, go, href } from "../ui/router";
@@ -60,7 +62,7 @@ export function FleetPage({ client, me }: { client: Client; me: Me }): JSX.Eleme
         <Tiles fleet={fleet} now={client.now()} />
         <Search key={`${agent} ${task_class} ${tag}`} filter={filter} total={all?.size ?? 0} shown={rows?.length ?? 0} isRead={rows !== null} toRows={() => steps.current?.to(-Infinity)} />
         {connection.state === "refused" && !all ? <Refused code={connection.problem?.code ?? ""} detail={connection.problem?.detail ?? ""} />
-          : rows === null ? <Reading isLost={connection.state === "lost"} />
+          : rows === null ? <Reading connection={connection} />
           : rows.length === 0 ? <Empty client={client} isFiltered={isFiltered(filter)} words={wordsOf(filter)} />
           : <Table fleet={fleet} rows={rows} selection={selection} sort={sort} ahead={client.ahead} steps={steps} />}
         {(all?.size ?? 0) >= MOST && <p class="sub">The newest {MOST.toLocaleString("en")} are here. Narrow the filter to find older ones.</p>}
@@ -73,12 +75,12 @@ export function FleetPage({ client, me }: { client: Client; me: Me }): JSX.Eleme
 }
 
 function Facts({ heads }: { heads: ReadonlyMap<string, Head> }): JSX.Element {
-  const [running, asks, halted, busy, alone] = useMemo(() => {
+  const [running, asks, halted, busy, alone, silent] = useMemo(() => {
     const every = [...heads.values()];
     const stopped = every.filter((head) => head.status === "halted");
-    return [every.filter((head) => head.status === "running").length, every.filter(needsSomebody).length, stopped.length, stopped.filter((head) => head.busy).length, every.filter((head) => head.unattended).length];
+    return [every.filter((head) => head.status === "running").length, every.filter(needsSomebody).length, stopped.length, stopped.filter((head) => head.busy).length, every.filter((head) => head.unattended).length, every.filter((head) => head.unreachable_since !== null).length];
   }, [heads]);
-  return <><span class="num">{running.toLocaleString("en")}</span> running, {asks ? count(asks, "session needs you", "sessions need you") : "nothing needs you"}{halted > 0 && `, ${halted.toLocaleString("en")} halted${busy ? ` of which ${count(busy, "still runs", "still run")} something` : ""}`}{alone > 0 && `, ${alone.toLocaleString("en")} driven by nobody`}</>;
+  return <><span class="num">{running.toLocaleString("en")}</span> running, {asks ? count(asks, "session needs you", "sessions need you") : "nothing needs you"}{halted > 0 && `, ${halted.toLocaleString("en")} halted${busy ? ` of which ${count(busy, "still runs", "still run")} something` : ""}`}{alone > 0 && `, ${alone.toLocaleString("en")} driven by nobody`}{silent > 0 && `, ${silent.toLocaleString("en")} whose worker does not answer`}</>;
 }
 
 function named(heads: ReadonlyMap<string, Head> | null, of: (head: Head) => string[]): string[] {
@@ -94,9 +96,9 @@ function change(set: (query: URLSearchParams) => void, replace = false): void {
 
 function sort(order: Order): void { change((query) => { if (order === "needs") query.delete("sort"); else query.set("sort", order); }); }
 
-function Reading({ isLost }: { isLost: boolean }): JSX.Element | null {
+function Reading({ connection }: { connection: Connection }): JSX.Element | null {
   const isLate = useLate();
-  if (isLost) return <div class="empty" role="alert"><b>No connection to the server.</b>It is tried again by itself.</div>;
+  if (connection.state === "lost") return <Lost connection={connection} />;
   return isLate ? <Rules words="Reading the sessions…" rows={8} /> : null;
 }
 
@@ -159,7 +161,7 @@ function rowKeys(steps: { current: Steps | null }, selection: Selection, client:
       const id = steps.current?.focused() ?? null;
       if (!id) return;
       say("");
-      client.post(`/sessions/${encodeURIComponent(id)}/pause`, {}).catch((error: Error) => say(error instanceof Refusal ? error.message : "Not sent: there is no connection."));
+      Outbox.of(client, id).send("pause", "POST", `/sessions/${encodeURIComponent(id)}/pause`, {}).catch((error: Error) => { if (error instanceof Refusal) say(error.message); });
       event.preventDefault();
     }
   };

@@ -13,8 +13,9 @@ import { grouped, keyOf, myName } from "../features/inbox/grouping";
 import { Inboxed } from "../features/inbox/inbox";
 import { Made } from "../features/inbox/Made";
 import { MADE, Queue } from "../features/inbox/Queue";
-import { Refused, Rules, useLate } from "../features/States";
+import { Lost, Refused, Rules, useLate } from "../features/States";
 import { Top } from "../features/Top";
+import type { Connection } from "../model/contact";
 import { count } from "../ui/format";
 import { go, href } from "../ui/router";
 
@@ -76,7 +77,7 @@ export function InboxPage({ client, me }: { client: Client; me: Me }): JSX.Eleme
         </div>
         <p class="sub answered" role="status" aria-live="polite">{said.value}</p>
         {connection.state === "refused" && !inbox ? <Refused code={connection.problem?.code ?? ""} detail={connection.problem?.detail ?? ""} />
-          : !inbox ? <Reading isLost={connection.state === "lost"} />
+          : !inbox ? <Reading connection={connection} />
           : !ask && !group && open !== MADE ? <div class="empty" tabIndex={-1}><b>{connection.state === "lost" ? "Nothing needed you when the server was last heard." : "Nothing needs you."}</b>{count(inbox.running, "session runs inside its limits", "sessions run inside their limits")}. Alarms that can wait arrive here in one batch an hour.</div>
           : (
             <div class="inbox">
@@ -91,9 +92,9 @@ export function InboxPage({ client, me }: { client: Client; me: Me }): JSX.Eleme
   );
 }
 
-function Reading({ isLost }: { isLost: boolean }): JSX.Element | null {
+function Reading({ connection }: { connection: Connection }): JSX.Element | null {
   const isLate = useLate();
-  if (isLost) return <div class="empty" role="alert"><b>No connection to the server.</b>It is tried again by itself.</div>;
+  if (connection.state === "lost") return <Lost connection={connection} />;
   return isLate ? <Rules words="Reading the inbox…" rows={6} /> : null;
 }
 

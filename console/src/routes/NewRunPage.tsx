@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { type Client, freshKey, Refusal } from "../api/client";
+import { type Client, failureWords, freshKey, problemOf, Refusal } from "../api/client";
 import type { Agent, Me, SessionView } from "../api/types";
 import { title } from "../features/attention";
 import { stands, switches } from "../features/killswitch/switches";
@@ -26,7 +26,7 @@ export function NewRunPage({ client, me }: { client: Client; me: Me }): JSX.Elem
   useEffect(() => {
     title.value = "New run";
     client.get<{ agents: Agent[] }>("/agents").then(({ agents: known }) => { set(known); choose((before) => before || known[0]?.name || ""); },
-      (error: Error) => complain(error instanceof Refusal ? { code: error.code, detail: error.message } : { code: "no_connection", detail: "" }));
+      (error: Error) => complain(problemOf(error)));
   }, []);
   const agent = agents?.find((one) => one.name === chosen);
   const mayNot = me.role === "watch" || me.session !== null;
@@ -44,7 +44,7 @@ export function NewRunPage({ client, me }: { client: Client; me: Me }): JSX.Elem
       go(href({ run: made.id }));
     } catch (error) {
       if (error instanceof Refusal) renew(freshKey());
-      say(error instanceof Refusal ? error.message : "No connection to the server. Press again: it starts only once.");
+      say(error instanceof Refusal ? error.message : `${failureWords(error as Error)} Press again: it starts only once.`);
     }
   };
   return (

@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { type Client, Refusal } from "../api/client";
+import { type Client, problemOf } from "../api/client";
 import type { Me } from "../api/types";
 import { title } from "../features/attention";
 import { PolicyPage } from "../features/policy/PolicyPage";
@@ -30,7 +30,7 @@ function List({ client, me }: { client: Client; me: Me }): JSX.Element {
   const load = (): void => {
     Promise.all([client.get<{ policies: Summary[] }>("/policies"), client.get<{ proposals: Proposal[] }>("/proposals?state=open")]).then(
       ([{ policies }, { proposals }]) => keep({ policies, proposals }),
-      (error: Error) => complain(error instanceof Refusal ? { code: error.code, detail: error.message } : { code: "no_connection", detail: "" }),
+      (error: Error) => complain(problemOf(error)),
     );
   };
   useEffect(() => { title.value = "Policies"; load(); }, []);

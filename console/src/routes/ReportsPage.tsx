@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { type Client, Refusal } from "../api/client";
+import { type Client, problemOf } from "../api/client";
 import { title } from "../features/attention";
 import { Completion, Continued, Return, Runs } from "../features/report/Figures";
 import { Against, Figure, Say, Table } from "../features/report/Parts";
@@ -29,7 +29,7 @@ export function ReportsPage({ client }: { client: Client }): JSX.Element {
     const since = Math.floor(client.now() - PERIODS[period]);
     Promise.all([client.get<Report>(`/reports?since=${since}`, { signal: leaving.signal }), client.get<{ items: Item[] }>(`/checklist?since=${since}`, { signal: leaving.signal })]).then(
       ([report, { items }]) => { complain(null); keep({ period, report, items }); },
-      (error: Error) => { if (!leaving.signal.aborted) complain(error instanceof Refusal ? { code: error.code, detail: error.message } : { code: "no_connection", detail: "" }); },
+      (error: Error) => { if (!leaving.signal.aborted) complain(problemOf(error)); },
     );
     return () => leaving.abort();
   }, [client, period]);
@@ -37,7 +37,7 @@ export function ReportsPage({ client }: { client: Client }): JSX.Element {
   const file = (format: "html" | "json"): void => {
     void client.text(`/reports?since=${Math.floor(report?.since ?? 0)}&format=${format}`).then(
       (text) => save(`midcourse-report-${period}.${format}`, text, format === "html" ? "text/html" : "application/json"),
-      (error: Error) => complain(error instanceof Refusal ? { code: error.code, detail: error.message } : { code: "no_connection", detail: "" }),
+      (error: Error) => complain(problemOf(error)),
     );
   };
   return (

@@ -29,9 +29,9 @@ from midcourse.ports.sender import check_people_send
 from midcourse.ports.store import Head
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.artifacts import read_artifacts, reviewed
-from midcourse.runtime.attending import with_unattended
 from midcourse.runtime.auditing import audit_filter, audit_page, audit_page_before, export_audit, prune_audit
 from midcourse.runtime.bulk import bulk_command, send_to_each
+from midcourse.runtime.contact import with_contact
 from midcourse.runtime.control import Control
 from midcourse.runtime.desk import Desk
 from midcourse.runtime.erasing import ended_before
@@ -156,7 +156,8 @@ class Midcourse:
             limit=limit,
             before=None if before is None else SessionId(before),
         )
-        return await with_unattended(self._worker.store, heads, self._worker.clock.now())
+        worker = self._worker
+        return await with_contact(worker.store, heads, worker.clock.now(), worker.settings.unreachable_after)
 
     async def bulk(
         self,

@@ -10,19 +10,30 @@ from midcourse.cli.asked import details, last_words, title
 from midcourse.cli.opening import HERE, JsonOption, SessionArgument, Target, find, opened, with_target
 from midcourse.cli.printing import carry_out, plain, print_json, room_beside, say, shortened, show_table
 from midcourse.cli.receipts import show_receipt
-from midcourse.cli.words import ago, clock_time, intervention_words, left_alone, situation, span, spent, status_text
+from midcourse.cli.words import (
+    ago,
+    clock_time,
+    intervention_words,
+    left_alone,
+    situation,
+    span,
+    spent,
+    status_text,
+    stored_words,
+)
 from midcourse.core.allowed import did_you_mean
+from midcourse.core.contact import Contact
 from midcourse.core.inspection import Inspection, StepView
 from midcourse.core.session import LIVE, Session, Status
 from midcourse.core.spelling import spelled
 from midcourse.ports.handle import Handle, Sessions
 from midcourse.ports.store import Head
-from midcourse.runtime.attending import AT_WORK
 from midcourse.runtime.clock import SystemClock
 
 _GOAL = 30
 """Columns that are left for the goal, or a session takes two lines."""
 _MOST = 1000
+_ANSWERS = Contact()
 
 
 def add_to(app: typer.Typer) -> None:
@@ -96,7 +107,7 @@ def _list(heads: Sequence[Head]) -> None:
     rows = [
         (
             head.id,
-            status_text(head.status, head.finishes_first, unattended=head.unattended),
+            status_text(head.status, head.finishes_first, unattended=head.unattended, stored=head.pending),
             head.agent,
             str(head.finished_steps),
             spent(head.cost, head.unpriced, head.budget, estimated=head.estimated),
@@ -157,12 +168,12 @@ def show(
             state = await handle.state()
             is_there = state.status is Status.COMPLETED and state.erased_at is None
             result = await handle.result() if is_there else None
-            unattended = state.status in AT_WORK and await _is_unattended(sessions, state)
+            contact = await _contact(sessions, state)
             if as_json:
                 ended = {"result": result} if state.status is Status.COMPLETED else {}
-                print_json({**spelled(state), "goal": state.goal, "unattended": unattended, **ended})
+                print_json({**spelled(state), "goal": state.goal, **_json_of(contact), **ended})
                 return
-            await _show(handle, state, result, unattended=unattended)
+            await _show(handle, state, result, contact)
 
     carry_out(work(), as_json=as_json)
 
@@ -178,15 +189,24 @@ def _show_past(looked: Inspection, *, as_json: bool) -> None:
         show_table(("step", "name", "outcome", "attempt", "arguments", "text"), rows, whole=("outcome",))
 
 
-async def _is_unattended(sessions: Sessions, state: Session) -> bool:
-    """Whether nobody drives a session that is at work: its journal does not tell, the list does."""
-    heads = await sessions.list(status=[state.status], search=state.id, limit=_MOST)
-    return any(head.id == state.id and head.unattended for head in heads)
+def _json_of(contact: Contact) -> dict[str, Any]:
+    """The same fields as ``ps`` shows of a session."""
+    told: dict[str, Any] = spelled(contact)
+    return {name: value for name, value in told.items() if name != "unwritten"}
 
 
-async def _show(handle: Handle[Any], state: Session, result: object, *, unattended: bool) -> None:
+async def _contact(sessions: Sessions, state: Session) -> Contact:
+    """Return what is known of the session's worker: its journal does not tell, the list does."""
+    heads = await sessions.list(search=state.id, limit=_MOST)
+    head = next((one for one in heads if one.id == state.id), None)
+    if head is None:
+        return Contact()
+    return Contact(pending=head.pending, unreachable_since=head.unreachable_since, unattended=head.unattended)
+
+
+async def _show(handle: Handle[Any], state: Session, result: object, contact: Contact) -> None:
     inspected = await handle.inspect() if state.asks else None
-    _describe(state, inspected.steps if inspected is not None else (), unattended=unattended)
+    _describe(state, inspected.steps if inspected is not None else (), contact)
     if state.interventions:
         now = SystemClock().now()
         made = await handle.interventions()
@@ -197,15 +217,19 @@ async def _show(handle: Handle[Any], state: Session, result: object, *, unattend
     receipt = await handle.receipt()
     if receipt.lines or state.status is Status.CANCELLED:
         say("")
-        show_receipt(receipt, unattended=unattended)
+        show_receipt(receipt, unattended=contact.unattended)
 
 
-def _describe(state: Session, steps: Sequence[StepView], *, unattended: bool = False) -> None:
+def _describe(state: Session, steps: Sequence[StepView], contact: Contact = _ANSWERS) -> None:
     now = SystemClock().now()
     deferred = state.finishing.stop if state.finishing is not None else ""
-    title = status_text(state.status, deferred, unattended=unattended).plain
-    first = left_alone(state) if unattended and not state.needs else situation(state, now)
-    say(f"{title}  {state.id}", state.goal or "(no goal)", first, "")
+    stored = contact.pending
+    title = status_text(state.status, deferred, unattended=contact.unattended, stored=stored).plain
+    first = left_alone(state) if contact.unattended and not state.needs else situation(state, now)
+    told = (stored_words(stored, contact.unreachable_since, now),) if stored else ()
+    # What the journal says last is not what is known of a worker that does not answer.
+    seen = f"Last seen, {ago(state.at, now)}: {first}" if contact.unreachable_since is not None else first
+    say(f"{title}  {state.id}", state.goal or "(no goal)", *told, seen, "")
     paid = spent(state.cost, state.unpriced_so_far, state.terms.budget, estimated=state.estimated)
     facts = [
         ("agent", f"{state.agent} {state.agent_version}".strip()),

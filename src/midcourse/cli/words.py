@@ -1,13 +1,14 @@
 """What is known of a session, in words: its status with a shape, how long ago, how far a stop has got."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
 from rich.text import Text
 
 from midcourse.core.budget import money, wanted
+from midcourse.core.contact import PendingCommand
 from midcourse.core.endings import without_result
 from midcourse.core.interventions import Intervention
 from midcourse.core.receipt import Receipt
@@ -64,11 +65,37 @@ def left_alone(session: Session) -> str:
     return f"{LEFT_ALONE} Lost with that process: {', '.join(lost)}." if lost else LEFT_ALONE
 
 
-def status_text(status: str, finishes_first: str = "", *, unattended: bool = False) -> Text:
+def stored_verbs(stored: Sequence[PendingCommand]) -> str:
+    """The commands that lie undecided, each once: ``pause and cancel``."""
+    names = list(dict.fromkeys(one.command for one in stored))
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def stored_words(stored: Sequence[PendingCommand], since: float | None, now: float) -> str:
+    """That commands are stored, and that the worker has not answered since then."""
+    by = ", ".join(dict.fromkeys(one.by for one in stored if one.by))
+    named = f"Stored, not carried out: {stored_verbs(stored)}{f' (by {by})' if by else ''}."
+    if since is None:
+        return named
+    return (
+        f"{named} Its worker has not answered since {clock_time(since, now)}; what is in flight is unknown. It is "
+        "carried out as soon as a worker answers."
+    )
+
+
+def status_text(
+    status: str, finishes_first: str = "", *, unattended: bool = False, stored: Sequence[PendingCommand] = ()
+) -> Text:
     """A status as a shape and a word; colour only where a person is needed or something went wrong.
 
-    ``finishes_first`` is the stop that waits for the end of its turn; ``unattended``: nobody drives it.
+    ``finishes_first`` is the stop that waits for the end of its turn; ``unattended``: nobody drives it; ``stored``: its
+    worker has left these undecided.
     """
+    if stored:
+        told = status_text(status, finishes_first, unattended=unattended)
+        told.append(f", {stored_verbs(stored)} stored")
+        told.stylize("yellow")
+        return told
     if unattended:
         told = status_text(status, finishes_first).append(", nobody drives it")
         told.stylize("yellow")
@@ -120,13 +147,13 @@ def reply_words(reply: Reply, now: float) -> str:
         return f"{reply.level}, not durable: the store refused the write. It stays stopped while its process lives."
     if reply.unreachable_since is not None:
         return (
-            f"accepted: it is written down. Its worker has not answered since "
+            f"accepted: it is stored. Its worker has not answered since "
             f"{clock_time(reply.unreachable_since, now)}; what is in flight is unknown."
         )
     if reply.finishes_first:
         return "decided: it is protected, so it finishes its turn first, and stops then. Nothing of it was interrupted."
     if reply.level == "accepted":
-        return f"accepted: it is written down and not decided yet; the session is {reply.status}."
+        return f"accepted: it is stored and not decided yet; the session is {reply.status}."
     words = [f"{reply.level}; the session is {reply.status}"]
     if reply.running:
         words.append(f"still running: {', '.join(map(call_words, reply.running))}")

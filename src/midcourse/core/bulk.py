@@ -12,7 +12,7 @@ BulkVerb = Literal["pause", "resume", "cancel", "lift"]
 MOST_SESSIONS: Final = 1000
 """Sessions that one request may name."""
 NOT_REACHABLE: Final = "not_reachable"
-"""It is written down, and its worker has not answered. Not an error: it is carried out as soon as somebody can."""
+"""It is stored, and its worker has not answered. Not an error: it is carried out as soon as a worker answers."""
 
 
 class BulkOutcome(msgspec.Struct, gc=False, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ import msgspec
 
 from midcourse.core.audit import AuditEntry, AuditRow
 from midcourse.core.codec import Blob
+from midcourse.core.contact import PendingCommand
 from midcourse.core.fold import Row
 from midcourse.core.ids import AskId, CommandId, Epoch, Position, SessionId, StepId, WorkerId
 from midcourse.core.replies import Durability
@@ -35,9 +36,10 @@ class Head(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=Tr
     ``busy`` is the call that runs, ``risk`` the last that was measured. ``was`` is the status that a session was halted
     from, and ``switch`` the kill switch that did it. ``finishes_first``: the stop that waits for the end of the turn.
     ``unpriced`` model calls have no known price: what was spent is at least ``cost``. ``estimated``: an answer that is
-    still being written is in it. It has ``worked`` for so many
-    seconds, and since ``working_since`` if that is set. ``unattended`` is not written but set by whoever lists
-    sessions: it is at work by its status, and no process that lives drives it.
+    still being written is in it. It has ``worked`` for so many seconds, and since ``working_since`` if that is set. The
+    last three are not written but set when sessions are listed: ``unattended``: there is something to do, and no
+    process that lives drives it; ``unreachable_since``: its worker lives, and has not answered the commands in
+    ``pending`` since then.
     """
 
     id: SessionId
@@ -72,8 +74,10 @@ class Head(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=Tr
     unpriced: int = 0
     worked: float = 0.0
     working_since: float | None = None
-    unattended: bool = False
     estimated: bool = False
+    unattended: bool = False
+    unreachable_since: float | None = None
+    pending: tuple[PendingCommand, ...] = ()
 
     def fits(
         self, words: str, *, asking: bool = False, task_class: str | None = None, label: str | None = None
@@ -410,6 +414,10 @@ class Store(Protocol):
 
     async def unattended(self, statuses: Sequence[str], now: float, limit: int = 100) -> Sequence[Owned]:
         """Sessions without a live owner that have an undecided row, one of ``statuses``, or a past ``wake_at``."""
+        ...
+
+    async def unanswered(self, before: float, limit: int = 1000) -> Sequence[tuple[SessionId, InboxRow]]:
+        """Undecided rows of all sessions that were put at or before a time, oldest first; a damaged one is left out."""
         ...
 
     async def pending(self, worker: WorkerId) -> Sequence[SessionId]:

@@ -57,7 +57,7 @@ async def _outcome(session: str, send: Sending, wait: float, failed: list[StoreE
         status = str(error.fields.get("status", ""))
         return BulkOutcome(session=session, status=status, code=error.code, problem=str(error))
     if reply.level == "accepted":
-        words = "Written down; its worker has not answered. It is carried out as soon as one can."
+        words = "Stored; its worker has not answered. It is carried out as soon as a worker answers."
         return BulkOutcome(session=session, status=reply.status, code=NOT_REACHABLE, problem=words)
     return BulkOutcome(session=session, ok=True, status=reply.status, unknown=reply.unknown)
 

@@ -363,7 +363,7 @@ class KillSwitch:
             except MidcourseError as error:
                 return Released(session=session, ok=False, code=error.code, problem=without_path(error))
         if reply.level == "accepted":
-            problem = f"Written down; the process of session '{session}' has not answered yet."
+            problem = f"Stored; the process of session '{session}' has not answered yet."
             return Released(session=session, ok=False, status=reply.status, code="not_reachable", problem=problem)
         if reply.status == Status.HALTED:
             problem = f"Another kill switch has halted session '{session}' again."

@@ -78,6 +78,10 @@ class Unwritten:
         with self._lock:
             self._owed.setdefault(session_id, {})[stop.id] = stop
 
+    def owes(self, session_id: SessionId) -> bool:
+        """Whether a stop was answered that could not be written yet."""
+        return session_id in self._owed
+
     async def pay(self, session_id: SessionId) -> None:
         """Put what is owed into the inbox.
 

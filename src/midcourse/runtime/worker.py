@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from midcourse.core import events as ev
 from midcourse.core.audit import made
 from midcourse.core.commands import Role, encode_command
+from midcourse.core.contact import AT_WORK
 from midcourse.core.events import Record, Recorded, SessionCreated, encode_record
 from midcourse.core.fold import first
 from midcourse.core.ids import Epoch, Position, SessionId, WorkerId, root_of
@@ -35,7 +36,6 @@ from midcourse.ports.projection import Projection
 from midcourse.ports.store import Deciding, Head, Owned, Store
 from midcourse.runtime.admission import Admission
 from midcourse.runtime.agents import Agent
-from midcourse.runtime.attending import AT_WORK
 from midcourse.runtime.auditing import entry_of
 from midcourse.runtime.calls import enter_process
 from midcourse.runtime.children import parent_name

@@ -154,7 +154,9 @@ class Server:
             self.control = control
             self.app.state.control = control
             self.app.state.reading = reading = Reading()
-            self.app.state.board = Board(control.worker.store, control.worker.clock)
+            self.app.state.board = Board(
+                control.worker.store, control.worker.clock, control.worker.settings.unreachable_after
+            )
             tokens = Tokens(control.worker.store, control.worker.clock, local=self.token)
             self.app.state.access = Access(tokens, Logins(control.worker.store, control.worker.clock, tokens))
             reviewing = self._begin_reviews(control, reading)

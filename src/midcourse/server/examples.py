@@ -11,6 +11,7 @@ from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.audit import Audited, decided
 from midcourse.core.codec import inline
+from midcourse.core.contact import Contact, PendingCommand
 from midcourse.core.decisions import decide
 from midcourse.core.evolution import created, evolve
 from midcourse.core.ids import AskId, CommandId, Position, SessionId, StepId, SwitchId
@@ -187,6 +188,7 @@ def answer_examples() -> dict[str, Any]:
         "BulkOutcomes": {
             "outcomes": [{"session": _NAME, "ok": True, "status": "pausing", "code": "", "problem": "", "unknown": []}]
         },
+        "Contact": spelled(_contact(waiting)),
         "EventList": {"events": [views.event_view(one) for one in asked[-2:]], "next": None},
         "Inspection": views.inspection_view(_inspection(waiting), "approve"),
         "Receipt": views.receipt_view(ledger_of(journal.records).receipt),
@@ -316,6 +318,11 @@ def _accepted(session: Session) -> Reply:
         position=session.position,
         unreachable_since=session.at,
     )
+
+
+def _contact(session: Session) -> Contact:
+    stored = PendingCommand(command="pause", by="ana", at=session.at)
+    return Contact(pending=(stored,), unreachable_since=session.at)
 
 
 def _head(session: Session) -> Head:

@@ -9,7 +9,7 @@ from typing import Final
 from midcourse.core.tenants import tenant_of
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Head, Store
-from midcourse.runtime.attending import with_unattended
+from midcourse.runtime.contact import with_contact
 
 MOST: Final = 10_000
 """The newest sessions that are followed; older ones come page by page."""
@@ -52,9 +52,10 @@ class Wanted:
 class Board:
     """The heads of the fleet, newest first. However many follow, the store is looked at once."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, patience: float) -> None:
         self._store = store
         self._clock = clock
+        self._patience = patience
         self._looking = asyncio.Lock()
         self._heads: Sequence[Head] = ()
         self._next = 0.0
@@ -65,7 +66,8 @@ class Board:
             began = self._clock.monotonic()
             if began < self._next:
                 return self._heads
-            read = await with_unattended(self._store, await self._store.heads(limit=MOST), self._clock.now())
+            heads = await self._store.heads(limit=MOST)
+            read = await with_contact(self._store, heads, self._clock.now(), self._patience)
             known = {head.id: head for head in self._heads}
             self._heads = [known[head.id] if known.get(head.id) == head else head for head in read]
             ended = self._clock.monotonic()

@@ -10,6 +10,7 @@ from midcourse.core.artifacts import Artifact
 from midcourse.core.audit import AuditEntry
 from midcourse.core.bulk import BulkOutcome
 from midcourse.core.codec import Value
+from midcourse.core.contact import Contact
 from midcourse.core.inbox import HandOver, Inbox
 from midcourse.core.inspection import StepView
 from midcourse.core.interventions import Intervention, LabelledAlarm
@@ -45,7 +46,7 @@ def value_schemas() -> dict[str, Schema]:
         _shape(types.type_info(kind), found)
     for kind in (BulkOutcome, Intervention, LabelledAlarm, Signals, Batch, Report, ChecklistItem, Proposal, Trial):
         _shape(types.type_info(kind), found)
-    for kind in (Inbox, HandOver, WebhookView, DeliveryView, Artifact):
+    for kind in (Inbox, HandOver, WebhookView, DeliveryView, Artifact, Contact):
         _shape(types.type_info(kind), found)
     for kind in (Switch, Reached, Released, BrowserSession):
         _shape(types.type_info(kind), found)

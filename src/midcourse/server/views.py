@@ -49,7 +49,8 @@ def encoded(content: object) -> bytes:
 def head_view(head: Head) -> dict[str, Any]:
     """A session in a list."""
     shown = {name: getattr(head, name) for name in _OF_HEAD}
-    return shown | {"labels": list(head.labels), "open_asks": spelled(head.open_asks)}
+    named = {"labels": list(head.labels), "open_asks": spelled(head.open_asks), "pending": spelled(head.pending)}
+    return shown | named
 
 
 def session_view(session: Session, role: Role = "watch", by: str = "") -> dict[str, Any]:

@@ -499,6 +499,18 @@ class MemoryStore:
             ]
         return found[:limit]
 
+    async def unanswered(self, before: float, limit: int = 1000) -> Sequence[tuple[SessionId, InboxRow]]:
+        """Undecided commands of all sessions that were put before a time; see the port."""
+        self._check_open()
+        with self.memory.lock:
+            found = [
+                (session.id, command.row(content=command.content.content))
+                for session in self.memory.sessions.values()
+                for command in session.undecided
+                if command.put_at <= before and command.content.whole
+            ]
+        return sorted(found, key=lambda one: one[1].put_at)[:limit]
+
     async def pending(self, worker: WorkerId) -> Sequence[SessionId]:
         """Sessions of ``worker`` that have an undecided command."""
         self._check_open()

@@ -238,6 +238,10 @@ class WrappedStore:
         """See the port."""
         return await self._call("unattended", lambda: self.inner.unattended(statuses, now, limit))
 
+    async def unanswered(self, before: float, limit: int = 1000) -> Sequence[tuple[SessionId, InboxRow]]:
+        """See the port."""
+        return await self._call("unanswered", lambda: self.inner.unanswered(before, limit))
+
     async def pending(self, worker: WorkerId) -> Sequence[SessionId]:
         """See the port."""
         return await self._call("pending", lambda: self.inner.pending(worker))

@@ -3,13 +3,14 @@
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type Client, Refusal } from "../../api/client";
-import { Outbox } from "../../api/outbox";
+import { BULK, Outbox, toldOf } from "../../api/outbox";
 import type { BulkOutcome, Head, Me, Preview } from "../../api/types";
 import { tally } from "../../model/receipt";
 import { count, spent, unpricedWords, visible } from "../../ui/format";
 import { useGivingBack } from "../../ui/focus";
 import { Word } from "../../ui/Parts";
 import { href } from "../../ui/router";
+import { KeptPresses } from "../KeptPresses";
 import { SlotButton } from "../handle/Handle";
 import { areKeysOff, isTyping, useGuard } from "../handle/pressing";
 import type { Slot } from "../handle/slots";
@@ -29,21 +30,22 @@ interface Came { verb: Verb; outcomes: BulkOutcome[] }
 
 export function BulkHandle({ client, fleet, selection, me }: { client: Client; fleet: Fleet; selection: Selection; me: Me }): JSX.Element | null {
   const [isCancelling, cancelling] = useState(false);
-  const [asking, ask] = useState<Verb | "">("");
   const [came, tell] = useState<Came | null>(null);
-  const [problem, say] = useState("");
   const root = useGivingBack<HTMLElement>(isCancelling, ".slot:last-child");
-  // Kept while there is no connection, and sent again with the same key.
-  const outbox = useMemo(() => new Outbox(client), [client]);
+  // Kept while nothing is decided about it, and sent again with the same key.
+  const outbox = useMemo(() => Outbox.of(client, BULK), [client]);
+  const press = outbox.pending.value[0];
+  const asking = (press?.verb ?? "") as Verb | "";
+  const kept = outbox.kept.value.length > 0;
+  const problem = outbox.told.value?.words ?? "";
   const guard = useGuard();
   const all = fleet.heads.value;
   const heads = [...selection.ids.value].flatMap((id) => all?.get(id) ?? []);
-  const slots = bulkSlots({ heads, isCancelling, asking, isLost: fleet.connection.value.state !== "live", role: me.role });
-  const close = (): void => { cancelling(false); tell(null); say(""); };
+  const slots = bulkSlots({ heads, isCancelling, asking, press: press ?? null, isLost: fleet.connection.value.state !== "live", role: me.role });
+  const close = (): void => { cancelling(false); tell(null); outbox.told.value = null; };
 
   const send = async (verb: Verb): Promise<void> => {
     const ids = reached(verb, heads, me.role).map((head) => head.id);
-    ask(verb);
     close();
     const outcomes: BulkOutcome[] = [];
     try {
@@ -53,10 +55,9 @@ export function BulkHandle({ client, fleet, selection, me }: { client: Client; f
       }
       if (verb === "cancel") selection.clear();
     } catch (error) {
-      say(error instanceof Refusal ? error.message : "It is not known which of them were reached. The list shows how each stands.");
+      if (error instanceof Refusal) outbox.told.value = toldOf(error);
     }
     if (outcomes.length) tell({ verb, outcomes });
-    ask("");
   };
   const act = (slot: Slot, index: number): void => {
     if (slot.disabled || !guard.passes(index, slot.act)) return;
@@ -70,18 +71,19 @@ export function BulkHandle({ client, fleet, selection, me }: { client: Client; f
   useLayoutEffect(() => keys(root, latest, selection), []);
   const results = came?.outcomes.map((outcome) => ({ outcome, word: result(outcome, all?.get(outcome.session)) })) ?? [];
   const words = came ? `${summary(results.map((one) => one.word))}.` : "";
-  const isShown = heads.length > 0 || came !== null || problem !== "" || asking !== "";
+  const isShown = kept || heads.length > 0 || came !== null || problem !== "" || asking !== "";
   return (
     <div class="dock">
       <p class="vh" role="status" aria-live="polite">{problem || (asking ? `Asking to ${asking}.` : words || (heads.length ? `${count(heads.length, "session")} selected.` : ""))}</p>
       {isShown && (
         <section class="handle many" aria-label={heads.length ? `Handle for ${count(heads.length, "selected session")}` : "What became of them"} ref={root}>
           {isCancelling && <CancelTray client={client} heads={reached("cancel", heads, me.role)} />}
-          {(came || problem) && (
+          {(came || problem || kept) && (
             <div class="tray">
+              <KeptPresses outbox={outbox} connection={fleet.connection.value} />
               {problem && <p class="still">{problem}</p>}
               {came && <Outcomes came={came} results={results} words={words} heads={all} />}
-              <p><button class="plain" type="button" onClick={close}>close <kbd aria-hidden="true">esc</kbd></button></p>
+              {(came || problem) && <p><button class="plain" type="button" onClick={close}>close <kbd aria-hidden="true">esc</kbd></button></p>}
             </div>
           )}
           <div class="bar">

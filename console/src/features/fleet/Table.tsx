@@ -3,9 +3,10 @@
 import type { JSX, RefObject } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import type { Head } from "../../api/types";
+import { storedLine } from "../../model/contact";
 import { ENDED } from "../../model/status";
 import { second } from "../../ui/clock";
-import { cap, clock, fullTime, shorten, spent, unpricedWords, visible, WORKED } from "../../ui/format";
+import { cap, clock, fullTime, shorten, spent, timeOfDay, unpricedWords, visible, WORKED } from "../../ui/format";
 import { Left, Word } from "../../ui/Parts";
 import { href } from "../../ui/router";
 import type { ShapeName } from "../../ui/Shape";
@@ -122,7 +123,7 @@ function Mini({ share, hot }: { share: number; hot: boolean }): JSX.Element {
 /** Hollow: something of a halted one still runs, or nothing of a running one does. */
 function shapeOf(head: Head): { shape?: ShapeName } {
   if (head.status === "halted" && head.busy) return { shape: "halted-open" };
-  return head.unattended && head.status === "running" ? { shape: "queued" } : {};
+  return (head.unattended || head.unreachable_since !== null) && head.status === "running" ? { shape: "queued" } : {};
 }
 
 /** What needs saying, if anything does. */
@@ -131,6 +132,7 @@ function Saying({ head, ahead }: { head: Head; ahead: number }): JSX.Element | n
   const isStopping = head.status === "pausing" || head.status === "cancelling" || head.status === "halted";
   const words = head.asks > 0 && !ENDED.has(head.status)
     ? <b class="left">{ask ? shorten(titleOf(ask.prompt), 60) : head.asks === 1 ? "asks you something" : `asks you ${head.asks} things`}{ask?.deadline != null && <> <Left until={ask.deadline} ahead={ahead} /> left</>}{ask && head.asks > 1 && ` and ${head.asks - 1} more`}</b>
+    : head.pending.length > 0 ? <b class="still">{storedLine(head.pending, head.unreachable_since === null ? null : timeOfDay(head.unreachable_since))}</b>
     : isStopping && head.busy ? <b class="still">{head.busy} still running</b>
     : head.unattended ? <b class="still">nobody drives it: its process is gone</b>
     : head.status === "halted" ? <b>until an operator lets it go back</b>

@@ -1,6 +1,7 @@
 /** The handle of many: what its slots do to those that are chosen, and what came of it. Pure. */
 
 import type { BulkOutcome, Head } from "../../api/types";
+import { type Press, pressSlot } from "../../model/contact";
 import { ENDED, type Status } from "../../model/status";
 import { count } from "../../ui/format";
 import type { ShapeName } from "../../ui/Shape";
@@ -14,6 +15,7 @@ export interface Many {
   isCancelling: boolean;
   /** What was pressed and not answered yet. */
   asking: Verb | "";
+  press?: Press | null;
   isLost: boolean;
   role: string;
 }
@@ -37,6 +39,7 @@ export function bulkSlots(many: Many): [Slot, Slot, Slot] {
 
 function why(many: Many): string {
   if (many.role === "watch") return "your token may only watch";
+  if (many.press) return pressSlot(many.press)[0];
   if (many.isLost) return "when connected";
   return many.asking ? "asking the server" : "";
 }

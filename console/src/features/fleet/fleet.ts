@@ -2,8 +2,9 @@
 
 import { batch, computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import type { Client } from "../../api/client";
-import { type Connection, type Frame, listen } from "../../api/stream";
+import { type Frame, listen } from "../../api/stream";
 import type { Head } from "../../api/types";
+import { type Connection, CONNECTING } from "../../model/contact";
 import type { Status } from "../../model/status";
 import { needsSomebody } from "../attention";
 import type { Filter, Order } from "./filter";
@@ -17,14 +18,14 @@ const HELD = 1_500;
 /** Seconds it has worked by now; null: it is older than the counting. */
 export function workedOf(head: Head, now: number): number | null {
   if (head.worked === 0 && head.working_since === null && head.finished_steps > 0) return null;
-  // What nobody drives does not work, whatever its journal says last.
-  return head.worked + (head.working_since === null ? 0 : Math.max(0, (head.unattended ? head.updated_at : now) - head.working_since));
+  // Of what nobody drives, or of a worker that does not answer, it is not known that it works, whatever its journal says last.
+  return head.worked + (head.working_since === null ? 0 : Math.max(0, (head.unattended || head.unreachable_since !== null ? head.updated_at : now) - head.working_since));
 }
 
 /** What needs a person comes first: a question, a halt, a run that nobody drives, a failure nobody has seen, a stop that is not finished. */
 export function urgency(head: Head): number {
   if (needsSomebody(head)) return 0;
-  if (head.status === "halted" || head.unattended) return 1;
+  if (head.status === "halted" || head.unattended || head.unreachable_since !== null) return 1;
   if (isUnseen(head)) return 2;
   return head.status === "pausing" || head.status === "cancelling" ? 3 : 4;
 }
@@ -45,7 +46,7 @@ export class Fleet {
   /** Every session of the stream, by its id; null: nothing has come yet. */
   readonly heads: Signal<ReadonlyMap<string, Head> | null> = signal(null);
   readonly counts: Signal<Partial<Record<Status, number>>> = signal({});
-  readonly connection: Signal<Connection> = signal({ state: "connecting", since: Date.now(), problem: null });
+  readonly connection: Signal<Connection> = signal({ ...CONNECTING, since: Date.now() });
   readonly filter: Signal<Filter>;
   /** Those that are shown, in their order. */
   readonly rows: ReadonlySignal<Head[] | null>;
@@ -67,12 +68,13 @@ export class Fleet {
   }
 
   start(): this {
-    this.stopListening = listen(this.client, {
+    const listening = listen(this.client, {
       path: () => this.path,
       last: () => "",
       hear: (frames) => batch(() => frames.forEach((frame) => this.hear(frame))),
       connection: (now) => { this.connection.value = now; },
     });
+    this.stopListening = listening.stop;
     return this;
   }
 

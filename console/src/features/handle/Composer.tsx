@@ -2,7 +2,9 @@
 
 import type { JSX } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { silentWords } from "../../model/contact";
 import type { Level } from "../../model/events";
+import { timeOfDay } from "../../ui/format";
 import type { View } from "./view";
 
 const LEVELS: [Level, string, string][] = [
@@ -57,7 +59,7 @@ export function Composer({ view, isTurn, send, close }: Props): JSX.Element {
       <div class="row">
         <span class="sub">{isTurn ? "Goes on in the same session, with what it has done and said." : consequence(view)}</span>
         <span class="end row">
-          {view.status === "running" && <span class="dim">It keeps running while you type.</span>}
+          {view.status === "running" && view.silentSince == null && !view.isLost && <span class="dim">It keeps running while you type.</span>}
           <button class="plain" type="button" onClick={close}>close <kbd aria-hidden="true">esc</kbd></button>
         </span>
       </div>
@@ -67,6 +69,8 @@ export function Composer({ view, isTurn, send, close }: Props): JSX.Element {
 
 /** What sending cuts, and what it waits for. */
 function consequence(view: View): JSX.Element {
+  if (view.isLost) return <>Kept, and sent when the server is back.</>;
+  if (view.silentSince != null) return <>Stored at once. {silentWords(timeOfDay(view.silentSince))}: it sees this when it does.</>;
   if (view.isInstead) return <>Instead of cancelling: the hold is lifted, and it goes on with this.</>;
   if (view.status === "queued") return <>Nothing has run: it starts with this.</>;
   if (view.status === "paused" || view.status === "pausing") return <>Kept, and seen at resume. Until then you can change it or take it back.</>;

@@ -19,7 +19,7 @@ import { Sentence } from "./Sentence";
 import { type Slot, slotsFor } from "./slots";
 import { TrayContent } from "./TrayContent";
 import { changesOf, isCapped } from "./PauseTray";
-import { isEnded, place, stillRunning, type View } from "./view";
+import { isAsked, isEnded, place, stillRunning, type View } from "./view";
 
 export interface HandleProps {
   live: Live; me: string; role: string;
@@ -36,9 +36,15 @@ export function viewOf(live: Live, actions: Actions, role: string): View | null 
   if (!session) return null;
   const known = live.allowed.value;
   const receipt = live.receipt.value;
+  const press = live.outbox.pending.value[0];
+  const contact = live.contact.value;
   return {
     status: session.status,
-    asking: live.outbox.pending.value[0]?.verb ?? "",
+    asking: press?.verb ?? "",
+    press: press ?? null,
+    stored: contact.pending,
+    silentSince: contact.unreachable_since,
+    isUnwritten: contact.unwritten,
     isLost: live.connection.value.state === "lost" || live.connection.value.state === "refused",
     tray: actions.tray.value,
     isInstead: actions.isInstead.value && actions.tray.value === "redirect",
@@ -56,7 +62,7 @@ export function viewOf(live: Live, actions: Actions, role: string): View | null 
     undoable: receipt && undoable(receipt.lines),
     confirm: confirmWords(actions.preview.value, actions.choice.value),
     mayLift: session.status === "halted" && (known?.verbs.includes("resume") ?? false),
-    isUnattended: live.isUnattended.value,
+    isUnattended: contact.unattended,
     isSwitchOn: session.status === "halted" && switches.value.some((one) => one.id === session.halted_switch && stands(one)),
     isOwnHold: actions.isOwnHold.value,
     canRetry: role !== "watch",
@@ -105,13 +111,13 @@ export function Handle({ live, me, role, keys, told, opens }: HandleProps): JSX.
   const paid = spentSoFar(session);
   const isKnown = paid.cost > 0 || paid.unpriced === 0;
   return (
-    <section class="handle" data-status={shownStatus(view)} data-stale={view.isLost || undefined} aria-label="Interrupt handle" ref={root}
+    <section class="handle" data-status={shownStatus(view)} data-stale={view.isLost || view.silentSince != null || undefined} aria-label="Interrupt handle" ref={root}
       onFocusIn={(event) => { wasInTray.current = event.target instanceof Element && event.target.closest(".tray") !== null; }}
       onFocusOut={(event) => leaving(event.target, () => { wasInTray.current = false; })}>
       <TrayContent live={live} actions={actions} view={view} me={me} role={role} giveBack={(index) => focusSlot(root.current, index)} />
       <div class="bar" part="bar">
         <div class="now">
-          <Sentence live={live} view={view} me={me} heldSince={view.tray === "preview" ? actions.heldSince.value : null} unreachable={actions.unreachable.value} />
+          <Sentence live={live} view={view} me={me} heldSince={view.tray === "preview" ? actions.heldSince.value : null} />
           <p class="vh" role="status" aria-live="polite">{view.isLost ? "" : polite(live, view, actions.refusal.value?.words ?? "")}</p>
           <p class="vh" role="alert" aria-live="assertive">{assertive(live, view)}</p>
         </div>
@@ -138,12 +144,16 @@ function Elapsed({ live }: { live: Live }): JSX.Element {
   void live.rev.value;
   void second.value;
   const session = live.run.session!;
-  return <time>{clock(elapsed(session, live.isUnattended.value ? session.at : live.now()))}</time>;
+  // Of what nobody drives, or of a worker that says nothing, it is not known that it works.
+  const contact = live.contact.value;
+  return <time>{clock(elapsed(session, contact.unattended || contact.unreachable_since !== null ? session.at : live.now()))}</time>;
 }
 
 /** The edge of the handle is drawn as pausing in the same frame as the press. */
 function shownStatus(view: View): string {
-  return view.asking === "pause" && ["running", "queued", "waiting"].includes(view.status) ? "pausing" : view.status;
+  if (isEnded(view.status) || view.status === "halted") return view.status;
+  if (isAsked(view, "cancel")) return "cancelling";
+  return (isAsked(view, "pause") || view.isUnwritten) && ["running", "queued", "waiting"].includes(view.status) ? "pausing" : view.status;
 }
 
 function isOpen(slot: Slot, view: View): boolean | undefined {

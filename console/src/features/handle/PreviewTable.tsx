@@ -4,10 +4,11 @@ import type { JSX } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import type { Live } from "../../api/live";
 import type { Preview } from "../../api/types";
+import { holdWords } from "../../model/contact";
 import type { ReceiptLine, UndoChoice } from "../../model/events";
 import { ENDED } from "../../model/status";
 import { sizes, undone } from "../../model/receipt";
-import { argumentsOf } from "../../ui/format";
+import { argumentsOf, timeOfDay } from "../../ui/format";
 import { EffectChip, outcomeKey, outcomeShape, Ticking } from "../../ui/Parts";
 import { Shape } from "../../ui/Shape";
 
@@ -38,12 +39,13 @@ function words(line: ReceiptLine, live: Live): string {
 
 interface Props { live: Live; preview: Preview | null; choice: UndoChoice; choose: (choice: UndoChoice) => void }
 
-/** What holds while somebody chooses: what is protected is not held for it. */
+/** What holds during the choice: what the journal says, and never more. What is protected is not held for it. */
 function lead(live: Live): string {
   const session = live.run.session;
   if (session && ENDED.has(session.status)) return "It has ended meanwhile.";
-  const goesOn = session?.terms.task_class === "protected" && (session.status === "running" || session.status === "waiting");
-  return goesOn ? "It is protected and goes on: it finishes this turn first." : "The gate is shut. Nothing new starts.";
+  const goesOn = session === null || ["queued", "running", "waiting"].includes(session.status);
+  if (goesOn && session?.terms.task_class === "protected") return "It is protected and goes on: it finishes this turn first.";
+  return holdWords(goesOn ? "asked" : "shut", live.outbox.pending.value.find((press) => press.verb === "pause"), live.connection.value, live.contact.value, timeOfDay);
 }
 
 export function PreviewTable({ live, preview, choice, choose }: Props): JSX.Element {

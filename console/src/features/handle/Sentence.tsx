@@ -2,49 +2,69 @@
 
 import type { JSX } from "preact";
 import type { Live } from "../../api/live";
+import { connectionWord, connectionWords, pressLamp, pressWords, silentWords, storedName } from "../../model/contact";
 import { CANCEL_PREVIEW } from "../../model/run";
+import type { Status } from "../../model/status";
 import { Lamp, Left, Ticking } from "../../ui/Parts";
-import { shorten, timeOfDay, who } from "../../ui/format";
+import { count, shorten, timeOfDay, who } from "../../ui/format";
 import { href } from "../../ui/router";
 import { wantedBy } from "./asking";
 import { isEnded, type View } from "./view";
 
 const DEFERRED = { pause: "pausing", cancel: "cancelling" } as const;
 
-interface Props { live: Live; view: View; me: string; heldSince: number | null; unreachable: number | null }
+interface Props { live: Live; view: View; me: string; heldSince: number | null }
 
 export function Sentence(props: Props): JSX.Element {
-  const { live, view } = props;
+  const { live, view, me } = props;
   const connection = live.connection.value;
   if (connection.state === "refused") {
     return <><Lamp status={view.status} stale>Last seen {view.status}</Lamp><p class="doing">{connection.problem?.code === "unauthorized" ? "This page is not let in any more: open what midcourse link prints." : connection.problem?.detail}</p></>;
   }
+  const kept = live.outbox.kept.value.length;
   if (connection.state === "lost") {
-    const since = connection.since / 1000;
-    const kept = live.outbox.pending.value.length;
     return (
       <>
         <Lamp status={view.status} stale>Last seen {view.status}</Lamp>
-        <p class="doing">No connection for <Ticking since={since} />. {kept ? `${kept} pressed, kept, and sent when connected.` : "Presses are kept and sent."}</p>
+        <p class="doing"><strong>{connectionWords(connection, timeOfDay(connection.since / 1000))}</strong> {kept ? `${count(kept, "press", "presses")} kept, and sent when it is back.` : "Presses are kept and sent."}</p>
+      </>
+    );
+  }
+  const stored = view.stored ?? [];
+  if (view.isUnwritten && !isEnded(view.status)) {
+    return (
+      <>
+        <Lamp status="pausing">Stopping, not stored</Lamp>
+        <p class="doing">Nothing new starts. <strong>That could not be stored</strong>: it is tried again, and is lost if the server ends before.</p>
+      </>
+    );
+  }
+  if (view.press && view.press.state !== "sending") {
+    return (
+      <>
+        <Lamp status={shapeOf(view.press.verb, view)} stale>{pressLamp(view.press)}</Lamp>
+        <p class="doing">{view.press.state === "turned away" ? <><strong>{connectionWord(connection)}.</strong> Sent again until it is stored, and counts once.</> : pressWords(view.press, connection)}</p>
       </>
     );
   }
   if (view.asking === "pause" && !["pausing", "paused"].includes(view.status)) {
     return <><Lamp status="pausing">Asking to pause…</Lamp><p class="doing">Not stopped yet: the server has not answered.</p></>;
   }
-  if (props.unreachable !== null && view.status === "pausing") {
-    return (
-      <>
-        <Lamp status="pausing">Pause accepted</Lamp>
-        <p class="doing">Written down. <strong>Its worker has not answered since {timeOfDay(props.unreachable)}</strong>; what is in flight is unknown.</p>
-      </>
-    );
-  }
   if (view.isUnattended) {
     return (
       <>
-        <Lamp status={view.status} stale>Last seen {view.status}</Lamp>
+        <Lamp status={view.status} stale>{stored.length ? storedName(stored) : `Last seen ${view.status}`}</Lamp>
         <p class="doing"><strong>Nobody drives it</strong>: its process is gone, last heard of at {timeOfDay(live.run.session!.at)}. What was in flight is unknown. It goes on when a process with agent <code>{live.run.session!.agent}</code> takes it.</p>
+      </>
+    );
+  }
+  if (stored.length > 0) {
+    const others = [...new Set(stored.filter((one) => one.by !== me && one.by !== "").map((one) => who(one.by, me)))];
+    const by = others.length ? ` by ${others.join(", ")}` : "";
+    return (
+      <>
+        <Lamp status={shapeOf(stored.at(-1)!.command, view)} stale>{storedName(stored)}{by}</Lamp>
+        <p class="doing">{view.silentSince == null ? <>Not carried out yet: its worker has not decided it.</> : <><strong>{silentWords(timeOfDay(view.silentSince))}.</strong> Not carried out; what is in flight is unknown.</>}</p>
       </>
     );
   }
@@ -57,6 +77,12 @@ export function Sentence(props: Props): JSX.Element {
       <p class={view.isDiscarded ? "doing uncut" : "doing"}><Doing {...props} /></p>
     </>
   );
+}
+
+/** The hollow shape of what was asked for. */
+function shapeOf(verb: string, view: View): Status {
+  if (isEnded(view.status)) return view.status;
+  return ({ pause: "pausing", cancel: "cancelling", resume: "queued" } as Partial<Record<string, Status>>)[verb] ?? view.status;
 }
 
 function Still({ live, view }: Props): JSX.Element | null {

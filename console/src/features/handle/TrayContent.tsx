@@ -2,19 +2,21 @@
 
 import type { JSX } from "preact";
 import type { Live } from "../../api/live";
-import { count, who } from "../../ui/format";
+import { silentWords } from "../../model/contact";
+import { count, timeOfDay, who } from "../../ui/format";
 import type { Actions } from "./actions";
 import { AskTray } from "./AskTray";
 import { mayAnswer } from "./asking";
 import { ReviewTray } from "./ReviewTray";
 import { isReview } from "../../model/interventions";
 import { Composer } from "./Composer";
+import { KeptPresses } from "../KeptPresses";
 import { ForceTray } from "./ForceTray";
 import { Halted } from "./Halted";
 import { CapReached, changesOf, Difference, isCapped, Reason } from "./PauseTray";
 import { PreviewTable } from "./PreviewTable";
 import { ReceiptTray } from "./ReceiptTray";
-import { isEnded, type View } from "./view";
+import { isAsked, isEnded, type View } from "./view";
 
 interface Props { live: Live; actions: Actions; view: View; me: string; role: string; giveBack: (index: number) => void }
 
@@ -22,9 +24,11 @@ export function TrayContent(props: Props): JSX.Element | null {
   const { actions } = props;
   const refusal = actions.refusal.value;
   const parts = content(props);
-  if (!parts && !refusal) return null;
+  const kept = props.live.outbox.kept.value;
+  if (!parts && !refusal && !kept.length) return null;
   return (
     <div class="tray" part="tray">
+      <KeptPresses outbox={props.live.outbox} connection={props.live.connection.value} />
       {refusal && (
         <div class="row refusal">
           <span class={refusal.isCalm ? "sub" : "still"}>{refusal.words}</span>
@@ -81,6 +85,12 @@ function content(props: Props): JSX.Element | null {
 function Asks({ live, actions, view, role }: Props): JSX.Element {
   const session = live.run.session!;
   const asks = [...session.asks, ...session.child_asks];
+  const press = live.outbox.kept.value.find((one) => one.verb === "answer");
+  // Said once: it stays open in the journal until the worker has decided the answer.
+  if (asks.length === 1 && press) return <></>;
+  if (asks.length === 1 && isAsked(view, "answer") && view.asking !== "answer") {
+    return <p class="sub">An answer is stored. {view.silentSince == null ? "Its worker has not decided it yet." : `${silentWords(timeOfDay(view.silentSince))}.`}</p>;
+  }
   return (
     <>
       {asks.map((ask) => ("id" in ask && isReview(ask.step) ? (

@@ -1,7 +1,8 @@
 /** What a press does: each verb sent once, each refusal kept as a sentence, the preview's hold renewed and lifted. */
 
-import { signal } from "@preact/signals";
+import { type Signal, signal } from "@preact/signals";
 import { Refusal } from "../../api/client";
+import { Dropped, type Told, toldOf } from "../../api/outbox";
 import type { Live } from "../../api/live";
 import type { Preview, Reply, UndoChoice } from "../../api/types";
 import type { Level } from "../../model/events";
@@ -20,31 +21,34 @@ export class Actions {
   readonly choice = signal<UndoChoice>("in-flight");
   /** When the gate was shut for the preview. */
   readonly heldSince = signal<number | null>(null);
-  readonly refusal = signal<{ words: string; isCalm: boolean } | null>(null);
+  /** Kept with the presses: whoever comes back to this page finds it. */
+  readonly refusal: Signal<Told | null>;
   readonly wantsReason = signal(false);
-  readonly unreachable = signal<number | null>(null);
   readonly isOwnHold = signal(true);
   /** The pause that is the preview's own: only that one is lifted when it is left. */
   private hold: string | null = null;
+  /** It is stored, and its worker has not decided it: its name is not known yet. */
+  private isHoldStored = false;
   /** Where the journal knows of it: before that, what is folded says nothing about it. */
   private holdPosition = 0;
   private renewing = 0;
   private previewed = "";
 
-  constructor(readonly live: Live, private readonly told: (event: string, detail: unknown) => void) {}
+  constructor(readonly live: Live, private readonly told: (event: string, detail: unknown) => void) {
+    this.refusal = live.outbox.told;
+  }
 
   private async press(verb: string, sent: Promise<Reply>): Promise<Reply | null> {
     this.refusal.value = null;
     try {
       const reply = await sent;
-      this.unreachable.value = reply.unreachable_since;
-      if (!reply.durable) this.refusal.value = { words: "Stopped, not durable: the disk refused the write. It stays stopped; do not close the server.", isCalm: false };
+      if (!reply.durable) this.refusal.value = { words: `${reply.level === "stopped" ? "Stopped" : "Stopping"}, not stored: the store refused the write. Do not end the server before it is.`, isCalm: false };
       this.told(verb, reply);
       return reply;
     } catch (error) {
+      if (error instanceof Dropped) return null;
       if (!(error instanceof Refusal)) throw error;
-      const isElsewhere = ["already_resumed", "already_answered"].includes(error.code);
-      this.refusal.value = { words: isElsewhere ? `Already done elsewhere: ${error.message}` : error.message, isCalm: isElsewhere };
+      this.refusal.value = toldOf(error);
       this.told("refused", error.problem);
       return null;
     }
@@ -108,12 +112,15 @@ export class Actions {
     this.isOwnHold.value = standing === null && !isHalted && !isProtected;
     if (isProtected) this.heldSince.value = null;
     if (this.isOwnHold.value) {
+      // What it would come to can be read while the hold is on its way.
+      void this.look();
       const reply = await this.press("pause", this.live.pause({ lapses: LAPSES, reason: CANCEL_PREVIEW }));
-      if (reply === null) { this.close(); return; }
+      if (reply === null) { const why = this.refusal.value; this.close(); this.refusal.value = why; return; }
       this.hold = reply.pause;
+      this.isHoldStored = reply.pause === null && reply.level === "accepted";
       this.holdPosition = reply.position;
       if (!this.isChoosing()) { this.lift(); return; }
-      this.renewing = window.setInterval(() => void this.renew(), RENEW);
+      if (this.hold !== null) this.renewing = window.setInterval(() => void this.renew(), RENEW);
       addEventListener("pagehide", this.leave);
     }
     await this.look();
@@ -146,6 +153,7 @@ export class Actions {
     if (this.hold !== null && this.previewed !== this.done) return;
     this.stopRenewing();
     this.hold = null;
+    this.isHoldStored = false;
     this.tray.value = "";
     this.heldSince.value = null;
     // What a policy opened for review is answered that way; another choice of what to undo can only be a cancel.
@@ -184,6 +192,9 @@ export class Actions {
     this.heldSince.value = null;
     const hold = this.hold;
     this.hold = null;
+    // It was never stored: there is nothing to lift.
+    for (const press of this.live.outbox.kept.value) if (press.verb === "pause") this.live.outbox.drop(press.key);
+    if (this.isHoldStored) this.refusal.value = { words: `The hold for the preview is stored. If its worker takes it, it lapses after ${LAPSES} s.`, isCalm: true };
     if (hold !== null) void this.press("resumed", this.live.resume(hold));
   }
 
@@ -217,10 +228,24 @@ export class Actions {
     this.refusal.value = { words: `Nothing was forced: ${isAtIt ? "no cancel waits any more" : `it is ${session.status} now`}.`, isCalm: true };
   }
 
+  /** The worker has decided the hold that was stored: now it has a name, and can be lifted. */
+  private adopt(): void {
+    const pause = this.live.run.session?.pause;
+    if (!this.isHoldStored || !pause || pause.lapses_at === null || pause.reason !== CANCEL_PREVIEW) return;
+    this.isHoldStored = false;
+    this.hold = pause.id;
+    if (!this.isChoosing()) { this.lift(); return; }
+    this.heldSince.value = Date.now() / 1000;
+    this.renewing = window.setInterval(() => void this.renew(), RENEW);
+    addEventListener("pagehide", this.leave);
+    void this.look();
+  }
+
   /** The hold was lifted by somebody else, or lapsed: there is nothing to choose any more. */
   settle(): void {
     this.settleForce();
     if (this.preview.value !== null && this.isChoosing() && this.previewed !== this.done) void this.look();
+    this.adopt();
     if (this.live.run.position < this.holdPosition) return;
     const status = this.live.run.session?.status;
     if (this.hold !== null && this.live.run.session?.pause?.id !== this.hold && status !== undefined && !["pausing", "paused"].includes(status)) {

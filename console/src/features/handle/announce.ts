@@ -2,9 +2,10 @@
 
 import type { Live } from "../../api/live";
 import { isReview } from "../../model/interventions";
-import { spoken, who } from "../../ui/format";
+import { connectionWord, pressWords, silentWords, storedName } from "../../model/contact";
 import { verdict } from "../../model/receipt";
-import type { View } from "./view";
+import { spoken, timeOfDay, who } from "../../ui/format";
+import { isEnded, type View } from "./view";
 
 /** Seconds after which a call that outlives a stop is named again. */
 const AGAIN = [10, 60, 300, 600, 900, 1200, 1500, 1800, 2100, 2400, 2700, 3000, 3300, 3600];
@@ -12,7 +13,10 @@ const AGAIN = [10, 60, 300, 600, 900, 1200, 1500, 1800, 2100, 2400, 2700, 3000, 
 /** What is said: it changes on a transition, and when a call has run on for a while. */
 export function polite(live: Live, view: View, refusal: string): string {
   if (refusal) return refusal;
+  if (view.press && view.press.state !== "sending") return pressWords(view.press, live.connection.value);
   if (view.asking === "pause") return "Asking to pause.";
+  if (view.isUnwritten && !isEnded(view.status)) return "Nothing new starts. That could not be stored.";
+  if (view.stored?.length && view.silentSince != null) return `${storedName(view.stored)}. ${silentWords(timeOfDay(view.silentSince))}.`;
   if (view.isUnattended) return `Nobody drives it: its process is gone. Last seen ${view.status}.`;
   const call = view.still[0];
   const ran = call ? live.now() - call.since : 0;
@@ -34,7 +38,7 @@ export function polite(live: Live, view: View, refusal: string): string {
 /** What is said at once. */
 export function assertive(live: Live, view: View): string {
   if (live.connection.value.state === "refused") return "The server does not let this page in any more.";
-  if (view.isLost) return `Connection lost. Last seen ${view.status}.`;
+  if (view.isLost) return `${connectionWord(live.connection.value)}. Last seen ${view.status}.`;
   if (view.status === "halted") return "Halted by an operator.";
   const review = live.run.session?.asks.find((one) => isReview(one.step));
   if (review && view.status === "paused") return `Paused by ${who(live.run.session?.pause?.by ?? "", "")}. Waiting for you: ${review.prompt}`;

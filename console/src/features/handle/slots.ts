@@ -2,7 +2,8 @@
 
 import type { ShapeName } from "../../ui/Shape";
 import { count } from "../../ui/format";
-import { finishesFirst, type View } from "./view";
+import { pressSlot } from "../../model/contact";
+import { finishesFirst, isAsked, type View } from "./view";
 
 export type Act =
   | "pause" | "abort" | "resume" | "retry" | "keep" | "lift"
@@ -30,23 +31,40 @@ const WATCHING = "your token may only watch";
 function may(view: View, verb: string): boolean { return view.allowed === null || view.allowed.has(verb); }
 function onlyWatches(view: View): boolean { return view.allowed !== null && view.allowed.size === 0 && view.status !== "halted"; }
 
+/** What became of a press so far, or of a command that is stored: in a slot that waits for it. */
+function asked(view: View, verb: string, label: string, shape: ShapeName): Slot {
+  if (view.asking === verb && view.press && view.press.state !== "sending") return idle(label, ...pressSlot(view.press), shape);
+  if (view.asking === verb) return idle(label, view.isLost ? "kept; sent when connected" : "asking the server", "asking", shape);
+  return idle(label, view.silentSince == null ? "stored; its worker decides" : "stored; its worker does not answer", "stored", shape);
+}
+
+/** A press that the worker would not hear now: it is stored at once. */
+function later(view: View, act: Act, label: string, shape: ShapeName, key: string, tone: Slot["tone"] = ""): Slot | null {
+  if (view.isLost) return slot(act, label, "sent when connected", "sent later", shape, key, tone);
+  return view.silentSince == null ? null : slot(act, label, "stored; done when its worker answers", "stored", shape, key, tone);
+}
+
 function left(view: View): Slot {
   if (view.tray === "preview" || view.isInstead) {
     if (view.status === "halted") return slot("keep", "Keep it", "stays halted, as it was", "stays halted", "halted", "Escape");
     if (finishesFirst(view)) return slot("keep", "Keep going", "nothing has been stopped", "goes on", "running", "Escape", "go");
     if (view.isProtected && ["completed", "failed", "cancelled"].includes(view.status)) return slot("keep", "Close", "it has ended meanwhile", "has ended", "completed", "Escape");
     if (!view.isOwnHold) return slot("keep", "Keep it", "stays paused, as it was", "stays paused", "paused", "Escape");
+    // Not held as far as is known: there is nothing to resume.
+    if (["queued", "running", "waiting"].includes(view.status) && (view.silentSince != null || view.isLost || view.press)) return slot("keep", "Keep going", "closes this; it was not held", "not held", "running", "Escape", "go");
     return slot("keep", "Keep going", "resumes where it stopped", "resumes", "running", "Escape", "go");
   }
   if (view.tray === "force") return slot("keep", "Let it finish", "the cancel waits for its end", "goes on", "running", "Escape", "go");
   const at = view.isBetween ? view.step + 1 : view.step;
-  if (view.asking === "pause") return idle("Pausing", view.isLost ? "kept; sent when connected" : "asking the server", "asking", "pausing");
-  if (view.asking === "resume") return idle("Resuming", view.isLost ? "kept; sent when connected" : "asking the server", "asking", "queued");
+  if (isAsked(view, "resume")) return asked(view, "resume", "Resuming", "queued");
+  if (isAsked(view, "pause")) return asked(view, "pause", "Pausing", "pausing");
+  if (view.isUnwritten) return idle("Pausing", "shut; not stored yet, tried again", "not stored", "pausing");
   switch (view.status) {
     case "queued": case "running": case "waiting": {
       if (onlyWatches(view)) return idle("Pause", WATCHING, "watch only", "paused");
       const tone = view.status === "waiting" ? "" : "main";
-      if (view.isLost) return slot("pause", "Pause", "sent when connected", "sent later", "paused", "p", tone);
+      const kept = later(view, "pause", "Pause", "paused", "p", tone);
+      if (kept) return kept;
       if (view.status === "queued") return slot("pause", "Pause", "does not start until you resume", "will not start", "paused", "p", tone);
       if (view.deferred) return slot("resume", "Take it back", `the ${view.deferred} that waits for the end`, `no ${view.deferred}`, "running", "p", "go");
       if (view.isProtected) return slot("pause", "Pause", "after this turn: it finishes first", "finishes first", "paused", "p", tone);
@@ -67,8 +85,9 @@ function left(view: View): Slot {
       if (view.isCapped) return idle("Resume", "the cap is reached: raise it first", "raise the cap", "running");
       // Just paused, the last word on what is allowed is from before.
       if (!may(view, "resume")) return idle("Resume", "asking what is allowed now", "asking", "running");
-      if (view.isLost) return slot("resume", "Resume", "sent when connected", "sent later", "running", "p", "go");
       {
+        const kept = later(view, "resume", "Resume", "running", "p", "go");
+        if (kept) return kept;
         const change = view.hasChange ? " with your change" : "";
         if (view.cut === "again") return slot("resume", "Resume", `begins this answer again${change}`, change ? "again, with your change" : "begins it again", "running", "p", "go");
         const what = view.cut === "goes on" ? "continues this answer" : "continues";
@@ -88,7 +107,7 @@ function left(view: View): Slot {
 
 function middle(view: View): Slot {
   const redirect = (long: string, short: string): Slot => slot("redirect", "Redirect", long, short, "redirect", "r", "redirect");
-  if (view.asking === "redirect") return idle("Redirect", view.isLost ? "kept; sent when connected" : "asking the server", "asking", "redirect");
+  if (view.asking === "redirect") return asked(view, "redirect", "Redirect", "redirect");
   if ((view.tray === "preview" || view.isInstead) && view.status !== "halted") return redirect("instead of cancelling", "instead");
   if (onlyWatches(view)) return idle("Redirect", WATCHING, "watch only", "redirect");
   switch (view.status) {
@@ -102,7 +121,8 @@ function middle(view: View): Slot {
       return slot("turn", "New turn", view.status === "failed" ? `goes on from step ${view.step} with a new instruction` : "goes on from here with a new instruction", view.status === "failed" ? `from step ${view.step}` : "from here", "redirect", "r", "redirect");
     default: break;
   }
-  if (view.isLost) return redirect("sent when connected", "sent later");
+  const kept = later(view, "redirect", "Redirect", "redirect", "r", "redirect");
+  if (kept) return kept;
   switch (view.status) {
     case "queued": return redirect("changes the goal before it starts", "changes the goal");
     case "waiting": return redirect("withdraws the question", "drops the question");
@@ -117,8 +137,8 @@ function right(view: View): Slot {
   if (view.tray === "preview" && finishesFirst(view)) return slot("confirm", "Cancel run", "when this turn has ended", "at its end", "cancelled", "Enter", "main");
   if (view.tray === "preview") return slot("confirm", "Cancel run", view.confirm, view.confirm, "cancelled", "Enter", "main");
   if (view.isInstead) return cancel("back to the preview", "back");
-  if (view.asking === "cancel") return idle("Cancelling", view.isLost ? "kept; sent when connected" : "asking the server", "asking", "cancelling");
-  if (view.asking === "undo") return idle("Undoing", "asking the server", "asking", "undone");
+  if (isAsked(view, "cancel")) return asked(view, "cancel", "Cancelling", "cancelling");
+  if (isAsked(view, "undo")) return asked(view, "undo", "Undoing", "undone");
   if (onlyWatches(view)) return idle("Cancel", WATCHING, "watch only", "cancelled");
   switch (view.status) {
     case "cancelling":
@@ -143,6 +163,8 @@ function right(view: View): Slot {
   switch (view.status) {
     case "queued": return cancel("nothing has run; nothing to undo", "nothing to undo");
     case "waiting": return cancel("withdraws the question, saves partial work", "drops the question");
-    default: return cancel("partial work is saved to the session", "partial work is saved");
+    default:
+      if (view.silentSince != null) return cancel("shows first what that means; stored until its worker answers", "shows it first");
+      return cancel("partial work is saved to the session", "partial work is saved");
   }
 }

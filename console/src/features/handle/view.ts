@@ -1,6 +1,7 @@
 /** What the handle shows, worked out from what is known: pure, so that each state can be tested. */
 
 import type { OpenCall } from "../../model/calls";
+import type { PendingCommand, Press } from "../../model/contact";
 import type { Run } from "../../model/run";
 import { running } from "../../model/session";
 import { ENDED, type Status } from "../../model/status";
@@ -12,6 +13,13 @@ export interface View {
   status: Status;
   /** What was pressed and not answered yet. */
   asking: string;
+  /** The same press, with what is known of it. */
+  press?: Press | null;
+  /** Commands that are stored and not decided, whoever pressed them, and since when the worker has not answered. */
+  stored?: readonly PendingCommand[];
+  silentSince?: number | null;
+  /** Its gate is shut, and that could not be stored. */
+  isUnwritten?: boolean;
   isLost: boolean;
   tray: Tray;
   /** The composer was opened from the preview. */
@@ -68,5 +76,10 @@ export function place(run: Run): { step: number; isBetween: boolean } {
 
 /** Protected, and begun: a stop waits for the end of the turn. */
 export function finishesFirst(view: View): boolean { return view.isProtected && (view.status === "running" || view.status === "waiting"); }
+
+/** Whether that was asked for and is not decided, as far as the page or the server knows. */
+export function isAsked(view: View, verb: string): boolean {
+  return view.asking === verb || (view.stored ?? []).some((one) => one.command === verb);
+}
 
 export function isEnded(status: Status): boolean { return ENDED.has(status); }

@@ -2,9 +2,10 @@
 
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { type Client, Refusal } from "../../api/client";
+import { type Client, failureWords, Refusal } from "../../api/client";
 import { Live } from "../../api/live";
 import type { Inbox, InboxAsk, Me } from "../../api/types";
+import { type Connection, pressWords } from "../../model/contact";
 import { isReview } from "../../model/interventions";
 import type { AskEntry } from "../../model/story";
 import { count, readable, shorten, timeOfDay, version, visible, who } from "../../ui/format";
@@ -14,7 +15,7 @@ import { go, href } from "../../ui/router";
 import { AskTray } from "../handle/AskTray";
 import { mayAnswer, NEED_APPROVAL, placeOf, wanted } from "../handle/asking";
 import { ReviewTray } from "../handle/ReviewTray";
-import { Refused, Rules, useLate } from "../States";
+import { Lost, Refused, Rules, useLate } from "../States";
 import { dueAt, myName } from "./grouping";
 import { TimeLeft } from "./Queue";
 
@@ -66,8 +67,8 @@ export function Detail({ client, me, ask, inbox, isGone, answered, look, next }:
       </div>
       {refusal && <p class={refusal.isCalm ? "sub" : "still"} role="status">{refusal.words}</p>}
       {connection.state === "refused" && !session ? <Refused code={connection.problem?.code ?? ""} detail={connection.problem?.detail ?? ""} id={ask.session} />
-        : !session || (!open && !end) ? <Reading isLost={connection.state === "lost"} words={live.records.length ? `Reading ${live.records.length.toLocaleString("en")} events…` : "Reading the session…"} />
-        : !open || isSent ? <Over isSent={isSent} isKept={live.outbox.pending.value.some((press) => press.isKept)} entry={end} me={me.name} next={next} hasNext={inbox.asks.length > 0} />
+        : !session || (!open && !end) ? <Reading connection={connection} words={live.records.length ? `Reading ${live.records.length.toLocaleString("en")} events…` : "Reading the session…"} />
+        : !open || isSent ? <Over isSent={isSent} kept={live.outbox.kept.value.map((press) => pressWords(press, connection)).join(" ")} entry={end} me={me.name} next={next} hasNext={inbox.asks.length > 0} />
         : isReview(open.step) ? (
           <ReviewTray live={live} ask={open} isOnly mayAnswer={mayAnswer(me.role, open.reason, true)} answer={answer} cancel={() => go(href({ run: ask.session, open: "preview" }))} />
         ) : (
@@ -82,15 +83,15 @@ export function Detail({ client, me, ask, inbox, isGone, answered, look, next }:
   );
 }
 
-function Reading({ isLost, words }: { isLost: boolean; words: string }): JSX.Element | null {
+function Reading({ connection, words }: { connection: Connection; words: string }): JSX.Element | null {
   const isLate = useLate();
-  if (isLost) return <div class="empty" role="alert"><b>No connection to the server.</b>It is tried again by itself.</div>;
+  if (connection.state === "lost") return <Lost connection={connection} />;
   return isLate ? <Rules words={words} rows={3} /> : null;
 }
 
 /** Somebody has answered, or nobody can any more. No error: it is done. */
-function Over({ isSent, isKept, entry, me, next, hasNext }: { isSent: boolean; isKept: boolean; entry: AskEntry | null; me: string; next: () => void; hasNext: boolean }): JSX.Element {
-  const words = isSent && isKept ? "Not sent yet: there is no connection. Your answer is kept, and sent as soon as there is one; leave this page open."
+function Over({ isSent, kept, entry, me, next, hasNext }: { isSent: boolean; kept: string; entry: AskEntry | null; me: string; next: () => void; hasNext: boolean }): JSX.Element {
+  const words = isSent && kept ? kept
     : isSent ? "Sent. It counts once the session says so."
     : entry?.end === "answered" ? `Already answered by ${who(entry.by, me)} at ${timeOfDay(entry.ended_at!)}: “${shorten(readable(entry.value?.raw), 120)}”.`
     : `${{ superseded: "Withdrawn by a redirect", withdrawn: "Withdrawn by a cancel", expired: "Nobody answered in time" }[entry?.end ?? ""] ?? "It is no longer asked"}${entry?.ended_at ? ` at ${timeOfDay(entry.ended_at)}` : ""}.`;
@@ -159,7 +160,7 @@ function NameForm({ label, button, submit, close }: { label: string; button: str
 function useSending(look: () => void): { words: ComponentChildren; send: (sent: Promise<unknown>, done?: string) => void } {
   const [words, say] = useState("");
   const send = (sent: Promise<unknown>, done = ""): void => {
-    sent.then(() => { say(done); look(); }, (error: Error) => say(error instanceof Refusal ? error.message : "Not sent: there is no connection."));
+    sent.then(() => { say(done); look(); }, (error: Error) => say(failureWords(error)));
   };
   return { words, send };
 }

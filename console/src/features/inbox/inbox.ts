@@ -1,9 +1,10 @@
 /** What waits for people, as it changes: told by the server, or asked for where it does not stream. */
 
 import { type Signal, signal } from "@preact/signals";
-import { type Client, Refusal } from "../../api/client";
-import { type Connection, type Frame, listen, NOT_A_STREAM } from "../../api/stream";
+import { type Client, heardOf, Refusal } from "../../api/client";
+import { type Frame, listen, NOT_A_STREAM } from "../../api/stream";
 import type { Inbox } from "../../api/types";
+import { after, type Connection, CONNECTING } from "../../model/contact";
 import { waiting } from "../attention";
 import { merged } from "./grouping";
 
@@ -11,7 +12,7 @@ const POLL = 2_000;
 
 export class Inboxed {
   readonly now: Signal<Inbox | null> = signal(null);
-  readonly connection: Signal<Connection> = signal({ state: "connecting", since: Date.now(), problem: null });
+  readonly connection: Signal<Connection> = signal({ ...CONNECTING, since: Date.now() });
   private stopListening: () => void = () => {};
   private polling = 0;
   private isFirst = true;
@@ -19,7 +20,7 @@ export class Inboxed {
   constructor(readonly client: Client) {}
 
   start(): this {
-    this.stopListening = listen(this.client, {
+    const listening = listen(this.client, {
       path: () => "/inbox",
       last: () => "",
       hear: (frames) => frames.forEach((frame) => this.hear(frame)),
@@ -30,6 +31,7 @@ export class Inboxed {
         this.connection.value = now;
       },
     });
+    this.stopListening = listening.stop;
     return this;
   }
 
@@ -59,12 +61,10 @@ export class Inboxed {
   private async poll(): Promise<void> {
     try {
       this.take(await this.client.get<Inbox>("/inbox"));
-      if (this.connection.value.state !== "live") this.connection.value = { state: "live", since: Date.now(), problem: null };
+      this.connection.value = after(this.connection.value, { what: "opened" }, Date.now());
     } catch (error) {
-      const problem = error instanceof Refusal ? error.problem : null;
-      const state = problem ? "refused" : "lost";
-      if (this.connection.value.state !== state) this.connection.value = { state, since: Date.now(), problem };
-      if (problem) return;
+      this.connection.value = after(this.connection.value, heardOf(error as Error), Date.now());
+      if (error instanceof Refusal) return;
     }
     this.polling = window.setTimeout(() => void this.poll(), POLL);
   }

@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { type Client, Refusal } from "../../api/client";
+import { type Client, failureWords, Refusal } from "../../api/client";
 import type { Me } from "../../api/types";
 import { count } from "../../ui/format";
 import { lookAgain, type Scope, type ScopeKind, type Switch, take } from "./switches";
@@ -42,7 +42,7 @@ export function Cover({ client, me, agents, labels, close }: { client: Client; m
         const found = await client.post<Counted>("/kill-switches/preview", { scope });
         if (!isOver) { count_(found); say(""); }
       } catch (error) {
-        if (!isOver) say(error instanceof Refusal ? error.message : "No connection: the count is not known.");
+        if (!isOver) say(error instanceof Refusal ? error.message : `${failureWords(error as Error)} The count is not known.`);
       }
       if (!isOver) timer = window.setTimeout(() => void look(), COUNT_EVERY);
     };

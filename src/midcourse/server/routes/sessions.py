@@ -17,7 +17,7 @@ from midcourse.core.spelling import spelled
 from midcourse.core.tenants import DEFAULT, in_tenant, tenant_of
 from midcourse.core.terms import TaskClass, Terms
 from midcourse.errors import InvalidInput, MidcourseError, Refused, SessionNotFound, StoreError
-from midcourse.runtime.attending import with_unattended
+from midcourse.runtime.contact import contact_of, with_contact
 from midcourse.runtime.erasing import children_of
 from midcourse.runtime.loading import content_of, names_blob, read_events
 from midcourse.server.caller import Caller, Eraser, Reader, Sender, Steerer, Watcher
@@ -144,7 +144,7 @@ async def list_sessions(
         before=None if cursor is None else SessionId(cursor),
     )
     more = page[-1].id if len(page) == min(limit, PAGE) else None
-    page = await with_unattended(worker.store, page, worker.clock.now())
+    page = await with_contact(worker.store, page, worker.clock.now(), worker.settings.unreachable_after)
     return answer({"sessions": [head_view(head) for head in page], "next": more})
 
 
@@ -162,6 +162,12 @@ async def _exists(caller: Caller, session_id: str) -> bool:
 async def get_session(session_id: SessionPath, caller: Reader) -> Response:
     """A session as its journal tells it, and what the caller may do with it now."""
     return _shown(await caller.session(session_id), caller)
+
+
+@router.get("/sessions/{session_id}/contact", responses=answers("Contact", 200, "session_not_found"))
+async def get_contact(session_id: SessionPath, caller: Reader) -> Response:
+    """Commands that are stored and not decided yet, and whether the worker answers: what the journal cannot tell."""
+    return answer(spelled(await contact_of(caller.control.worker, SessionId(session_id))))
 
 
 @router.get("/sessions/{session_id}/inspect", responses=answers("Inspection", 200, "session_not_found", "damaged"))

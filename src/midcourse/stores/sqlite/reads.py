@@ -242,6 +242,15 @@ def _candidates(
                 yield row, addressed
 
 
+def unanswered(connection: sqlite3.Connection, before: float, limit: int) -> list[tuple[SessionId, InboxRow]]:
+    """Undecided commands of all sessions that were put before a time, oldest first, without the damaged ones."""
+    found: list[tuple[SessionId, InboxRow]] = []
+    for session_id, *row in connection.execute(READ["unanswered_commands"], (before, limit)).fetchall():
+        with contextlib.suppress(Damaged):
+            found.append((session_id, read_command(session_id, row)))
+    return found
+
+
 def pending(connection: sqlite3.Connection, worker: WorkerId) -> list[SessionId]:
     """Sessions of ``worker`` that have an undecided command."""
     return [session_id for (session_id,) in connection.execute(READ["pending_sessions"], (worker,)).fetchall()]

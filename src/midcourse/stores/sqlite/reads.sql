@@ -110,6 +110,12 @@ FROM sessions AS s WHERE s.owner IS NULL AND s.status = ?;
 SELECT DISTINCT s.id FROM inbox AS i CROSS JOIN sessions AS s ON s.key = i.session
 WHERE i.outcome IS NULL AND s.owner = ?;
 
+-- By the index of undecided commands, which holds nothing else: a list is looked at often, and seldom is there one.
+-- name: unanswered_commands
+SELECT s.id, i.place & 4294967295, i.id, i.put_at, i.content, i.seal, i.outcome, i.outcome_seal
+FROM inbox AS i INDEXED BY inbox_undecided CROSS JOIN sessions AS s ON s.key = i.session
+WHERE i.outcome IS NULL AND i.put_at <= ? ORDER BY i.put_at, i.place LIMIT ?;
+
 -- name: worker_processes
 SELECT id, pid FROM workers ORDER BY started_at;
 

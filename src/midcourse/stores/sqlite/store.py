@@ -361,6 +361,10 @@ class SqliteStore:
             partial(reads.unattended, statuses=tuple(statuses), now=now, limit=limit, folder=self._folder)
         )
 
+    async def unanswered(self, before: float, limit: int = 1000) -> Sequence[tuple[SessionId, InboxRow]]:
+        """Undecided commands of all sessions that were put before a time; see the port."""
+        return await self._reader.submit(partial(reads.unanswered, before=before, limit=limit))
+
     async def pending(self, worker: WorkerId) -> Sequence[SessionId]:
         """Sessions of ``worker`` that have an undecided command."""
         return await self._reader.submit(partial(reads.pending, worker=worker))

@@ -197,6 +197,21 @@ class OwnershipPromises(StoreGiven):
         assert list(await store.pending(ALICE)) == []
         assert list(await store.pending(WorkerId("worker_none"))) == []
 
+    async def test_commands_that_were_left_unanswered_are_found_in_all_sessions(
+        self, store: Store, peer: Store
+    ) -> None:
+        """``unanswered`` gives what was put by then and is undecided, oldest first, whoever owns its session."""
+        epoch = await owned(store)
+        await owned(peer, OTHER, worker=BOB)
+        await peer.put(SESSION, CommandId("cmd_1"), b"late", 3.0)
+        await store.put(OTHER, CommandId("cmd_1"), b"early", 1.0)
+        await peer.put(SESSION, CommandId("cmd_2"), b"young", 9.0)
+        found = [(session_id, row.content, row.put_at) for session_id, row in await store.unanswered(5.0)]
+        assert found == [(OTHER, b"early", 1.0), (SESSION, b"late", 3.0)]
+        assert [session_id for session_id, _ in await peer.unanswered(5.0, limit=1)] == [OTHER]
+        await store.append(head(), [], epoch=epoch, deciding=Deciding(CommandId("cmd_1"), b""))
+        assert [session_id for session_id, _ in await peer.unanswered(5.0)] == [OTHER]
+
     async def test_a_sweep_finds_what_must_wake(self, store: Store, peer: Store, crash: Crash) -> None:
         """A session whose ``wake_at`` is past is unattended if it has no live owner; before that time it is not."""
         await owned(store, status="waiting", wake_at=50.0)

@@ -1,0 +1,54 @@
+"""Contact with a session's worker: commands that it has not decided, and since when it has not answered. Pure."""
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from midcourse.core.commands import decode_command, verb
+from midcourse.core.session import Status
+from midcourse.errors import Damaged
+
+AT_WORK: Final = frozenset({Status.RUNNING, Status.PAUSING, Status.CANCELLING})
+"""Where a session stands that works, or finishes a stop."""
+
+
+class PendingCommand(msgspec.Struct, gc=False, frozen=True, kw_only=True):
+    """A command that is stored and not decided yet: what it is, whose, and when it was stored."""
+
+    command: str
+    by: str
+    at: float
+
+
+class Contact(msgspec.Struct, gc=False, frozen=True, kw_only=True):
+    """What is known of a session's worker beside the journal.
+
+    ``pending`` are the commands it has not decided, in order. ``unreachable_since`` is set if it lives and has left
+    one undecided for too long: it has not answered since then. ``unattended``: no process that lives drives the
+    session, although there is something to do. ``unwritten``: this process has shut its gate, and could not
+    write that to the journal yet: nothing begins, and whether it stays stopped should the process end is open.
+    """
+
+    pending: tuple[PendingCommand, ...] = ()
+    unreachable_since: float | None = None
+    unattended: bool = False
+    unwritten: bool = False
+
+
+def pending_commands(rows: Iterable[tuple[float, bytes]]) -> tuple[PendingCommand, ...]:
+    """Return what undecided inbox rows say, each given as its time and its content. Damaged ones are left out."""
+    found: list[PendingCommand] = []
+    for at, content in rows:
+        try:
+            command = decode_command(content)
+        except Damaged:
+            continue
+        found.append(PendingCommand(command=verb(command), by=command.by, at=at))
+    return tuple(found)
+
+
+def unreachable_since(pending: Iterable[PendingCommand], *, before: float) -> float | None:
+    """Return since when a worker that lives has not answered; None if nothing was stored ``before`` that time."""
+    since = min((one.at for one in pending), default=None)
+    return since if since is not None and since <= before else None

@@ -1,0 +1,68 @@
+"""Whether the workers of sessions answer: what a journal cannot tell, read from inboxes and owners."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from midcourse.core.contact import AT_WORK, Contact, pending_commands, unreachable_since
+from midcourse.core.ids import SessionId
+from midcourse.ports.store import Head, Store
+from midcourse.runtime.worker import Worker
+
+_MOST: Final = 10_000
+
+
+async def with_contact(store: Store, heads: Sequence[Head], now: float, patience: float) -> Sequence[Head]:
+    """Return the same heads; those that no process drives, and those whose worker is silent, say so.
+
+    ``patience`` is how many seconds a worker may leave a command undecided.
+    """
+    if not heads:
+        return heads
+    stored: dict[SessionId, list[tuple[float, bytes]]] = defaultdict(list)
+    for session_id, row in await store.unanswered(now - patience, limit=_MOST):
+        stored[session_id].append((row.put_at, row.content))
+    alone: set[SessionId] = set()
+    if stored or any(head.status in AT_WORK for head in heads):
+        statuses = sorted(one.value for one in AT_WORK)
+        found = await store.unattended(statuses, now, limit=_MOST)
+        alone = {one.head.id for one in found if one.head.status in AT_WORK or one.head.id in stored}
+    if not alone and not stored:
+        return heads
+    return [_told(head, stored, alone) for head in heads]
+
+
+def _told(head: Head, stored: dict[SessionId, list[tuple[float, bytes]]], alone: set[SessionId]) -> Head:
+    if head.id not in alone and head.id not in stored:
+        return head
+    pending = pending_commands(stored.get(head.id, ()))
+    unattended = head.id in alone
+    since = None if unattended else min((one.at for one in pending), default=None)
+    return replace(head, pending=pending, unattended=unattended, unreachable_since=since)
+
+
+def _is_unwritten(worker: Worker, session_id: SessionId) -> bool:
+    driver = worker.driver(session_id)
+    if driver is not None and (driver.journal.broken is not None or driver.gate.stops_on_the_way > 0):
+        return True
+    return worker.has_given_up(session_id) or worker.unwritten.owes(session_id)
+
+
+async def contact_of(worker: Worker, session_id: SessionId) -> Contact:
+    """Return what is known of a session's worker.
+
+    Raises:
+        SessionNotFound: no such session.
+    """
+    owned = await worker.must_exist(session_id)
+    # Decided between the two reads, a command is not pending; put between them, it is young.
+    pending = pending_commands((row.put_at, row.content) for row in await worker.store.undecided(session_id))
+    since = unreachable_since(pending, before=worker.clock.now() - worker.settings.unreachable_after)
+    return Contact(
+        pending=pending,
+        unreachable_since=since if owned.alive else None,
+        unattended=not owned.alive and (owned.head.status in AT_WORK or since is not None),
+        unwritten=_is_unwritten(worker, session_id),
+    )
