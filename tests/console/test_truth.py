@@ -255,7 +255,7 @@ def test_what_a_running_answer_costs_is_counted_as_it_comes_and_called_an_estima
         run = window.watch(session)
         expect(run.handle.locator(".dials")).to_contain_text(words)
         expect(page.locator(".gauge", has_text="Tokens")).to_contain_text("≈")
-    assert "≈ $0.03, ≈ 300 tokens" in _told(server, "show", paid)
+    assert "≈ $0.03 of $10.00, ≈ 300 tokens" in _told(server, "show", paid)
     assert "unknown, ≈ " in _told(server, "show", unknown)
     assert "≈ $0.03" in _told(server, "ps")
 

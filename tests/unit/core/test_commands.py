@@ -100,7 +100,7 @@ def test_a_command_that_cannot_be_read_is_damaged_and_says_to_send_it_again(cont
         (cmd.Rate(id=ID, score=4.5), "score"),  # pyright: ignore[reportArgumentType]
         (cmd.Rate(id=ID, score="5"), "score"),  # pyright: ignore[reportArgumentType]
         (cmd.Rate(id=ID, score=5, note="x" * (cmd.TEXT_LIMIT + 1)), "text"),
-        (cmd.Pause(id=ID, expects="x" * (cmd.ID_LIMIT + 1)), "expects"),
+        (cmd.Pause(id=ID, expects="x" * (cmd.MARK_LIMIT + 1)), "expects"),
         (cmd.Redirect(id=ID, text="x", level="louder"), "level"),  # pyright: ignore[reportArgumentType]
         (cmd.Redirect(id=ID, text="x", level="louder", grace=0.0), "level"),  # pyright: ignore[reportArgumentType]
         (cmd.Pause(id=CommandId("")), "id"),
