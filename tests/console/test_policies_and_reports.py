@@ -14,12 +14,12 @@ from midcourse.server.pages import is_built
 from midcourse.wiring import open_store
 from tests.console.agents import quick
 from tests.console.conftest import LIMITS, SETTINGS, Opening
-from tests.console.pages import PHONE, Api, Window
+from tests.console.pages import PHONE, Api, Window, link_for
 from tests.console.test_phone import hit_by_a_finger, sheets_fit
 from tests.reports.recorded_fleet import recorded_fleet
 from tests.reports.recordings import FAILED, SUCCEEDED, fill
 from tests.reports.stores import keep
-from tests.server.serving import TOKEN, Running, serving
+from tests.server.serving import Running, serving
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -220,7 +220,8 @@ def test_every_figure_of_the_known_fleet_is_on_the_report_and_is_drawn(
     width, height = PHONE
     window = opening(viewport={"width": width, "height": height}) if phone else opening()
     page = window.page
-    page.goto(f"{known_fleet.url}/login?token={TOKEN}")
+    page.goto(link_for(known_fleet.url))
+    page.wait_for_url(f"{known_fleet.url}/")
     page.goto(f"{known_fleet.url}/?reports&period=week")
 
     def row(table: str, name: str) -> Locator:
