@@ -179,7 +179,7 @@ def test_a_wrong_token_and_a_server_that_does_not_allow_the_page_are_explained(
 ) -> None:
     chat.connect(server.url, "mct_wrong")
     chat.send(CLEAN)
-    expect(chat.log).to_contain_text("This token is not known here")
+    expect(chat.log).to_contain_text("This token is unknown, was revoked or has expired")
     expect(chat.log).to_contain_text("(unauthorized)")
 
     closed = tmp_path / "closed"

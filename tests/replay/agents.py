@@ -93,7 +93,7 @@ async def words(count: int, hangs: bool) -> AsyncIterator[str]:
         await asyncio.Event().wait()
 
 
-@midcourse.agent(version="1")
+@midcourse.agent(name="replay-worker", version="1")
 async def worker(run: midcourse.Run) -> list[str]:
     """Call the tools that the goal names: ``put build pay!``."""
     run.plan.set("call the tools")
@@ -106,7 +106,7 @@ async def worker(run: midcourse.Run) -> list[str]:
     return found
 
 
-@midcourse.agent(version="1")
+@midcourse.agent(name="replay-failing", version="1")
 async def failing(run: midcourse.Run) -> str:
     """Fail at the first attempt, and complete when tried again."""
     await run.step("look", look, "before")
@@ -115,14 +115,14 @@ async def failing(run: midcourse.Run) -> str:
     return "tried again"
 
 
-@midcourse.agent(version="1")
+@midcourse.agent(name="replay-straying", version="1")
 async def straying(run: midcourse.Run) -> str:
     """Ask for other arguments than the journal holds."""
     await run.step("put", put, "first" if os.environ.get(HANGS) else "other")
     return await run.step("wait", look, "wait!")
 
 
-@midcourse.agent(version="1")
+@midcourse.agent(name="replay-asking", version="1")
 async def asking(run: midcourse.Run) -> object:
     """Ask a person, twice if the goal says so, and call a tool with the answer."""
     answer = await run.ask("Confirm delete?", reason="need_approval", options=("yes", "no"))
@@ -130,14 +130,14 @@ async def asking(run: midcourse.Run) -> object:
     return await run.ask("Which one?", key="which") if run.goal == "twice" else answer
 
 
-@midcourse.agent(version="1")
+@midcourse.agent(name="replay-speaking", version="1")
 async def speaking(run: midcourse.Run) -> int:
     """Speak, and be cut in the middle."""
     text = await run.stream("draft", lambda: words(320, hangs=True))
     return len(text.split())
 
 
-@midcourse.agent(version="1", mode="state")
+@midcourse.agent(name="replay-looping", version="1", mode="state")
 async def looping(run: midcourse.Run) -> int:
     """Count in a state of its own, with a checkpoint for each number; ask half-way."""
     run.state.setdefault("number", 0)
@@ -149,14 +149,14 @@ async def looping(run: midcourse.Run) -> int:
     return int(run.state["number"])
 
 
-@midcourse.agent(version="1")
+@midcourse.agent(name="replay-holding", version="1")
 async def holding(run: midcourse.Run) -> str:
     """Hold a lock, and hang."""
     await run.hold("lock", leave, "released lock")
     return await run.step("build", build, "house!")
 
 
-@midcourse.agent(version="1")
+@midcourse.agent(name="replay-parent", version="1")
 async def parent(run: midcourse.Run) -> list[object]:
     """Wait for two children: one asks, one calls tools."""
     both = await asyncio.gather(
@@ -165,13 +165,15 @@ async def parent(run: midcourse.Run) -> list[object]:
     return list(both)
 
 
-@midcourse.agent(version="1")
+@midcourse.agent(name="replay-large", version="1")
 async def large(run: midcourse.Run) -> int:
     """Fetch what lies outside the journal."""
     return len((await run.step("fetch", fetch_much, "moon"))["body"])
 
 
-@midcourse.agent(version="1", terms=midcourse.Terms(task_class="protected", budget=5.0, labels=("money",)))
+@midcourse.agent(
+    name="replay-protected", version="1", terms=midcourse.Terms(task_class="protected", budget=5.0, labels=("money",))
+)
 async def protected(run: midcourse.Run) -> str:
     """Finish first, whatever a person presses."""
     await run.step("look", look, f"{run.now():%Y}"[:2])

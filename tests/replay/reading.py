@@ -29,7 +29,7 @@ FLEET: Final = (
 SESSION: Final = ("", "/inspect", "/events?follow=false", "/receipt", "/interventions", "/signals")
 CHANGING: Final = {
     "signals": frozenset({"at", "worked", "value", "history", "measured", "window"}),
-    "inbox": frozenset({"reminded_at", "escalated_at"}),
+    "inbox": frozenset({"reminded_at", "escalated_at", "escalated_to"}),
 }
 """Fields of a page that change while nobody does anything."""
 QUIET: Final = midcourse.Settings(poll=0.05, unreachable_after=30.0, park_after=0.0)
@@ -154,7 +154,7 @@ async def _settled(mc: Midcourse, names: Sequence[str]) -> None:
             one: state.status
             for one, state in zip(names, states, strict=True)
             # A parent runs on while its child waits for a person.
-            if state.status in ("running", "pausing", "cancelling", "queued") and state.agent != "parent"
+            if state.status in ("running", "pausing", "cancelling", "queued") and state.agent != "replay-parent"
         }
         if not moving and now == before:
             return

@@ -13,6 +13,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -142,7 +143,7 @@ async def _reach(mc: Midcourse, name: str, wanted: str) -> None:
         if wanted == "text":
             return await _count(session, "segment.written") >= 3
         if wanted == "tree":
-            return await _children_of(mc, name) == {"asking": "waiting", "worker": "running"}
+            return await _children_of(mc, name) == {"replay-asking": "waiting", "replay-worker": "running"}
         alike = sum(one == wanted for _, _, one in SESSIONS.values())
         return state.status == wanted or done().count(wanted) >= alike
 
@@ -206,6 +207,7 @@ def write(name: str) -> None:
         place.mkdir(parents=True)
         (place / "store.db.xz").write_bytes(lzma.compress(copy.read_bytes(), preset=9))
         (place / "effects").write_bytes(effects.read_bytes())
+    time.sleep(2)  # the owner's silence counts from a second on
     keep(name, "pages", pages_of(name))
     keep(name, "ends", asyncio.run(ends_of(name)))
     print(f"{place}: {sum(one.stat().st_size for one in place.iterdir()) // 1024} KB")

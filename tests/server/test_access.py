@@ -262,7 +262,7 @@ class World:
             if is_hidden:
                 return {"hidden"}
             # The others are about what was asked for, not about who asks.
-            by_rank = code in ("approver_only", "operator_only") or (
+            by_rank = code in ("approver_only", "operator_only", "login_refused") or (
                 code == "own_ask" and who.role and not who.says_agent
             )
             return {code} if response.status_code in (401, 403) and not by_rank else set()

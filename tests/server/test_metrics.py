@@ -285,7 +285,7 @@ async def test_the_figures_take_a_token_of_the_host(memory: Place) -> None:
 
             assert (await asked(tokens["watcher"])).status_code == 200
             assert refusal(await asked(None)) == (401, "unauthorized")
-            assert refusal(await asked(tokens["own"])) == (403, "forbidden")
+            assert refusal(await asked(tokens["own"])) == (403, "not_for_agents")
             assert refusal(await asked(tokens["tenants"])) == (403, "forbidden")
 
 

@@ -46,14 +46,22 @@ class Outbox:
 
     # ---- who wants to know
 
-    async def add(self, webhook: Webhook, *, role: str = "") -> None:
-        """Keep a webhook.
+    async def add(self, webhook: Webhook, *, role: str = "") -> Webhook:
+        """Keep a webhook and return it; one that is kept under its id already is returned as it is.
 
         Raises:
-            Refused: ``too_many_webhooks``.
+            Refused: ``too_many_webhooks``; ``idempotency_key_reused``: another one is kept under its id.
         """
         await check_people_send(self._store, "add a webhook")
         ours = [one for one in await self.webhooks() if one.tenant == webhook.tenant]
+        for one in ours:
+            if one.id == webhook.id and (one.url, one.kinds) == (webhook.url, webhook.kinds):
+                return one
+            if one.id == webhook.id:
+                raise Refused(
+                    "This Idempotency-Key was used before, for another webhook. Use a fresh one for each.",
+                    code="idempotency_key_reused",
+                )
         if len(ours) >= MOST_WEBHOOKS:
             raise Refused(
                 f"There are {len(ours)} webhooks; at most {MOST_WEBHOOKS} are kept. Remove one that nobody needs.",
@@ -62,6 +70,7 @@ class Outbox:
         detail = f"{_where(webhook)} for {', '.join(webhook.kinds)}"
         entry = _entry("webhook.add", webhook, webhook.by, role, detail, webhook.added_at)
         await self._store.shelve(WEBHOOKS, {webhook.id: msgspec.json.encode(webhook)}, audit=(entry,))
+        return webhook
 
     async def webhooks(self, tenant: str | None = None) -> list[Webhook]:
         """Those of a tenant (None: all there are), the oldest first."""

@@ -183,8 +183,14 @@ class Caller:
         """The id of a session that the caller creates: made of its Idempotency-Key, else fresh."""
         if self.key is None:
             return self.own_id(f"sess_{self.control.worker.clock.fresh_id()}")
-        words = f"{self.principal.full_name}\n{self.key}".encode()
-        return self.own_id(f"sess_{hashlib.blake2b(words, digest_size=10).hexdigest()}")
+        return self.own_id(f"sess_{self.key_digest}")
+
+    @property
+    def key_digest(self) -> str:
+        """What the caller's Idempotency-Key comes to in the id of something that it makes; empty without one."""
+        if self.key is None:
+            return ""
+        return hashlib.blake2b(f"{self.principal.full_name}\n{self.key}".encode(), digest_size=10).hexdigest()
 
     def person(self, name: str) -> str:
         """Somebody as journals name them: within a tenant, that may be left out of the name."""
@@ -257,15 +263,7 @@ def caller_with(needed: Rung, *, agents: bool = False) -> Callable[..., Awaitabl
     """A dependency: the caller, if its role includes ``needed``; ``agents``: or if it is the session's agent."""
 
     async def allowed(request: Request) -> Caller:
-        principal = await _principal(request, needed, agents=agents)
-        # Who only looks may look again under the same key.
-        if needed == "operate" and request.method == "POST" and "Idempotency-Key" in request.headers:
-            raise InvalidInput(
-                "This address cannot tell a retry from another wish. Leave Idempotency-Key out, and look what there is "
-                "before you try again.",
-                field="Idempotency-Key",
-            )
-        return Caller(request, principal)
+        return Caller(request, await _principal(request, needed, agents=agents))
 
     return _known(allowed, needed, agents=agents)
 
@@ -281,7 +279,7 @@ async def _principal(request: Request, needed: Rung, *taken: str, agents: bool) 
     known = await access_of(request.app).principal(request)
     request.state.principal = known  # what a problem may tell depends on it
     principal = await _as_sent(request, known)
-    _check_headers(request, taken)
+    check_headers(request, taken)
     _check_query(request)
     if known.session is None:  # also if an agent uses it: nobody may do more for saying that they are one
         check_role(known, needed)
@@ -320,7 +318,7 @@ def _check_path(request: Request, principal: Principal) -> None:
         raise SessionNotFound(f"There is no session '{session_id}' here.", session_id=session_id)
 
 
-def _check_headers(request: Request, taken: Sequence[str]) -> None:
+def check_headers(request: Request, taken: Sequence[str]) -> None:
     """A condition that nobody looks at would be a change that its sender did not want.
 
     Raises:
@@ -425,5 +423,7 @@ Commander = Annotated[Caller, Depends(commander_with("steer", agents=True))]
 """A steerer, or the agent of the session that is commanded: the core decides what it may wish for."""
 Sender = Annotated[Caller, Depends(sender_with("steer"))]
 Operator = Annotated[Caller, Depends(caller_with("operate"))]
+Administrator = Annotated[Caller, Depends(sender_with("operate"))]
+"""An operator who makes or settles something, with an Idempotency-Key."""
 Eraser = Annotated[Caller, Depends(commander_with("operate"))]
 PolicyKeeper = Annotated[Caller, Depends(commander_with("operate", "policy"))]

@@ -200,9 +200,9 @@ def _asked_to_wait(answer: WebResponse, now: float) -> float:
 
 
 async def made_webhook(
-    clock: Clock, *, url: str, kinds: Sequence[str], about: str, tenant: str | None, by: str
+    clock: Clock, *, url: str, kinds: Sequence[str], about: str, tenant: str | None, by: str, key: str = ""
 ) -> Webhook:
-    """A new webhook with a secret of its own.
+    """A new webhook with a secret of its own. ``key``: what a retry has in common with the first try.
 
     Raises:
         InvalidInput: there is no such kind, or the address cannot be used.
@@ -211,7 +211,7 @@ async def made_webhook(
     if len(about) > ABOUT_LIMIT:
         raise InvalidInput(f"'about' has {len(about)} characters; at most {ABOUT_LIMIT} are taken.", field="about")
     await _check_url(url, allow_private=tenant is None)
-    name = f"wh_{clock.fresh_id()}"
+    name = f"wh_{key or clock.fresh_id()}"
     return Webhook(
         id=f"{tenant}{MARK}{name}" if tenant else name,
         tenant=tenant,

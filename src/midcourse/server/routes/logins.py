@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from midcourse.errors import AccessDenied, InvalidInput
 from midcourse.server.auth import Access, access_of, credential_of, place_asked, set_cookie
-from midcourse.server.caller import Operator, Watcher
+from midcourse.server.caller import Operator, Watcher, check_headers
 from midcourse.server.documents import answers, open_answers
 from midcourse.server.logins import described
 from midcourse.server.origins import check_own_page
@@ -33,6 +33,7 @@ async def log_in(body: LogIn, request: Request) -> Response:
     """
     access = access_of(request.app)
     check_own_page(request.scope)
+    check_headers(request, ())
     _, cookie, page, place = credential_of(request.scope)
     principal = await access.logins.principal_of(cookie, page, place) if cookie else None
     before = await access.logins.current(cookie, page, place) if cookie else None

@@ -16,7 +16,7 @@ from midcourse.reports.grounds import grounds_of
 from midcourse.reports.html import POLICY, page
 from midcourse.reports.report import Report
 from midcourse.server import schemas
-from midcourse.server.caller import Caller, Operator, Watcher
+from midcourse.server.caller import Administrator, Caller, Watcher
 from midcourse.server.documents import also, answers
 from midcourse.server.views import answer
 
@@ -119,7 +119,7 @@ async def list_proposals(
         "Proposal", 200, "proposal_not_found", "proposal_settled", "policy_unchanged", "damaged", body=True
     ),
 )
-async def accept_proposal(name: ProposalPath, body: schemas.Settling, caller: Operator) -> Response:
+async def accept_proposal(name: ProposalPath, body: schemas.Settling, caller: Administrator) -> Response:
     """Save the policy that was proposed. Agents whose terms name it use it from their next session on."""
     now = caller.control.worker.clock.now()
     _check_visible(caller, name)
@@ -131,7 +131,7 @@ async def accept_proposal(name: ProposalPath, body: schemas.Settling, caller: Op
     "/proposals/{name}/refuse",
     responses=answers("Proposal", 200, "proposal_not_found", "proposal_settled", "damaged", body=True),
 )
-async def refuse_proposal(name: ProposalPath, body: schemas.Settling, caller: Operator) -> Response:
+async def refuse_proposal(name: ProposalPath, body: schemas.Settling, caller: Administrator) -> Response:
     """Say that it is not wanted, and why. The same is not proposed again."""
     now = caller.control.worker.clock.now()
     _check_visible(caller, name)

@@ -13,7 +13,7 @@ from midcourse.errors import AccessDenied, InvalidInput
 from midcourse.runtime.auditing import audit_filter, audit_page, audit_page_before
 from midcourse.runtime.auditing import export_audit as exported
 from midcourse.server.auth import Access
-from midcourse.server.caller import Operator, Reader, Watcher, checks_reach
+from midcourse.server.caller import Administrator, Operator, Reader, Watcher, checks_reach
 from midcourse.server.documents import Responses, answers
 from midcourse.server.routes.places import TenantQuery
 from midcourse.server.schemas import NewToken
@@ -117,7 +117,7 @@ async def list_tokens(request: Request, caller: Operator) -> Response:
 
 
 @router.post("/tokens", status_code=201, responses=answers("NewlyMadeToken", 201, "token_exists", body=True))
-async def add_token(body: NewToken, request: Request, caller: Operator) -> Response:
+async def add_token(body: NewToken, request: Request, caller: Administrator) -> Response:
     """Make a token. It is shown this once: only its hash is kept.
 
     A tenant's operator makes tokens of that tenant. Only the host's makes such that reach all of them.

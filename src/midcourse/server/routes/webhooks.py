@@ -8,7 +8,7 @@ from starlette.responses import Response
 from midcourse.core.spelling import spelled
 from midcourse.core.webhooks import delivery_view, webhook_view
 from midcourse.runtime.outbox import Outbox
-from midcourse.server.caller import Caller, Operator
+from midcourse.server.caller import Administrator, Caller, Operator
 from midcourse.server.documents import answers
 from midcourse.server.schemas import NewWebhook
 from midcourse.server.sending import made_webhook, try_out
@@ -36,10 +36,13 @@ async def list_webhooks(caller: Operator) -> Response:
 @router.post(
     "/webhooks",
     status_code=201,
-    responses=answers("NewlyMadeWebhook", 201, "address_refused", "too_many_webhooks", "damaged", body=True),
+    responses=answers(
+        "NewlyMadeWebhook", 201, "address_refused", "too_many_webhooks", "idempotency_key_reused", "damaged", body=True
+    ),
 )
-async def add_webhook(body: NewWebhook, caller: Operator) -> Response:
+async def add_webhook(body: NewWebhook, caller: Administrator) -> Response:
     """Tell a program of what happens from now on. The secret that signs it is shown this once."""
+    outbox = _outbox(caller)
     made = await made_webhook(
         caller.control.worker.clock,
         url=body.url,
@@ -47,8 +50,9 @@ async def add_webhook(body: NewWebhook, caller: Operator) -> Response:
         about=body.about,
         tenant=caller.tenant,
         by=caller.principal.by,
+        key=caller.key_digest,
     )
-    await _outbox(caller).add(made, role=caller.role)
+    made = await outbox.add(made, role=caller.role)
     return answer({"webhook": spelled(webhook_view(made)), "secret": made.secret}, 201)
 
 
@@ -67,7 +71,7 @@ async def remove_webhook(webhook: WebhookPath, caller: Operator) -> Response:
 @router.post(
     "/webhooks/{webhook}/test", responses=answers("DeliveryView", 200, "webhook_not_found", "damaged", changes=True)
 )
-async def test_webhook(webhook: WebhookPath, caller: Operator) -> Response:
+async def test_webhook(webhook: WebhookPath, caller: Administrator) -> Response:
     """Send it a `webhook.test`, once, and tell what came of that. Takes up to ten seconds."""
     outbox = _outbox(caller)
     found = await outbox.webhook(webhook, caller.tenant)
