@@ -135,3 +135,21 @@ async def test_what_a_person_has_work_again_under_a_paused_parent_works(place: P
         await until_true(lambda: bool(below.begun))
         assert await child.result() == 2
         assert await until_status(parent, "paused") == "paused"
+
+
+async def test_a_second_pause_reaches_a_reopened_child_that_was_resumed_by_itself(place: Place) -> None:
+    """``stopped`` is said only once nothing below runs, whatever a person resumed since the first pause."""
+    top, below = Tool(holds=True), Tool(holds=True)
+    agents = _family(1, top, below)
+    async with place.open(*agents) as mc:
+        parent, child = await _reopened(mc, agents, top, below)
+        await parent.pause(grace=0, until="stopped")
+        below.entered.clear()
+        await child.resume()
+        await below.entered.wait()
+        reply = await parent.pause("stop it all", grace=0, until="stopped")
+        assert (reply.level, reply.running, await child.status()) == ("stopped", (), "paused")
+        top.may_end.set()
+        below.may_end.set()
+        await parent.resume()
+        assert await child.result() == 2

@@ -249,7 +249,7 @@ def _pause_now(session: Session, command: cmd.Pause) -> Events:
         lapses=command.lapses,
     )
     rests = session.status in (Status.QUEUED, Status.WAITING) and not session.running
-    if rests and not session.children:  # the pause is complete at once; children have to be reached first
+    if rests and not session.may_have_children:  # the pause is complete at once; children have to be reached first
         return (event, ev.SessionPaused(unknown=session.lost))
     return (event,)
 
@@ -265,7 +265,7 @@ def _pause_again(session: Session, command: cmd.AnyCommand) -> Events:
     graces = [grace for grace in (standing.grace, command.grace) if grace is not None]
     grace = min(graces) if graces else None
     asked = ev.PauseRequested(pause=standing.id, by=command.by, reason=command.reason, grace=grace)
-    renewed: Events = (ev.PauseRenewed(pause=standing.id, by=command.by),) if session.children else ()
+    renewed: Events = (ev.PauseRenewed(pause=standing.id, by=command.by),) if session.may_have_children else ()
     if joins_pause(standing, command.by):
         own = pause_id(session.pauses + 1)
         on_top = standing.id if command.by.startswith(cmd.BY_PARENT) else own

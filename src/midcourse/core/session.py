@@ -427,6 +427,11 @@ class Session(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults
     erased_at: float | None = None
 
     @property
+    def may_have_children(self) -> bool:
+        """Whether a stop has to look below it: for children that work, or that had ended and work again."""
+        return self.has_spawned or bool(self.children)
+
+    @property
     def written(self) -> int:
         """Tokens of answers that are being written: counted as they come, so an estimate."""
         return sum(call.written for call in self.calls.values() if not call.end)

@@ -49,7 +49,7 @@ class Children:
     def have_stopped(self) -> bool:
         """Send the stop that stands to every child. True once each has stopped, or is listed as not reached."""
         session = self._journal.session
-        if not session.has_spawned and not session.children:
+        if not session.may_have_children:
             return True
         if any(call.is_setting_going for call in self._gate.begun.values()):
             return False  # a child that is just being created has no inbox yet, and one set going lifts old stops
