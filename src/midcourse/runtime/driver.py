@@ -76,7 +76,13 @@ class Driver:
         is_clear: bool = False,
     ) -> None:
         self.journal = journal
-        self.gate = Gate(journal, is_fresh=around.is_fresh, stood=self.react, is_held=lambda: self._world.holds)
+        self.gate = Gate(
+            journal,
+            is_fresh=around.is_fresh,
+            stood=self.react,
+            is_held=lambda: self._world.holds,
+            is_owed=lambda: around.owes(self.id),
+        )
         self._agent = agent
         self._unavailable = unavailable
         self._around = around
