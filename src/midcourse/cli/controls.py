@@ -138,7 +138,12 @@ def pause_many(
         lost = sum(outcome.code == NOT_DURABLE for outcome in outcomes)
         stored = sum(outcome.code == NOT_REACHABLE for outcome in outcomes)
         rest = len(outcomes) - done - stored
-        counts = ((done - lost, "paused"), (lost, "stopped, not durable"), (stored, "stored and not carried out yet"), (rest, "not"))
+        counts = (
+            (done - lost, "paused"),
+            (lost, "stopped, not durable"),
+            (stored, "stored and not carried out yet"),
+            (rest, "not"),
+        )
         told = ", ".join(f"{number} {word}" for number, word in counts if number)
         say(f"{told}." if done or stored else "No session could be paused.")
 
