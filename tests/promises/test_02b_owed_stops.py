@@ -116,12 +116,13 @@ class LateHead(Faulty):
     """A store whose next read of a head hangs until it may end."""
 
     hangs = False
+    may_read = False
 
     async def head(self, session_id: SessionId) -> Owned:
         if self.hangs:
             self.hangs = False
-            self.may_read = asyncio.Event()
-            await self.may_read.wait()
+            while not self.may_read:  # on whichever loop
+                await asyncio.sleep(0.002)
         return await super().head(session_id)
 
 
@@ -145,7 +146,7 @@ async def test_nothing_sent_before_an_owed_stop_sets_the_session_going_after_it(
         store.work_again()
         wanted = "paused" if stop == "pause" else "cancelled"
         assert await until_status(session, wanted) == wanted
-        store.may_read.set()
+        store.may_read = True
         with pytest.raises(StoreUnavailable, match="stopped after this was sent"):
             await earlier
         await turns(50)
@@ -172,3 +173,27 @@ async def test_a_stop_of_a_session_that_another_process_has_taken_since_is_writt
             store.work_again()
             assert await until_status(theirs, "paused") == "paused"
             assert await stops(theirs) == ["session.pause_requested"]
+
+
+async def test_a_stop_sent_while_the_session_is_being_taken_again_keeps_its_gate_shut(place: Place) -> None:
+    """The next owner had looked for stops before; it begins nothing until this one is written."""
+    tool = Tool(holds=True)
+    one = resumable(lambda run: run.step("fetch", tool.run))
+    store = LateHead(await place.store())
+    async with place.open(one, store=store) as mc:
+        session = await mc.start(one)
+        await tool.entered.wait()
+        await lose_owner(mc, store, session, tool)
+        store.hangs = True
+        await until_true(lambda: not store.hangs)  # the next owner reads the session
+        store.fails = lambda write: write == "put"
+        reply = await session.pause()
+        assert (reply.level, reply.durable) == ("stopped", False)
+        store.may_read = True
+        worker = mc._control.worker  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        await until_true(lambda: worker.driver(SessionId(session.id)) is not None)
+        await turns(50)
+        assert len(tool.begun) == 1
+        store.work_again()
+        assert await until_status(session, "paused") == "paused"
+        assert len(tool.begun) == 1
