@@ -36,6 +36,7 @@ test("what came of many is counted, what was reached first, and each by how it s
   assert.equal(result(outcome(true, "pausing"), undefined), "pausing");
   assert.equal(result(outcome(false, "completed", "session_ended"), head("completed")), "had ended");
   assert.equal(result(outcome(false, "running", "not_reachable"), head("running")), "not reachable");
+  assert.equal(result(outcome(true, "running", "not_durable"), head("running")), "stopped, not durable");
   assert.equal(result(outcome(false, "running", "not_reachable"), head("paused")), "paused");
   assert.equal(result(outcome(false, "halted", "operator_only"), head("halted")), "refused");
   assert.equal(summary([...Array<string>(187).fill("paused"), "not reachable", ...Array<string>(3).fill("had ended")]), "187 paused, 3 had ended, 1 not reachable");

@@ -31,7 +31,7 @@ class Faulty(WrappedStore):
         self.snapshots_saved = 0
         self.reads: list[int] = []
         self._lock = threading.Lock()
-        self._waiting: list[tuple[asyncio.AbstractEventLoop, Callable[[], None]]] = []
+        self._waiting: list[tuple[asyncio.AbstractEventLoop, Callable[[], None], asyncio.Future[Any]]] = []
 
     def let_through(self) -> None:
         """Hold nothing back any more; what waited is written in its order."""
@@ -45,7 +45,7 @@ class Faulty(WrappedStore):
         with self._lock:
             if not self._waiting:
                 return
-            loop, write = self._waiting[0]
+            loop, write, _ = self._waiting[0]
 
         def write_and_go_on() -> None:
             write()
@@ -54,6 +54,15 @@ class Faulty(WrappedStore):
             self._write_next()
 
         loop.call_soon_threadsafe(write_and_go_on)
+
+    def fail_what_waits(self) -> None:
+        """Hold nothing back any more; what waited fails, late."""
+        with self._lock:
+            self.holds = lambda _: False
+            self.held.clear()
+            waiting, self._waiting = self._waiting, []
+        for loop, _, later in waiting:
+            loop.call_soon_threadsafe(_fail, later, self.error())
 
     def work_again(self) -> None:
         """Let no write fail any more."""
@@ -70,7 +79,7 @@ class Faulty(WrappedStore):
             self.held.append(call)
             loop = asyncio.get_running_loop()
             later: asyncio.Future[T] = loop.create_future()
-            self._waiting.append((loop, lambda: _pipe(asyncio.ensure_future(make()), later)))
+            self._waiting.append((loop, lambda: _pipe(asyncio.ensure_future(make()), later), later))
             return later
 
     # ---- what is counted, or has another name
@@ -141,3 +150,8 @@ def _pipe(done: "asyncio.Future[Any]", later: "asyncio.Future[Any]") -> None:
             later.set_exception(error)
 
     done.add_done_callback(hand_over)
+
+
+def _fail(later: "asyncio.Future[Any]", error: MidcourseError) -> None:
+    if not later.done():
+        later.set_exception(error)

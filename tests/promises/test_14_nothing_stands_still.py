@@ -1,15 +1,19 @@
 """Promise 14: nothing stands still, and nothing spins. Every session ends, waits for a named person, or progresses."""
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
 import midcourse
 from midcourse.core.events import StepSettled
-from midcourse.core.ids import SessionId, WorkerId
+from midcourse.core.fold import Row
+from midcourse.core.ids import Position, SessionId, WorkerId
+from midcourse.core.session import Hold
 from midcourse.errors import Damaged
 from midcourse.ports.store import Owned, Store
 from midcourse.runtime.settling import DID_NOT, HAPPENED
+from midcourse.runtime.undoing import Undoing
 from midcourse.testing.wrapped_store import WrappedStore
 from tests.promises.faults import Faulty
 from tests.promises.harness import Place, Tool, history, resumable, turns, types, until_status, until_true
@@ -163,6 +167,74 @@ class _WithoutHead(WrappedStore):
     def _check(self, session_id: SessionId) -> None:
         if session_id == self._damaged:
             raise Damaged(f"The head of session '{session_id}' is damaged. Restore the store from a backup.")
+
+
+async def test_a_rollback_that_fails_unforeseen_ends_and_its_receipt_says_so(place: Place) -> None:
+    """It is not begun again at once: that would fail again, without end."""
+    first, second = Tool(), Tool(holds=True)
+
+    async def agent(run: midcourse.Run) -> None:
+        await run.step("first", first.run)
+        await run.step("second", second.run)
+
+    store = _FailingReads(await place.store())
+    async with place.open(one := resumable(agent), store=store) as mc:
+        session = await mc.start(one)
+        await second.entered.wait()
+        store.fails = True
+        await session.cancel(undo="all", grace=0, until="decided")
+        worker = mc._control.worker  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        await until_true(
+            lambda: store.failed > 20 or (store.failed > 0 and worker.driver(SessionId(session.id)) is None)
+        )
+        store.fails = False
+        assert store.failed <= 20
+        assert await until_status(session, "cancelled") == "cancelled"
+        lines = {line.name: line for line in (await session.receipt()).lines}
+        assert lines["the rollback"].outcome == "undo failed"
+        assert "RuntimeError: the reader broke" in lines["the rollback"].detail
+
+
+class _FailingReads(WrappedStore):
+    """A store whose reads of a journal raise what no store should."""
+
+    fails = False
+    failed = 0
+
+    async def read(self, session_id: SessionId, after: Position, limit: int = 1000) -> Sequence[Row]:
+        if self.fails:
+            self.failed += 1
+            raise RuntimeError("the reader broke")
+        return await self.inner.read(session_id, after, limit)
+
+
+async def test_a_session_whose_holds_cannot_even_be_tried_fails_and_says_so(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not try without end, and it is not completed as if nothing were held."""
+    tries = 0
+
+    async def broken(self: Undoing, hold: Hold) -> None:
+        nonlocal tries
+        tries += 1
+        raise RuntimeError("nobody had foreseen this")
+
+    monkeypatch.setattr(Undoing, "release", broken)
+
+    async def agent(run: midcourse.Run) -> None:
+        await run.hold("lock", let_go)
+
+    async with place.open(one := resumable(agent)) as mc:
+        session = await mc.start(one)
+        assert await until_status(session, "failed") == "failed"
+        assert tries == 1
+        state = await session.state()
+        assert state.failure is not None
+        assert state.failure.code == "release_failed"
+
+
+def let_go() -> None:
+    """Let go of nothing."""
 
 
 async def test_waiting_for_a_session_whose_end_cannot_be_written_ends_with_the_damage(place: Place) -> None:

@@ -11,7 +11,7 @@ from midcourse.cli.printing import carry_out, print_json, say
 from midcourse.cli.receipts import show_receipt
 from midcourse.cli.words import cut_words, needed_words, reply_words
 from midcourse.core.allowed import did_you_mean
-from midcourse.core.bulk import MOST_SESSIONS, NOT_REACHABLE, BulkOutcome
+from midcourse.core.bulk import MOST_SESSIONS, NOT_DURABLE, NOT_REACHABLE, BulkOutcome
 from midcourse.core.decisions import finishes_first
 from midcourse.core.events import ReceiptLine
 from midcourse.core.receipt import Receipt
@@ -132,12 +132,18 @@ def pause_many(
             print_json({"outcomes": outcomes})
             return
         for outcome in outcomes:
-            if not outcome.ok:
+            if outcome.problem:
                 say(f"{outcome.session}: {outcome.problem}")
         done = sum(outcome.ok for outcome in outcomes)
+        lost = sum(outcome.code == NOT_DURABLE for outcome in outcomes)
         stored = sum(outcome.code == NOT_REACHABLE for outcome in outcomes)
         rest = len(outcomes) - done - stored
-        counts = ((done, "paused"), (stored, "stored and not carried out yet"), (rest, "not"))
+        counts = (
+            (done - lost, "paused"),
+            (lost, "stopped, not durable"),
+            (stored, "stored and not carried out yet"),
+            (rest, "not"),
+        )
         told = ", ".join(f"{number} {word}" for number, word in counts if number)
         say(f"{told}." if done or stored else "No session could be paused.")
 

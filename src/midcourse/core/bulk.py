@@ -14,10 +14,14 @@ MOST_SESSIONS: Final = 1000
 NOT_REACHABLE: Final = "not_reachable"
 """It is stored, and its worker has not answered. Not an error: it is carried out as soon as a worker answers."""
 
+NOT_DURABLE: Final = "not_durable"
+"""It was stopped, and the store refused the write: it stays stopped while its process lives."""
+
 
 class BulkOutcome(msgspec.Struct, gc=False, frozen=True, kw_only=True):
     """What became of one session: whether its command was taken, how it stands if that is known, and else why not.
 
+    Of one that was stopped and whose stop could not be written, ``ok`` is True and ``code`` is ``not_durable``.
     ``unknown`` are calls that were lost with their process: nobody can say how they ended.
     """
 

@@ -115,6 +115,16 @@ def begins_anew(session: Session) -> bool:
 # ---- lines
 
 
+ROLLBACK: Final = StepId("#rollback")
+"""The step of the line that says that the rollback itself has failed. No step has this identity."""
+
+
+def failed_rollback(problem: str) -> ev.ReceiptLine:
+    """The line of a rollback that ended early."""
+    detail = f"it ended early with {problem}; what it had not reached is as it was"
+    return ev.ReceiptLine(ROLLBACK, "the rollback", "undo failed", "reversible", detail=detail)
+
+
 def line_of(call: OpenCall) -> ev.ReceiptLine:
     """The line of a call that has no outcome of its own."""
     match call.undo:
@@ -288,6 +298,7 @@ class Ledger:
         self.entries: dict[str, Entry] = {}
         self.holds: dict[str, ev.ReceiptLine] = {}
         self.children: list[StepId] = []
+        self.failures: tuple[ev.ReceiptLine, ...] = ()
         self.is_final = False
         self._last: dict[StepId, str] = {}
         self._arguments: dict[StepId, str] = {}
@@ -358,10 +369,13 @@ class Ledger:
 
     def _look_at_the_end(self, event: ev.AnyEvent) -> None:
         match event:
-            case ev.SessionCancelled() | ev.SessionCompleted() | ev.SessionFailed() | ev.UndoFinished():
+            case ev.SessionCancelled(receipt=lines) | ev.UndoFinished(receipt=lines):
+                self.is_final = True
+                self.failures = tuple(line for line in lines if line.step == ROLLBACK)
+            case ev.SessionCompleted() | ev.SessionFailed():
                 self.is_final = True
             case ev.UndoRequested():
-                self.is_final = False
+                self.is_final, self.failures = False, ()
                 for entry in self.entries.values():  # asked for again, what failed before is tried again
                     entry.call = replace(entry.call, undos=0)
             case ev.TurnOpened() | ev.SessionResumed():
@@ -414,7 +428,8 @@ class Ledger:
     @property
     def receipt(self) -> Receipt:
         """The receipt as far as the journal goes."""
-        return Receipt((*(entry.line for entry in self.entries.values()), *self.holds.values()), self.is_final)
+        lines = (entry.line for entry in self.entries.values())
+        return Receipt((*lines, *self.holds.values(), *self.failures), self.is_final)
 
     def ended_too_late(self, cancel: StandingCancel) -> list[Entry]:
         """What was in flight when the cancel came and ended by itself after its grace, or raised: newest first.

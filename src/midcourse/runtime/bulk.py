@@ -7,7 +7,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from midcourse.core import commands as cmd
-from midcourse.core.bulk import NOT_REACHABLE, BulkOutcome, BulkVerb
+from midcourse.core.bulk import NOT_DURABLE, NOT_REACHABLE, BulkOutcome, BulkVerb
 from midcourse.core.replies import Reply
 from midcourse.errors import MidcourseError, SessionNotFound, StoreError
 from midcourse.ports.clock import Clock
@@ -59,6 +59,12 @@ async def _outcome(session: str, send: Sending, wait: float, failed: list[StoreE
     if reply.level == "accepted":
         words = "Stored; its worker has not answered. It is carried out as soon as a worker answers."
         return BulkOutcome(session=session, status=reply.status, code=NOT_REACHABLE, problem=words)
+    if not reply.durable:
+        words = (
+            f"{reply.level.capitalize()}, not durable: the store refused the write. "
+            "It stays stopped while its process lives."
+        )
+        return BulkOutcome(session=session, ok=True, status=reply.status, code=NOT_DURABLE, problem=words)
     return BulkOutcome(session=session, ok=True, status=reply.status, unknown=reply.unknown)
 
 

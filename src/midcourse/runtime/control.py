@@ -84,21 +84,29 @@ class Control:
         check_command(command)
         if until not in get_args(Level):
             raise InvalidInput(f"until is {until!r}; it is one of {', '.join(get_args(Level))}.", field="until")
+        unwritten = self.worker.unwritten
+        place, earlier = unwritten.place(), unwritten.owed(session_id)
         driver = self._driver_to_shut(session_id, command)
+        # Without a driver because an earlier write failed: nothing of it runs, and nothing begins before this is put.
+        holds = driver is not None or (isinstance(command, STOP_COMMANDS) and self.worker.has_given_up(session_id))
+        if holds:
+            unwritten.owe(session_id, command)  # whoever drives it until this is written
         if driver is not None:
             driver.shut()  # the stop does not wait for the disk
         # In a task of its own: the gate stays shut until the stop is decided, whoever gives up waiting for the answer.
-        sending = asyncio.ensure_future(self._send(session_id, command, driver, until=until, wait=wait))
-        sending.add_done_callback(lambda done: _after_sending(done, driver))
+        sending = asyncio.ensure_future(
+            self._send(session_id, command, driver, earlier, place, holds=holds, until=until, wait=wait)
+        )
+        sending.add_done_callback(lambda done: self._after_sending(done, session_id, command, driver, holds=holds))
         if await wait_for(self.worker.clock, {sending}, max(wait, _LEAST_WAIT) + _LATE):
             return sending.result()
-        if driver is None:
+        if not holds:
             raise StoreUnavailable(
                 f"Cannot {cmd.phrase(command)} session '{session_id}': the store has not taken it within {wait:g} s, "
                 f"and may still do so. Send it again with the same id ('{command.id}') to see what became of it.",
                 session_id=session_id,
             )
-        return self._not_durable(driver, "stopping" if driver.running() else "stopped")
+        return self._not_durable(session_id, self.worker.driver(session_id) or driver)
 
     def _driver_to_shut(self, session_id: SessionId, command: AnyCommand) -> Driver | None:
         """Return the driver whose gate a stop shuts before anything is written, if there is one in this process."""
@@ -108,8 +116,18 @@ class Control:
         return None if driver is None or (waits and finishes_first(driver.session)) else driver
 
     async def _send(
-        self, session_id: SessionId, command: AnyCommand, driver: Driver | None, *, until: Level, wait: float
+        self,
+        session_id: SessionId,
+        command: AnyCommand,
+        driver: Driver | None,
+        earlier: Sequence[AnyCommand],
+        place: int,
+        *,
+        holds: bool,
+        until: Level,
+        wait: float,
     ) -> Reply:
+        """``earlier``: the stops that were owed when it was sent, at that ``place``, which go into the inbox first."""
         worker = self.worker
         status = ""
         deadline = worker.clock.monotonic() + wait
@@ -120,9 +138,17 @@ class Control:
             # Whatever its head says: the halt may lie in the inbox. The record of its switch is older than that.
             if lifts and await worker.standing.glance():
                 await self._check_standing(session_id, command)
-            now = worker.clock.now()
+            await worker.unwritten.pay(session_id, earlier)
+            if not isinstance(command, STOP_COMMANDS) and worker.unwritten.has_answered_since(session_id, place):
+                raise StoreUnavailable(
+                    f"Cannot {cmd.phrase(command)} session '{session_id}': it was stopped after this was sent, and "
+                    "before the store could take it. Nothing was stored. Send it again if the session is to continue.",
+                    session_id=session_id,
+                )
             content = encode_command(command)
-            row = await worker.store.put(session_id, command.id, content, now)
+            row = await worker.store.put(session_id, command.id, content, worker.clock.now())
+            if holds:
+                worker.unwritten.paid(session_id, command.id)
             worker.unwritten.try_soon(session_id)
             # Equal commands may be spelled differently: what is left out as a default is a matter of identity.
             if row.content not in (content, b"") and decode_command(row.content) != command:
@@ -142,20 +168,11 @@ class Control:
                 halted = await self._halted_again(session_id) if lifts and await worker.standing.glance() else None
                 return halted or await self._reply(session_id, outcome, watcher, until, deadline)
         except (StoreError, Damaged) as error:  # it cannot be written, or not even be read
-            if driver is not None:
-                worker.unwritten.owe(session_id, command)
-                return await self._stopped_all_the_same(driver, error)
-            if not (isinstance(command, STOP_COMMANDS) and worker.has_given_up(session_id)):
+            if not holds:
                 raise
-            worker.unwritten.owe(session_id, command)
-            # An earlier write had failed: nothing of the session runs, and nothing begins before the store works again.
-            return Reply(
-                level="stopped",
-                status=status or Status.RUNNING.value,
-                session=session_id,
-                durability=worker.store.durability,
-                durable=False,
-            )
+            if worker.unwritten.owes(session_id):  # another driver may have taken it since
+                driver = worker.driver(session_id) or driver
+            return await self._stopped_all_the_same(session_id, driver, error, status)
 
     async def _halted_again(self, session_id: SessionId) -> Reply | None:
         """Halt a session that was released under a kill switch, and say how far that has got. None: none stands."""
@@ -264,26 +281,53 @@ class Control:
             counted=outcome.counted,
         )
 
-    async def _stopped_all_the_same(self, driver: Driver, error: MidcourseError) -> Reply:
+    async def _stopped_all_the_same(
+        self, session_id: SessionId, driver: Driver | None, error: MidcourseError, status: str
+    ) -> Reply:
         """The stop could not be written: the gate stays shut, what runs is stopped, and the answer says so."""
+        if driver is None:
+            return self._not_durable(session_id, None, status=status)
         worker = self.worker
         driver.journal.give_up(error)
         driver.wake()
         deadline = worker.clock.monotonic() + worker.settings.cleanup
-        with worker.fanout.watching(driver.id) as watcher:
+        with worker.fanout.watching(session_id) as watcher:
             while not driver.is_over and worker.clock.monotonic() < deadline:
                 await watcher.wait(0.02)
-        return self._not_durable(driver, "stopped" if driver.is_over else "stopping")
+        return self._not_durable(session_id, driver, "stopped" if driver.is_over else "stopping")
 
-    def _not_durable(self, driver: Driver, level: Level) -> Reply:
+    def _not_durable(
+        self, session_id: SessionId, driver: Driver | None, level: Level | None = None, status: str = ""
+    ) -> Reply:
+        self.worker.unwritten.answered(session_id)
+        running = () if driver is None else driver.running()
+        known = status if driver is None else driver.journal.session.status.value
         return Reply(
-            level=level,
-            status=driver.journal.session.status.value,
-            session=driver.id,
+            level=level or ("stopping" if running else "stopped"),
+            status=known or Status.RUNNING.value,
+            session=session_id,
             durability=self.worker.store.durability,
             durable=False,
-            running=driver.running(),
+            running=running,
         )
+
+    def _after_sending(
+        self,
+        sent: "asyncio.Task[Reply]",
+        session_id: SessionId,
+        command: AnyCommand,
+        driver: Driver | None,
+        *,
+        holds: bool,
+    ) -> None:
+        """The stop has been decided or refused: the status alone says whether the gate is open."""
+        is_refused = not sent.cancelled() and sent.exception() is not None  # the caller may have given up waiting
+        if holds and is_refused:
+            self.worker.unwritten.paid(session_id, command.id)
+        if driver is not None:
+            driver.unshut()
+        if holds and (another := self.worker.driver(session_id)) is not None and another is not driver:
+            another.wake()
 
     async def bear(self, child: SessionId, agent: Agent[object], goal: str, parent: SessionId) -> None:
         """Create a child, queued and unowned, or find it as it is."""
@@ -584,14 +628,6 @@ class Control:
         owned = await worker.store.head(session_id)
         if owned.alive and owned.owner != worker.id:
             worker.bus.send(owned.address, Watch(session_id, worker.bus.address, deltas))
-
-
-def _after_sending(sent: "asyncio.Task[Reply]", driver: Driver | None) -> None:
-    """The stop has been decided or refused: the status alone says whether the gate is open."""
-    if not sent.cancelled():
-        sent.exception()  # the caller may have given up waiting
-    if driver is not None:
-        driver.unshut()
 
 
 def _is_below(session: SessionId, top: SessionId, others: Collection[SessionId]) -> bool:

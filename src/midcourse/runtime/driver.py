@@ -76,7 +76,13 @@ class Driver:
         is_clear: bool = False,
     ) -> None:
         self.journal = journal
-        self.gate = Gate(journal, is_fresh=around.is_fresh, stood=self.react, is_held=lambda: self._world.holds)
+        self.gate = Gate(
+            journal,
+            is_fresh=around.is_fresh,
+            stood=self.react,
+            is_held=lambda: self._world.holds,
+            is_owed=lambda: around.owes(self.id),
+        )
         self._agent = agent
         self._unavailable = unavailable
         self._around = around
@@ -456,7 +462,7 @@ class Driver:
         if self._rolls_back(cancel.undo):
             return
         unreached = tuple(sorted(self._children.unreached))
-        receipt = tuple(cancel.receipt.values())
+        receipt = self._rollback.told(cancel.receipt.values())
         ended = ev.SessionCancelled(receipt=receipt, unreached=unreached)
         if begins_anew(self.session):
             self._leaving = self._around.loop.create_task(self._restart(ended, self.session.position))
@@ -478,7 +484,7 @@ class Driver:
         """A session that had ended is rolled back."""
         undo = self.journal.session.undo
         if undo is not None and not undo.done and not self._rolls_back("all"):
-            self._let_go(ev.UndoFinished(receipt=tuple(undo.receipt.values())))
+            self._let_go(ev.UndoFinished(receipt=self._rollback.told(undo.receipt.values())))
 
     def _rolls_back(self, choice: UndoChoice) -> bool:
         """Whether something is still being rolled back, here or (let go of) by a process that has the tools."""
@@ -648,7 +654,11 @@ class Driver:
             return
         match session.status:
             case Status.RUNNING | Status.WAITING if isinstance(self._task.ending, Returned):
-                if self._rollback.has_released():
+                if self._rollback.problem:
+                    words = f"What the session holds could not be let go: {self._rollback.problem}"
+                    self._task.ending = Failed("release_failed", words)
+                    self._soon(self.react)
+                elif self._rollback.has_released():
                     self._complete(self._task.ending)
             case Status.HALTED if not self._children.have_stopped():
                 pass

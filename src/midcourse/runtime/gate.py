@@ -27,6 +27,7 @@ class Gate:
         is_fresh: Callable[[], bool],
         stood: Callable[[], None],
         is_held: Callable[[], bool] = lambda: False,
+        is_owed: Callable[[], bool] = lambda: False,
     ) -> None:
         self.begun: dict[StepId, Call] = {}
         self.on_the_way: set[StepId] = set()
@@ -38,6 +39,7 @@ class Gate:
         self._journal = journal
         self._is_fresh = is_fresh
         self._is_held = is_held
+        self._is_owed = is_owed
         self._stood = stood
         self._waiting: set[asyncio.Future[None]] = set()
         self._stale: set[asyncio.Future[None]] = set()
@@ -59,6 +61,7 @@ class Gate:
         return (
             journal.session.status in LETS_RUN
             and not self.stops_on_the_way
+            and not self._is_owed()
             and not self.draining
             and journal.broken is None
             and not journal.leaving

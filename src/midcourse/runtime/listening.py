@@ -172,8 +172,18 @@ class Listener:
             driver.name_if_silent()
         self._name_who_blocks()
         for session_id in owner.unwritten.due(now):
-            if owner.driver(session_id) is None:
-                await carefully(owner.attend(session_id))
+            await carefully(self._try_again(session_id))
+
+    async def _try_again(self, session_id: SessionId) -> None:
+        """Continue a session whose journal could not be written, or write the stops that it is owed."""
+        owner = self._owner
+        driver = owner.driver(session_id)
+        if driver is None and session_id in owner.unwritten:
+            await owner.attend(session_id)
+        elif driver is None or driver.journal.broken is None:
+            await owner.unwritten.pay(session_id)
+            if driver is not None:
+                await driver.settle()
 
     def _name_who_blocks(self) -> None:
         blocked = self._watchdog.look()

@@ -5,16 +5,17 @@ Everything it does is journaled as it is done, so that after a crash it goes on 
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
+from midcourse.core.codec import without_secrets
 from midcourse.core.effects import UNDO_TRIES, UndoChoice
 from midcourse.core.ids import Position, SessionId, child_id
-from midcourse.core.receipt import Ledger
+from midcourse.core.receipt import Ledger, failed_rollback
 from midcourse.core.session import ENDED, StandingCancel, Status
-from midcourse.errors import MidcourseError, Refused, SessionNotFound
+from midcourse.errors import MidcourseError, Refused, SessionNotFound, words_of
 from midcourse.runtime.children import parent_name, passed_on_id
 from midcourse.runtime.journal import Journal
 from midcourse.runtime.loading import read_events
@@ -45,6 +46,8 @@ class Rollback:
         self._undoing = undoing
         self._settling = settling
         self._moved = moved
+        self.problem = ""
+        """What it ended with that nobody had foreseen; empty: nothing."""
         self._done: set[UndoChoice] = set()
         self._task: asyncio.Task[None] | None = None
         self._was_cut_short = False
@@ -68,6 +71,10 @@ class Rollback:
         session = self._journal.session
         return choice == "all" or bool(session.holds) or any(True for _ in self._settling.open_calls())
 
+    def told(self, receipt: Iterable[ev.ReceiptLine]) -> tuple[ev.ReceiptLine, ...]:
+        """Return the receipt; if the rollback itself has failed, its last line says so."""
+        return (*receipt, failed_rollback(self.problem)) if self.problem else tuple(receipt)
+
     def start(self, choice: UndoChoice) -> None:
         """Begin, unless it is under way."""
         if self._task is None:
@@ -75,8 +82,8 @@ class Rollback:
             self._task = self._around.loop.create_task(self._run(self._roll_back(choice), choice))
 
     def has_released(self) -> bool:
-        """Whether nothing is held any more that can be let go; begins to let go otherwise."""
-        if all(hold.tries >= UNDO_TRIES for hold in self._journal.session.holds.values()):
+        """Whether nothing is held any more that can be let go, or it has failed; begins to let go otherwise."""
+        if self.problem or all(hold.tries >= UNDO_TRIES for hold in self._journal.session.holds.values()):
             return True
         if self._task is None:
             self._task = self._around.loop.create_task(self._run(self._release(), None))
@@ -93,6 +100,11 @@ class Rollback:
                 self._done.add(choice)
         except MidcourseError as error:  # the journal cannot be written: whoever goes on with it goes on from there
             self._journal.give_up(error)
+        except Exception as error:  # begun again at once, it would fail again, without end
+            log.exception("session %s: its rollback failed", self._journal.session.id)
+            self.problem = without_secrets(f"{type(error).__name__}: {words_of(error)}")
+            if choice is not None:
+                self._done.add(choice)
         finally:
             self._task = None
             self._moved()

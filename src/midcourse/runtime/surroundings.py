@@ -74,6 +74,8 @@ class Surroundings:
     processes: Processes
     loop: asyncio.AbstractEventLoop
     is_fresh: Callable[[], bool]
+    owes: Callable[[SessionId], bool]
+    """Whether a stop was sent to that session that is not in its inbox yet."""
     admission: Admission
     environments: Callable[[str], Environments | None]
     """Where the policy of that name wants a person to be asked; None if nobody watches."""

@@ -1,6 +1,8 @@
 """Sessions of this process whose journal could not be written: what is owed to them, and when they are tried again."""
 
 import threading
+from collections.abc import Sequence
+from itertools import count
 from typing import Final
 
 from midcourse.core.commands import AnyCommand, encode_command
@@ -22,6 +24,8 @@ class Unwritten:
         self._lock = threading.Lock()
         self._epochs: dict[SessionId, Epoch] = {}
         self._owed: dict[SessionId, dict[CommandId, AnyCommand]] = {}
+        self._order = count(1)
+        self._answered: dict[SessionId, int] = {}  # few: only where a stop could not be written
         self._damage: dict[SessionId, Damaged] = {}
         self._patience: dict[SessionId, float] = {}
         self._try_again_at: dict[SessionId, float] = {}
@@ -50,7 +54,8 @@ class Unwritten:
 
     def due(self, now: float) -> list[SessionId]:
         """Return those to try again by now."""
-        return [session_id for session_id in list(self._epochs) if self._try_again_at[session_id] <= now]
+        failed = {*list(self._epochs), *(session_id for session_id in list(self._owed) if session_id in self._answered)}
+        return [session_id for session_id in failed if self._try_again_at.get(session_id, now) <= now]
 
     def waits(self, session_id: SessionId) -> bool:
         """Return whether it is too early to try this session again."""
@@ -71,24 +76,51 @@ class Unwritten:
         self._patience.pop(session_id, None)
 
     def owe(self, session_id: SessionId, stop: AnyCommand) -> None:
-        """A stop was answered and could not be written: it goes into the inbox before anything of the session begins.
+        """Owe a stop from the moment it is sent until it is in the inbox: nothing of the session begins before that.
 
         Kept in memory: if this process ends before it can write again, the stop is lost, as its answer had said.
         """
         with self._lock:
-            self._owed.setdefault(session_id, {})[stop.id] = stop
+            self._owed.setdefault(session_id, {}).setdefault(stop.id, stop)
 
     def owes(self, session_id: SessionId) -> bool:
-        """Whether a stop was answered that could not be written yet."""
+        """Return whether a stop was sent that is not in the inbox yet."""
         return session_id in self._owed
 
-    async def pay(self, session_id: SessionId) -> None:
-        """Put what is owed into the inbox.
+    def owed(self, session_id: SessionId) -> tuple[AnyCommand, ...]:
+        """Return the stops that are not in the inbox yet, in the order they were sent."""
+        with self._lock:
+            return tuple(self._owed.get(session_id, {}).values())
+
+    def paid(self, session_id: SessionId, stop: CommandId) -> None:
+        """Note that the stop is in the inbox, or that the session refuses it."""
+        with self._lock:
+            owed = self._owed.get(session_id, {})
+            owed.pop(stop, None)
+            if not owed:
+                self._owed.pop(session_id, None)
+
+    async def pay(self, session_id: SessionId, stops: Sequence[AnyCommand] | None = None) -> None:
+        """Put what is owed into the inbox, in its order; ``stops``: only these.
+
+        A stop that somebody else is putting there at this moment is put twice, which is the same as once.
 
         Raises:
             StoreError: that still cannot be written.
         """
-        for stop in list(self._owed.get(session_id, {}).values()):
-            await self._store.put(session_id, stop.id, encode_command(stop), self._clock.now())
-        with self._lock:
-            self._owed.pop(session_id, None)
+        for stop in self.owed(session_id) if stops is None else stops:
+            if stop.id in self._owed.get(session_id, {}):
+                await self._store.put(session_id, stop.id, encode_command(stop), self._clock.now())
+                self.paid(session_id, stop.id)
+
+    def place(self) -> int:
+        """Return the place in time of a command that is sent now."""
+        return next(self._order)
+
+    def answered(self, session_id: SessionId) -> None:
+        """Note that a stop was answered as not durable."""
+        self._answered[session_id] = next(self._order)
+
+    def has_answered_since(self, session_id: SessionId, place: int) -> bool:
+        """Return whether a stop was answered as not durable after that place."""
+        return self._answered.get(session_id, 0) > place

@@ -135,6 +135,7 @@ class Worker:
             processes=self._processes,
             loop=loop,
             is_fresh=self._listener.is_fresh,
+            owes=self.unwritten.owes,
             admission=Admission(self.settings.max_running),
             environments=self.supervisor.environments,
             most_for_a_call=self.supervisor.most_for_a_call,
@@ -407,6 +408,7 @@ class Worker:
             await self.unwritten.pay(session_id)
             owned = await self.store.head(session_id)
             if owned.owner != self.id or owned.epoch != epoch:
+                self.unwritten.taken(session_id)
                 raise OwnerAlive(f"Session '{session_id}' has another owner by now.")
         try:
             loaded = await load(self.store, owned.head)

@@ -1,6 +1,7 @@
 """One command to many: all are reached before anybody who is silent is waited for."""
 
 import pytest
+from msgspec.structs import replace
 
 from midcourse.core.ids import SessionId
 from midcourse.core.replies import Reply
@@ -52,6 +53,18 @@ async def test_a_store_that_fails_for_all_is_an_error_and_for_one_an_outcome() -
     assert [(one.ok, one.code) for one in told] == [(False, "store_full"), (True, "")]
     with pytest.raises(StoreFull):
         await send_to_each(["lost"], send, StillClock())
+
+
+async def test_a_stop_that_could_not_be_written_says_so() -> None:
+    """It was stopped all the same, and the answer is that of a single pause."""
+
+    async def send(session: str, wait: float) -> Reply:
+        return replace(reply(session, "stopped"), durable=session != "lost")
+
+    lost, own = await send_to_each(["lost", "own"], send, StillClock())
+    assert (lost.ok, lost.code) == (True, "not_durable")
+    assert lost.problem.startswith("Stopped, not durable: the store refused the write.")
+    assert (own.ok, own.code, own.problem) == (True, "", "")
 
 
 async def test_one_that_answers_when_it_is_asked_again_is_told_of_so() -> None:

@@ -84,6 +84,7 @@ export function standing(heads: Head[]): string {
 /** What came of it, one word for each: as it stands now if that is known, else as it was answered. */
 export function result(outcome: BulkOutcome, now: Head | undefined): string {
   if (outcome.code === "not_reachable" && (!now || now.status === outcome.status)) return "not reachable";
+  if (outcome.code === "not_durable") return "stopped, not durable";
   if (outcome.code === "session_not_found") return "not there";
   if (outcome.code === "session_ended") return "had ended";
   if (!outcome.ok && outcome.code !== "not_reachable") return "refused";
@@ -91,7 +92,7 @@ export function result(outcome: BulkOutcome, now: Head | undefined): string {
   return now?.status ?? (outcome.status || "taken");
 }
 
-const LAST = ["refused", "had ended", "not there", "not reachable"];
+const LAST = ["stopped, not durable", "refused", "had ended", "not there", "not reachable"];
 
 /** "187 paused, 3 had ended, 1 not reachable": what was reached first. */
 export function summary(results: string[]): string {
