@@ -318,3 +318,10 @@ def test_what_cannot_be_served_is_said_in_a_sentence(tmp_path: Path, arguments: 
     assert ended.returncode == 1
     assert sentence in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_a_server_of_another_store_names_it_in_the_command_for_a_link(tmp_path: Path) -> None:
+    store = "sqlite:///other.db"
+    with served(tmp_path, "--store", store) as server:
+        assert f"midcourse link --store {store}" in server.said
+        assert entered(server, midcourse(tmp_path, "link", "--store", store).stdout.strip()) == "local"

@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.console.agents import AGENTS, GATES, goal
 from tests.console.conftest import LIMITS, SETTINGS, Opening
 from tests.console.fleets import elsewhere
-from tests.console.pages import Api, Window, until
+from tests.console.pages import GUARD, Api, Window, until
 from tests.console.test_accessible import AXE, THEMES, grave
 from tests.server.serving import Running, serving
 
@@ -163,6 +163,7 @@ def test_a_scope_is_counted_before_it_is_pressed_and_a_reason_is_needed(
     )
     cover(page).get_by_label("Reason").fill("Only these.")
     expect(press).not_to_have_attribute("aria-disabled", "true")
+    page.wait_for_timeout(GUARD)  # a cover that has just opened takes no press
     page.keyboard.press("Enter")
     expect(report(page)).to_contain_text("Kill switch is on: label repo:api")
     assert (there.status(inside), there.status(outside)) == ("halted", "waiting")

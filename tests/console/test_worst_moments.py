@@ -353,7 +353,8 @@ def test_a_press_that_somebody_else_has_left_in_the_tab_is_not_sent_and_said_to_
     run.is_at("Pause not answered")
     page.add_init_script(
         """for (const place of Object.keys(sessionStorage)) {
-            sessionStorage.setItem(place, JSON.stringify({ ...JSON.parse(sessionStorage.getItem(place)), by: "ben" }));
+            const kept = sessionStorage.getItem(place);
+            if (kept.startsWith("{")) sessionStorage.setItem(place, JSON.stringify({ ...JSON.parse(kept), by: "ben" }));
         }"""
     )
     page.reload()

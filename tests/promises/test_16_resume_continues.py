@@ -239,7 +239,8 @@ async def test_what_a_child_wants_is_priced_against_its_parents_budget(kind: str
         assert len(family) == depth + 1
         for one in family:
             await until_status(one, "paused")
-            assert types(await history(one)).count("session.pause_requested") == 1
+            # Its own, and its parent's on top if that came later.
+            assert types(await history(one)).count("session.pause_requested") in (1, 2)
         assert "its next call would cost about $0.20" in (
             pause.reason if (pause := (await session.state()).pause) else ""
         )

@@ -59,6 +59,7 @@ ANY_END: Final = {
     ev.UndoBegun,
     ev.UndoEnded,
     ev.UndoFinished,
+    ev.ToolsNeeded,
     ev.HoldReleased,
     ev.InterventionLabelled,
     ev.SessionRated,

@@ -379,6 +379,16 @@ def _crowded(world: World) -> httpx2.Response:
     return made[-1]
 
 
+def _another_webhook(world: World) -> httpx2.Response:
+    key = {"Idempotency-Key": "one webhook"}
+    made, other = (
+        world.ask("add_webhook", {"url": f"http://127.0.0.1:{port}/", "kinds": ["review.proposed"]}, key)
+        for port in (1, 2)
+    )
+    world.ask("remove_webhook", webhook=made.json()["webhook"]["id"])
+    return other
+
+
 def _thrown(world: World) -> str:
     """A kill switch over an agent that nobody has."""
     wish = {"scope": {"kind": "agent", "value": "nobody"}, "reason": "x"}
@@ -522,6 +532,7 @@ PROVOKED: Mapping[tuple[str, str], Provoked] = {
     ("own_ask", "ask_not_found"): at("own_ask", "completed"),
     ("add_webhook", "address_refused"): lambda world: world.ask("add_webhook", {"url": "ftp://x/", "kinds": ["*"]}),
     ("add_webhook", "too_many_webhooks"): _crowded,
+    ("add_webhook", "idempotency_key_reused"): _another_webhook,
     ("remove_webhook", "webhook_not_found"): lambda world: world.ask("remove_webhook"),
     ("test_webhook", "webhook_not_found"): lambda world: world.ask("test_webhook"),
     ("list_deliveries", "webhook_not_found"): lambda world: world.ask("list_deliveries"),

@@ -302,14 +302,16 @@ def _serve(
         meter=spans,
     )
 
+    again = "midcourse link" if store == DEFAULT_STORE else f"midcourse link --store {shlex.quote(store)}"
+
     async def ready(url: str) -> None:
         say(f"Midcourse serves {', '.join(names) or 'no agents'}.", f"  store  {_where(server, store)}")
         say_as_it_is(f"  API    {url}/api/v1   (the addresses: {url}/api/v1/openapi.json)")
         if sys.stdout.isatty():
             say_as_it_is(f"  open   {link_to(url, await server.login_code())}")
-            say("         It works once, within a minute. For another one: midcourse link")
+            say(f"         It works once, within a minute. For another one: {again}")
         else:  # a log, which others may read
-            say("  open   the link that this prints: midcourse link")
+            say(f"  open   the link that this prints: {again}")
         if server.root_path:
             say(f"  proxy  the same below {server.root_path}, at the proxy's address")
         if not (BUILT / "index.html").is_file():
