@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { after, ANSWERS, type Connection, CONNECTING, connectionWord, connectionWords, type Contact, droppedWords, type Heard, holdWords, type Press, pressSlot, pressWords, type Problem, storedName, tried, unsentWords, withTrouble } from "../src/model/contact";
+import { after, ANSWERS, type Connection, CONNECTING, connectionWord, connectionWords, type Contact, droppedWords, type Heard, holdWords, isStored, type Press, pressSlot, pressWords, type Problem, storedName, tried, unsentWords, withTrouble } from "../src/model/contact";
 
 const BUSY: Problem = { status: 503, code: "store_unavailable", title: "", detail: "Another program has held the store for 10 s" };
 const REFUSED: Problem = { ...BUSY, detail: "Cannot redirect session 'sess_1': the store has not taken it within 10 s, and may still do so. Send it again with the same id ('local:k') to see what became of it." };
@@ -75,4 +75,10 @@ test("several commands that are stored are named once each", () => {
 test("what is not kept says why it was not done, in the server's words if it gave any", () => {
   assert.equal(unsentWords(BUSY), "Not stored: Another program has held the store for 10 s.");
   assert.equal(unsentWords(null), "Not sent: the server does not answer.");
+});
+
+test("of stored commands that oppose each other the later one counts, and all are named in their order", () => {
+  const stored = ["pause", "resume", "pause"].map((command) => ({ command }));
+  assert.equal(storedName(stored), "Pause, resume and pause stored");
+  assert.deepEqual([isStored(stored, "pause"), isStored(stored, "resume"), isStored(stored, "cancel")], [true, false, false]);
 });

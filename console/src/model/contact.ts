@@ -124,10 +124,17 @@ export interface PendingCommand { command: string; by: string; at: number }
 export interface Contact { pending: PendingCommand[]; unreachable_since: number | null; unattended: boolean; unwritten: boolean }
 export const ANSWERS: Contact = { pending: [], unreachable_since: null, unattended: false, unwritten: false };
 
-/** "Pause and cancel stored". */
+/** "Pause and cancel stored", in the order in which they are carried out. */
 export function storedName(pending: readonly { command: string }[]): string {
-  const names = [...new Set(pending.map((one) => commandName(one.command)))];
+  const names = pending.map((one) => commandName(one.command)).filter((name, place, all) => name !== all[place - 1]);
   return `${capital([names.slice(0, -1).join(", "), names.at(-1) ?? ""].filter(Boolean).join(" and "))} stored`;
+}
+
+/** Whether a stored command is what its worker will come to: of a pause and a resume the later one. */
+export function isStored(pending: readonly { command: string }[], verb: string): boolean {
+  const opposed = ["pause", "resume"];
+  const last = pending.filter((one) => (opposed.includes(verb) ? opposed : [verb]).includes(one.command)).at(-1);
+  return last?.command === verb;
 }
 
 /** The same on one line of a list. */

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import Final
 
 from rich.text import Text
@@ -66,8 +67,8 @@ def left_alone(session: Session) -> str:
 
 
 def stored_verbs(stored: Sequence[PendingCommand]) -> str:
-    """The commands that lie undecided, each once: ``pause and cancel``."""
-    names = list(dict.fromkeys(one.command for one in stored))
+    """The commands that lie undecided, in their order: ``pause, resume and pause``."""
+    names = [name for name, _ in groupby(one.command for one in stored)]
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 

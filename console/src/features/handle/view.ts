@@ -1,7 +1,7 @@
 /** What the handle shows, worked out from what is known: pure, so that each state can be tested. */
 
 import type { OpenCall } from "../../model/calls";
-import type { PendingCommand, Press } from "../../model/contact";
+import { isStored, type PendingCommand, type Press } from "../../model/contact";
 import type { Run } from "../../model/run";
 import { running } from "../../model/session";
 import { ENDED, type Status } from "../../model/status";
@@ -79,7 +79,7 @@ export function finishesFirst(view: View): boolean { return view.isProtected && 
 
 /** Whether that was asked for and is not decided, as far as the page or the server knows. */
 export function isAsked(view: View, verb: string): boolean {
-  return view.asking === verb || (view.stored ?? []).some((one) => one.command === verb);
+  return view.asking === verb || isStored(view.stored ?? [], verb);
 }
 
 export function isEnded(status: Status): boolean { return ENDED.has(status); }
