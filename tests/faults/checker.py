@@ -460,7 +460,7 @@ def _was_there(seen: Evidence, child: str, stop: Answer, at: float) -> bool:
         for one in seen.journals.get(stop.session, ())
         if isinstance(one.event, ev.CancelRequested) and one.at >= began and stop.status == "cancelled"
     )
-    came = min(stop.sent_at, *cancels)
+    came = min((stop.sent_at, *cancels))
     for name in seen.above(child):
         if name == stop.session:
             break
