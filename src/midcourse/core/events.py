@@ -544,7 +544,8 @@ class StepClosed(Event, tag="step.closed@1"):
 class SegmentWritten(Event, tag="segment.written@1"):
     """A piece of streamed output, durable while its step still runs. It supersedes what stood from ``offset`` on.
 
-    ``cost`` is what the attempt has cost by then, in all, as far as that is known; its end says it again.
+    ``cost`` is what the attempt has cost by then, in all, as far as that is known; its end says it again. ``continues``:
+    how the next attempt would continue if the process died now.
     """
 
     step: StepId
@@ -552,6 +553,7 @@ class SegmentWritten(Event, tag="segment.written@1"):
     offset: int
     text: str
     cost: float = 0.0
+    continues: Continues = ""
 
 
 class AskOpened(Event, tag="ask.opened@1"):

@@ -92,7 +92,16 @@ class Call:
         text = "".join(self.tail)
         self.tail.clear()
         offset, cost = self.offset - len(text), max(0.0, self.spent.cost or 0.0)
-        return (SegmentWritten(step=self.step, attempt=self.attempt, offset=offset, text=text, cost=cost),)
+        return (
+            SegmentWritten(
+                step=self.step,
+                attempt=self.attempt,
+                offset=offset,
+                text=text,
+                cost=cost,
+                continues=self.continues or "",
+            ),
+        )
 
     def running(self, now: float) -> RunningCall:
         """As a control's answer lists it."""
