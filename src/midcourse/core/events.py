@@ -544,8 +544,8 @@ class StepClosed(Event, tag="step.closed@1"):
 class SegmentWritten(Event, tag="segment.written@1"):
     """A piece of streamed output, durable while its step still runs. It supersedes what stood from ``offset`` on.
 
-    ``cost`` is what the attempt has cost by then, in all, as far as that is known; its end says it again. ``continues``:
-    how the next attempt would continue if the process died now.
+    ``cost`` is what the attempt has cost by then, in all, as far as that is known; its end says it again.
+    ``continues``: how the next attempt would continue if the process died now.
     """
 
     step: StepId
