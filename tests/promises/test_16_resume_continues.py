@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from midcourse.errors import Refused
 from midcourse.policies import kept
 from midcourse.runtime.supervision import Supervisor
 from tests.policy.watching import no_drift, opened, under
+from tests.promises.faults import Faulty
 from tests.promises.harness import Place, Tool, history, resumable, types, until, until_status
 
 CAP = midcourse.Terms(budget=0.30)
@@ -331,6 +333,7 @@ class Speaker:
         self.can = can
         self.asked: list[str] = []
         self.paid = 0
+        self.stops_at = 11
         self.stands = asyncio.Event()
         self.may_go_on = asyncio.Event()
 
@@ -346,7 +349,7 @@ class Speaker:
             self.paid += 1
             call.spend(said * 0.1, said)
             yield WORDS[number]
-            if number == 11:
+            if number == self.stops_at:
                 self.stands.set()
                 await self.may_go_on.wait()
         yield midcourse.StreamEnd(cost=said * 0.1, tokens=said)
@@ -374,6 +377,38 @@ async def test_a_text_that_was_cut_goes_on_from_the_cut_and_is_paid_once(place: 
             assert await spent(session) == 3.0
     assert model.asked == ["", "".join(WORDS[:12])]
     assert model.paid == len(WORDS)
+
+
+@pytest.mark.parametrize("often", [1, 2])
+@pytest.mark.parametrize("can", [True, False], ids=["can", "cannot"])
+async def test_a_text_whose_process_died_continues_from_its_last_durable_segment(
+    place: Place, *, can: bool, often: int
+) -> None:
+    """Nobody cut it: what was durable is said and paid once, where the provider allows that."""
+    model = Speaker(can=can)
+    agent = resumable(lambda run: run.stream("tell", model.speak))
+    fine = midcourse.Settings(segment_tokens=1, poll=0.05, unreachable_after=30.0)
+    async with AsyncExitStack() as dead:
+        for _ in range(often):
+            dying = await place.store()
+            cut_off = Faulty(dying)
+            mc = await dead.enter_async_context(place.open(agent, store=cut_off, settings=fine))
+            dead.callback(cut_off.let_through)
+            if not model.asked:
+                await mc.start(agent, "a goal", session_id="s")
+            await model.stands.wait()
+            words = model.stops_at + 1 if can or len(model.asked) == 1 else 12 + model.stops_at + 1
+            await until(await mc.get("s"), "segment.written", times=words)
+            cut_off.holds = lambda _: True
+            dying.abandon()
+            if often == 2 and len(model.asked) == 1:
+                model.stands.clear()
+                model.stops_at = 20
+        model.may_go_on.set()
+        async with place.open(agent, settings=fine) as heir:
+            assert await (await heir.get("s")).result() == "".join(WORDS)
+    stood = ["", "".join(WORDS[:12]), "".join(WORDS[:21])] if can else [""] * 3
+    assert model.asked == stood[: often + 1]
 
 
 async def test_a_text_that_cannot_go_on_begins_again_and_that_is_known_before(place: Place) -> None:

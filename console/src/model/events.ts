@@ -89,7 +89,7 @@ export interface EventData {
   "step.settled": Attempted & { by: string; happened: boolean | null };
   "step.cut": Attempted & Spent & { length: number; continues?: "" | "prefix" | "quote" };
   "step.closed": Attempted & { message: number; truth: string };
-  "segment.written": Attempted & { offset: number; text: string; cost?: number; tokens?: number; free?: boolean };
+  "segment.written": Attempted & { offset: number; text: string; cost?: number; tokens?: number; free?: boolean; continues?: string };
   "ask.opened": {
     ask: string; step: string; reason: string; prompt: string; options: string[]; expires_at: number | null;
     default: Value | null; on_expiry: "fail" | "cancel";

@@ -546,6 +546,7 @@ class SegmentWritten(Event, tag="segment.written@1"):
 
     ``cost`` is what the attempt has cost by then, in all, as far as that is known (``free``: nothing, which is known),
     and ``tokens`` what it has written. Both are counted as they come, and its end says them again.
+    ``continues``: how the next attempt would continue if the process died now.
     """
 
     step: StepId
@@ -555,6 +556,7 @@ class SegmentWritten(Event, tag="segment.written@1"):
     cost: float = 0.0
     tokens: int = 0
     free: bool = False
+    continues: Continues = ""
 
 
 class AskOpened(Event, tag="ask.opened@1"):

@@ -58,6 +58,7 @@ def check_name(name: str) -> None:
 class StepRecord(msgspec.Struct, gc=False, omit_defaults=True):
     """What the journal knows of one step of the scope.
 
+    ``continues``: how the next attempt continues a text that was cut; ``if_lost``: one whose process died.
     ``failures``: so many attempts raised what is tried again; the next begins at ``again_at``, after ``wait`` seconds,
     and has ``left`` seconds of the step's timeout.
     """
@@ -86,6 +87,7 @@ class StepRecord(msgspec.Struct, gc=False, omit_defaults=True):
     pieces: list[str] = msgspec.field(default_factory=list[str])
     length: int = 0
     continues: ev.Continues = ""
+    if_lost: ev.Continues = ""
 
     @property
     def text(self) -> str:
@@ -156,6 +158,7 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
                 if event.offset > record.length:
                     raise ImpossibleEvent(f"A segment of step '{event.step}' is missing before offset {event.offset}.")
                 record.write(event.offset, event.text)
+                record.if_lost = event.continues
             case ev.StepFinished():
                 record = self._open(event.step)
                 record.outcome, record.value, record.streamed = "finished", event.value, event.streamed
@@ -171,11 +174,13 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
             case ev.StepRetrying():
                 record = self._open(event.step)
                 record.failures += 1
+                record.if_lost = ""
                 record.again_at, record.wait, record.left = event.again_at, event.wait, event.left
                 record.cost, record.tokens = record.cost + event.cost, record.tokens + event.tokens
             case ev.StepCut():
                 if event.step in self.steps:
                     self.steps[event.step].continues = event.continues
+                    self.steps[event.step].if_lost = ""
             case ev.StepClosed():
                 record = self._open(event.step)
                 record.outcome, record.message, record.detail = "closed", event.message, event.truth
@@ -209,7 +214,7 @@ class StepLog(msgspec.Struct, gc=False, omit_defaults=True):
                 self.redirects += 1
                 for record in self.steps.values():
                     if not record.outcome:  # what is asked now is something else, and has all its attempts
-                        record.failures = 0
+                        record.failures, record.if_lost = 0, ""
             case ev.PlanChanged():
                 self.plans += 1
             case ev.ReportMade(step=None):

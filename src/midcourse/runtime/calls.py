@@ -94,9 +94,15 @@ class Call:
         self.tail.clear()
         offset, cost = self.offset - len(text), max(0.0, self.spent.cost or 0.0)
         tokens = self.tokens if self.spent.tokens is None else self.spent.tokens
-        free = self.spent.cost == 0
         written = SegmentWritten(
-            step=self.step, attempt=self.attempt, offset=offset, text=text, cost=cost, tokens=tokens, free=free
+            step=self.step,
+            attempt=self.attempt,
+            offset=offset,
+            text=text,
+            cost=cost,
+            tokens=tokens,
+            free=self.spent.cost == 0,
+            continues=self.continues or "",
         )
         return (written,)
 

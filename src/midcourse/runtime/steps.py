@@ -217,7 +217,8 @@ class Steps:
                 return None
             record = journal.log.steps.get(step.id)
             begun, blob = self._begun(step, record, approval)
-            way = _way(step, record, journal.log.redirects)
+            known = journal.session.calls.get(step.id)
+            way = _way(step, record, journal.log.redirects, was_lost=known is not None and known.lost)
             prefix = record.text if record and way else ""
             call = Call(
                 step.id,
@@ -525,12 +526,14 @@ def _is_current(task: "asyncio.Task[Any]") -> bool:
         return False
 
 
-def _way(step: Step, record: StepRecord | None, redirects: int) -> ev.Continues:
+def _way(step: Step, record: StepRecord | None, redirects: int, *, was_lost: bool) -> ev.Continues:
     """How an attempt goes on from what the last one had said: not after a redirect, unless the agent wants it so."""
     if record is None:
         return ""
     if record.continues and record.redirects == redirects:
         return record.continues
+    if was_lost and record.if_lost:
+        return record.if_lost
     return "prefix" if step.on_cut == "continue" else ""
 
 
