@@ -23,14 +23,13 @@ from midcourse.server.views import answer, reply_view
 router = APIRouter(tags=["controls"])
 
 
-def control_answers(*codes: str, body: bool = True, of_erased: bool = False) -> Responses:
+def control_answers(*codes: str, body: bool = True) -> Responses:
     """The answers of a control: a reply, and the problems that each of them may have beside ``codes``.
 
-    ``of_erased``: it is granted for a session whose texts were erased, too.
+    A cancel of an erased session is granted, but one that is sent again has lost its answer to the erasure.
     """
     known = ("session_not_found", "precondition_failed", "command_id_taken", "invalid_input", "damaged")
-    refused = () if of_erased else ("session_erased",)
-    return answers("Reply", 200, 202, *known, *refused, *codes, changes=True, body=body)
+    return answers("Reply", 200, 202, *known, "session_erased", *codes, changes=True, body=body)
 
 
 def told(reply: Reply) -> Response:
@@ -129,7 +128,7 @@ async def withdraw(session_id: SessionPath, message: MessagePath, caller: Comman
     return told(await caller.send(session_id, command, wait=10.0))
 
 
-@router.post("/sessions/{session_id}/cancel", responses=control_answers("operator_only", of_erased=True))
+@router.post("/sessions/{session_id}/cancel", responses=control_answers("operator_only"))
 async def cancel(
     session_id: SessionPath, caller: Commander, body: Annotated[schemas.Cancel | None, BODY] = None
 ) -> Response:
