@@ -228,6 +228,15 @@ def _erased(operation: str) -> Provoked:
     return provoke
 
 
+def _cancelled_again(world: World) -> httpx2.Response:
+    """A cancel of an erased session is granted; one that is sent again has lost its answer to the erasure."""
+    name = world.people.make("completed")
+    sent = {"Idempotency-Key": "c", "If-Match": '"running.9"'}
+    world.ask("cancel", {}, sent, session_id=name)
+    assert world.client.delete(f"/sessions/{name}/payloads").status_code == 200
+    return world.ask("cancel", {}, sent, session_id=name)
+
+
 def _plain(operation: str) -> Provoked:
     def provoke(world: World) -> httpx2.Response:
         method, path = ADDRESS[operation]
@@ -510,6 +519,7 @@ PROVOKED: Mapping[tuple[str, str], Provoked] = {
     ("label", "intervention_not_found"): at("label", "paused", about="int_9"),
     ("review_artifact", "artifact_not_found"): at("review_artifact", "paused"),
     ("rate", "not_allowed"): at("rate", "running"),
+    ("cancel", "session_erased"): _cancelled_again,
     ("chat", "agent_mismatch"): at("chat", "completed", agent="stubborn"),
     ("chat", "agent_unavailable"): lambda world: world.ask("chat", {"agent": "nobody", "message": "x"}),
     ("chat", "busy"): at("chat", "running", behaviour="reject"),
