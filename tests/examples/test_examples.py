@@ -69,7 +69,7 @@ def test_the_code_of_a_page_runs_and_prints_what_the_page_shows(page: Path, tmp_
         lines[block.line : block.line + len(body)] = body
     script = tmp_path / f"{page.stem.replace('-', '_').lower()}_page.py"
     script.write_text("\n".join(lines), encoding="utf-8")
-    output = run(script, folder=tmp_path, seconds=30)
+    output = run(script, folder=tmp_path, seconds=150)
     shown = [block for block in found if block.kind == "text" and block.announced.lower().endswith("prints:")]
     assert_prints(output, [line for block in shown for line in block.body.splitlines() if line.strip()])
 
