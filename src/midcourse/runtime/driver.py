@@ -15,13 +15,13 @@ from msgspec.structs import replace
 from midcourse.core import events as ev
 from midcourse.core.codec import NOTHING, Blob, decode, value_of
 from midcourse.core.commands import AnyCommand, Intervene, encode_command
-from midcourse.core.decisions import next_turn
 from midcourse.core.effects import UndoChoice, may_abort
 from midcourse.core.ids import CommandId, Position, SessionId, StepId, pause_id
 from midcourse.core.pace import Pace
 from midcourse.core.receipt import begins_anew
 from midcourse.core.replies import RunningCall
 from midcourse.core.session import ENDED, Message, Session, Status
+from midcourse.core.turns import next_turn
 from midcourse.errors import AgentUnavailable, Diverged, Interrupt, MidcourseError, without_path
 from midcourse.ports.clock import Timer
 from midcourse.ports.sender import enter_agent
