@@ -20,10 +20,10 @@ from midcourse.core.codec import Value, decode, encode, inline
 from midcourse.core.ids import REVIEW, ask_id, was_given
 from midcourse.core.messages import redirect
 from midcourse.core.pauses import lifted
-from midcourse.core.rules import Arm, Changes, Check, Events, Table, ended, not_while, offered_if
+from midcourse.core.rules import Arm, Changes, Events, Table, ended, not_while, offered_if
 from midcourse.core.session import ENDED, OpenAsk, Session, Status
 from midcourse.core.terms import DefaultAnswer, Terms
-from midcourse.errors import Refused
+from midcourse.errors import ImpossibleEvent, Refused
 
 NEED_APPROVAL: Final = "need_approval"
 """The reason of an ask whether something may be done: only somebody with the role ``approve`` may answer it."""
@@ -196,6 +196,11 @@ TABLE: Final[Table] = {
 
 
 def _opened(session: Session, event: ev.AskOpened, at: float) -> Changes:
+    expected = ask_id(session.asks_opened + 1)
+    if event.ask != expected:
+        raise ImpossibleEvent(f"the next ask is '{expected}', not '{event.ask}'")
+    if any(one.step == event.step for one in session.asks):
+        raise ImpossibleEvent(f"step '{event.step}' has an open ask")
     opened = OpenAsk(
         event.ask,
         event.step,
@@ -212,6 +217,8 @@ def _opened(session: Session, event: ev.AskOpened, at: float) -> Changes:
 
 def _over(session: Session, event: ev.AskAnswered | ev.AskClosed, _at: float) -> Changes:
     """The path that waited for it goes on once the stop is lifted, whatever other paths still wait for."""
+    if not any((one.id, one.step) == (event.ask, event.step) for one in session.asks):
+        raise ImpossibleEvent(f"step '{event.step}' has no open ask '{event.ask}'")
     changes: Changes = {"asks": tuple(one for one in session.asks if one.id != event.ask)}
     if session.pause is not None and session.pause.origin is Status.WAITING:
         changes["pause"] = replace(session.pause, origin=Status.RUNNING)
@@ -220,33 +227,15 @@ def _over(session: Session, event: ev.AskAnswered | ev.AskClosed, _at: float) ->
     return changes
 
 
-ARMS: Final[Mapping[type[ev.Event], Arm]] = {ev.AskOpened: _opened, ev.AskAnswered: _over, ev.AskClosed: _over}
+def _waiting(session: Session, _event: ev.SessionWaiting, _at: float) -> Changes:
+    if not session.asks:
+        raise ImpossibleEvent("no ask is open")
+    return {}
 
 
-# ---- what cannot be true
-
-
-def _cannot_open(session: Session, event: ev.AskOpened) -> str:
-    expected = ask_id(session.asks_opened + 1)
-    if event.ask != expected:
-        return f"the next ask is '{expected}', not '{event.ask}'"
-    has_one = any(one.step == event.step for one in session.asks)
-    return f"step '{event.step}' has an open ask" if has_one else ""
-
-
-def _cannot_end(session: Session, event: ev.AskAnswered | ev.AskClosed) -> str:
-    one = session.ask(event.ask)
-    is_open = one is not None and one.step == event.step
-    return "" if is_open else f"step '{event.step}' has no open ask '{event.ask}'"
-
-
-def _cannot_wait(session: Session, _event: ev.SessionWaiting) -> str:
-    return "" if session.asks else "no ask is open"
-
-
-CHECKS: Final[Mapping[type[ev.Event], Check]] = {
-    ev.AskOpened: _cannot_open,
-    ev.AskAnswered: _cannot_end,
-    ev.AskClosed: _cannot_end,
-    ev.SessionWaiting: _cannot_wait,
+ARMS: Final[Mapping[type[ev.Event], Arm]] = {
+    ev.AskOpened: _opened,
+    ev.AskAnswered: _over,
+    ev.AskClosed: _over,
+    ev.SessionWaiting: _waiting,
 }

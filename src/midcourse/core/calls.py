@@ -9,8 +9,9 @@ from midcourse.core import events as ev
 from midcourse.core.budget import spent, usual
 from midcourse.core.children import childless
 from midcourse.core.ids import child_id
-from midcourse.core.rules import Arm, Changes, Check
+from midcourse.core.rules import Arm, Changes
 from midcourse.core.session import OpenCall, Session
+from midcourse.errors import ImpossibleEvent
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -82,6 +83,21 @@ def undoing(call: OpenCall, event: ev.UndoBegun | ev.UndoEnded, at: float) -> Op
 # ---- what an event changes in the session
 
 
+def _open_call(session: Session, event: Ended | ev.StepNotBegun | ev.StepAborted | ev.StepSettled) -> OpenCall:
+    call = session.calls.get(event.step)
+    if call is None or call.attempt != event.attempt:
+        raise ImpossibleEvent(f"attempt {event.attempt} at step '{event.step}' is not open")
+    return call
+
+
+def _alive(session: Session, event: ev.StepFinished | ev.StepFailed | ev.SegmentWritten, *, told: bool) -> OpenCall:
+    """A call that is not alive has an outcome only if somebody told it, or if its undo was given up."""
+    call = _open_call(session, event)
+    if call.end and not told:
+        raise ImpossibleEvent(f"step '{event.step}' does not run any more, and nobody told of it")
+    return call
+
+
 def _with(session: Session, call: OpenCall) -> Changes:
     return {"calls": {**session.calls, call.step: call}}
 
@@ -108,8 +124,20 @@ def loosened(session: Session, calls: Iterable[OpenCall]) -> Changes:
     return {"loose_keys": {**session.loose_keys, **keys}} if keys else {}
 
 
+def _check_again(before: OpenCall) -> None:
+    """Refuse to begin a step again that may have happened: nothing is done twice."""
+    if not before.end:
+        raise ImpossibleEvent(f"step '{before.step}' has begun and has not ended")
+    if before.effect == "reversible" and before.undo != "done":
+        raise ImpossibleEvent(f"the attempt before at step '{before.step}' was not undone")
+    if before.effect == "irreversible" and before.told != "no":
+        raise ImpossibleEvent(f"nobody said that the attempt before at step '{before.step}' did not happen")
+
+
 def _begun(session: Session, event: ev.StepBegun, at: float) -> Changes:
     before = session.calls.get(event.step)
+    if before is not None:
+        _check_again(before)
     loose = loose_key(event.tool, event.digest) if session.loose_keys else ""
     was_loose = loose in session.loose_keys
     inherited = was_loose or (before is not None and before.inherited and before.key == event.key)
@@ -126,7 +154,7 @@ def _begun(session: Session, event: ev.StepBegun, at: float) -> Changes:
 
 
 def _not_begun(session: Session, event: ev.StepNotBegun, _at: float) -> Changes:
-    call = session.calls[event.step]
+    call = _open_call(session, event)
     changes = _ended(session, event) if call.before is None else _with(session, call.before)
     return changes | _still_loose(call, session)
 
@@ -136,16 +164,16 @@ def _ended(session: Session, event: ev.StepNotBegun | ev.StepAborted | Ended) ->
 
 
 def _finished(session: Session, event: ev.StepFinished, _at: float) -> Changes:
-    call = session.calls[event.step]
+    call = _alive(session, event, told=bool(event.told_by))
     changes = _ended(session, event) | spent(session, call, event) | childless(session, event.step)
     changes["finished_steps"] = session.finished_steps + 1
     return changes | usual(session, event) if call.kind == "model" else changes
 
 
 def _written(session: Session, event: ev.SegmentWritten, _at: float) -> Changes:
+    call = _alive(session, event, told=False)
     if not event.cost and not event.tokens:
         return {}
-    call = session.calls[event.step]
     so_far = max(call.spent, event.cost)
     changes = _with(session, replace(call, spent=so_far, written=event.tokens, free=event.free))
     changes["cost"] = session.cost + so_far - call.spent
@@ -153,24 +181,29 @@ def _written(session: Session, event: ev.SegmentWritten, _at: float) -> Changes:
 
 
 def _cut(session: Session, event: ev.StepCut, _at: float) -> Changes:
-    changes = _ended(session, event) | spent(session, session.calls[event.step], event)
+    changes = spent(session, _open_call(session, event), event) | _ended(session, event)
     changes["cuts"] = {**session.cuts, event.step: event.continues}
     return changes
 
 
 def _failed(session: Session, event: ev.StepFailed, _at: float) -> Changes:
-    call = session.calls[event.step]
+    call = _alive(session, event, told=event.kind == GIVEN_UP)
     changes = _still_loose(call, session) | _ended(session, event)
     return changes | spent(session, call, event) | childless(session, event.step)
 
 
 def _retrying(session: Session, event: ev.StepRetrying, at: float) -> Changes:
-    call = session.calls[event.step]
+    call = _open_call(session, event)
+    if call.end:
+        raise ImpossibleEvent(f"step '{call.step}' does not run any more")
+    if call.effect == "irreversible":
+        raise ImpossibleEvent("what cannot be undone is not done again by itself")
     return _with(session, failed(call, event, at)) | spent(session, call, event)
 
 
 def _closed(session: Session, event: ev.StepClosed, _at: float) -> Changes:
-    changes = loosened(session, [session.calls[event.step]] if event.step in session.calls else [])
+    # What was aborted or cut before may be closed, too.
+    changes = loosened(session, [_open_call(session, event)]) if event.step in session.calls else {}
     changes |= _ended(session, event) | childless(session, event.step)
     changes["cuts"] = _without(session.cuts, event.step)
     changes["seen"] = max(session.seen, min(event.message + 1, len(session.messages)))
@@ -179,18 +212,20 @@ def _closed(session: Session, event: ev.StepClosed, _at: float) -> Changes:
 
 def _aborted(session: Session, event: ev.StepAborted, at: float) -> Changes:
     """A child that was stopped with its parent goes on with it."""
-    call = session.calls[event.step]
+    call = _open_call(session, event)
     after = aborted(call, event, at)
     changes = _ended(session, event) if after is None else _with(session, after)
     return changes | _still_loose(call, session) if event.asked else changes
 
 
 def _settled(session: Session, event: ev.StepSettled, _at: float) -> Changes:
-    return _with(session, settled(session.calls[event.step], event))
+    return _with(session, settled(_open_call(session, event), event))
 
 
 def _undoing(session: Session, event: ev.UndoBegun | ev.UndoEnded, at: float) -> Changes:
     call = session.calls.get(event.step)
+    if call is not None and not call.end and isinstance(event, ev.UndoBegun):
+        raise ImpossibleEvent(f"step '{event.step}' has not ended: nothing is undone while it lives")
     changes: Changes = {"needs": ()}
     if call is not None and call.key == event.key:  # else: of a call that had ended before
         changes |= _with(session, undoing(call, event, at))
@@ -213,73 +248,4 @@ ARMS: Final[Mapping[type[ev.Event], Arm]] = {
     ev.SegmentWritten: _written,
     ev.UndoBegun: _undoing,
     ev.UndoEnded: _undoing,
-}
-
-
-# ---- what cannot be true
-
-
-def _not_open(session: Session, event: Ended | ev.StepNotBegun | ev.StepAborted | ev.StepSettled) -> str:
-    call = session.calls.get(event.step)
-    is_open = call is not None and call.attempt == event.attempt
-    return "" if is_open else f"attempt {event.attempt} at step '{event.step}' is not open"
-
-
-def _cannot_begin(session: Session, event: ev.StepBegun) -> str:
-    """Why a step cannot begin (again): what may have happened is not done twice."""
-    before = session.calls.get(event.step)
-    if before is None:
-        return ""
-    if not before.end:
-        return f"step '{before.step}' has begun and has not ended"
-    if before.effect == "reversible" and before.undo != "done":
-        return f"the attempt before at step '{before.step}' was not undone"
-    if before.effect == "irreversible" and before.told != "no":
-        return f"nobody said that the attempt before at step '{before.step}' did not happen"
-    return ""
-
-
-def _cannot_retry(session: Session, event: ev.StepRetrying) -> str:
-    """Why an attempt that is open is not tried again by itself."""
-    why = _not_open(session, event)
-    if why:
-        return why
-    call = session.calls[event.step]
-    if call.end:
-        return f"step '{call.step}' does not run any more"
-    return "what cannot be undone is not done again by itself" if call.effect == "irreversible" else ""
-
-
-def _cannot_end(session: Session, event: ev.StepFinished | ev.StepFailed | ev.SegmentWritten) -> str:
-    """A call that is not alive has an outcome only if somebody told it, or if its undo was given up."""
-    why = _not_open(session, event)
-    if why or not session.calls[event.step].end:
-        return why
-    told = event.told_by if isinstance(event, ev.StepFinished) else getattr(event, "kind", "") == GIVEN_UP
-    return "" if told else f"step '{event.step}' does not run any more, and nobody told of it"
-
-
-def _cannot_close(session: Session, event: ev.StepClosed) -> str:
-    """What was aborted or cut before may be closed, too."""
-    return _not_open(session, event) if event.step in session.calls else ""
-
-
-def _cannot_undo(session: Session, event: ev.UndoBegun) -> str:
-    call = session.calls.get(event.step)
-    alive = call is not None and not call.end
-    return f"step '{event.step}' has not ended: nothing is undone while it lives" if alive else ""
-
-
-CHECKS: Final[Mapping[type[ev.Event], Check]] = {
-    ev.StepBegun: _cannot_begin,
-    ev.StepNotBegun: _not_open,
-    ev.StepFinished: _cannot_end,
-    ev.StepFailed: _cannot_end,
-    ev.StepRetrying: _cannot_retry,
-    ev.StepAborted: _not_open,
-    ev.StepSettled: _not_open,
-    ev.StepCut: _not_open,
-    ev.StepClosed: _cannot_close,
-    ev.SegmentWritten: _cannot_end,
-    ev.UndoBegun: _cannot_undo,
 }

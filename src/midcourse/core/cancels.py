@@ -11,10 +11,10 @@ from midcourse.core.commands import outranks
 from midcourse.core.effects import UndoChoice
 from midcourse.core.pauses import finishes_first
 from midcourse.core.receipt import held_line, line_key, line_of
-from midcourse.core.rules import Arm, Changes, Check, Events, Table, by_operator, refusal
+from midcourse.core.rules import Arm, Changes, Events, Table, by_operator, refusal
 from midcourse.core.session import ENDED, LIVE, Hold, Session, StandingCancel, StandingUndo, Status
 from midcourse.core.turns import withdrawn
-from midcourse.errors import Refused
+from midcourse.errors import ImpossibleEvent, Refused
 
 FIRMNESS: Final[tuple[UndoChoice, ...]] = ("none", "in-flight", "all")
 
@@ -144,6 +144,8 @@ def _cancelling(session: Session, event: ev.CancelRequested, at: float) -> Chang
 
 def _cancelled_by(session: Session, event: ev.CancelRequested, at: float) -> StandingCancel:
     if session.cancel is not None:
+        if event.grace > session.cancel.grace:
+            raise ImpossibleEvent("a cancel only becomes firmer")
         return _made_firmer(session.cancel, event, at, gives_up=event.force and bool(session.needs))
     lines = {line_key(call.step, call.key): line_of(call) for call in session.calls.values() if call.effect != "read"}
     lines |= {f"hold {hold.name}": held_line(hold) for hold in session.holds.values()}
@@ -193,15 +195,26 @@ def _undo_requested(session: Session, event: ev.UndoRequested, at: float) -> Cha
 
 
 def _undo_finished(session: Session, _event: ev.UndoFinished, _at: float) -> Changes:
-    assert session.undo is not None
+    if session.undo is None or session.undo.done:
+        raise ImpossibleEvent("no undo is under way")
     return {"undo": replace(session.undo, done=True), "needs": ()}
 
 
+def _tools_needed(session: Session, event: ev.ToolsNeeded, _at: float) -> Changes:
+    if session.status in ENDED and not session.is_being_undone:
+        raise ImpossibleEvent("nothing is rolled back")
+    return {"needs": event.tools}
+
+
 def _held(session: Session, event: ev.HoldTaken, _at: float) -> Changes:
+    if event.name in session.holds:
+        raise ImpossibleEvent(f"'{event.name}' is held already")
     return {"holds": {**session.holds, event.name: Hold(event.name, event.release, event.given)}}
 
 
 def _released(session: Session, event: ev.HoldReleased, _at: float) -> Changes:
+    if event.name not in session.holds:
+        raise ImpossibleEvent(f"'{event.name}' is not held")
     others = {name: hold for name, hold in session.holds.items() if name != event.name}
     if event.error:
         others[event.name] = replace(session.holds[event.name], tries=event.number, error=event.error)
@@ -215,38 +228,5 @@ ARMS: Final[Mapping[type[ev.Event], Arm]] = {
     ev.UndoFinished: _undo_finished,
     ev.HoldTaken: _held,
     ev.HoldReleased: _released,
-    ev.ToolsNeeded: lambda _session, event, _at: {"needs": event.tools},
-}
-
-
-# ---- what cannot be true
-
-
-def _cannot_soften(session: Session, event: ev.CancelRequested) -> str:
-    softer = session.cancel is not None and event.grace > session.cancel.grace
-    return "a cancel only becomes firmer" if softer else ""
-
-
-def _cannot_finish_undo(session: Session, _event: ev.UndoFinished) -> str:
-    return "" if session.is_being_undone else "no undo is under way"
-
-
-def _cannot_need(session: Session, _event: ev.ToolsNeeded) -> str:
-    return "" if session.status not in ENDED or session.is_being_undone else "nothing is rolled back"
-
-
-def _cannot_hold(session: Session, event: ev.HoldTaken) -> str:
-    return f"'{event.name}' is held already" if event.name in session.holds else ""
-
-
-def _cannot_release(session: Session, event: ev.HoldReleased) -> str:
-    return "" if event.name in session.holds else f"'{event.name}' is not held"
-
-
-CHECKS: Final[Mapping[type[ev.Event], Check]] = {
-    ev.CancelRequested: _cannot_soften,
-    ev.UndoFinished: _cannot_finish_undo,
-    ev.ToolsNeeded: _cannot_need,
-    ev.HoldTaken: _cannot_hold,
-    ev.HoldReleased: _cannot_release,
+    ev.ToolsNeeded: _tools_needed,
 }

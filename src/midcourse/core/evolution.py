@@ -1,7 +1,7 @@
 """A session and one more record: what the journal's facts make of it. Pure.
 
-What an event changes, and why it cannot be true, is in the module of its concept: this one has the tables of all. An
-event that is in neither table of ``session``, or that contradicts what is known, cannot be folded.
+What an event changes, and when it contradicts what is known, is in the module of its concept: here is the table of all.
+An event that is in neither table of ``session`` cannot be folded, nor can one that contradicts.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from midcourse.core import asks, calls, cancels, caps, children, halts, interven
 from midcourse.core import events as ev
 from midcourse.core.ids import SessionId
 from midcourse.core.receipt import changed_receipt
-from midcourse.core.rules import Arm, Changes, Check
+from midcourse.core.rules import Arm, Changes
 from midcourse.core.session import ALLOWED_IN, BACK, TRANSITIONS, WORKS, Message, Session, Status
 from midcourse.errors import Damaged, ImpossibleEvent
 
@@ -30,16 +30,6 @@ ARMS: Final[Mapping[type[ev.Event], Arm]] = {
     **interventions.ARMS,
 }
 """What each type of event changes, beside the status. One that is not here changes nothing else."""
-CHECKS: Final[Mapping[type[ev.Event], Check]] = {
-    **calls.CHECKS,
-    **turns.CHECKS,
-    **pauses.CHECKS,
-    **messages.CHECKS,
-    **asks.CHECKS,
-    **cancels.CHECKS,
-    **interventions.CHECKS,
-}
-"""Why an event of each type may contradict what is known."""
 _NOT_WORKED_BEFORE = (ev.SessionTaken, ev.SessionForked)
 """Between the last word of an owner and the first of the next, nothing worked."""
 
@@ -107,17 +97,16 @@ def evolve(session: Session, record: ev.Recorded) -> Session:
         ImpossibleEvent: the event cannot happen in the session's status, or contradicts what is known of it.
     """
     event, at = record.event, record.at
-    kind = type(event)
     status = status_after(session, event)
-    check = CHECKS.get(kind)
-    if check is not None and (why_not := check(session, event)):
-        raise _impossible(session, event, why_not)
     changes: Changes = {"status": status, "position": record.position, "at": at}
     if (status in WORKS) is (session.working_since is None) or isinstance(event, _NOT_WORKED_BEFORE):
         changes |= _worked(session, status, event, at)
-    arm = ARMS.get(kind)
+    arm = ARMS.get(type(event))
     if arm is not None:
-        changes |= arm(session, event, at)
+        try:
+            changes |= arm(session, event, at)
+        except ImpossibleEvent as why_not:
+            raise _impossible(session, event, why_not.message) from None
     after = replace(session, **changes)
     return after if after.cancel is None and after.undo is None else changed_receipt(session, after, event)
 

@@ -28,9 +28,9 @@ from midcourse.core.pauses import pause_now
 from midcourse.core.policy.decisions import Level, Reason, Unseen, Worth
 from midcourse.core.policy.restraint import Alarm
 from midcourse.core.requests import check_limit
-from midcourse.core.rules import Arm, Changes, Check, Events, Table, changes_nothing, refusal
+from midcourse.core.rules import Arm, Changes, Events, Table, changes_nothing, refusal
 from midcourse.core.session import ENDED, LIVE, Session, Status
-from midcourse.errors import InvalidInput, Refused
+from midcourse.errors import ImpossibleEvent, InvalidInput, Refused
 
 LabelFilter = Literal[Verdict, "none"]
 """Interventions that were labelled so; ``none``: those of which nobody has said anything."""
@@ -218,10 +218,13 @@ TABLE: Final[Table] = {
 }
 
 
-# ---- what an event changes, and what cannot be true
+# ---- what an event changes
 
 
 def _stepped_in(session: Session, event: InterventionMade, _at: float) -> Changes:
+    expected = intervention_id(session.interventions + 1)
+    if event.intervention != expected:
+        raise ImpossibleEvent(f"the next intervention is '{expected}', not '{event.intervention}'")
     changes: Changes = {"interventions": session.interventions + 1}
     asked = "" if session.hypothesis else asked_by(event.decision)
     return {**changes, "unstated": asked} if asked else changes
@@ -231,15 +234,8 @@ def _labelled(session: Session, event: InterventionLabelled, _at: float) -> Chan
     return {"labels": {**session.labels, event.about: event.verdict}}
 
 
-def _cannot_step_in(session: Session, event: InterventionMade) -> str:
-    expected = intervention_id(session.interventions + 1)
-    is_next = event.intervention == expected
-    return "" if is_next else f"the next intervention is '{expected}', not '{event.intervention}'"
-
-
 ARMS: Final[Mapping[type[ev.Event], Arm]] = {
     InterventionMade: _stepped_in,
     InterventionLabelled: _labelled,
     ev.SessionRated: lambda _session, event, _at: {"score": event.score},
 }
-CHECKS: Final[Mapping[type[ev.Event], Check]] = {InterventionMade: _cannot_step_in}

@@ -9,10 +9,10 @@ from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.ids import message_id, queued_id, was_given
 from midcourse.core.pauses import finishes_first, lifted
-from midcourse.core.rules import Arm, Changes, Check, Events, Table, ended, not_while, offered_if
+from midcourse.core.rules import Arm, Changes, Events, Table, ended, not_while, offered_if
 from midcourse.core.session import ENDED, LIVE, Message, OpenCall, Session, Status
 from midcourse.core.turns import closed, message_ended, new_turn, queued
-from midcourse.errors import Refused
+from midcourse.errors import ImpossibleEvent, Refused
 
 # ---- rules
 
@@ -87,6 +87,8 @@ def _redirected(session: Session, event: ev.SessionRedirected, at: float) -> Cha
 
 def _amended(session: Session, event: ev.MessageEdited | ev.MessageWithdrawn, _at: float) -> Changes:
     """A message that nobody has acted on yet is said otherwise, or not at all."""
+    if event.message not in session.amendable:
+        raise ImpossibleEvent(f"'{event.message}' cannot be changed any more")
     changes: Changes = {"amended": session.amended + 1}
     text = None if isinstance(event, ev.MessageWithdrawn) else event.text
     if any(one.id == event.message for one in session.queue):
@@ -112,28 +114,16 @@ def _unredirected(call: OpenCall, index: int, messages: tuple[Message, ...]) -> 
     return replace(call, redirected=next(others, None), before=before)
 
 
+def _seen(session: Session, event: ev.MessagesSeen, _at: float) -> Changes:
+    before, known = session.seen, len(session.messages)
+    if not before < event.count <= known:
+        raise ImpossibleEvent(f"{before} of {known} messages had been seen, not {event.count}")
+    return {"seen": event.count}
+
+
 ARMS: Final[Mapping[type[ev.Event], Arm]] = {
     ev.SessionRedirected: _redirected,
     ev.MessageEdited: _amended,
     ev.MessageWithdrawn: _amended,
-    ev.MessagesSeen: lambda _session, event, _at: {"seen": event.count},
-}
-
-
-# ---- what cannot be true
-
-
-def _cannot_amend(session: Session, event: ev.MessageEdited | ev.MessageWithdrawn) -> str:
-    return "" if event.message in session.amendable else f"'{event.message}' cannot be changed any more"
-
-
-def _cannot_see(session: Session, event: ev.MessagesSeen) -> str:
-    known = session.seen < event.count <= len(session.messages)
-    return "" if known else f"{session.seen} of {len(session.messages)} messages had been seen, not {event.count}"
-
-
-CHECKS: Final[Mapping[type[ev.Event], Check]] = {
-    ev.MessageEdited: _cannot_amend,
-    ev.MessageWithdrawn: _cannot_amend,
-    ev.MessagesSeen: _cannot_see,
+    ev.MessagesSeen: _seen,
 }

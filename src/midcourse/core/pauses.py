@@ -11,10 +11,10 @@ from midcourse.core.budget import money, wanted
 from midcourse.core.commands import BY_PARENT, outranks
 from midcourse.core.halts import lift
 from midcourse.core.ids import pause_id, was_given
-from midcourse.core.rules import Arm, Changes, Check, Events, Table, by_operator, ended, not_while, offered_if
+from midcourse.core.rules import Arm, Changes, Events, Table, by_operator, ended, not_while, offered_if
 from midcourse.core.session import ENDED, DeferredStop, Session, StandingPause, Status
 from midcourse.core.turns import can_go_on, check_can_go_on, closed
-from midcourse.errors import Refused
+from midcourse.errors import ImpossibleEvent, Refused
 
 # ---- rules
 
@@ -188,7 +188,12 @@ TABLE: Final[Table] = {
 
 
 def _requested(session: Session, event: ev.PauseRequested, at: float) -> Changes:
-    is_new = event.pause == pause_id(session.pauses + 1)
+    following = pause_id(session.pauses + 1)
+    is_new, stands = event.pause == following, session.pause
+    joins = is_new and stands is not None and joins_pause(stands, event.by)
+    expected = stands.id if stands is not None else following
+    if event.pause != expected and not joins:
+        raise ImpossibleEvent(f"the pause is '{expected}', not '{event.pause}'")
     return {"pause": _paused_by(session, event, at), "pauses": session.pauses + is_new}
 
 
@@ -211,26 +216,38 @@ def _paused_by(session: Session, event: ev.PauseRequested, at: float) -> Standin
     return replace(own, renewals=standing.renewals, beneath=standing)
 
 
-def _renewed(session: Session, _event: ev.PauseRenewed, _at: float) -> Changes:
-    assert session.pause is not None
+def _renewed(session: Session, event: ev.PauseRenewed, _at: float) -> Changes:
+    if session.pause is None or event.pause != session.pause.id:
+        raise ImpossibleEvent(f"'{event.pause}' does not stand")
     return {"pause": replace(session.pause, renewals=session.pause.renewals + 1)}
 
 
 def _one_lifted(session: Session, event: ev.PauseLifted, _at: float) -> Changes:
-    assert session.pause is not None
-    assert session.pause.beneath is not None
-    on_top = replace(session.pause, beneath=None)
-    below = replace(session.pause.beneath, origin=on_top.origin)
-    return {"pause": below if event.pause == on_top.id else on_top}
+    both = session.pause
+    if both is None or both.beneath is None or event.pause not in (both.id, both.beneath.id):
+        raise ImpossibleEvent(f"'{event.pause}' is not one of two pauses that stand")
+    below = replace(both.beneath, origin=both.origin)
+    return {"pause": below if event.pause == both.id else replace(both, beneath=None)}
 
 
-def _resumed(session: Session, _event: ev.SessionResumed, _at: float) -> Changes:
+def _resumed(session: Session, event: ev.SessionResumed, _at: float) -> Changes:
+    stands = session.pause.id if session.pause else None
+    if event.pause != stands or (session.pause is not None and session.pause.beneath is not None):
+        raise ImpossibleEvent(f"'{stands}' stands, not '{event.pause}'")
     unstated = "allowed" if session.unstated == "reviewed" else session.unstated
     return {"pause": None, "failure": None, "unreached": (), "unstated": unstated}
 
 
-def _deferred(_session: Session, event: ev.StopDeferred, at: float) -> Changes:
+def _deferred(session: Session, event: ev.StopDeferred, at: float) -> Changes:
+    if not session.is_protected:
+        raise ImpossibleEvent("it is not protected")
     return {"deferred": DeferredStop(event.stop, event.by, at, event.reason, event.undo, event.lapses)}
+
+
+def _taken_back(session: Session, _event: ev.StopTakenBack, _at: float) -> Changes:
+    if session.deferred is None:
+        raise ImpossibleEvent("no stop waits for its end")
+    return {"deferred": None}
 
 
 ARMS: Final[Mapping[type[ev.Event], Arm]] = {
@@ -240,50 +257,5 @@ ARMS: Final[Mapping[type[ev.Event], Arm]] = {
     ev.SessionPaused: lambda _session, event, _at: {"unreached": event.unreached},
     ev.SessionResumed: _resumed,
     ev.StopDeferred: _deferred,
-    ev.StopTakenBack: lambda _session, _event, _at: {"deferred": None},
-}
-
-
-# ---- what cannot be true
-
-
-def _cannot_request(session: Session, event: ev.PauseRequested) -> str:
-    following = pause_id(session.pauses + 1)
-    expected = session.pause.id if session.pause else following
-    joins = session.pause is not None and joins_pause(session.pause, event.by) and event.pause == following
-    return "" if joins or event.pause == expected else f"the pause is '{expected}', not '{event.pause}'"
-
-
-def _cannot_renew(session: Session, event: ev.PauseRenewed) -> str:
-    stands = session.pause is not None and event.pause == session.pause.id
-    return "" if stands else f"'{event.pause}' does not stand"
-
-
-def _cannot_lift_one(session: Session, event: ev.PauseLifted) -> str:
-    top = session.pause
-    both = () if top is None or top.beneath is None else (top.id, top.beneath.id)
-    return "" if event.pause in both else f"'{event.pause}' is not one of two pauses that stand"
-
-
-def _cannot_resume(session: Session, event: ev.SessionResumed) -> str:
-    stands = session.pause.id if session.pause else None
-    is_held = session.pause is not None and session.pause.beneath is not None
-    return "" if event.pause == stands and not is_held else f"'{stands}' stands, not '{event.pause}'"
-
-
-def _cannot_defer(session: Session, _event: ev.StopDeferred) -> str:
-    return "" if session.is_protected else "it is not protected"
-
-
-def _cannot_take_back(session: Session, _event: ev.StopTakenBack) -> str:
-    return "" if session.deferred is not None else "no stop waits for its end"
-
-
-CHECKS: Final[Mapping[type[ev.Event], Check]] = {
-    ev.PauseRequested: _cannot_request,
-    ev.PauseRenewed: _cannot_renew,
-    ev.PauseLifted: _cannot_lift_one,
-    ev.SessionResumed: _cannot_resume,
-    ev.StopDeferred: _cannot_defer,
-    ev.StopTakenBack: _cannot_take_back,
+    ev.StopTakenBack: _taken_back,
 }

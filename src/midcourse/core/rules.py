@@ -19,9 +19,10 @@ Table = Mapping[type[Any], Mapping[Status, Rule]]
 Changes = dict[str, object]
 """Fields of a session, with their next values."""
 Arm = Callable[[Session, Any, float], Changes]
-"""What an event of one type changes in a session. Its second parameter is that event, its third the time."""
-Check = Callable[[Session, Any], str]
-"""Why an event of one type cannot be true of a session although its status would allow it; empty if it can."""
+"""What an event of one type changes in a session. Its second parameter is that event, its third the time.
+
+It raises a bare :class:`ImpossibleEvent` if the event cannot be true although the session's status would allow it.
+"""
 
 Offer = Callable[[Session, Role], bool]
 OFFERED_IF: Final[dict[Rule, Offer]] = {}

@@ -10,9 +10,9 @@ from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.effects import DID_IT_HAPPEN
 from midcourse.core.ids import queued_id
-from midcourse.core.rules import Arm, Changes, Check, Events, offered_if
+from midcourse.core.rules import Arm, Changes, Events, offered_if
 from midcourse.core.session import Failure, Message, OpenAsk, QueuedMessage, Session
-from midcourse.errors import Refused
+from midcourse.errors import ImpossibleEvent, Refused
 
 # ---- rules
 
@@ -106,6 +106,10 @@ def _forked(session: Session, _event: ev.SessionForked, _at: float) -> Changes:
 
 
 def _turn_opened(session: Session, event: ev.TurnOpened, at: float) -> Changes:
+    if event.queued is not None and (not session.queue or session.queue[0].id != event.queued):
+        raise ImpossibleEvent(f"'{event.queued}' is not the next in the queue")
+    if session.asks:
+        raise ImpossibleEvent("an ask is open")
     turn = session.turn + 1
     said = _said_before(session, event.repeats)
     return {
@@ -147,11 +151,20 @@ def _said_before(session: Session, repeats: int) -> tuple[Message, ...]:
 
 
 def _queued(session: Session, event: ev.MessageQueued, at: float) -> Changes:
+    expected = queued_id(session.queued + 1)
+    if event.message != expected:
+        raise ImpossibleEvent(f"the next queued message is '{expected}', not '{event.message}'")
     waits = QueuedMessage(event.message, event.text, event.by, at)
     return {"queue": (*session.queue, waits), "queued": session.queued + 1}
 
 
 def _checkpoint_taken(session: Session, event: ev.CheckpointTaken, _at: float) -> Changes:
+    if event.scope != session.next_scope:  # a name that stood before would give old results to new steps
+        raise ImpossibleEvent(f"the next scope is '{session.next_scope}', not '{event.scope}'")
+    if session.running:
+        raise ImpossibleEvent(f"not ended: {', '.join(session.running)}")
+    if session.asks:
+        raise ImpossibleEvent("an ask is open")
     return {
         "scope": event.scope,
         "cuts": {},
@@ -171,7 +184,9 @@ def _failed(_session: Session, event: ev.SessionFailed, _at: float) -> Changes:
     return {"failure": Failure(event.code, event.message, event.step), "pause": None, "deferred": None}
 
 
-def _erased(_session: Session, _event: ev.SessionErased, at: float) -> Changes:
+def _erased(session: Session, _event: ev.SessionErased, at: float) -> Changes:
+    if session.is_being_undone:
+        raise ImpossibleEvent("an undo is under way")
     # The ids of children came from those of their steps, which are others now.
     return {"erased_at": at, "children": {}, "child_asks": (), "queue": ()}
 
@@ -194,38 +209,4 @@ ARMS: Final[Mapping[type[ev.Event], Arm]] = {
     ev.WorldChanged: lambda _session, event, _at: {"changes": event.changes},
     ev.PlanChanged: lambda _session, event, _at: {"plan": event.items},
     ev.ReportMade: _reported,
-}
-
-
-# ---- what cannot be true
-
-
-def _cannot_open(session: Session, event: ev.TurnOpened) -> str:
-    if event.queued is not None and (not session.queue or session.queue[0].id != event.queued):
-        return f"'{event.queued}' is not the next in the queue"
-    return "an ask is open" if session.asks else ""
-
-
-def _cannot_queue(session: Session, event: ev.MessageQueued) -> str:
-    expected = queued_id(session.queued + 1)
-    return "" if event.message == expected else f"the next queued message is '{expected}', not '{event.message}'"
-
-
-def _cannot_checkpoint(session: Session, event: ev.CheckpointTaken) -> str:
-    if event.scope != session.next_scope:  # a name that stood before would give old results to new steps
-        return f"the next scope is '{session.next_scope}', not '{event.scope}'"
-    if session.running:
-        return f"not ended: {', '.join(session.running)}"
-    return "an ask is open" if session.asks else ""
-
-
-def _cannot_erase(session: Session, _event: ev.SessionErased) -> str:
-    return "an undo is under way" if session.is_being_undone else ""
-
-
-CHECKS: Final[Mapping[type[ev.Event], Check]] = {
-    ev.TurnOpened: _cannot_open,
-    ev.MessageQueued: _cannot_queue,
-    ev.CheckpointTaken: _cannot_checkpoint,
-    ev.SessionErased: _cannot_erase,
 }

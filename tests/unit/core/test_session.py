@@ -526,10 +526,10 @@ def test_a_failed_session_says_why_and_at_which_step() -> None:
     assert (failure.code, failure.message, failure.step) == ("agent_failed", "OSError: down", FETCH)
 
 
-def test_an_event_changes_more_than_the_status_unless_it_is_named_here() -> None:
+def test_an_event_changes_or_requires_more_than_a_status_unless_it_is_named_here() -> None:
     alone = {
         ev.SessionCreated,  # it makes the session
-        *(ev.SessionStarted, ev.SessionParked, ev.SessionWaiting, ev.SessionWoken),
+        *(ev.SessionStarted, ev.SessionParked, ev.SessionWoken),
         *(ev.ValueDrawn, ev.AgentSilent, ev.LoopBlocked),
     }
 
