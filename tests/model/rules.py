@@ -128,7 +128,7 @@ _STORES = ("stores/memory.py", "stores/sqlite.py")
 
 IN_CODE: Final[Mapping[str, tuple[str, ...] | str]] = {
     "gate_last": ("runtime/gate.py", "runtime/steps.py"),
-    "status_counts": ("core/effects.py", "runtime/driver.py"),
+    "status_counts": ("core/effects.py", "runtime/deadlines.py"),
     "dead_cannot_finish": ("core/calls.py", "core/effects.py", "runtime/settling.py"),
     "settle_after_abort": ("core/calls.py", "core/effects.py", "runtime/settling.py"),
     "redo_only_idempotent": ("core/effects.py", "core/calls.py"),
@@ -146,7 +146,7 @@ IN_CODE: Final[Mapping[str, tuple[str, ...] | str]] = {
     "lease_margin": _LEASES,
     "settle_true": _TRUTH,
     "stall_in_settle": _TRUTH,
-    "park_when_empty": ("runtime/driver.py", *_STORES),
+    "park_when_empty": ("runtime/parking.py", *_STORES),
     "inbox_first": ("runtime/worker.py", "runtime/inbox.py"),
     "halt_remembers": ("core/session.py", "core/halts.py"),
     "journal_fenced": ("runtime/journal.py", *_STORES),
