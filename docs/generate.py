@@ -297,9 +297,7 @@ def codes_in_source() -> Mapping[str, set[str]]:
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
                 continue
             given = [keyword.value for keyword in node.keywords if keyword.arg == "code"]
-            if node.func.id == "refused":
-                found["Refused"] |= constants(node.args[2:3])
-            elif node.func.id == "_refusal":
+            if node.func.id == "refusal":
                 found["Refused"] |= constants(node.args[:1])
             else:
                 found[node.func.id] |= constants(given)

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from midcourse.core import agent_rights, decisions, pauses
 from midcourse.core import commands as cmd
-from midcourse.core import decisions, evolution
 from midcourse.core import events as ev
 from midcourse.core.effects import Act, next_act
 from midcourse.core.ids import StepId
@@ -100,7 +100,7 @@ def _parent_lifts_pause() -> None:
         del standing, by
         return False
 
-    decisions.joins_pause = evolution.joins_pause = joins_pause
+    pauses.joins_pause = agent_rights.joins_pause = joins_pause
 
 
 _HANGS: Final = frozenset({"stands still", "spins", "does not end", "an answer is late"})

@@ -12,14 +12,17 @@ from msgspec.structs import replace
 
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
+from midcourse.core.calls import GIVEN_UP
 from midcourse.core.codec import Value
-from midcourse.core.decisions import decide, expire, next_turn
+from midcourse.core.deadlines import expire
+from midcourse.core.decisions import decide
 from midcourse.core.effects import Effect
-from midcourse.core.evolution import GIVEN_UP, evolve
+from midcourse.core.evolution import evolve
 from midcourse.core.ids import AskId, CommandId, Epoch, MessageId, PauseId, StepId, ask_id, call_key
 from midcourse.core.policy.decisions import Level
 from midcourse.core.session import OpenCall, Session
 from midcourse.core.steps import StepLog, step_id
+from midcourse.core.turns import next_turn
 from midcourse.errors import ImpossibleEvent, Refused
 from tests.unit.core.stories import STOP, Story
 

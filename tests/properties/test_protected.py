@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
-from midcourse.core.decisions import FIRMNESS, allowed, decide
+from midcourse.core.cancels import FIRMNESS
+from midcourse.core.decisions import allowed, decide
 from midcourse.core.effects import UndoChoice
 from midcourse.core.evolution import created, evolve
 from midcourse.core.ids import Position

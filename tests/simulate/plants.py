@@ -5,8 +5,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final
 from unittest.mock import patch
 
+from midcourse.core import agent_rights, decisions, pauses
 from midcourse.core import commands as cmd
-from midcourse.core import decisions, evolution
 from midcourse.core import events as ev
 from midcourse.core.effects import Act, next_act
 from midcourse.core.session import OpenCall, Session, StandingPause
@@ -46,13 +46,12 @@ def queued_child() -> Generator[None]:
 @contextmanager
 def false_stopped() -> Generator[None]:
     """Fault 4: the second pause of a parent does not reach a child that was resumed since."""
-    real: Callable[..., Any] = decisions._pause_again  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
-    def not_renewed(session: Session, command: cmd.AnyCommand) -> tuple[ev.AnyEvent, ...]:
-        return tuple(event for event in real(session, command) if not isinstance(event, ev.PauseRenewed))
+    def not_renewed(session: Session, command: cmd.Pause) -> tuple[ev.AnyEvent, ...]:
+        return tuple(event for event in pauses.pause_again(session, command) if not isinstance(event, ev.PauseRenewed))
 
     row: dict[Any, Any] = decisions.TABLE[cmd.Pause]  # pyright: ignore[reportAssignmentType]
-    with patch.dict(row, {status: not_renewed for status, rule in row.items() if rule is real}):
+    with patch.dict(row, {status: not_renewed for status, rule in row.items() if rule is pauses.pause_again}):
         yield
 
 
@@ -64,7 +63,7 @@ def lifted_pause() -> Generator[None]:
         del standing, by
         return False
 
-    with patch.object(decisions, "joins_pause", never), patch.object(evolution, "joins_pause", never):
+    with patch.object(pauses, "joins_pause", never), patch.object(agent_rights, "joins_pause", never):
         yield
 
 

@@ -13,7 +13,7 @@ from midcourse.core import commands as cmd
 from midcourse.core.agent_rights import signed
 from midcourse.core.codec import JSON, decode
 from midcourse.core.commands import AnyCommand, Behaviour, Role
-from midcourse.core.decisions import decide, finishes_first
+from midcourse.core.decisions import decide
 from midcourse.core.effects import UndoChoice
 from midcourse.core.endings import asks_nothing, without_result
 from midcourse.core.events import AskOpened, CancelRequested, Recorded, Verdict
@@ -21,6 +21,7 @@ from midcourse.core.events import Level as RedirectLevel
 from midcourse.core.ids import AskId, CommandId, MessageId, PauseId, Position, SessionId
 from midcourse.core.inspection import Inspection
 from midcourse.core.interventions import Intervention, Interventions
+from midcourse.core.pauses import finishes_first
 from midcourse.core.receipt import Ledger, Receipt, begins_anew
 from midcourse.core.replies import Level, Reply
 from midcourse.core.requests import answer_value, check_command_id, check_restart

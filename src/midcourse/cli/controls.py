@@ -12,8 +12,8 @@ from midcourse.cli.receipts import show_receipt
 from midcourse.cli.words import cut_words, needed_words, reply_words
 from midcourse.core.allowed import did_you_mean
 from midcourse.core.bulk import MOST_SESSIONS, NOT_DURABLE, NOT_REACHABLE, BulkOutcome
-from midcourse.core.decisions import finishes_first
 from midcourse.core.events import ReceiptLine
+from midcourse.core.pauses import finishes_first
 from midcourse.core.receipt import Receipt
 from midcourse.core.replies import Level, Reply
 from midcourse.core.session import ENDED, Status

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from midcourse.core import commands as cmd
 from midcourse.core.commands import agent_name, agent_of, is_below, outranks
-from midcourse.core.evolution import joins_pause
 from midcourse.core.ids import CommandId, MessageId, SessionId, message_id, root_of
+from midcourse.core.pauses import joins_pause
 from midcourse.core.session import ENDED, Session, Status
 from midcourse.errors import AccessDenied
 

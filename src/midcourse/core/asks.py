@@ -1,4 +1,4 @@
-"""What the terms of a session say of what its agent asks: until when it can be answered, and what happens then. Pure.
+"""Asks: what the agent asks people, until when, how an answer is read, and what it leads to. Pure.
 
 The deadline is for what the agent asks: its own questions, ``Interrupt``, and whether it may make a call. What
 Midcourse asks on its own account (did it happen? go on in a changed world, or under another version?) has none: an
@@ -6,21 +6,27 @@ answer that nobody gave would be a claim that nobody made.
 """
 
 import re
+from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
+from midcourse.core import commands as cmd
+from midcourse.core import events as ev
+from midcourse.core.cancels import cancel
 from midcourse.core.codec import Value, decode, encode, inline
-from midcourse.core.events import AskOpened
+from midcourse.core.ids import REVIEW, ask_id, was_given
+from midcourse.core.messages import redirect
+from midcourse.core.pauses import lifted
+from midcourse.core.rules import Arm, Changes, Events, Table, ended, not_while, offered_if
+from midcourse.core.session import ENDED, OpenAsk, Session, Status
 from midcourse.core.terms import DefaultAnswer, Terms
+from midcourse.errors import ImpossibleEvent, Refused
 
 NEED_APPROVAL: Final = "need_approval"
 """The reason of an ask whether something may be done: only somebody with the role ``approve`` may answer it."""
-REVIEW: Final = "review"
-"""The reason of an ask that a policy opened with its pause: who answers it decides whether the agent goes on.
-
-It is also the name of the step that it stands at, which no agent waits for.
-"""
 AMBIGUOUS: Final = "ambiguous_instructions"
 """The reason of an ask what the goal means: the answer is the goal."""
 GO_ON: Final = "go on"
@@ -65,11 +71,6 @@ def wanted_by(prompt: str) -> Wanted | None:
     return Wanted(found["tool"], arguments, why.removesuffix(".")) if found and because else None
 
 
-def is_review_step(step: str) -> bool:
-    """Return whether an ask stands at a policy's pause, so that no path of the agent waits for it."""
-    return step.partition("/")[2].startswith(f"{REVIEW}#")
-
-
 def is_no(answer: Value) -> bool:
     """Whether an answer refuses and says no more than that."""
     said = decode(answer.raw)
@@ -93,7 +94,7 @@ def is_unclear(answer: Value, options: tuple[str, ...] = ()) -> bool:
     return begins_so or any(" ".join(words) in meant for meant in (_NEARLY_YES, _YES))
 
 
-def with_deadline(asked: AskOpened, terms: Terms, now: float) -> AskOpened:
+def with_deadline(asked: ev.AskOpened, terms: Terms, now: float) -> ev.AskOpened:
     """What an agent asks, with the deadline that ``terms`` give it. One that has a deadline of its own keeps that.
 
     Only a person approves: a default answer that would is not taken for one, and the ask then fails.
@@ -102,11 +103,139 @@ def with_deadline(asked: AskOpened, terms: Terms, now: float) -> AskOpened:
         return asked
     until = now + terms.ttl_seconds
     if asked.default is not None:
-        return msgspec.structs.replace(asked, expires_at=until)
+        return replace(asked, expires_at=until)
     match terms.on_expiry:
         case DefaultAnswer(answer=answer):
             default = inline(encode(answer, what="The default answer"))
             approves = asked.reason == NEED_APPROVAL and is_yes(default)
-            return msgspec.structs.replace(asked, expires_at=until, default=None if approves else default)
+            return replace(asked, expires_at=until, default=None if approves else default)
         case then:
-            return msgspec.structs.replace(asked, expires_at=until, on_expiry=then)
+            return replace(asked, expires_at=until, on_expiry=then)
+
+
+# ---- rules
+
+
+def may_answer(ask: OpenAsk, role: cmd.Role) -> bool:
+    """Return whether somebody with ``role`` may answer an ask."""
+    return ask.reason != NEED_APPROVAL or role in ("approve", "operate")
+
+
+@offered_if(lambda session, role: any(may_answer(ask, role) for ask in session.asks))
+def _answer(session: Session, command: cmd.Answer) -> Events:
+    ask = _which_ask(session, command)
+    if not may_answer(ask, command.role):
+        why = f"'{ask.id}' asks for an approval, which needs the role 'approve'; yours is '{command.role}'"
+        raise Refused(why, code="approver_only")
+    asks_to_approve = ask.reason == NEED_APPROVAL or ask.options == ("approve", "refuse")
+    if asks_to_approve and is_unclear(command.value, ask.options):
+        why = (
+            f"{decode(command.value.raw)!r} is neither yes nor no, and '{ask.id}' is still open. Answer 'yes' to "
+            "approve, 'no' to refuse, or say in a sentence what is wrong"
+        )
+        raise Refused(why, code="unclear_answer")
+    answered = ev.AskAnswered(ask=ask.id, step=ask.step, value=command.value, by=command.by)
+    return (answered, *_review(session, ask, command)) if ask.is_review else (answered,)
+
+
+def _which_ask(session: Session, command: cmd.Answer) -> OpenAsk:
+    if command.ask is not None:
+        ask = session.ask(command.ask)
+        if ask is not None:
+            return ask
+        if was_given(command.ask, ask_id, session.asks_opened):
+            raise Refused(f"'{command.ask}' was answered or closed before", code="already_answered")
+        raise Refused(f"there was never an ask '{command.ask}'", code="ask_not_found")
+    match session.asks:
+        case ():
+            raise Refused("no ask is open", code="ask_not_found")
+        case (only,):
+            return only
+        case several:
+            names = ", ".join(f"{ask.id} ({ask.prompt})" for ask in several)
+            raise Refused(f"{len(several)} asks are open, name one: {names}", code="ask_id_required")
+
+
+def _review(session: Session, ask: OpenAsk, command: cmd.Answer) -> Events:
+    """What an answer to a review leads to: go on, end, or go on with what was said."""
+    rest = replace(session, asks=tuple(one for one in session.asks if one.id != ask.id))
+    if session.pause is None or session.status not in (Status.PAUSING, Status.PAUSED):
+        return ()
+    said = decode(command.value.raw)
+    words = said.strip() if isinstance(said, str) else ""
+    if said is not True and words.lower() in _STAYS:  # a no, or nothing that anybody could act on
+        return ()
+    if words.lower() == CANCEL:
+        return cancel(rest, cmd.Cancel(id=command.id, by=command.by, role=command.role, reason=ask.prompt))
+    if is_yes(command.value) or words.lower() in (GO_ON, "resume", "continue"):
+        return lifted(rest, command.by)
+    meant = get_close_matches(words.lower(), _MEANT, n=1, cutoff=0.8) if ask.reason == REVIEW else ()
+    if meant:  # a slip must not lift the stop with a word that nobody meant as an instruction
+        why = f"'{words}' is none of its answers. Did you mean '{meant[0]}'? Say that, or what to do in a sentence"
+        raise Refused(why, code="unclear_answer")
+    level = _LEVELS.get(ask.reason, "clarify")
+    return redirect(rest, cmd.Redirect(id=command.id, by=command.by, text=words, level=level, resume=True))
+
+
+_MEANT: Final = (GO_ON, CANCEL, "resume", "continue", "stop", "wait", "yes")
+"""Answers to a review that a slip may have been meant for."""
+_STAYS: Final = frozenset({"", "no", "stop", "wait", "not yet", "false"})
+"""Answers to a review that leave it paused: who wants it to go on says so."""
+_LEVELS: Final[Mapping[str, ev.Level]] = {REVIEW: "step", AMBIGUOUS: "goal"}
+"""What an answer in words is: an instruction, or the goal that was not clear. To any other question, an explanation."""
+TABLE: Final[Table] = {
+    cmd.Answer: {
+        **dict.fromkeys(Status, _answer),
+        Status.CANCELLING: not_while,
+        **dict.fromkeys(ENDED, ended),
+    },
+}
+
+
+# ---- what an event changes
+
+
+def _opened(session: Session, event: ev.AskOpened, at: float) -> Changes:
+    expected = ask_id(session.asks_opened + 1)
+    if event.ask != expected:
+        raise ImpossibleEvent(f"the next ask is '{expected}', not '{event.ask}'")
+    if any(one.step == event.step for one in session.asks):
+        raise ImpossibleEvent(f"step '{event.step}' has an open ask")
+    opened = OpenAsk(
+        event.ask,
+        event.step,
+        event.reason,
+        event.prompt,
+        at,
+        event.options,
+        event.expires_at,
+        event.default,
+        event.on_expiry,
+    )
+    return {"asks": (*session.asks, opened), "asks_opened": session.asks_opened + 1}
+
+
+def _over(session: Session, event: ev.AskAnswered | ev.AskClosed, _at: float) -> Changes:
+    """The path that waited for it goes on once the stop is lifted, whatever other paths still wait for."""
+    if not any((one.id, one.step) == (event.ask, event.step) for one in session.asks):
+        raise ImpossibleEvent(f"step '{event.step}' has no open ask '{event.ask}'")
+    changes: Changes = {"asks": tuple(one for one in session.asks if one.id != event.ask)}
+    if session.pause is not None and session.pause.origin is Status.WAITING:
+        changes["pause"] = replace(session.pause, origin=Status.RUNNING)
+    if session.halted_from is Status.WAITING:
+        changes["halted_from"] = Status.RUNNING
+    return changes
+
+
+def _waiting(session: Session, _event: ev.SessionWaiting, _at: float) -> Changes:
+    if not session.asks:
+        raise ImpossibleEvent("no ask is open")
+    return {}
+
+
+ARMS: Final[Mapping[type[ev.Event], Arm]] = {
+    ev.AskOpened: _opened,
+    ev.AskAnswered: _over,
+    ev.AskClosed: _over,
+    ev.SessionWaiting: _waiting,
+}

@@ -3,7 +3,9 @@
 from math import floor, log10
 from typing import Final
 
-from midcourse.core.session import Session
+from midcourse.core import events as ev
+from midcourse.core.rules import Changes
+from midcourse.core.session import OpenCall, Session
 
 BUDGET: Final = "budget"
 """Who pauses a session that reaches its cap."""
@@ -64,3 +66,35 @@ def money(dollars: float) -> str:
     if not dollars or dollars >= 0.01:
         return f"${dollars:,.2f}"
     return f"${dollars:.2g}" if dollars >= 1e-4 else f"${dollars:.1e}"
+
+
+# ---- what the end of an attempt changes
+
+Priced = ev.StepFinished | ev.StepFailed | ev.StepRetrying | ev.StepCut
+"""What says what an attempt has cost."""
+
+
+def spent(session: Session, call: OpenCall, event: Priced) -> Changes:
+    """What the session has cost with an attempt at ``call`` that has ended."""
+    is_known = event.cost or event.free
+    # What its segments told of is counted already; the end knows better.
+    added = event.cost - call.spent if is_known else 0.0
+    changes: Changes = {"cost": max(0.0, session.cost + added), "tokens": session.tokens + event.tokens}
+    if not is_known and not call.spent and _has_a_price(call, event):
+        changes["unpriced"] = session.unpriced + 1
+    return changes
+
+
+def usual(session: Session, event: ev.StepFinished) -> Changes:
+    """What the last answers of models were like, with one more: by that the next one is priced."""
+    changes: Changes = {}
+    if event.tokens:
+        changes["outputs"] = (*session.outputs, event.tokens)[-LAST_ANSWERS:]
+    if event.cost or event.free:
+        changes["prices"] = (*session.prices, event.cost)[-LAST_ANSWERS:]
+    return changes
+
+
+def _has_a_price(call: OpenCall, event: Priced) -> bool:
+    """Whether nothing is no answer to what it cost: a model was asked, here or by a child. What failed may be free."""
+    return event.tokens > 0 or (call.kind == "model" and not isinstance(event, ev.StepFailed | ev.StepRetrying))

@@ -2,7 +2,8 @@
 
 import hashlib
 import re
-from typing import NewType
+from collections.abc import Callable
+from typing import Final, NewType
 
 SessionId = NewType("SessionId", str)
 CommandId = NewType("CommandId", str)
@@ -15,6 +16,11 @@ MessageId = NewType("MessageId", str)
 SwitchId = NewType("SwitchId", str)
 Epoch = NewType("Epoch", int)
 Position = NewType("Position", int)
+REVIEW: Final = "review"
+"""The reason of an ask that a policy opened with its pause: who answers it decides whether the agent goes on.
+
+It is also the name of the step that it stands at.
+"""
 
 
 def pause_id(ordinal: int) -> PauseId:
@@ -73,10 +79,21 @@ def call_key(session: SessionId, step: StepId, generation: int) -> str:
     return hashlib.blake2b(f"{session}/{step}/{generation}".encode(), digest_size=16).hexdigest()
 
 
-def ordinal_of(name: str) -> int | None:
-    """The ordinal in a pause's or ask's name, or None if it is not such a name.
+def was_given(name: str, named: Callable[[int], str], count: int) -> bool:
+    """Return whether ``name`` is one of the first ``count`` names that ``named`` makes.
 
     Counting ids lets a session tell "was already lifted" from "never existed" without remembering every one of them.
     """
-    _, _, digits = name.partition("_")
-    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else None
+    digits = name.rpartition("_")[2]
+    is_ordinal = digits.isascii() and digits.isdigit() and len(digits) < 10
+    return is_ordinal and 0 < int(digits) <= count and name == named(int(digits))
+
+
+def review_id(scope: str, name: str) -> StepId:
+    """The step that a review of a policy stands at, which no agent waits for."""
+    return StepId(f"{scope}/{REVIEW}#{name}")
+
+
+def is_review_step(step: str) -> bool:
+    """Return whether an ask stands at a policy's pause, so that no path of the agent waits for it."""
+    return step.partition("/")[2].startswith(f"{REVIEW}#")

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from midcourse.core.budget import BUDGET
 from midcourse.core.commands import BY_AGENT, BY_PARENT, BY_POLICY
-from midcourse.core.decisions import DEADLINE
+from midcourse.core.deadlines import DEADLINE
 
 Stopper = Literal["person", "policy", "agent", "kill_switch", "parent", "deadline"]
 """Who steps in: somebody; a policy; the agent itself; the kill switch; the parent that was stopped; a deadline."""

@@ -10,8 +10,8 @@ from typing import Final
 
 import msgspec
 
+from midcourse.core import calls
 from midcourse.core import events as ev
-from midcourse.core import open_calls
 from midcourse.core.codec import NOTHING, Value
 from midcourse.core.effects import UndoChoice
 from midcourse.core.ids import StepId
@@ -337,25 +337,23 @@ class Ledger:
             case ev.StepRetrying():
                 entry = self._of(event.step)
                 if entry is not None:
-                    self._becomes(event.step, open_calls.failed(entry.call, event, at))
+                    self._becomes(event.step, calls.failed(entry.call, event, at))
             case ev.StepAborted():
                 entry = self._of(event.step)
                 if entry is not None:
-                    self._becomes(event.step, open_calls.aborted(entry.call, event, at))
+                    self._becomes(event.step, calls.aborted(entry.call, event, at))
             case ev.StepSettled():
                 entry = self._of(event.step)
                 if entry is not None:
-                    self._becomes(
-                        event.step, None if event.happened is False else open_calls.settled(entry.call, event)
-                    )
+                    self._becomes(event.step, None if event.happened is False else calls.settled(entry.call, event))
             case ev.SessionTaken(lost=lost, silent=silent):
                 for step in lost:
                     entry = self._of(step)
                     if entry is not None and not entry.ended:
-                        entry.call = open_calls.lost(entry.call, at, silent=silent)
+                        entry.call = calls.lost(entry.call, at, silent=silent)
                 for entry in self.entries.values():
                     if entry.call.undo == "running":  # of a call that had ended: its undo must settle, too
-                        entry.call = open_calls.lost(entry.call, at, silent=silent)
+                        entry.call = calls.lost(entry.call, at, silent=silent)
             case ev.UndoBegun() | ev.UndoEnded():
                 self._undo(event, at)
             case ev.HoldTaken(name=name):
@@ -386,7 +384,7 @@ class Ledger:
     def _begin(self, event: ev.StepBegun, at: float) -> None:
         where = line_key(event.step, event.key)
         known = self.entries.get(where)
-        call = open_calls.begun(event, at, before=known.call if known else None)
+        call = calls.begun(event, at, before=known.call if known else None)
         arguments = event.arguments or (known.arguments if known else self._arguments.get(event.step, ""))
         self._arguments[event.step] = arguments
         self.entries[where] = Entry(call, arguments=arguments)
@@ -422,7 +420,7 @@ class Ledger:
         entry = self.entries.get(line_key(event.step, event.key))
         if entry is None:
             return
-        entry.call = open_calls.undoing(entry.call, event, at)
+        entry.call = calls.undoing(entry.call, event, at)
         entry.detail = event.error if isinstance(event, ev.UndoEnded) else ""
 
     @property

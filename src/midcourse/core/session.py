@@ -12,10 +12,9 @@ from typing import Final, Literal, TypeVar
 import msgspec
 
 from midcourse.core import events as ev
-from midcourse.core.asks import is_review_step
 from midcourse.core.codec import NOTHING, Value
 from midcourse.core.effects import Effect, UndoChoice
-from midcourse.core.ids import AskId, MessageId, PauseId, Position, SessionId, StepId, message_id
+from midcourse.core.ids import AskId, MessageId, PauseId, Position, SessionId, StepId, is_review_step, message_id
 from midcourse.core.terms import NO_TERMS, Expiry, Terms
 
 replace = msgspec.structs.replace

@@ -115,6 +115,11 @@ class AgentTask:
         if self.ending is None:
             self.ending = ending
 
+    def fail_at_gate(self, failure: Failed) -> None:
+        """Fail without giving the agent a chance to catch it and continue along another path."""
+        self.end_with(failure)
+        self.take_down()
+
     def take_down(self) -> None:
         """Give the agent the stop, let it clean up within its deadline, then cancel it. On the agent's loop."""
         if self._task is None or self._takedown is not None:

@@ -9,7 +9,6 @@ from typing import get_args
 from midcourse.core import commands as cmd
 from midcourse.core.audit import made
 from midcourse.core.commands import AnyCommand, Role, check_command, decode_command, encode_command
-from midcourse.core.decisions import finishes_first
 from midcourse.core.endings import no_such_position
 from midcourse.core.events import (
     AskAnswered,
@@ -24,6 +23,7 @@ from midcourse.core.events import (
 from midcourse.core.fold import damaged_journal, first
 from midcourse.core.ids import AskId, Position, SessionId, again_id
 from midcourse.core.inspection import Inspection
+from midcourse.core.pauses import finishes_first
 from midcourse.core.replies import Level, Reply
 from midcourse.core.session import ENDED, LIVE, Session, Status
 from midcourse.errors import (

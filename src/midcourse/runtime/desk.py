@@ -13,10 +13,10 @@ from urllib.parse import quote
 import msgspec
 from msgspec.structs import replace
 
-from midcourse.core.asks import GO_ON, NEED_APPROVAL, is_review_step, is_yes
+from midcourse.core.asks import GO_ON, NEED_APPROVAL, is_yes
 from midcourse.core.audit import AuditEntry
 from midcourse.core.codec import Value, decode
-from midcourse.core.ids import AskId, SessionId
+from midcourse.core.ids import AskId, SessionId, is_review_step
 from midcourse.core.inbox import (
     MOST_KEPT,
     Answered,

@@ -11,8 +11,11 @@ from midcourse.core import events as ev
 from midcourse.core.asks import NEED_APPROVAL, is_yes
 from midcourse.core.audit import AuditEntry
 from midcourse.core.budget import BUDGET
-from midcourse.core.decisions import DEADLINE, at_cap, decide, expire, finishes_first, pause_with_parent
+from midcourse.core.caps import at_cap, pause_with_parent
+from midcourse.core.deadlines import DEADLINE, expire
+from midcourse.core.decisions import decide
 from midcourse.core.ids import CommandId, MessageId, message_id
+from midcourse.core.pauses import finishes_first
 from midcourse.core.rates import Stopper, stopper_of
 from midcourse.core.replies import Counted, RunningCall
 from midcourse.core.session import Session

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, TypeVarTuple, cast
 import msgspec
 
 from midcourse.core import events as ev
-from midcourse.core.asks import REVIEW
 from midcourse.core.codec import JSON, NOTHING, Blob, canonical, decode, digest_of, encode, inline, preview, value_of
 from midcourse.core.commands import TEXT_LIMIT
-from midcourse.core.ids import Epoch, SessionId, StepId
+from midcourse.core.ids import REVIEW, Epoch, SessionId, StepId
 from midcourse.core.requests import check_text
 from midcourse.core.retries import Retry
 from midcourse.core.session import Hold, Message, Status, standing

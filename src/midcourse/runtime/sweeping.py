@@ -14,7 +14,8 @@ from midcourse.errors import Damaged, MidcourseError, SessionNotFound
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Head, Owned, Store
 from midcourse.runtime.children import STOPS_CHILDREN, parent_name, passed_on, passed_on_id
-from midcourse.runtime.driver import AHEAD, Driver
+from midcourse.runtime.deadlines import AHEAD
+from midcourse.runtime.driver import Driver
 from midcourse.runtime.loading import load
 from midcourse.runtime.standing import Standing, halt_of, must_halt
 

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from midcourse.core.decisions import EXPLAIN
+from midcourse.core.interventions import EXPLAIN
 from midcourse.models.script import Conversation
 
 _STOP: Final = re.compile(r"^\W*(stop|enough|never mind|finish|end it|that.s all)\b[\s\w]{0,12}\W*$", re.IGNORECASE)

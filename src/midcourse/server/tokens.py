@@ -18,7 +18,7 @@ import msgspec
 
 from midcourse.core.audit import AuditEntry
 from midcourse.core.commands import Role, agent_name, is_below
-from midcourse.core.decisions import DEADLINE, LAPSE
+from midcourse.core.deadlines import DEADLINE, LAPSE
 from midcourse.core.ids import SessionId
 from midcourse.core.tenants import MARK, check_tenant, tenant_of
 from midcourse.errors import InvalidInput, ShelfChanged

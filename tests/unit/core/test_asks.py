@@ -5,7 +5,7 @@ import pytest
 
 from midcourse.core import events as ev
 from midcourse.core.asks import approval_prompt, wanted_by, with_deadline
-from midcourse.core.decisions import expire
+from midcourse.core.deadlines import expire
 from midcourse.core.session import Status
 from midcourse.core.terms import DefaultAnswer, Terms
 from tests.unit.core.stories import ASK_1, ASK_2, OTHER_QUESTION, QUESTION, Story, asked, value

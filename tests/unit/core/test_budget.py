@@ -6,7 +6,9 @@ from msgspec.structs import replace
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.budget import above, affords, is_spent, money, usual_output, usual_price, wanted
-from midcourse.core.decisions import allowed, at_cap, decide, expire
+from midcourse.core.caps import at_cap
+from midcourse.core.deadlines import expire
+from midcourse.core.decisions import allowed, decide
 from midcourse.core.ids import Epoch, StepId
 from midcourse.core.session import Session, Status
 from midcourse.errors import Refused

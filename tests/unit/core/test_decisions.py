@@ -7,7 +7,8 @@ import pytest
 
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
-from midcourse.core.decisions import TABLE, allowed, decide, expire
+from midcourse.core.deadlines import expire
+from midcourse.core.decisions import TABLE, allowed, decide
 from midcourse.core.effects import UndoChoice
 from midcourse.core.ids import AskId, Epoch, MessageId, PauseId
 from midcourse.core.session import ENDED, LIVE, Status

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from midcourse.core.asks import is_review_step
-from midcourse.core.ids import AskId, SessionId, StepId
+from midcourse.core.ids import AskId, SessionId, StepId, is_review_step
 from midcourse.core.inbox import (
     LATELY,
     LONGEST_HAND_OVER,

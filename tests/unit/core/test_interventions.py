@@ -9,10 +9,11 @@ from msgspec.structs import replace
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.asks import CANCEL, GO_ON
-from midcourse.core.decisions import EXPLAIN, allowed, decide
+from midcourse.core.decisions import allowed, decide
 from midcourse.core.fold import fold
 from midcourse.core.ids import InterventionId, StepId
 from midcourse.core.interventions import (
+    EXPLAIN,
     Interventions,
     LabelledAlarm,
     check_alarms,

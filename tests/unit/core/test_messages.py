@@ -7,10 +7,11 @@ from msgspec.structs import replace
 
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
-from midcourse.core.decisions import allowed, decide, next_turn
+from midcourse.core.decisions import allowed, decide
 from midcourse.core.fold import fold
 from midcourse.core.ids import MessageId, SessionId, child_id, root_of
 from midcourse.core.session import ENDED, LIVE, Status
+from midcourse.core.turns import next_turn
 from midcourse.errors import ImpossibleEvent, Refused
 from tests.unit.core.stories import (
     ASK_1,

@@ -8,7 +8,7 @@ from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.codec import NOTHING
 from midcourse.core.effects import Effect
-from midcourse.core.evolution import created, evolve, status_after
+from midcourse.core.evolution import ARMS, created, evolve, status_after
 from midcourse.core.ids import Epoch, Position, StepId, pause_id
 from midcourse.core.session import (
     ALLOWED_IN,
@@ -524,3 +524,13 @@ def test_a_failed_session_says_why_and_at_which_step() -> None:
 
     assert failure is not None
     assert (failure.code, failure.message, failure.step) == ("agent_failed", "OSError: down", FETCH)
+
+
+def test_an_event_changes_or_requires_more_than_a_status_unless_it_is_named_here() -> None:
+    alone = {
+        ev.SessionCreated,  # it makes the session
+        *(ev.SessionStarted, ev.SessionParked, ev.SessionWoken),
+        *(ev.ValueDrawn, ev.AgentSilent, ev.LoopBlocked),
+    }
+
+    assert set(get_args(ev.AnyEvent)) - set(ARMS) == alone

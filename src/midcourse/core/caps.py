@@ -1,0 +1,72 @@
+"""The cap of a budget: what is stopped there, in a parent too, and how it is raised. Pure."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec.structs import replace
+
+from midcourse.core import commands as cmd
+from midcourse.core import events as ev
+from midcourse.core.asks import CANCEL, GO_ON
+from midcourse.core.budget import BUDGET, above, money, usual_price
+from midcourse.core.ids import REVIEW, CommandId, ask_id, review_id
+from midcourse.core.pauses import finishes_first, lifted, pause, pause_now, spending
+from midcourse.core.rules import Arm, Changes, Events, Table, ended, not_while
+from midcourse.core.session import ENDED, LIVE, Session, Status
+from midcourse.errors import Refused
+
+
+def at_cap(session: Session, spent: float, price: float = 0.0) -> Events:
+    """The facts that a cap makes which is reached, or which a call of this ``price`` would pass.
+
+    What is protected finishes its turn first; what rests needs no stop.
+    """
+    if session.status not in (Status.RUNNING, Status.WAITING):
+        return ()
+    reason = spending(session, spent, price)
+    if finishes_first(session):
+        waits = session.deferred is not None
+        return () if waits else (ev.StopDeferred(stop="pause", by=BUDGET, reason=reason),)
+    enough = spent + (price or usual_price(session))
+    ask = ev.AskOpened(
+        ask=ask_id(session.asks_opened + 1),
+        step=review_id(session.scope, f"{BUDGET}{session.pauses + 1}"),
+        reason=REVIEW,
+        prompt=f"{reason} Raise the budget to {money(above(enough))} or more, or cancel.",
+        options=(GO_ON, CANCEL),
+    )
+    stop, *rest = pause_now(session, cmd.Pause(id=CommandId(BUDGET), by=BUDGET, reason=reason, grace=None))
+    assert isinstance(stop, ev.PauseRequested)
+    return (ask, replace(stop, budget=enough), *rest)
+
+
+def pause_with_parent(session: Session, parent: str, reason: str) -> Events:
+    """The pause of a parent at its cap, as it comes down to a child that asked for what the parent cannot pay."""
+    if session.status not in (Status.RUNNING, Status.WAITING):
+        return ()
+    return pause(session, cmd.Pause(id=CommandId(BUDGET), by=parent, reason=reason, grace=None))
+
+
+def _raise_budget(session: Session, command: cmd.Budget) -> Events:
+    standing = session.terms.budget
+    if standing is not None and command.budget < standing:
+        raise Refused(f"its budget is ${standing:.12g}, and can only be raised", code="not_raised")
+    raised = () if command.budget == standing else (ev.BudgetRaised(budget=command.budget, by=command.by),)
+    if not command.resume or session.pause is None:
+        return raised
+    after = replace(session, terms=replace(session.terms, budget=command.budget))
+    return (*raised, *lifted(after, command.by))
+
+
+def _raised(session: Session, event: ev.BudgetRaised, _at: float) -> Changes:
+    return {"terms": replace(session.terms, budget=event.budget)}
+
+
+TABLE: Final[Table] = {
+    cmd.Budget: {
+        **dict.fromkeys(LIVE, _raise_budget),
+        **dict.fromkeys((Status.CANCELLING, Status.HALTED), not_while),
+        **dict.fromkeys(ENDED, ended),
+    },
+}
+ARMS: Final[Mapping[type[ev.Event], Arm]] = {ev.BudgetRaised: _raised}
