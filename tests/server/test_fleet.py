@@ -11,7 +11,7 @@ from midcourse.ports.store import Head
 from midcourse.server import stream as streams
 from midcourse.server.fleet import Board, Wanted
 from midcourse.server.stream import LIST_PIECE, list_frames
-from midcourse.stores.memory import MemoryStore
+from midcourse.stores.sqlite.memory import MemoryStore
 from midcourse.testing.store_promises.given import head
 from tests.promises.harness import Place, resumable
 from tests.server.reading import opened, served

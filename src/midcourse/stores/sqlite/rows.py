@@ -11,7 +11,6 @@ from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId
 from midcourse.errors import Damaged
 from midcourse.ports.store import Head, InboxRow
 from midcourse.stores import refusals
-from midcourse.stores.shelf import item_seal
 
 PLACES: Final = 2**32
 """How many positions a session has: a row's place is its session's key times this, plus its position."""
@@ -62,6 +61,11 @@ def outcome_seal(seal: bytes, outcome: bytes) -> bytes:
 def snapshot_seal(session_id: SessionId, position: int, content: bytes) -> bytes:
     """The seal over a snapshot and the place it belongs to."""
     return checksum(session_id.encode(), b"%d" % position, content)
+
+
+def item_seal(shelf: str, key: str, value: bytes) -> bytes:
+    """Return the seal over an item of a shelf and the place it belongs to."""
+    return checksum(shelf.encode(), key.encode(), value)
 
 
 def read_item(shelf: str, row: Sequence[Any]) -> tuple[str, bytes]:

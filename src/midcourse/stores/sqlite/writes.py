@@ -3,7 +3,6 @@
 import os
 import sqlite3
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from midcourse.core.audit import AuditEntry, AuditRow, encode_entry, follow, prunable, pruned
@@ -12,13 +11,12 @@ from midcourse.core.fold import Row
 from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId
 from midcourse.ports.store import Deciding, InboxRow, Owned
 from midcourse.stores import refusals
-from midcourse.stores.shelf import item_seal
-from midcourse.stores.sqlite import locks
-from midcourse.stores.sqlite.reads import check_inbox, key_of
+from midcourse.stores.sqlite.reads import IsAlive, check_inbox, key_of
 from midcourse.stores.sqlite.rows import (
     EncodedHead,
     check_owner,
     command_seal,
+    item_seal,
     outcome_seal,
     owner_seal,
     place,
@@ -151,7 +149,13 @@ def put(
 
 
 def take(
-    connection: sqlite3.Connection, session_id: SessionId, worker: WorkerId, *, address: str, folder: Path, store: str
+    connection: sqlite3.Connection,
+    session_id: SessionId,
+    worker: WorkerId,
+    *,
+    address: str,
+    is_alive: IsAlive,
+    store: str,
 ) -> Owned:
     """The session for ``worker``, under the next epoch, if its owner is dead or there is none."""
     row = connection.execute(_SESSION, (session_id,)).fetchone()
@@ -159,7 +163,7 @@ def take(
         raise refusals.not_found(session_id, store)
     before = read_ownership(row)
     if before.owner is not None:
-        if locks.is_alive(folder, before.owner):
+        if is_alive(before.owner):
             raise refusals.owner_alive(session_id, before.owner)
         connection.execute(_DELETE_WORKER, (before.owner,))
     key = key_of(connection, session_id)
