@@ -12,7 +12,7 @@ from midcourse.core.fold import Row, fold
 from midcourse.core.ids import CommandId, Position, SessionId
 from midcourse.core.session import ENDED
 from midcourse.errors import MidcourseError
-from midcourse.ports.store import Head, Store
+from midcourse.ports.store import Head, HeadQuery, Store
 from midcourse.runtime.loading import load
 from midcourse.runtime.outcomes import decode_outcome
 
@@ -92,11 +92,11 @@ async def judge(store: Store, sent: Sequence[Sent], ran: Sequence[Ran]) -> Verdi
 
 
 async def _heads(store: Store) -> AsyncIterator[Head]:
-    before: float | None = None
-    while page := await store.heads(limit=_PAGE, before=before):
+    before: SessionId | None = None
+    while page := await store.heads(HeadQuery(limit=_PAGE, before=before)):
         for head in page:
             yield head
-        before = page[-1].created_at
+        before = page[-1].id
 
 
 async def _journal(store: Store, head: Head, verdict: Verdict) -> list[Recorded]:

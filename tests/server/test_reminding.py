@@ -427,7 +427,7 @@ class Unhurried(MemoryStore):
 def spoiled(store: MemoryStore, shelf: str, *keys: str) -> None:
     """What lies there does not match its checksum any more."""
     for key in keys:
-        store.memory.connection.execute("UPDATE shelves SET value = x'3f' WHERE shelf = ? AND key = ?", (shelf, key))
+        store.memory.connection.execute("UPDATE shelves SET seal = x'00' WHERE shelf = ? AND key = ?", (shelf, key))
 
 
 async def test_what_cannot_be_read_is_named_once_and_keeps_nothing_else_from_being_told(

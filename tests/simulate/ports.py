@@ -167,11 +167,11 @@ class Writer:
         self._last = 0.0
         self._closed = False
 
-    def submit(self, work: "partial[T]") -> "asyncio.Future[T]":
+    def submit(self, work: Callable[[Any], T]) -> "asyncio.Future[T]":
         """Commit, and tell of it, each at its time."""
         machine, loop = self._disk.machine, asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        name = work.func.__name__
+        name: str = getattr(work, "func", work).__name__
         if name in AT_ONCE:
             _settle(future, *self._done(work))
             return future
@@ -204,12 +204,6 @@ class Writer:
             return self._disk.memory.write(work), None
         except MidcourseError as error:
             return None, error
-
-    def refuse(self, error: Exception) -> "asyncio.Future[Any]":
-        """An answer at once."""
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        future.set_exception(error)
-        return future
 
     async def close(self) -> None:
         """Commit no more."""
@@ -250,7 +244,7 @@ AT_ONCE: Final = frozenset({"add_worker", "remove_worker"})
 """Writes that nothing is simulated of."""
 
 READS: Final = (
-    "head", "read", "digest_at", "snapshots", "blobs", "undecided", "row", "shelved", "shelf_keys", "heads", "shelves",
+    "head", "read", "snapshots", "blobs", "undecided", "row", "shelved", "shelf_keys", "heads", "shelves",
     "audit", "audit_end", "unattended", "pending", "changed",
 )  # fmt: skip
 

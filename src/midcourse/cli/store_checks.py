@@ -12,7 +12,7 @@ from midcourse.core.session import NEEDS_DRIVING
 from midcourse.core.webhooks import webhook_view
 from midcourse.errors import Damaged, MidcourseError
 from midcourse.ports.shelves import readable
-from midcourse.ports.store import Head, Store
+from midcourse.ports.store import Head, HeadQuery, Store
 from midcourse.runtime.auditing import read_audit
 from midcourse.runtime.clock import SystemClock
 from midcourse.runtime.outbox import Outbox
@@ -110,7 +110,7 @@ async def _inside(store: Store, *, deep: bool) -> AsyncGenerator[Check]:
 async def _heads(store: Store) -> list[Head]:
     heads: list[Head] = []
     before: SessionId | None = None
-    while page := await store.heads(before=before, limit=_PAGE):
+    while page := await store.heads(HeadQuery(before=before, limit=_PAGE)):
         heads += page
         before = page[-1].id
     return heads

@@ -16,7 +16,7 @@ from midcourse.errors import Damaged, InvalidInput, SessionNotFound
 from midcourse.monitors.journal import JournalReader
 from midcourse.monitors.oversight import Oversight
 from midcourse.policies.kept import load as load_policy
-from midcourse.ports.store import Head, Store
+from midcourse.ports.store import Head, HeadQuery, Store
 from midcourse.reports.consistency import flaw_of
 from midcourse.reports.facts import Interruption, SessionFacts
 from midcourse.reports.reader import FactsReader
@@ -109,7 +109,7 @@ class Fleet:
     async def _heads(self) -> AsyncIterator[Head]:
         before: SessionId | None = None
         while True:
-            page: Sequence[Head] = await self.store.heads(tenant=self.tenant, limit=_HEADS, before=before)
+            page: Sequence[Head] = await self.store.heads(HeadQuery(tenant=self.tenant, limit=_HEADS, before=before))
             for head in page:
                 if head.created_at < self.since:
                     return

@@ -11,7 +11,7 @@ from midcourse.core.events import Recorded
 from midcourse.core.ids import Position, SessionId
 from midcourse.errors import Damaged, SessionNotFound
 from midcourse.ports.clock import Clock
-from midcourse.ports.store import Head, Store
+from midcourse.ports.store import Head, HeadQuery, Store
 from midcourse.runtime.loading import read_events
 
 USUAL: Final = 500
@@ -103,7 +103,7 @@ async def read_runs(
 async def _heads(store: Store, tenant: str | None, since: float) -> AsyncIterator[Head]:
     before: SessionId | None = None
     while True:
-        page = await store.heads(tenant=tenant, limit=_HEADS, before=before)
+        page = await store.heads(HeadQuery(tenant=tenant, limit=_HEADS, before=before))
         for head in page:
             if head.created_at < since:
                 return

@@ -38,7 +38,7 @@ from midcourse.policies.kept import load as load_policy
 from midcourse.ports.clock import Clock
 from midcourse.ports.sender import check_people_send
 from midcourse.ports.shelves import readable
-from midcourse.ports.store import AskHead, Head, Store
+from midcourse.ports.store import AskHead, Head, HeadQuery, Store
 from midcourse.runtime.auditing import audit_page_before
 
 T = TypeVar("T")
@@ -151,7 +151,7 @@ class Desk:
         if any(name in (one.owner, one.by) for one in taken) or any(one.name == name for one in overs):
             return True
         entries, _ = await audit_page_before(self._store, 0, 1, lambda entry: entry.by == name)
-        heads = await self._store.heads(tenant=tenant_of(name) or None, limit=_PAGE)
+        heads = await self._store.heads(HeadQuery(tenant=tenant_of(name) or None, limit=_PAGE))
         return bool(entries) or any(head.by == name for head in heads)
 
     async def note_answer(self, ask: AskHead, *, session_id: str, by: str, approved: bool) -> None:
@@ -186,7 +186,9 @@ class Desk:
         found: list[Head] = []
         before: SessionId | None = None
         while True:
-            page = await self._store.heads(statuses=statuses, tenant=tenant, asking=asking, limit=_PAGE, before=before)
+            page = await self._store.heads(
+                HeadQuery(statuses=statuses, tenant=tenant, asking=asking, limit=_PAGE, before=before)
+            )
             found += page
             if len(page) < _PAGE:
                 return found

@@ -30,7 +30,7 @@ from midcourse.core.switches import (
 from midcourse.core.tenants import tenant_of
 from midcourse.errors import InvalidInput, MidcourseError, Refused, StoreError, without_path
 from midcourse.ports.sender import check_people_send
-from midcourse.ports.store import Head
+from midcourse.ports.store import Head, HeadQuery
 from midcourse.runtime.control import Control
 from midcourse.runtime.driver import Driver
 from midcourse.runtime.standing import covers, halt_of, switch_id
@@ -70,15 +70,15 @@ class KillSwitch:
                 return ""
             case "agent":
                 known |= agents.keys()
-                found = await self._worker.store.heads(agent=scope.value, tenant=whose, limit=1)
+                found = await self._worker.store.heads(HeadQuery(agent=scope.value, tenant=whose, limit=1))
             case "label":
                 known |= {label for agent in agents.values() for label in agent.terms.labels}
-                found = await self._worker.store.heads(label=scope.value, tenant=whose, limit=1)
+                found = await self._worker.store.heads(HeadQuery(label=scope.value, tenant=whose, limit=1))
             case "tenant":
-                found = await self._worker.store.heads(tenant=whose, limit=1)
+                found = await self._worker.store.heads(HeadQuery(tenant=whose, limit=1))
         if found or scope.value in known or (scope.kind == "tenant" and scope.tenant is not None):
             return ""
-        for head in await self._worker.store.heads(tenant=scope.tenant, limit=_LOOKED_AT):
+        for head in await self._worker.store.heads(HeadQuery(tenant=scope.tenant, limit=_LOOKED_AT)):
             match scope.kind:
                 case "agent":
                     known.add(head.agent)
@@ -213,7 +213,7 @@ class KillSwitch:
         before: SessionId | None = None
         while True:
             page = await self._worker.store.heads(
-                statuses=_LIVE, agent=agent, label=label, tenant=tenant, limit=_PAGE, before=before
+                HeadQuery(statuses=_LIVE, agent=agent, label=label, tenant=tenant, limit=_PAGE, before=before)
             )
             for head in page:
                 yield head

@@ -10,7 +10,7 @@ from midcourse.core.commands import Halt
 from midcourse.core.ids import CommandId, SessionId, StepId
 from midcourse.core.session import ENDED, LIVE, Status
 from midcourse.errors import MidcourseError
-from midcourse.ports.store import Head
+from midcourse.ports.store import Head, HeadQuery
 from midcourse.runtime.control import Control
 
 BY: Final = "restore"
@@ -68,7 +68,7 @@ async def _all(control: Control, statuses: frozenset[Status]) -> list[Head]:
     found: list[Head] = []
     before: SessionId | None = None
     while page := await control.worker.store.heads(
-        statuses=[one.value for one in statuses], before=before, limit=_PAGE
+        HeadQuery(statuses=[one.value for one in statuses], before=before, limit=_PAGE)
     ):
         found += page
         before = page[-1].id

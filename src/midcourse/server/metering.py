@@ -13,7 +13,7 @@ from midcourse.core.ids import Position, SessionId
 from midcourse.core.session import LIVE
 from midcourse.errors import MidcourseError
 from midcourse.ports.clock import Clock
-from midcourse.ports.store import Head, Store
+from midcourse.ports.store import Head, HeadQuery, Store
 from midcourse.reports.fleet import Fleet, FleetSession, default_policy
 from midcourse.reports.shares import Remaining, Shares, spread
 from midcourse.runtime.control import Control
@@ -106,7 +106,7 @@ async def census(store: Store, now: float) -> Census:
     before: SessionId | None = None
     statuses = [status.value for status in LIVE]
     while sessions.total() < MOST_COUNTED:
-        page = await store.heads(statuses=statuses, limit=_PAGE, before=before)
+        page = await store.heads(HeadQuery(statuses=statuses, limit=_PAGE, before=before))
         for head in page:
             sessions[head.status, head.task_class or UNCLASSED] += 1
             asks += head.asks

@@ -7,7 +7,7 @@ from midcourse.core.audit import PRUNE, AuditEntry
 from midcourse.core.audit_export import Title, Verified, verify
 from midcourse.core.ids import CommandId, SessionId
 from midcourse.errors import Damaged
-from midcourse.ports.store import InboxRow
+from midcourse.ports.store import Append, InboxRow
 from midcourse.runtime.auditing import audit_filter, audit_page, entry_of, export_audit, prune_audit, read_audit
 from midcourse.runtime.outcomes import Outcome
 from midcourse.stores.sqlite.memory import MemoryStore
@@ -22,7 +22,7 @@ async def store() -> MemoryStore:
     store = MemoryStore()
     epoch = await owned(store)
     entries = [AuditEntry(session=SESSION, by=who, role="steer", action="pause") for who in "abcde"]
-    await store.append(head(), [], epoch=epoch, audit=entries)
+    await store.append(Append(head(), epoch=epoch, audit=entries))
     return store
 
 
@@ -75,7 +75,7 @@ async def shared() -> MemoryStore:
         AuditEntry(session=SessionId(f"{whose}x"), by=f"{number}", role="steer", action="pause", at=float(number))
         for number, whose in enumerate(["acme~", "beta~", ""] * 600, 1)
     ]
-    await store.append(head(), [], epoch=epoch, audit=entries)
+    await store.append(Append(head(), epoch=epoch, audit=entries))
     return store
 
 

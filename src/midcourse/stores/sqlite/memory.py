@@ -62,13 +62,13 @@ class Inline:
 
     def submit(self, work: Callable[[sqlite3.Connection], T], /) -> "asyncio.Future[T]":
         """Do ``work``. ``later``: its future is settled by the loop, so that who waits for a write yields."""
-        if self._closed:
-            return self.refuse(refusals.closed(NAME))
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         value: Any = None
         failed: Exception | None = None
         try:
+            if self._closed:
+                raise refusals.closed(NAME)
             value = self._do(work)
         except FAILURES as error:
             failed = explained(error, Path(":memory:"))
@@ -78,12 +78,6 @@ class Inline:
             loop.call_soon(_settle, future, value, failed)
         else:
             _settle(future, value, failed)
-        return future
-
-    def refuse(self, error: Exception, /) -> "asyncio.Future[Any]":
-        """Return a future that has failed."""
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        future.set_exception(error)
         return future
 
     async def close(self) -> None:

@@ -12,7 +12,7 @@ from midcourse.core.fold import Row
 from midcourse.core.ids import CommandId, Position, SessionId, WorkerId
 from midcourse.core.tenants import MARK
 from midcourse.errors import Damaged
-from midcourse.ports.store import Head, InboxRow, Owned
+from midcourse.ports.store import Head, HeadQuery, InboxRow, Owned
 from midcourse.stores import refusals
 from midcourse.stores.sqlite.rows import (
     PLACES,
@@ -57,34 +57,26 @@ def head(connection: sqlite3.Connection, session_id: SessionId, is_alive: IsAliv
     )
 
 
-def heads(
-    connection: sqlite3.Connection,
-    statuses: Sequence[str],
-    agent: str | None,
-    tenant: str | None,
-    fits: Callable[[Head], bool],
-    limit: int,
-    before: SessionId | None,
-) -> list[Head]:
-    """Sessions, newest first, without the damaged ones."""
+def heads(connection: sqlite3.Connection, query: HeadQuery) -> list[Head]:
+    """The heads that a query finds, without the damaged ones."""
     found: list[Head] = []
     values = {
-        "before": before,
-        "agent": agent,
-        "tenant": tenant and tenant + MARK,
-        "any_status": not statuses,
-        "statuses": msgspec.json.encode(list(statuses)).decode(),
+        "before": query.before,
+        "agent": query.agent,
+        "tenant": query.tenant and query.tenant + MARK,
+        "any_status": not query.statuses,
+        "statuses": msgspec.json.encode(list(query.statuses)).decode(),
     }
     # Closed: an unfinished statement would hold its view of the file, and the log could never be reset.
     with contextlib.closing(connection.execute(READ["newest_sessions"], values)) as cursor:
         for session_id, *columns, content, seal in cursor:
-            if len(found) >= limit:
+            if len(found) >= query.limit:
                 break
             try:
                 head = read_head(session_id, columns, content, seal)
             except Damaged:
                 continue
-            if fits(head):
+            if query.fits(head):
                 found.append(head)
     return found
 
@@ -105,12 +97,6 @@ def records(connection: sqlite3.Connection, session_id: SessionId, after: Positi
     if key is None:
         return []
     return connection.execute(READ["records"], (place(key, after), place(key, PLACES - 1), limit)).fetchall()
-
-
-def digest_at(connection: sqlite3.Connection, session_id: SessionId, position: Position) -> bytes | None:
-    """The running digest at a position."""
-    found = records(connection, session_id, Position(position - 1), 1) if position > 0 else []
-    return found[0][2] if found and found[0][0] == position else None
 
 
 def snapshots(connection: sqlite3.Connection, session_id: SessionId) -> list[bytes]:

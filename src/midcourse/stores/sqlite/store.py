@@ -14,10 +14,10 @@ from midcourse.core.fold import Row
 from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId
 from midcourse.core.replies import Durability
 from midcourse.errors import MidcourseError, StoreError
-from midcourse.ports.store import Deciding, Head, InboxRow, Owned
+from midcourse.ports.store import NEWEST, Append, Creation, Erasure, Head, HeadQuery, InboxRow, Owned
 from midcourse.stores import refusals
 from midcourse.stores.sqlite import reads, writes
-from midcourse.stores.sqlite.rows import encode_head, owner_seal
+from midcourse.stores.sqlite.rows import encode, owner_seal
 
 T = TypeVar("T")
 
@@ -27,10 +27,6 @@ class Jobs(Protocol):
 
     def submit(self, work: Callable[[sqlite3.Connection], T], /) -> "asyncio.Future[T]":
         """Do ``work``, and return a future of its result for the calling loop."""
-        ...
-
-    def refuse(self, error: Exception, /) -> "asyncio.Future[Any]":
-        """Return a future that has failed."""
         ...
 
     async def close(self) -> None:
@@ -88,7 +84,7 @@ class DatabaseStore(ABC):
     async def enlist(self, worker: WorkerId, address: str) -> None:
         """Make this store object the worker ``worker``; see the port."""
         if self._worker is not None:
-            await self._writes.refuse(refusals.already_enlisted(self._worker))
+            await self._refuse(refusals.already_enlisted(self._worker))
         self._worker = worker  # before the first await: of two calls at once, one is refused
         try:
             # Alive before it is known: whoever learns of the worker must find it alive.
@@ -101,62 +97,17 @@ class DatabaseStore(ABC):
         self._address = address
         self._enlisted = True
 
-    def create(
-        self,
-        head: Head,
-        rows: Sequence[Row],
-        *,
-        worker: WorkerId | None,
-        blobs: Sequence[Blob] = (),
-        audit: Sequence[AuditEntry] = (),
-        shelves: Mapping[str, Mapping[str, bytes | None]] | None = None,
-    ) -> Awaitable[Epoch]:
-        """Store a new session with its first rows; see the port."""
-        if worker is not None and not self._is_mine(worker):
-            return self._writes.refuse(refusals.not_enlisted(worker))
-        seal = owner_seal(head.id, writes.FIRST_EPOCH, worker)
-        encoded = encode_head(head)
-        entries = tuple(map(encode_entry, audit))
-        return self._writes.submit(
-            partial(
-                writes.create,
-                head=encoded,
-                rows=tuple(rows),
-                blobs=blobs,
-                worker=worker,
-                seal=seal,
-                audit=entries,
-                shelves={shelf: dict(items) for shelf, items in (shelves or {}).items()},
-            )
-        )
+    def create(self, creation: Creation) -> Awaitable[Epoch]:
+        """Store a new session; see the port."""
+        if creation.worker is not None and not self._is_mine(creation.worker):
+            return self._refuse(refusals.not_enlisted(creation.worker))
+        seal = owner_seal(creation.head.id, writes.FIRST_EPOCH, creation.worker)
+        return self._writes.submit(partial(writes.create, creation=creation, encoded=encode(creation, seal)))
 
-    def append(
-        self,
-        head: Head,
-        rows: Sequence[Row],
-        *,
-        epoch: Epoch,
-        deciding: Deciding | None = None,
-        blobs: Sequence[Blob] = (),
-        release: bool = False,
-        audit: Sequence[AuditEntry] = (),
-        shelves: Mapping[str, Mapping[str, bytes | None]] | None = None,
-    ) -> Awaitable[None]:
-        """Append all of ``rows`` or none; see the port."""
-        return self._writes.submit(
-            partial(
-                writes.append,
-                head=encode_head(head),
-                rows=tuple(rows),
-                blobs=blobs,
-                fence=self._fence(head.id, epoch),
-                deciding=deciding,
-                release=release,
-                audit=tuple(map(encode_entry, audit)),
-                shelves={shelf: dict(items) for shelf, items in (shelves or {}).items()},
-                store=self.name,
-            )
-        )
+    def append(self, append: Append) -> Awaitable[None]:
+        """Append all of the rows or none; see the port."""
+        encoded = encode(append, self._seal(append.head.id, append.epoch))
+        return self._writes.submit(partial(writes.append, append=append, encoded=encoded, store=self.name))
 
     def put(self, session_id: SessionId, command_id: CommandId, content: bytes, at: float) -> Awaitable[InboxRow]:
         """Put a command into the inbox, or return the row that holds this id; see the port."""
@@ -167,7 +118,7 @@ class DatabaseStore(ABC):
     def take(self, session_id: SessionId, worker: WorkerId) -> Awaitable[Owned]:
         """Make ``worker`` the owner under the next epoch; see the port."""
         if not self._is_mine(worker):
-            return self._writes.refuse(refusals.not_enlisted(worker))
+            return self._refuse(refusals.not_enlisted(worker))
         return self._writes.submit(
             partial(
                 writes.take,
@@ -177,12 +128,6 @@ class DatabaseStore(ABC):
                 is_alive=self._is_alive,
                 store=self.name,
             )
-        )
-
-    def release(self, session_id: SessionId, epoch: Epoch) -> Awaitable[None]:
-        """Let the session go, unchanged; see the port."""
-        return self._writes.submit(
-            partial(writes.release, session_id=session_id, fence=self._fence(session_id, epoch), store=self.name)
         )
 
     def save_snapshot(
@@ -207,31 +152,10 @@ class DatabaseStore(ABC):
             )
         )
 
-    def erase(
-        self,
-        head: Head,
-        rows: Sequence[Row],
-        *,
-        epoch: Epoch,
-        outcome: bytes,
-        shelves: Mapping[str, Mapping[str, bytes | None]],
-        forgotten: Sequence[AuditRow] = (),
-        audit: Sequence[AuditEntry] = (),
-    ) -> Awaitable[None]:
-        """Put ``rows`` in the place of the journal, and take away all other texts; see the port."""
-        return self._writes.submit(
-            partial(
-                writes.erase,
-                head=encode_head(head),
-                rows=tuple(rows),
-                fence=self._fence(head.id, epoch),
-                outcome=outcome,
-                shelves={shelf: dict(items) for shelf, items in shelves.items()},
-                forgotten=tuple(forgotten),
-                audit=tuple(map(encode_entry, audit)),
-                store=self.name,
-            )
-        )
+    def erase(self, erasure: Erasure) -> Awaitable[None]:
+        """Replace the whole journal, and take away all other texts; see the port."""
+        encoded = encode(erasure, self._seal(erasure.head.id, erasure.epoch))
+        return self._writes.submit(partial(writes.erase, erasure=erasure, encoded=encoded, store=self.name))
 
     def shelve(
         self,
@@ -243,7 +167,7 @@ class DatabaseStore(ABC):
         audit: Sequence[AuditEntry] = (),
     ) -> Awaitable[None]:
         """Put all of ``items`` on a shelf, or none; see the port."""
-        fence = None if owner is None else (owner[0], *self._fence(*owner))
+        fence = None if owner is None else (*owner, self._seal(*owner))
         entries = tuple(map(encode_entry, audit))
         return self._writes.submit(
             partial(
@@ -263,31 +187,9 @@ class DatabaseStore(ABC):
             partial(reads.head, session_id=session_id, is_alive=self._is_alive, store=self.name)
         )
 
-    async def heads(
-        self,
-        *,
-        statuses: Sequence[str] = (),
-        agent: str | None = None,
-        search: str = "",
-        tenant: str | None = None,
-        asking: bool = False,
-        task_class: str | None = None,
-        label: str | None = None,
-        limit: int = 100,
-        before: SessionId | None = None,
-    ) -> Sequence[Head]:
-        """Sessions, newest first; see the port."""
-        return await self._reads.submit(
-            partial(
-                reads.heads,
-                statuses=tuple(statuses),
-                agent=agent,
-                tenant=tenant,
-                fits=partial(Head.fits, words=search.casefold(), asking=asking, task_class=task_class, label=label),
-                limit=limit,
-                before=before,
-            )
-        )
+    async def heads(self, query: HeadQuery = NEWEST) -> Sequence[Head]:
+        """Return the heads that a query finds; see the port."""
+        return await self._reads.submit(partial(reads.heads, query=query))
 
     async def below(self, session_id: SessionId, statuses: Sequence[str]) -> Sequence[Head]:
         """The children of a session, and theirs; see the port."""
@@ -296,10 +198,6 @@ class DatabaseStore(ABC):
     async def read(self, session_id: SessionId, after: Position, limit: int = 1000) -> Sequence[Row]:
         """Journal rows after a position; see the port."""
         return await self._reads.submit(partial(reads.records, session_id=session_id, after=after, limit=limit))
-
-    async def digest_at(self, session_id: SessionId, position: Position) -> bytes | None:
-        """The running digest stored at a position; see the port."""
-        return await self._reads.submit(partial(reads.digest_at, session_id=session_id, position=position))
 
     async def snapshots(self, session_id: SessionId) -> Sequence[bytes]:
         """The kept snapshots that match their checksums, newest first."""
@@ -365,9 +263,15 @@ class DatabaseStore(ABC):
         before, self._seen = self._seen, version
         return version != before
 
-    def _fence(self, session_id: SessionId, epoch: Epoch) -> tuple[Epoch, bytes]:
-        """The epoch a caller holds, and the owner's seal that must be found if this worker holds it indeed."""
-        return epoch, owner_seal(session_id, epoch, self._worker or "")
+    def _seal(self, session_id: SessionId, epoch: Epoch) -> bytes:
+        """Return the owner's seal that must be found if this worker holds the epoch indeed."""
+        return owner_seal(session_id, epoch, self._worker or "")
 
     def _is_mine(self, worker: WorkerId) -> bool:
         return self._enlisted and worker == self._worker
+
+    def _refuse(self, error: Exception) -> "asyncio.Future[Any]":
+        def refuse(_: sqlite3.Connection) -> None:
+            raise error
+
+        return self._writes.submit(refuse)
