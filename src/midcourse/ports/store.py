@@ -1,9 +1,10 @@
 """What a store must promise: an inbox anyone may write to, and a journal only the owner of the current epoch may."""
 
-from collections.abc import Awaitable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Collection, Mapping, Sequence
 from typing import Final, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from midcourse.core.audit import AuditEntry, AuditRow
 from midcourse.core.codec import Blob
@@ -192,6 +193,7 @@ class HeadQuery(msgspec.Struct, gc=False, frozen=True, kw_only=True):
 
 
 NEWEST: Final = HeadQuery()
+_PAGE: Final = 500
 
 
 class Store(Protocol):
@@ -430,3 +432,14 @@ class Store(Protocol):
     async def changed(self) -> bool:
         """Whether another process may have written since the last call. Cheap: what an idle poll costs."""
         ...
+
+
+async def every_head(store: Store, query: HeadQuery = NEWEST) -> AsyncGenerator[Head]:
+    """Yield all heads that a query finds, however many, page by page."""
+    query = replace(query, limit=_PAGE)
+    while page := await store.heads(query):
+        for head in page:
+            yield head
+        if len(page) < _PAGE:
+            return
+        query = replace(query, before=page[-1].id)

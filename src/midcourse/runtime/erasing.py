@@ -20,10 +20,10 @@ from midcourse.core.erasure import entombed, is_erased, kept_digest
 from midcourse.core.events import Record, decode_record, encode_record
 from midcourse.core.fold import Fold, Row, fold
 from midcourse.core.ids import Position, SessionId
-from midcourse.core.session import ENDED, Session
+from midcourse.core.session import ENDED, Session, Status
 from midcourse.errors import Damaged, MidcourseError, OwnerAlive, Refused, StaleEpoch
 from midcourse.ports.shelves import is_shelf_of, readable
-from midcourse.ports.store import Append, Erasure, Head, HeadQuery, Owned, Store
+from midcourse.ports.store import Append, Erasure, Head, HeadQuery, Owned, Store, every_head
 from midcourse.runtime.journal import head_of
 from midcourse.runtime.outbox import forget_session
 from midcourse.runtime.outcomes import Outcome, encode_outcome
@@ -83,21 +83,13 @@ async def erase(
 
 async def children_of(store: Store, session_id: SessionId) -> list[SessionId]:
     """The children of a session, and theirs."""
-    found: list[SessionId] = []
-    before: SessionId | None = None
-    while page := await store.heads(HeadQuery(search=f"{session_id}.", before=before, limit=_PAGE)):
-        found += [head.id for head in page if head.id.startswith(f"{session_id}.")]
-        before = page[-1].id
-    return found
+    return [head.id for head in await store.below(session_id, [one.value for one in Status])]
 
 
 async def ended_before(store: Store, at: float, *, limit: int = 1000) -> list[SessionId]:
     """Sessions that ended before a time and are not erased, oldest first, at most ``limit``."""
-    found: list[Head] = []
-    before: SessionId | None = None
-    while page := await store.heads(HeadQuery(statuses=[one.value for one in ENDED], before=before, limit=_PAGE)):
-        found += [head for head in page if head.updated_at < at and head.erased_at is None]
-        before = page[-1].id
+    ended = every_head(store, HeadQuery(statuses=[one.value for one in ENDED]))
+    found = [head async for head in ended if head.updated_at < at and head.erased_at is None]
     return [head.id for head in sorted(found, key=lambda head: head.updated_at)[:limit]]
 
 
