@@ -101,8 +101,8 @@ async def test_each_follows_what_it_wants_and_its_tenants_own() -> None:
     )
     board = Board(store, StillClock(), 1.0)
 
-    async def found(**wanted: Any) -> tuple[list[str], dict[str, int]]:
-        frame = await told(list_frames(board, HeadQuery(**{"limit": MOST, **wanted})))
+    async def found(*, limit: int = MOST, **wanted: Any) -> tuple[list[str], dict[str, int]]:
+        frame = await told(list_frames(board, HeadQuery(limit=limit, **wanted)))
         return ids(frame), frame["counts"]
 
     assert (await found(tenant="acme"))[0] == ["acme~sess_0004"]
