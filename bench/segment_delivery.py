@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -10,7 +10,7 @@ import midcourse
 from bench import children, floors
 from bench.harness import Result, ask, folder, median, p99, store_in
 from midcourse.core.events import SegmentWritten
-from midcourse.ports.store import Store
+from midcourse.ports.store import Append, Store
 from midcourse.wiring import open_store
 
 QUESTION: Final = "segment delivery, p99"
@@ -46,10 +46,10 @@ class Timed:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    def append(self, head: Any, rows: Sequence[Any], **options: Any) -> "asyncio.Future[None]":
+    def append(self, append: Append) -> "asyncio.Future[None]":
         """As the store does it, and noted before anybody else hears of it."""
-        written = asyncio.ensure_future(self._store.append(head, rows, **options))
-        written.add_done_callback(lambda _: self.durable.update(dict.fromkeys((row[0] for row in rows), _now())))
+        written = asyncio.ensure_future(self._store.append(append))
+        written.add_done_callback(lambda _: self.durable.update(dict.fromkeys((row[0] for row in append.rows), _now())))
         return written
 
 

@@ -1,7 +1,7 @@
 """What must be true after the soak: every journal folds from its start, nothing ran twice, no answer was a lie."""
 
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -12,7 +12,7 @@ from midcourse.core.fold import Row, fold
 from midcourse.core.ids import CommandId, Position, SessionId
 from midcourse.core.session import ENDED
 from midcourse.errors import MidcourseError
-from midcourse.ports.store import Head, Store
+from midcourse.ports.store import Head, Store, every_head
 from midcourse.runtime.loading import load
 from midcourse.runtime.outcomes import decode_outcome
 
@@ -77,7 +77,7 @@ async def judge(store: Store, sent: Sequence[Sent], ran: Sequence[Ran]) -> Verdi
     commands: defaultdict[SessionId, list[Sent]] = defaultdict(list)
     for command in sent:
         commands[command.session].append(command)
-    async for head in _heads(store):
+    async for head in every_head(store):
         try:
             records = await _journal(store, head, verdict)
         except MidcourseError as error:
@@ -89,14 +89,6 @@ async def judge(store: Store, sent: Sequence[Sent], ran: Sequence[Ran]) -> Verdi
         _judge_steps(head.id, records, by_session[head.id], verdict)
         await _judge_commands(store, head.id, records, commands[head.id], verdict)
     return verdict
-
-
-async def _heads(store: Store) -> AsyncIterator[Head]:
-    before: float | None = None
-    while page := await store.heads(limit=_PAGE, before=before):
-        for head in page:
-            yield head
-        before = page[-1].created_at
 
 
 async def _journal(store: Store, head: Head, verdict: Verdict) -> list[Recorded]:

@@ -26,7 +26,7 @@ from midcourse.runtime.control import Control
 from midcourse.runtime.restoring import Restored, halt_all
 from midcourse.runtime.settings import Settings
 from midcourse.runtime.worker import Worker
-from midcourse.stores.memory import MemoryStore
+from midcourse.stores.sqlite.memory import MemoryStore
 
 if TYPE_CHECKING:
     from midcourse.stores.sqlite.upkeep import File

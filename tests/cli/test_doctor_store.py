@@ -156,7 +156,7 @@ def test_a_time_in_the_future_is_told_of(midcourse: Command) -> None:
         (content,) = connection.execute("SELECT head FROM sessions WHERE key = 1").fetchone()
     head = msgspec.msgpack.decode(content, type=Head)
     ahead = encode_head(msgspec.structs.replace(head, updated_at=SystemClock().now() + 7200))
-    spoil("UPDATE sessions SET head = ?, head_seal = ? WHERE key = 1", ahead.content, ahead.seal)
+    spoil("UPDATE sessions SET head = ?, head_seal = ? WHERE key = 1", *ahead)
     clock = found(midcourse, "clock")
     assert clock["status"] == "warn"
     assert head.id in clock["detail"]

@@ -2,13 +2,13 @@
 
 from collections.abc import AsyncIterator
 
-import msgspec
 import pytest
 
 from midcourse.core.ids import SessionId
 from midcourse.ports.store import Store
-from midcourse.stores.memory import MemoryStore, Sealed
+from midcourse.stores.sqlite.memory import MemoryStore
 from midcourse.testing.store_conformance import Crash, Damage, Kept, StoreConformance
+from tests.conformance.damage import spoil
 
 
 class TestMemoryStore(StoreConformance):
@@ -36,28 +36,8 @@ class TestMemoryStore(StoreConformance):
 
     @pytest.fixture
     def damage(self, store: MemoryStore) -> Damage:
-        def spoiled(sealed: Sealed) -> Sealed:
-            return sealed._replace(content=sealed.content[:-1] + b"?")
-
         async def damage(what: Kept, session_id: SessionId) -> None:
-            session, log = store.memory.sessions[session_id], store.memory.audit
-            match what:
-                case "head":
-                    session.head = spoiled(session.head)
-                case "snapshot":
-                    newest = max(session.snapshots)
-                    session.snapshots[newest] = spoiled(session.snapshots[newest])
-                case "command":
-                    newest = list(session.inbox.values())[-1]
-                    newest.content = spoiled(newest.content)
-                case "audit":
-                    log[-1] = msgspec.structs.replace(log[-1], content=b"?")
-                case "audit_end":
-                    del log[-1]
-                case "shelf":
-                    shelf = store.memory.shelves[max(store.memory.shelves)]
-                    value, seal = shelf.items[shelf.keys[-1]]
-                    shelf.items[shelf.keys[-1]] = (value[:-1] + b"?", seal)
+            spoil(store.memory.connection, what, session_id)
 
         return damage
 

@@ -11,19 +11,7 @@ from midcourse.core.ids import SessionId
 from midcourse.ports.store import Store
 from midcourse.stores.sqlite import SqliteStore
 from midcourse.testing.store_conformance import Crash, Damage, Kept, StoreConformance
-
-NEWEST = {
-    "head": "UPDATE sessions SET head = :spoiled WHERE id = :id",
-    "snapshot": """UPDATE snapshots SET content = :spoiled
-                   WHERE place = (SELECT max(place) FROM snapshots
-                                  WHERE place / 4294967296 = (SELECT key FROM sessions WHERE id = :id))""",
-    "command": """UPDATE inbox SET content = :spoiled
-                  WHERE place = (SELECT max(place) FROM inbox
-                                 WHERE session = (SELECT key FROM sessions WHERE id = :id))""",
-    "audit": "UPDATE audit SET entry = :spoiled WHERE seq = (SELECT max(seq) FROM audit)",
-    "audit_end": "DELETE FROM audit WHERE seq = (SELECT max(seq) FROM audit)",
-    "shelf": "UPDATE shelves SET value = :spoiled WHERE (shelf, key) = (SELECT max(shelf), max(key) FROM shelves)",
-}
+from tests.conformance.damage import spoil
 
 
 class SqliteStoreConformance(StoreConformance):
@@ -59,8 +47,7 @@ class SqliteStoreConformance(StoreConformance):
     def damage(self, path: Path) -> Damage:
         async def damage(what: Kept, session_id: SessionId) -> None:
             with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-                changed = connection.execute(NEWEST[what], {"spoiled": b"?", "id": session_id})
-                assert changed.rowcount == 1
+                spoil(connection, what, session_id)
 
         return damage
 

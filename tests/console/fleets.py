@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from msgspec.structs import replace
 
 from midcourse.core.ids import Epoch, Position, SessionId, WorkerId
-from midcourse.ports.store import Head, Store
+from midcourse.ports.store import Append, Creation, Head, Store
 from midcourse.testing.store_promises.given import rows
 from midcourse.wiring import open_store
 
@@ -63,7 +63,8 @@ class Elsewhere:
 
     async def _create(self) -> None:
         made = [
-            self._store.create(head, rows(1, 1), worker=WorkerId("worker_elsewhere")) for head in self.heads.values()
+            self._store.create(Creation(head, rows(1, 1), worker=WorkerId("worker_elsewhere")))
+            for head in self.heads.values()
         ]
         await asyncio.gather(*made)
 
@@ -76,7 +77,7 @@ class Elsewhere:
         place = was.position + 1
         head = replace(was, position=Position(place), updated_at=time.time(), **fields)
         self.heads[session] = head
-        await self._store.append(head, rows(1, place)[-1:], epoch=Epoch(1))
+        await self._store.append(Append(head, rows(1, place)[-1:], epoch=Epoch(1)))
 
     def storm(self, a_second: int, seconds: float) -> None:
         """So many steps a second, over all that run."""

@@ -22,7 +22,7 @@ from midcourse.core.ids import CommandId, Position, SessionId
 from midcourse.core.receipt import ledger_of as receipts_of
 from midcourse.core.session import ENDED
 from midcourse.errors import MidcourseError
-from midcourse.ports.store import Store
+from midcourse.ports.store import HeadQuery, Store
 from midcourse.runtime.loading import content_of, read_events
 from midcourse.runtime.outcomes import decode_outcome
 from midcourse.testing.killer import When
@@ -340,7 +340,7 @@ async def _left(folder: Path, commands: Iterable[str]) -> _Left:
     async with _opened(folder) as store:
         rows: list[Row] = []
         folded: dict[SessionId, Fold] = {}
-        for head in await store.heads(limit=1000):
+        for head in await store.heads(HeadQuery(limit=1000)):
             own = await store.read(head.id, Position(0), 100_000)
             folded[head.id] = fold(head.id, None, own, ends=(head.position, head.digest))
             rows += own
@@ -363,7 +363,7 @@ async def _claims(folder: Path) -> list[Claim]:
     """What the receipts of all sessions claim."""
     async with _opened(folder) as store:
         claims: list[Claim] = []
-        for head in await store.heads(limit=1000):
+        for head in await store.heads(HeadQuery(limit=1000)):
             records = await read_events(store, head.id, Position(0), 100_000)
             ends = [one.event for one in records if isinstance(one.event, SessionCancelled | UndoFinished)]
             claims += claims_of(receipts_of(records), ends[-1].receipt if ends else ())
@@ -397,7 +397,7 @@ def _finished(rows: Iterable[Row]) -> Iterator[str]:
 
 
 async def _outcome(store: Store, command: str) -> str:
-    for head in await store.heads(limit=1000):  # a parent's commands lie in its children's inboxes
+    for head in await store.heads(HeadQuery(limit=1000)):  # a parent's commands lie in its children's inboxes
         row = await store.row(head.id, CommandId(command))
         if row is not None:
             return UNDECIDED if row.outcome is None else decode_outcome(row.outcome).code

@@ -124,7 +124,7 @@ class Bounds(NamedTuple):
 
 _TRUTH = "assumed of tools: docs/how-to/declare-tools.md and docs/design.md say so"
 _LEASES = "stores/sqlite locks: a lease that ends exactly when the process does"
-_STORES = ("stores/memory.py", "stores/sqlite.py")
+_STORES = ("stores/sqlite/writes.py",)
 
 IN_CODE: Final[Mapping[str, tuple[str, ...] | str]] = {
     "gate_last": ("runtime/gate.py", "runtime/steps.py"),

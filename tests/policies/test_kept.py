@@ -16,7 +16,7 @@ from midcourse.core.policy.profiles import BUILT_IN, STANDARD
 from midcourse.errors import Damaged, InvalidInput, MidcourseError, Refused, StoreUnavailable
 from midcourse.policies import history, kept, load, load_policy, names, save
 from midcourse.ports.store import Store
-from midcourse.stores.memory import MemoryStore
+from midcourse.stores.sqlite.memory import MemoryStore
 from midcourse.wiring import open_store
 
 NOW = 1_763_200_000.0

@@ -4,12 +4,10 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable
 
 import midcourse
-from midcourse.core.fold import Row
-from midcourse.ports.store import Head, Store
+from midcourse.ports.store import Append, Store
 from midcourse.testing.wrapped_store import WrappedStore
 from midcourse.wiring import open_store
 
@@ -23,17 +21,10 @@ class Dying(WrappedStore):
         super().__init__(inner)
         self._shelf = shelf
 
-    def append(
-        self,
-        head: Head,
-        rows: Sequence[Row],
-        *,
-        shelves: Mapping[str, Mapping[str, bytes | None]] | None = None,
-        **rest: Any,
-    ) -> Awaitable[None]:
+    def append(self, append: Append) -> Awaitable[None]:
         """As the wrapped store does."""
-        done = self.inner.append(head, rows, shelves=shelves, **rest)
-        return done if self._shelf not in (shelves or {}) else self._die(done)
+        done = self.inner.append(append)
+        return done if self._shelf not in append.shelves else self._die(done)
 
     async def _die(self, done: Awaitable[None]) -> None:
         await done

@@ -39,7 +39,7 @@ from midcourse.runtime.driver import Driver
 from midcourse.runtime.settings import Settings
 from midcourse.runtime.supervision import Supervisor
 from midcourse.runtime.supervision import _class_under as class_under  # pyright: ignore[reportPrivateUsage]
-from midcourse.stores.memory import Memory, MemoryStore
+from midcourse.stores.sqlite.memory import Memory, MemoryStore
 from midcourse.testing import FakeClock
 from tests.policy.runs import GOAL, MINUTE, Run, called, observed
 from tests.policy.watching import no_drift, opened, under

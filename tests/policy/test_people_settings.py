@@ -14,7 +14,7 @@ from midcourse.core.policy.restraint import Batch
 from midcourse.core.policy.spans import Span
 from midcourse.policies import kept
 from midcourse.runtime.supervision import Supervisor
-from midcourse.stores.memory import Memory, MemoryStore
+from midcourse.stores.sqlite.memory import Memory, MemoryStore
 from midcourse.testing import FakeClock
 from tests.policy.runs import GOAL
 from tests.policy.watching import no_drift, opened, under

@@ -15,7 +15,7 @@ from midcourse.runtime.auditing import prune_audit, read_audit
 from midcourse.runtime.settings import Settings
 from midcourse.runtime.supervision import Supervisor
 from midcourse.runtime.tools import declared_tool, register
-from midcourse.stores.memory import Memory, MemoryStore
+from midcourse.stores.sqlite.memory import Memory, MemoryStore
 from midcourse.testing import FakeClock
 from tests.policy.runs import GOAL
 from tests.policy.watching import no_drift, opened, under

@@ -2,11 +2,8 @@
 
 import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from typing import Literal
 
-from midcourse.core.ids import Position, SessionId
-from midcourse.stores.memory import Sealed, StoredSession
 from tests.promises.harness import Place
 
 Kind = Literal["flip", "drop", "swap", "truncate", "lengthen"]
@@ -32,31 +29,11 @@ def emptied(_content: bytes) -> bytes:
 
 def damage_journal(place: Place, session: str, kind: Kind, position: int) -> None:
     """Damage the journal of a session at a position (for ``truncate``: from there on)."""
-    if place.kind == "memory":
-        _in_memory(place.memory.sessions[SessionId(session)], kind, position)
-    else:
-        with closing(sqlite3.connect(place.path)) as connection, connection:
-            _in_file(connection, session, kind, position)
+    with place.tables() as connection:
+        _damage(connection, session, kind, position)
 
 
-def _in_memory(stored: StoredSession, kind: Kind, position: int) -> None:
-    rows, index = stored.rows, position - 1
-    where, content, digest = rows[index]
-    match kind:
-        case "flip":
-            rows[index] = (where, flipped(content), digest)
-        case "lengthen":
-            rows[index] = (where, content + b" ", digest)
-        case "drop":
-            del rows[index]
-        case "swap":
-            following = rows[index + 1]
-            rows[index], rows[index + 1] = (where, *following[1:]), (following[0], content, digest)
-        case "truncate":
-            del rows[index:]
-
-
-def _in_file(connection: sqlite3.Connection, session: str, kind: Kind, position: int) -> None:
+def _damage(connection: sqlite3.Connection, session: str, kind: Kind, position: int) -> None:
     (key,) = connection.execute("SELECT key FROM sessions WHERE id = ?", (session,)).fetchone()
     place = key * 2**32 + position
     (content, digest) = connection.execute("SELECT record, digest FROM journal WHERE place = ?", (place,)).fetchone()
@@ -79,12 +56,7 @@ def _in_file(connection: sqlite3.Connection, session: str, kind: Kind, position:
 
 def damage_snapshots(place: Place, session: str, change: Callable[[bytes], bytes], *, newest: int = 2) -> int:
     """Change the newest snapshots of a session; how many there were."""
-    if place.kind == "memory":
-        kept = place.memory.sessions[SessionId(session)].snapshots
-        for position in sorted(kept)[-newest:]:
-            kept[Position(position)] = Sealed(change(kept[position].content), kept[position].seal)
-        return len(kept)
-    with closing(sqlite3.connect(place.path)) as connection, connection:
+    with place.tables() as connection:
         (key,) = connection.execute("SELECT key FROM sessions WHERE id = ?", (session,)).fetchone()
         found = connection.execute(
             "SELECT place, content FROM snapshots WHERE place / 4294967296 = ? ORDER BY place DESC", (key,)
@@ -96,15 +68,7 @@ def damage_snapshots(place: Place, session: str, change: Callable[[bytes], bytes
 
 def damage_blobs(place: Place, change: Callable[[bytes], bytes] | None) -> int:
     """Change (None: remove) every blob; how many there were."""
-    if place.kind == "memory":
-        count = len(place.memory.blobs)
-        for digest, content in list(place.memory.blobs.items()):
-            if change is None:
-                del place.memory.blobs[digest]
-            else:
-                place.memory.blobs[digest] = change(content)
-        return count
-    with closing(sqlite3.connect(place.path)) as connection, connection:
+    with place.tables() as connection:
         blobs = connection.execute("SELECT digest, content FROM blobs").fetchall()
         for digest, content in blobs:
             if change is None:
@@ -116,21 +80,13 @@ def damage_blobs(place: Place, change: Callable[[bytes], bytes] | None) -> int:
 
 def damage_head(place: Place, session: str) -> None:
     """Turn one bit of a session's head over."""
-    if place.kind == "memory":
-        stored = place.memory.sessions[SessionId(session)]
-        stored.head = Sealed(flipped(stored.head.content), stored.head.seal)
-        return
-    with closing(sqlite3.connect(place.path)) as connection, connection:
+    with place.tables() as connection:
         (head,) = connection.execute("SELECT head FROM sessions WHERE id = ?", (session,)).fetchone()
         connection.execute("UPDATE sessions SET head = ? WHERE id = ?", (flipped(head), session))
 
 
 def damage_command(place: Place, session: str, command: str) -> None:
     """Turn one bit of a command in the inbox over."""
-    if place.kind == "memory":
-        row = next(one for one in place.memory.sessions[SessionId(session)].inbox.values() if one.id == command)
-        row.content = Sealed(flipped(row.content.content), row.content.seal)
-        return
-    with closing(sqlite3.connect(place.path)) as connection, connection:
+    with place.tables() as connection:
         (content,) = connection.execute("SELECT content FROM inbox WHERE id = ?", (command,)).fetchone()
         connection.execute("UPDATE inbox SET content = ? WHERE id = ?", (flipped(content), command))

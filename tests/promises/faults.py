@@ -9,7 +9,7 @@ from midcourse.core.codec import Blob
 from midcourse.core.fold import Row
 from midcourse.core.ids import Epoch, Position, SessionId
 from midcourse.errors import MidcourseError, StoreFull
-from midcourse.ports.store import Deciding, Head, Store
+from midcourse.ports.store import Append, Creation, Erasure, Store
 from midcourse.testing.wrapped_store import WrappedStore
 
 T = TypeVar("T")
@@ -89,26 +89,16 @@ class Faulty(WrappedStore):
         self.let_through()
         await super().close()
 
-    def create(self, head: Head, rows: Sequence[Row], *, blobs: Sequence[Blob] = (), **rest: Any) -> Awaitable[Epoch]:
+    def create(self, creation: Creation) -> Awaitable[Epoch]:
         """See the port."""
-        self._count(rows, blobs)
-        return super().create(head, rows, blobs=blobs, **rest)
+        self._count(creation.rows, creation.blobs)
+        return super().create(creation)
 
-    def append(
-        self,
-        head: Head,
-        rows: Sequence[Row],
-        *,
-        deciding: Deciding | None = None,
-        blobs: Sequence[Blob] = (),
-        release: bool = False,
-        **rest: Any,
-    ) -> Awaitable[None]:
+    def append(self, append: Append) -> Awaitable[None]:
         """See the port. To ``holds`` and ``fails`` it is an ``append``, a ``decide`` or a ``release``."""
-        self._count(rows, blobs)
-        name = "decide" if deciding else "release" if release else "append"
-        given: Mapping[str, Any] = {"deciding": deciding, "blobs": blobs, "release": release, **rest}
-        return self._write(name, lambda: self.inner.append(head, rows, **given))
+        self._count(append.rows, append.blobs)
+        name = "decide" if append.deciding else "release" if append.release else "append"
+        return self._write(name, lambda: self.inner.append(append))
 
     def save_snapshot(
         self, session_id: SessionId, position: Position, content: bytes, *, epoch: Epoch, blobs: Sequence[Blob] = ()
@@ -120,10 +110,10 @@ class Faulty(WrappedStore):
         save = self.inner.save_snapshot
         return self._write("snapshot", lambda: save(session_id, position, content, epoch=epoch, blobs=blobs))
 
-    def erase(self, head: Head, rows: Sequence[Row], **rest: Any) -> Awaitable[None]:
+    def erase(self, erasure: Erasure) -> Awaitable[None]:
         """See the port."""
-        self.bytes_written += sum(len(row[1]) for row in rows)
-        return super().erase(head, rows, **rest)
+        self.bytes_written += sum(len(row[1]) for row in erasure.rows)
+        return super().erase(erasure)
 
     def shelve(self, shelf: str, items: Mapping[str, bytes | None], **rest: Any) -> Awaitable[None]:
         """See the port."""

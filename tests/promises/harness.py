@@ -2,8 +2,9 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+import sqlite3
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Sequence
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -18,8 +19,8 @@ from midcourse.ports.store import Store
 from midcourse.runtime.agents import OnNewVersion
 from midcourse.runtime.settings import Settings
 from midcourse.runtime.tools import declared_tool, register
-from midcourse.stores.memory import Memory, MemoryStore
 from midcourse.stores.sqlite import SqliteStore
+from midcourse.stores.sqlite.memory import Memory, MemoryStore
 from midcourse.testing import FakeClock
 from midcourse.wiring import open_control
 
@@ -59,6 +60,15 @@ class Place:
         self.path = folder / "sessions.db"
         self.memory = Memory()
         self.url = "memory://" if kind == "memory" else f"sqlite:///{self.path}"
+
+    @contextmanager
+    def tables(self) -> Generator[sqlite3.Connection]:
+        """The tables of the sessions, behind the back of every store. What is changed is there afterwards."""
+        if self.kind == "memory":
+            yield self.memory.connection
+        else:
+            with closing(sqlite3.connect(self.path)) as connection, connection:
+                yield connection
 
     async def store(self, durability: Durability = "process") -> MemoryStore | SqliteStore:
         """Another store object on the same sessions."""

@@ -17,7 +17,7 @@ from midcourse.policies.kept import save as save_policy
 from midcourse.runtime.clock import SystemClock
 from midcourse.runtime.supervision import Supervisor
 from midcourse.runtime.tools import declared_tool, register
-from midcourse.stores.memory import MemoryStore
+from midcourse.stores.sqlite.memory import MemoryStore
 from tests.promises.harness import Place, history, resumable, until_status, until_true
 
 

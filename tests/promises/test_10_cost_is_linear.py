@@ -1,13 +1,10 @@
 """Promise 10: cost is linear, amortised. A step of a long session costs what one of a short session does."""
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
 import midcourse
 from midcourse.core import events as ev
-from midcourse.core.ids import SessionId
 from midcourse.core.snapshot import TOOL_CALLS_LIMIT
 from tests.promises.faults import Faulty
 from tests.promises.harness import Place, history, resumable, types
@@ -52,13 +49,11 @@ async def _cost_of(kind: str, folder: Path, steps: int) -> Cost:
 
 
 def _kept(place: Place) -> int:
-    if place.kind == "memory":
-        stored = place.memory.sessions[SessionId("s")]
-        rows = sum(len(record) + len(digest) for _, record, digest in stored.rows)
-        return rows + sum(len(sealed.content) for sealed in stored.snapshots.values())
-    with closing(sqlite3.connect(place.path)) as connection:
+    with place.tables() as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    return place.path.stat().st_size
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+    return pages * size
 
 
 async def test_a_step_of_a_long_session_costs_what_one_of_a_short_session_does(place: Place, tmp_path: Path) -> None:
@@ -112,13 +107,9 @@ async def test_values_above_32_kb_become_blobs_and_are_stored_once(place: Place)
         session = await mc.start(agent, session_id="s")
         assert await session.result() == 100_000
         assert types(await history(session)).count("checkpoint.taken") == 20
-    if place.kind == "memory":
-        blobs = list(place.memory.blobs.values())
-        journal = sum(len(row[1]) for row in place.memory.sessions[SessionId("s")].rows)
-    else:
-        with closing(sqlite3.connect(place.path)) as connection:
-            blobs = [content for (content,) in connection.execute("SELECT content FROM blobs")]
-            (journal,) = connection.execute("SELECT sum(length(record)) FROM journal").fetchone()
+    with place.tables() as connection:
+        blobs = [content for (content,) in connection.execute("SELECT content FROM blobs")]
+        (journal,) = connection.execute("SELECT sum(length(record)) FROM journal").fetchone()
     # The page itself, and the state that holds it: two values, each kept once.
     assert sorted(len(blob) for blob in blobs) == [100_002, 100_000 + len('{"page":""}')]
     assert journal < 32_768

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
 import pytest
@@ -11,11 +11,10 @@ from msgspec.structs import replace
 import midcourse
 from midcourse.api import Midcourse, SessionHandle
 from midcourse.core import commands as cmd
-from midcourse.core.fold import Row
 from midcourse.core.ids import CommandId, SessionId, child_id
 from midcourse.core.steps import step_id
 from midcourse.errors import SessionNotFound
-from midcourse.ports.store import Head
+from midcourse.ports.store import Append
 from midcourse.runtime.control import Control
 from midcourse.testing.wrapped_store import WrappedStore
 from tests.promises.harness import Place, Tool, history, resumable, silence, types, until, until_status
@@ -459,8 +458,8 @@ async def test_a_halt_whose_owner_died_still_reaches_a_child_in_another_process(
 class _OlderHeads(WrappedStore):
     """A store whose heads do not say that a halt is still to be passed on, as before they did."""
 
-    def append(self, head: Head, rows: Sequence[Row], **more: Any) -> Awaitable[None]:
-        return self.inner.append(replace(head, wake_at=None), rows, **more)
+    def append(self, append: Append) -> Awaitable[None]:
+        return self.inner.append(replace(append, head=replace(append.head, wake_at=None)))
 
 
 async def test_a_halt_that_was_written_before_heads_said_so_is_passed_on_too(place: Place) -> None:

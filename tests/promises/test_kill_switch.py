@@ -243,7 +243,7 @@ async def test_a_throw_that_fails_half_way_leaves_nothing_running_here(
         assert await until_status(session, "halted") == "halted"
 
 
-async def _unreadable(**_: object) -> list[Any]:
+async def _unreadable(*_: object) -> list[Any]:
     raise StoreUnavailable("It cannot be read just now.")
 
 

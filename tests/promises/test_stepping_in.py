@@ -22,6 +22,7 @@ from midcourse.core.policy.restraint import Alarm
 from midcourse.core.policy.spans import Span
 from midcourse.errors import InvalidInput, Refused, StepError, StoreUnavailable
 from midcourse.policies import kept
+from midcourse.ports.store import NEWEST, HeadQuery
 from midcourse.runtime import standing, supervision, worker
 from midcourse.runtime.interventions import INTERVENTIONS, LABELS, Labelled, alarm_items, label_items, read_alarms
 from midcourse.runtime.settings import Settings
@@ -520,10 +521,10 @@ class Unlisted(Faulty):
             self._look()
         return await self.inner.shelved(shelf, **given)
 
-    async def heads(self, **given: Any) -> Any:
+    async def heads(self, query: HeadQuery = NEWEST) -> Any:
         """See the port."""
         self._look()
-        return await self.inner.heads(**given)
+        return await self.inner.heads(query)
 
     def _look(self) -> None:
         if self.is_away:

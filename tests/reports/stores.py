@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from midcourse.core.codec import GENESIS, chain
 from midcourse.core.events import Record, encode_record
 from midcourse.core.fold import Row
-from midcourse.ports.store import Store
+from midcourse.ports.store import Creation, Store
 from midcourse.runtime.journal import head_of
 from tests.reports.journals import Journal
 
@@ -22,4 +22,4 @@ async def keep(store: Store, *journals: Journal, status: Mapping[str, str] | Non
             rows.append((record.position, content, digest))
         head = replace(head_of(journal.session, digest), created_at=journal.began)
         head = replace(head, status=(status or {}).get(head.id, head.status))
-        await store.create(head, rows, worker=None)
+        await store.create(Creation(head, rows, worker=None))

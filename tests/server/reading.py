@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import httpx2
 
 import midcourse
-from midcourse.stores.memory import MemoryStore
+from midcourse.stores.sqlite.memory import MemoryStore
 from tests.promises.harness import QUICK, Place
 from tests.server.serving import Running, serving
 

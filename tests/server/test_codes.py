@@ -23,7 +23,7 @@ from midcourse.reports.review import SHELF
 from midcourse.runtime.outbox import MOST_WEBHOOKS
 from midcourse.server import Limits, Server
 from midcourse.server.codes import CODES
-from midcourse.stores.memory import MemoryStore
+from midcourse.stores.sqlite.memory import MemoryStore
 from tests.promises import damage
 from tests.promises.harness import Place
 from tests.server.serving import TOKEN, Running, serving

@@ -7,11 +7,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from midcourse.core.ids import SessionId
-from midcourse.ports.store import Head
+from midcourse.ports.store import NEWEST, Head, HeadQuery
 from midcourse.server import stream as streams
-from midcourse.server.fleet import Board, Wanted
+from midcourse.server.fleet import MOST, Board
 from midcourse.server.stream import LIST_PIECE, list_frames
-from midcourse.stores.memory import MemoryStore
+from midcourse.stores.sqlite.memory import MemoryStore
 from midcourse.testing.store_promises.given import head
 from tests.promises.harness import Place, resumable
 from tests.server.reading import opened, served
@@ -27,10 +27,10 @@ class Counted(MemoryStore):
         self.shown = {one.id: one for one in heads}
         self.looks = 0
 
-    async def heads(self, **given: Any) -> Sequence[Head]:
+    async def heads(self, query: HeadQuery = NEWEST) -> Sequence[Head]:
         """Newest first."""
         self.looks += 1
-        return sorted(self.shown.values(), key=lambda one: -one.created_at)[: given["limit"]]
+        return sorted(self.shown.values(), key=lambda one: -one.created_at)[: query.limit]
 
 
 def numbered(number: int, **changes: Any) -> Head:
@@ -54,7 +54,7 @@ async def test_all_are_sent_once_in_pieces_and_then_what_changed(monkeypatch: An
     monkeypatch.setattr(streams, "LIST_EVERY", 0)
     clock = StillClock()
     store = Counted(*(numbered(number) for number in range(LIST_PIECE + 20)))
-    frames = list_frames(Board(store, clock, 1.0), Wanted())
+    frames = list_frames(Board(store, clock, 1.0), HeadQuery(limit=MOST))
     first, second = await told(frames), await told(frames)
     assert (len(first["sessions"]), len(second["sessions"])) == (LIST_PIECE, 20)
     assert (first["all"], first["counts"]) == (True, {"running": LIST_PIECE + 20})
@@ -82,7 +82,7 @@ async def test_however_many_follow_the_store_is_looked_at_once() -> None:
     store = Counted(numbered(1))
     board = Board(store, clock, 1.0)
     for _ in range(5):
-        assert ids(await told(list_frames(board, Wanted()))) == ["sess_0001"]
+        assert ids(await told(list_frames(board, HeadQuery(limit=MOST)))) == ["sess_0001"]
     assert store.looks == 1
     same = (await board.look())[0]
     clock.seconds += 1
@@ -101,8 +101,8 @@ async def test_each_follows_what_it_wants_and_its_tenants_own() -> None:
     )
     board = Board(store, StillClock(), 1.0)
 
-    async def found(**wanted: Any) -> tuple[list[str], dict[str, int]]:
-        frame = await told(list_frames(board, Wanted(**wanted)))
+    async def found(*, limit: int = MOST, **wanted: Any) -> tuple[list[str], dict[str, int]]:
+        frame = await told(list_frames(board, HeadQuery(limit=limit, **wanted)))
         return ids(frame), frame["counts"]
 
     assert (await found(tenant="acme"))[0] == ["acme~sess_0004"]

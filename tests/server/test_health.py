@@ -10,7 +10,7 @@ import pytest
 from midcourse.errors import StoreFull, StoreUnavailable
 from midcourse.server import Server, health
 from midcourse.server.health import SECONDS
-from midcourse.stores.memory import MemoryStore
+from midcourse.stores.sqlite.memory import MemoryStore
 from tests.promises.harness import Place
 from tests.server.reading import eventually, served
 from tests.server.serving import TOKEN, Running, serving

@@ -14,7 +14,7 @@ from midcourse.errors import AccessDenied, MidcourseError
 from midcourse.ports.store import Store
 from midcourse.server.logins import CODE_SECONDS, SESSION_SECONDS, Login, Logins
 from midcourse.server.tokens import HOST, Principal, Tokens, expiry
-from midcourse.stores.memory import MemoryStore
+from midcourse.stores.sqlite.memory import MemoryStore
 from midcourse.wiring import open_store
 from tests.server.ticking import StillClock
 

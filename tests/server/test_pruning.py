@@ -10,7 +10,7 @@ from midcourse.errors import InvalidInput
 from midcourse.runtime.auditing import read_audit
 from midcourse.server.hosting import Reading
 from midcourse.server.pruning import check_kept, keep_pruning
-from midcourse.stores.memory import MemoryStore
+from midcourse.stores.sqlite.memory import MemoryStore
 from tests.server.reading import eventually
 from tests.server.ticking import StillClock
 

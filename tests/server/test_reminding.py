@@ -34,7 +34,7 @@ from midcourse.server.claiming import Turn
 from midcourse.server.reminding import Teller
 from midcourse.server.sending import Sender
 from midcourse.server.signing import signed, spelled_secret
-from midcourse.stores.memory import MemoryStore
+from midcourse.stores.sqlite.memory import MemoryStore
 from tests.promises.harness import Place, resumable
 from tests.server.ticking import StillClock
 
@@ -427,8 +427,7 @@ class Unhurried(MemoryStore):
 def spoiled(store: MemoryStore, shelf: str, *keys: str) -> None:
     """What lies there does not match its checksum any more."""
     for key in keys:
-        value, seal = store.memory.shelves[shelf].items[key]
-        store.memory.shelves[shelf].items[key] = (value + b"?", seal)
+        store.memory.connection.execute("UPDATE shelves SET seal = x'00' WHERE shelf = ? AND key = ?", (shelf, key))
 
 
 async def test_what_cannot_be_read_is_named_once_and_keeps_nothing_else_from_being_told(

@@ -23,7 +23,7 @@ from midcourse.runtime.outbox import Outbox
 from midcourse.server import sending
 from midcourse.server.sending import READ, Sender, attempt, made_webhook, try_out
 from midcourse.server.signing import spelled_secret
-from midcourse.stores.memory import MemoryStore
+from midcourse.stores.sqlite.memory import MemoryStore
 from midcourse.tools import requesting
 from midcourse.wiring import open_store
 from tests.server.ticking import StillClock

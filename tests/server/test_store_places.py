@@ -7,7 +7,7 @@ import pytest
 
 import midcourse
 from midcourse.errors import Damaged, MidcourseError, StoreError, StoreFull, StoreUnavailable
-from midcourse.stores.memory import MemoryStore
+from midcourse.stores.sqlite.memory import MemoryStore
 from tests.promises.harness import QUICK, resumable
 from tests.server.reading import eventually, opened, until_status
 from tests.server.serving import serving

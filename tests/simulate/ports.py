@@ -5,10 +5,14 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, Final, TypeVar
 
+from midcourse.core.fold import Row
+from midcourse.core.ids import Position, SessionId
 from midcourse.core.replies import Durability
 from midcourse.errors import MidcourseError, StoreUnavailable
 from midcourse.ports.bus import Note
-from midcourse.stores.memory import Memory, MemoryStore
+from midcourse.stores import refusals
+from midcourse.stores.sqlite import reads
+from midcourse.stores.sqlite.memory import Memory, MemoryStore
 from tests.simulate.machine import START, Machine, Process
 
 T = TypeVar("T")
@@ -144,25 +148,33 @@ class Disk:
         self.tell = 0.003
         self.read = 0.001
 
+    def sessions(self) -> list[SessionId]:
+        """Every session, in the order in which they were made."""
+        found = self.memory.connection.execute("SELECT id FROM sessions ORDER BY key").fetchall()
+        return [SessionId(name) for (name,) in found]
 
-class Store(MemoryStore):
-    """The store of one process."""
+    def rows(self, session: SessionId, after: int) -> list[Row]:
+        """Its journal, after a position."""
+        return reads.records(self.memory.connection, session, Position(after), -1)
+
+
+class Writer:
+    """Commits what one process writes."""
 
     def __init__(self, disk: Disk, process: Process) -> None:
-        super().__init__(disk.memory)
         self._disk = disk
         self._process = process
         self._last = 0.0
-        process.on_death.append(self.abandon)
+        self._closed = False
 
-    @property
-    def durability(self) -> Durability:
-        """What it tells of is there after the power has failed."""
-        return "power"
-
-    def _write(self, write: Callable[[], T]) -> "asyncio.Future[T]":
+    def submit(self, work: Callable[[Any], T]) -> "asyncio.Future[T]":
+        """Commit, and tell of it, each at its time."""
         machine, loop = self._disk.machine, asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
+        name: str = getattr(work, "func", work).__name__
+        if name in AT_ONCE:
+            _settle(future, *self._done(work))
+            return future
 
         def commit() -> None:
             if not self._process.alive:
@@ -170,17 +182,10 @@ class Store(MemoryStore):
             if self._process.stopped:
                 self._process.held.append(commit)
                 return
-            try:
-                if self._disk.full:
-                    raise StoreUnavailable("The simulated disk is full.", code="store_full")
-                self._check_open()
-                value = write()
-                self.memory.writes += 1
-                machine.tell(f"{self._process.name}: wrote {write.__qualname__.split('.')[1]}")
-            except MidcourseError as error:
-                tell(partial(_fail, future, error))
-            else:
-                tell(partial(_resolve, future, value))
+            value, error = self._done(work)
+            if error is None:
+                machine.tell(f"{self._process.name}: wrote {name}")
+            tell(partial(_settle, future, value, error))
 
         def tell(what: Callable[[], object]) -> None:
             machine.after(self._disk.tell, lambda: loop.call_soon(what) if self._process.alive else None)
@@ -190,25 +195,56 @@ class Store(MemoryStore):
         machine.at(self._last, commit)
         return future
 
+    def _done(self, work: Callable[[Any], Any]) -> tuple[Any, MidcourseError | None]:
+        try:
+            if self._disk.full:
+                raise StoreUnavailable("The simulated disk is full.", code="store_full")
+            if self._closed:
+                raise refusals.closed("memory://")
+            return self._disk.memory.write(work), None
+        except MidcourseError as error:
+            return None, error
+
+    async def close(self) -> None:
+        """Commit no more."""
+        self._closed = True
+
+
+class Store(MemoryStore):
+    """The store of one process."""
+
+    def __init__(self, disk: Disk, process: Process) -> None:
+        super().__init__(disk.memory)
+        self._writes = Writer(disk, process)
+        self._disk = disk
+        process.on_death.append(self.abandon)
+
+    @property
+    def durability(self) -> Durability:
+        """What it tells of is there after the power has failed."""
+        return "power"
+
     async def _after_a_while(self) -> None:
         loop = asyncio.get_running_loop()
         waits: asyncio.Future[None] = loop.create_future()
-        self._disk.machine.after(self._disk.read, lambda: loop.call_soon(_resolve, waits, None))
+        self._disk.machine.after(self._disk.read, lambda: loop.call_soon(_settle, waits, None, None))
         await waits
 
 
-def _resolve(future: "asyncio.Future[T]", value: T) -> None:
-    if not future.done():
+def _settle(future: "asyncio.Future[Any]", value: Any, error: Exception | None) -> None:
+    if future.done():
+        return
+    if error is None:
         future.set_result(value)
-
-
-def _fail(future: "asyncio.Future[Any]", error: Exception) -> None:
-    if not future.done():
+    else:
         future.set_exception(error)
 
 
+AT_ONCE: Final = frozenset({"add_worker", "remove_worker"})
+"""Writes that nothing is simulated of."""
+
 READS: Final = (
-    "head", "read", "digest_at", "snapshots", "blobs", "undecided", "row", "shelved", "shelf_keys", "heads", "shelves",
+    "head", "read", "snapshots", "blobs", "undecided", "row", "shelved", "shelf_keys", "heads", "shelves",
     "audit", "audit_end", "unattended", "pending", "changed",
 )  # fmt: skip
 

@@ -263,9 +263,9 @@ class World:
     def journals(self) -> dict[str, list[Recorded]]:
         """Every journal, as it lies on the disk."""
         found: dict[str, list[Recorded]] = {}
-        for name, stored in self.disk.memory.sessions.items():
+        for name in self.disk.sessions():
             known = self._known.setdefault(name, [])
-            for position, content, _ in stored.rows[len(known) :]:
+            for position, content, _ in self.disk.rows(name, len(known)):
                 record = decode_record(content)
                 known.append(Recorded(Position(position), record.at, record.event))
             if known:
@@ -380,7 +380,7 @@ class World:
             elif what == "halt":
                 await self._halt(inside, chance)
             else:
-                names = sorted(self.disk.memory.sessions)
+                names = sorted(self.disk.sessions())
                 if names:
                     await self._steer(inside, what, names, chance)
 

@@ -61,7 +61,7 @@ async def test_a_store_of_the_past_is_read_on_and_can_be_erased(path: Path) -> N
         (content,) = past.execute("SELECT head FROM sessions").fetchone()
         known = msgspec.structs.replace(msgspec.msgpack.decode(content, type=Head), digest=last)
         encoded = encode_head(known)
-        past.execute("UPDATE sessions SET head = ?, head_seal = ?", (encoded.content, encoded.seal))
+        past.execute("UPDATE sessions SET head = ?, head_seal = ?", encoded)
         past.execute("DELETE FROM snapshots")
         past.commit()
     async with midcourse.open(f"sqlite:///{path}", drive=False) as mc:

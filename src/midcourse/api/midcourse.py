@@ -26,7 +26,7 @@ from midcourse.core.tenants import DEFAULT
 from midcourse.core.terms import Terms, check_terms
 from midcourse.errors import AgentUnavailable, InvalidInput
 from midcourse.ports.sender import check_people_send
-from midcourse.ports.store import Head
+from midcourse.ports.store import Head, HeadQuery
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.artifacts import read_artifacts, reviewed
 from midcourse.runtime.auditing import audit_filter, audit_page, audit_page_before, export_audit, prune_audit
@@ -149,12 +149,14 @@ class Midcourse:
         """
         check_listing(status, limit)
         heads = await self._worker.store.heads(
-            statuses=tuple(status),
-            agent=agent,
-            search=search,
-            tenant=tenant,
-            limit=limit,
-            before=None if before is None else SessionId(before),
+            HeadQuery(
+                statuses=tuple(status),
+                agent=agent,
+                search=search,
+                tenant=tenant,
+                limit=limit,
+                before=None if before is None else SessionId(before),
+            )
         )
         worker = self._worker
         return await with_contact(worker.store, heads, worker.clock.now(), worker.settings.unreachable_after)

@@ -7,12 +7,12 @@ from typing import Final, Literal, NamedTuple
 from midcourse.core.audit import Details
 from midcourse.core.erasure import is_erased
 from midcourse.core.fold import Row, fold
-from midcourse.core.ids import Position, SessionId
+from midcourse.core.ids import Position
 from midcourse.core.session import NEEDS_DRIVING
 from midcourse.core.webhooks import webhook_view
 from midcourse.errors import Damaged, MidcourseError
 from midcourse.ports.shelves import readable
-from midcourse.ports.store import Head, Store
+from midcourse.ports.store import Head, Store, every_head
 from midcourse.runtime.auditing import read_audit
 from midcourse.runtime.clock import SystemClock
 from midcourse.runtime.outbox import Outbox
@@ -96,7 +96,7 @@ def _file(path: Path, *, deep: bool) -> Iterator[Check]:
 
 async def _inside(store: Store, *, deep: bool) -> AsyncGenerator[Check]:
     now = SystemClock().now()
-    heads = await _heads(store)
+    heads = [head async for head in every_head(store)]
     if deep:
         yield await _journals(store, heads)
     yield await _audit(store)
@@ -105,15 +105,6 @@ async def _inside(store: Store, *, deep: bool) -> AsyncGenerator[Check]:
     yield await _shelves(store, deep=deep)
     async for one in _operations(store):
         yield one
-
-
-async def _heads(store: Store) -> list[Head]:
-    heads: list[Head] = []
-    before: SessionId | None = None
-    while page := await store.heads(before=before, limit=_PAGE):
-        heads += page
-        before = page[-1].id
-    return heads
 
 
 async def _journals(store: Store, heads: Sequence[Head]) -> Check:

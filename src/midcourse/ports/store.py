@@ -1,9 +1,10 @@
 """What a store must promise: an inbox anyone may write to, and a journal only the owner of the current epoch may."""
 
-from collections.abc import Awaitable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import AsyncGenerator, Awaitable, Collection, Mapping, Sequence
+from typing import Final, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from midcourse.core.audit import AuditEntry, AuditRow
 from midcourse.core.codec import Blob
@@ -11,6 +12,7 @@ from midcourse.core.contact import PendingCommand
 from midcourse.core.fold import Row
 from midcourse.core.ids import AskId, CommandId, Epoch, Position, SessionId, StepId, WorkerId
 from midcourse.core.replies import Durability
+from midcourse.core.tenants import tenant_of
 
 
 class AskHead(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
@@ -79,17 +81,6 @@ class Head(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=Tr
     unreachable_since: float | None = None
     pending: tuple[PendingCommand, ...] = ()
 
-    def fits(
-        self, words: str, *, asking: bool = False, task_class: str | None = None, label: str | None = None
-    ) -> bool:
-        """Whether a search finds this session; ``words`` are given in lower case."""
-        return (
-            (not asking or self.asks > 0)
-            and (task_class is None or self.task_class == task_class)
-            and (label is None or label in self.labels)
-            and words in f"{self.id}\n{self.agent}\n{self.goal}".casefold()
-        )
-
 
 class Owned(msgspec.Struct, gc=False, frozen=True, kw_only=True):
     """A head, who owns the session, and under which epoch. ``owner`` None: nobody. ``alive``: its process lives.
@@ -121,6 +112,88 @@ class Deciding(msgspec.Struct, gc=False, frozen=True):
     id: CommandId
     outcome: bytes
     forgets: bool = False
+
+
+Shelves = Mapping[str, Mapping[str, bytes | None]]
+"""What goes on which shelf under which key; None takes the key away."""
+
+
+class Change(msgspec.Struct, gc=False, frozen=True):
+    """What one transaction writes for a session. Its parts must not change afterwards: a store may read them later.
+
+    ``head`` replaces the last one, ``rows`` are of the journal. ``audit`` goes to the end of the store's one audit log,
+    numbered and chained in the order of commit, whichever session and process it comes from. ``shelves`` is done as by
+    :meth:`Store.shelve`: lists over many sessions never lack a fact that a journal has.
+    """
+
+    head: Head
+    rows: Sequence[Row] = ()
+    blobs: Sequence[Blob] = ()
+    audit: Sequence[AuditEntry] = ()
+    shelves: Shelves = {}  # msgspec gives each a new one
+
+
+class Creation(Change, gc=False, frozen=True, kw_only=True):
+    """A new session with its first rows, owned by ``worker`` (None: by no worker)."""
+
+    worker: WorkerId | None
+
+
+class Append(Change, gc=False, frozen=True, kw_only=True):
+    """Rows at the end of a journal, by the owner of ``epoch``.
+
+    The inbox row ``deciding`` is marked decided. With ``release`` the session has no owner afterwards.
+    """
+
+    epoch: Epoch
+    deciding: Deciding | None = None
+    release: bool = False
+
+
+class Erasure(Change, gc=False, frozen=True, kw_only=True):
+    """Rows in the place of a whole journal, by the owner of ``epoch``, who releases the session.
+
+    Its commands are answered ``outcome`` from now on. The entries ``forgotten`` take the places of those with the same
+    number in the audit log, whose digests stay.
+    """
+
+    epoch: Epoch
+    outcome: bytes
+    forgotten: Sequence[AuditRow] = ()
+
+
+class HeadQuery(msgspec.Struct, gc=False, frozen=True, kw_only=True):
+    """Which heads to list: at most ``limit``, newest first, behind the session ``before`` in that order if given.
+
+    ``search`` is looked for in id, agent and goal, whatever the case. ``tenant`` None: those of all tenants.
+    ``asking``: those with an open ask. No ``statuses``: those of every status.
+    """
+
+    statuses: Collection[str] = ()
+    agent: str | None = None
+    search: str = ""
+    tenant: str | None = None
+    asking: bool = False
+    task_class: str | None = None
+    label: str | None = None
+    limit: int = 100
+    before: SessionId | None = None
+
+    def fits(self, head: Head) -> bool:
+        """Return whether the query finds this session, if it comes so far."""
+        return (
+            (not self.statuses or head.status in self.statuses)
+            and (self.agent is None or head.agent == self.agent)
+            and (self.tenant is None or tenant_of(head.id) == self.tenant)
+            and (not self.asking or head.asks > 0)
+            and (self.task_class is None or head.task_class == self.task_class)
+            and (self.label is None or self.label in head.labels)
+            and (not self.search or self.search.casefold() in f"{head.id}\n{head.agent}\n{head.goal}".casefold())
+        )
+
+
+NEWEST: Final = HeadQuery()
+_PAGE: Final = 500
 
 
 class Store(Protocol):
@@ -157,19 +230,8 @@ class Store(Protocol):
         """
         ...
 
-    def create(
-        self,
-        head: Head,
-        rows: Sequence[Row],
-        *,
-        worker: WorkerId | None,
-        blobs: Sequence[Blob] = (),
-        audit: Sequence[AuditEntry] = (),
-        shelves: Mapping[str, Mapping[str, bytes | None]] | None = None,
-    ) -> Awaitable[Epoch]:
-        """Store a new session with its first rows, owned by ``worker`` (or nobody), and return epoch 1.
-
-        ``audit`` goes to the end of the audit log, items go on ``shelves``: in the same transaction, as with an append.
+    def create(self, creation: Creation) -> Awaitable[Epoch]:
+        """Store a new session, and return epoch 1.
 
         Raises:
             StoreError: code ``session_exists`` if the id is taken; ``not_enlisted`` if ``worker`` is not this object's.
@@ -177,24 +239,8 @@ class Store(Protocol):
         """
         ...
 
-    def append(
-        self,
-        head: Head,
-        rows: Sequence[Row],
-        *,
-        epoch: Epoch,
-        deciding: Deciding | None = None,
-        blobs: Sequence[Blob] = (),
-        release: bool = False,
-        audit: Sequence[AuditEntry] = (),
-        shelves: Mapping[str, Mapping[str, bytes | None]] | None = None,
-    ) -> Awaitable[None]:
-        """Append all of ``rows`` or none, replace the head, mark ``deciding`` decided: one transaction.
-
-        With ``release`` the session has no owner afterwards. ``audit`` goes to the end of the store's one audit log, in
-        the same transaction, numbered and chained in the order of commit, whichever session and process it comes from.
-        Items are put on ``shelves``, or taken away, as by :meth:`shelve`: lists over many sessions never lack a fact
-        that a journal has.
+    def append(self, append: Append) -> Awaitable[None]:
+        """Append all of the rows or none, replace the head, mark the row decided: one transaction.
 
         Raises:
             StaleEpoch: another owner has taken the session, or nobody owns it. Nothing is written.
@@ -225,15 +271,6 @@ class Store(Protocol):
         """
         ...
 
-    def release(self, session_id: SessionId, epoch: Epoch) -> Awaitable[None]:
-        """Let the session go, unchanged.
-
-        Raises:
-            StaleEpoch: it is not owned under this epoch.
-            InboxNotEmpty: a row is undecided.
-        """
-        ...
-
     def save_snapshot(
         self,
         session_id: SessionId,
@@ -250,23 +287,11 @@ class Store(Protocol):
         """
         ...
 
-    def erase(
-        self,
-        head: Head,
-        rows: Sequence[Row],
-        *,
-        epoch: Epoch,
-        outcome: bytes,
-        shelves: Mapping[str, Mapping[str, bytes | None]],
-        forgotten: Sequence[AuditRow] = (),
-        audit: Sequence[AuditEntry] = (),
-    ) -> Awaitable[None]:
-        """Put ``rows`` in the place of the whole journal and of what lies behind it, and let the session go.
+    def erase(self, erasure: Erasure) -> Awaitable[None]:
+        """Replace the whole journal and all that lies behind it, and release the session.
 
         In the same transaction, everything else with a text of the session goes: its snapshots; what its commands said,
-        each of which keeps its id and is answered ``outcome`` from now on; the blobs that no other session names. Items
-        are put on ``shelves``, or taken away, as by :meth:`shelve`; the entries ``forgotten`` take the places of those
-        with the same number in the audit log, whose digests stay. ``audit`` goes to its end.
+        each of which keeps its id; the blobs that no other session names.
 
         Raises:
             StaleEpoch: another owner has taken the session, or nobody owns it. Nothing is written.
@@ -309,24 +334,8 @@ class Store(Protocol):
         """
         ...
 
-    async def heads(
-        self,
-        *,
-        statuses: Sequence[str] = (),
-        agent: str | None = None,
-        search: str = "",
-        tenant: str | None = None,
-        asking: bool = False,
-        task_class: str | None = None,
-        label: str | None = None,
-        limit: int = 100,
-        before: SessionId | None = None,
-    ) -> Sequence[Head]:
-        """Sessions, newest first, behind the session ``before`` in that order if given.
-
-        ``search`` is looked for in id, agent and goal, whatever the case. ``tenant`` None: those of all tenants.
-        ``asking``: those with an open ask. A damaged head is left out of the list.
-        """
+    async def heads(self, query: HeadQuery = NEWEST) -> Sequence[Head]:
+        """Return the heads that a query finds. A damaged one is left out of the list."""
         ...
 
     async def below(self, session_id: SessionId, statuses: Sequence[str]) -> Sequence[Head]:
@@ -338,10 +347,6 @@ class Store(Protocol):
 
     async def read(self, session_id: SessionId, after: Position, limit: int = 1000) -> Sequence[Row]:
         """Journal rows after a position, in order, at most ``limit``. Unchecked: the fold checks the digests."""
-        ...
-
-    async def digest_at(self, session_id: SessionId, position: Position) -> bytes | None:
-        """The running digest stored at a position; None if there is no such row."""
         ...
 
     async def snapshots(self, session_id: SessionId) -> Sequence[bytes]:
@@ -427,3 +432,14 @@ class Store(Protocol):
     async def changed(self) -> bool:
         """Whether another process may have written since the last call. Cheap: what an idle poll costs."""
         ...
+
+
+async def every_head(store: Store, query: HeadQuery = NEWEST) -> AsyncGenerator[Head]:
+    """Yield all heads that a query finds, however many, page by page."""
+    query = replace(query, limit=_PAGE)
+    while page := await store.heads(query):
+        for head in page:
+            yield head
+        if len(page) < _PAGE:
+            return
+        query = replace(query, before=page[-1].id)

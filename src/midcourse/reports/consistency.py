@@ -5,6 +5,7 @@ from midcourse.core.ids import Position, SessionId
 from midcourse.core.snapshot import Snapshot, decode_snapshot, encode_snapshot
 from midcourse.errors import Damaged
 from midcourse.ports.store import Head, Store
+from midcourse.runtime.loading import digest_at
 
 _PAGE = 500
 
@@ -51,7 +52,7 @@ async def _newest_snapshot(store: Store, head: Head) -> Snapshot | None:
             found = decode_snapshot(content)
         except Damaged:
             continue
-        if found.position <= head.position and await store.digest_at(head.id, found.position) == found.digest:
+        if found.position <= head.position and await digest_at(store, head.id, found.position) == found.digest:
             return found
     return None
 

@@ -3,7 +3,7 @@
 Nothing but the facts of one session is held at once; the caller decides what to keep.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,7 +16,7 @@ from midcourse.errors import Damaged, InvalidInput, SessionNotFound
 from midcourse.monitors.journal import JournalReader
 from midcourse.monitors.oversight import Oversight
 from midcourse.policies.kept import load as load_policy
-from midcourse.ports.store import Head, Store
+from midcourse.ports.store import Head, HeadQuery, Store, every_head
 from midcourse.reports.consistency import flaw_of
 from midcourse.reports.facts import Interruption, SessionFacts
 from midcourse.reports.reader import FactsReader
@@ -25,7 +25,6 @@ from midcourse.reports.tally import Tally
 from midcourse.runtime.loading import read_events
 
 _PAGE: Final = 500
-_HEADS: Final = 200
 MOST: Final = 20_000
 """Sessions that a report looks at: the newest. How many more there are is said."""
 NAMELESS: Final = ("", "none")
@@ -107,17 +106,11 @@ class Fleet:
                 self.progress(count)
 
     async def _heads(self) -> AsyncIterator[Head]:
-        before: SessionId | None = None
-        while True:
-            page: Sequence[Head] = await self.store.heads(tenant=self.tenant, limit=_HEADS, before=before)
-            for head in page:
-                if head.created_at < self.since:
-                    return
-                if head.created_at <= self.until:
-                    yield head
-            if len(page) < _HEADS:
+        async for head in every_head(self.store, HeadQuery(tenant=self.tenant)):
+            if head.created_at < self.since:
                 return
-            before = page[-1].id
+            if head.created_at <= self.until:
+                yield head
 
     async def _found(self, head: Head) -> FleetSession:
         if self.known is None:

@@ -11,7 +11,7 @@ from midcourse.core.events import Recorded
 from midcourse.core.ids import Position, SessionId
 from midcourse.errors import Damaged, SessionNotFound
 from midcourse.ports.clock import Clock
-from midcourse.ports.store import Head, Store
+from midcourse.ports.store import Head, HeadQuery, Store, every_head
 from midcourse.runtime.loading import read_events
 
 USUAL: Final = 500
@@ -20,7 +20,6 @@ MOST: Final = 2_000
 """That are taken at most."""
 READING: Final = 20.0
 """Seconds that sessions are read for; what is older is left out, and that is said."""
-_HEADS: Final = 200
 _PAGE: Final = 1_000
 
 
@@ -101,16 +100,10 @@ async def read_runs(
 
 
 async def _heads(store: Store, tenant: str | None, since: float) -> AsyncIterator[Head]:
-    before: SessionId | None = None
-    while True:
-        page = await store.heads(tenant=tenant, limit=_HEADS, before=before)
-        for head in page:
-            if head.created_at < since:
-                return
-            yield head
-        if len(page) < _HEADS:
+    async for head in every_head(store, HeadQuery(tenant=tenant)):
+        if head.created_at < since:
             return
-        before = page[-1].id
+        yield head
 
 
 async def _events(store: Store, session_id: SessionId) -> list[Recorded]:

@@ -37,7 +37,7 @@ from midcourse.errors import (
 )
 from midcourse.ports.bus import Delta, Wake, Watch
 from midcourse.ports.shelves import goes_with
-from midcourse.ports.store import InboxRow
+from midcourse.ports.store import Creation, InboxRow
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.children import parent_name, passed_on_id
 from midcourse.runtime.clock import wait as wait_for
@@ -389,7 +389,9 @@ class Control:
                 rows = [(Position(1), content, state.digest)]
                 by = session.cancel.by
                 entry = made(new, by, "operate", "session.start", f"{session.agent}: {session.id} anew", at)
-                await worker.store.create(head_of(state.session, state.digest), rows, worker=None, audit=(entry,))
+                await worker.store.create(
+                    Creation(head_of(state.session, state.digest), rows, worker=None, audit=(entry,))
+                )
             except Damaged:  # somebody else's, or nobody's any more
                 continue
             else:
@@ -510,7 +512,7 @@ class Control:
         shelves = await self._forked_shelves(session_id, new, at)
         where = f"of {session_id}" if at is None else f"of {session_id}, at {at}"
         entry = made(new, by, role, "session.fork", where, worker.clock.now())
-        await worker.store.create(head, rows, worker=None, audit=(entry,), shelves=shelves)
+        await worker.store.create(Creation(head, rows, worker=None, audit=(entry,), shelves=shelves))
         worker.adopt(new, session_id)
         if pause is not None:
             # Put before anybody takes it, and sent again to wait for it: the same id is the same command.

@@ -38,7 +38,7 @@ from midcourse.policies.kept import load as load_policy
 from midcourse.ports.clock import Clock
 from midcourse.ports.sender import check_people_send
 from midcourse.ports.shelves import readable
-from midcourse.ports.store import AskHead, Head, Store
+from midcourse.ports.store import AskHead, Head, HeadQuery, Store, every_head
 from midcourse.runtime.auditing import audit_page_before
 
 T = TypeVar("T")
@@ -79,7 +79,8 @@ class Desk:
 
     async def asks(self, tenant: str | None = None) -> list[InboxAsk]:
         """What is asked in all live sessions of a tenant (None: of all tenants), the most urgent first."""
-        heads = await self._heads(tenant, statuses=_LIVE, asking=True)
+        asking = HeadQuery(statuses=_LIVE, tenant=tenant, asking=True)
+        heads = [head async for head in every_head(self._store, asking)]
         if not heads:
             return []
         now = self._clock.now()
@@ -93,7 +94,8 @@ class Desk:
 
     async def running(self, tenant: str | None = None) -> int:
         """How many sessions run."""
-        return len(await self._heads(tenant, statuses=(Status.RUNNING.value,)))
+        running = HeadQuery(statuses=(Status.RUNNING.value,), tenant=tenant)
+        return len([head async for head in every_head(self._store, running)])
 
     async def own(self, session_id: SessionId, ask: str, owner: str, *, by: str, role: str = "") -> InboxAsk:
         """Give an open ask to ``owner``, and return it. A later word counts.
@@ -151,7 +153,7 @@ class Desk:
         if any(name in (one.owner, one.by) for one in taken) or any(one.name == name for one in overs):
             return True
         entries, _ = await audit_page_before(self._store, 0, 1, lambda entry: entry.by == name)
-        heads = await self._store.heads(tenant=tenant_of(name) or None, limit=_PAGE)
+        heads = await self._store.heads(HeadQuery(tenant=tenant_of(name) or None, limit=_PAGE))
         return bool(entries) or any(head.by == name for head in heads)
 
     async def note_answer(self, ask: AskHead, *, session_id: str, by: str, approved: bool) -> None:
@@ -181,16 +183,6 @@ class Desk:
     async def told(self) -> dict[str, Told]:
         """What people were told, by ``session/ask``."""
         return await self._records(TELLING, TOLD, Told)
-
-    async def _heads(self, tenant: str | None, *, statuses: tuple[str, ...], asking: bool = False) -> list[Head]:
-        found: list[Head] = []
-        before: SessionId | None = None
-        while True:
-            page = await self._store.heads(statuses=statuses, tenant=tenant, asking=asking, limit=_PAGE, before=before)
-            found += page
-            if len(page) < _PAGE:
-                return found
-            before = page[-1].id
 
     async def _rules_of(self, name: str) -> "_Rules":
         if name not in self._rules:

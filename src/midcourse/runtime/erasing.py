@@ -19,11 +19,11 @@ from midcourse.core.commands import Role
 from midcourse.core.erasure import entombed, is_erased, kept_digest
 from midcourse.core.events import Record, decode_record, encode_record
 from midcourse.core.fold import Fold, Row, fold
-from midcourse.core.ids import Epoch, Position, SessionId
-from midcourse.core.session import ENDED, Session
+from midcourse.core.ids import Position, SessionId
+from midcourse.core.session import ENDED, Session, Status
 from midcourse.errors import Damaged, MidcourseError, OwnerAlive, Refused, StaleEpoch
 from midcourse.ports.shelves import is_shelf_of, readable
-from midcourse.ports.store import Head, Owned, Store
+from midcourse.ports.store import Append, Erasure, Head, HeadQuery, Owned, Store, every_head
 from midcourse.runtime.journal import head_of
 from midcourse.runtime.outbox import forget_session
 from midcourse.runtime.outcomes import Outcome, encode_outcome
@@ -83,21 +83,13 @@ async def erase(
 
 async def children_of(store: Store, session_id: SessionId) -> list[SessionId]:
     """The children of a session, and theirs."""
-    found: list[SessionId] = []
-    before: SessionId | None = None
-    while page := await store.heads(search=f"{session_id}.", before=before, limit=_PAGE):
-        found += [head.id for head in page if head.id.startswith(f"{session_id}.")]
-        before = page[-1].id
-    return found
+    return [head.id for head in await store.below(session_id, [one.value for one in Status])]
 
 
 async def ended_before(store: Store, at: float, *, limit: int = 1000) -> list[SessionId]:
     """Sessions that ended before a time and are not erased, oldest first, at most ``limit``."""
-    found: list[Head] = []
-    before: SessionId | None = None
-    while page := await store.heads(statuses=[one.value for one in ENDED], before=before, limit=_PAGE):
-        found += [head for head in page if head.updated_at < at and head.erased_at is None]
-        before = page[-1].id
+    ended = every_head(store, HeadQuery(statuses=[one.value for one in ENDED]))
+    found = [head async for head in ended if head.updated_at < at and head.erased_at is None]
     return [head.id for head in sorted(found, key=lambda head: head.updated_at)[:limit]]
 
 
@@ -130,16 +122,18 @@ async def _erase(
         _add(state, left, now, ev.SessionErased(by=by, reason=reason, kept=kept_digest(left)))
         session = state.session
         await store.erase(
-            head_of(session, state.digest),
-            left,
-            epoch=owned.epoch,
-            outcome=_outcome(session),
-            shelves=await _shelves(store, session_id),
-            forgotten=(*forgotten, *late.get(session_id, ())),
-            audit=(AuditEntry(session=session_id, by=by, role=role, action=ERASE, detail=reason, at=now),),
+            Erasure(
+                head_of(session, state.digest),
+                left,
+                epoch=owned.epoch,
+                outcome=_outcome(session),
+                shelves=await _shelves(store, session_id),
+                forgotten=(*forgotten, *late.get(session_id, ())),
+                audit=(AuditEntry(session=session_id, by=by, role=role, action=ERASE, detail=reason, at=now),),
+            )
         )
     except BaseException:
-        await _let_go(worker, session_id, owned.epoch)
+        await _let_go(worker, owned)
         raise
     worker.erased(session)
     # A server may have looked at it before, and have written what it tells of it since.
@@ -165,12 +159,12 @@ async def _taken(worker: Worker, session_id: SessionId) -> Owned:
         await worker.clock.sleep(_PATIENCE / 20)
 
 
-async def _let_go(worker: Worker, session_id: SessionId, epoch: Epoch) -> None:
+async def _let_go(worker: Worker, owned: Owned) -> None:
     try:
-        await worker.store.release(session_id, epoch)
+        await worker.store.append(Append(owned.head, epoch=owned.epoch, release=True))
     except MidcourseError as error:  # a command came meanwhile: who sent it has it decided
         if not isinstance(error, StaleEpoch):
-            log.warning("session %s could not be let go: %s", session_id, error)
+            log.warning("session %s could not be let go: %s", owned.head.id, error)
 
 
 def _remains(session_id: SessionId, rows: Sequence[Row]) -> tuple[list[Row], Fold, frozenset[str]]:

@@ -23,7 +23,7 @@ from midcourse.errors import Damaged, InvalidInput, Refused
 from midcourse.ports.store import Head, Store
 from midcourse.runtime.growing import load_history
 from midcourse.runtime.journal import head_of
-from midcourse.runtime.loading import content_of, read_events
+from midcourse.runtime.loading import content_of, digest_at, read_events
 
 _PAGE = 1000
 
@@ -61,7 +61,7 @@ async def _fold_to(store: Store, session_id: SessionId, position: Position) -> F
             snapshot = decode_snapshot(content)
         except Damaged:
             continue
-        if snapshot.position <= position and await store.digest_at(session_id, snapshot.position) == snapshot.digest:
+        if snapshot.position <= position and await digest_at(store, session_id, snapshot.position) == snapshot.digest:
             start = snapshot
             break
     after = start.position if start else Position(0)

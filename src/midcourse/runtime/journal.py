@@ -42,7 +42,7 @@ from midcourse.core.steps import StepLog
 from midcourse.errors import ImpossibleEvent, InboxNotEmpty, MidcourseError
 from midcourse.ports.clock import Clock
 from midcourse.ports.meter import UNMETERED, Meter
-from midcourse.ports.store import AskHead, Deciding, Head, Store
+from midcourse.ports.store import Append, AskHead, Deciding, Head, Store
 from midcourse.runtime.listing import is_listed, listed
 from midcourse.runtime.loading import Since
 from midcourse.runtime.turns import Turns
@@ -253,7 +253,7 @@ class Journal:
         began = self._clock.monotonic()
         written = asyncio.ensure_future(
             self._store.append(
-                head, rows, epoch=self.epoch, deciding=deciding, blobs=blobs, audit=audit, shelves=shelves
+                Append(head, rows, epoch=self.epoch, deciding=deciding, blobs=blobs, audit=audit, shelves=shelves)
             ),
         )
         written.add_done_callback(lambda done: self._written(done, began))
@@ -343,7 +343,7 @@ class Journal:
                 recorded.append((at, event, content))
             self.leaving = True
             head = head_of(ahead.session, ahead.digest, self.risk)
-            written = self._store.append(head, rows, epoch=self.epoch, blobs=blobs, release=True)
+            written = self._store.append(Append(head, rows, epoch=self.epoch, blobs=blobs, release=True))
         try:
             await written
         except InboxNotEmpty:

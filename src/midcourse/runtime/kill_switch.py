@@ -30,14 +30,13 @@ from midcourse.core.switches import (
 from midcourse.core.tenants import tenant_of
 from midcourse.errors import InvalidInput, MidcourseError, Refused, StoreError, without_path
 from midcourse.ports.sender import check_people_send
-from midcourse.ports.store import Head
+from midcourse.ports.store import Head, HeadQuery, every_head
 from midcourse.runtime.control import Control
 from midcourse.runtime.driver import Driver
 from midcourse.runtime.standing import covers, halt_of, switch_id
 
 log = logging.getLogger("midcourse")
 
-_PAGE: Final = 500
 _AT_ONCE: Final = 64
 """Sessions that are being halted, or let go back, at the same time."""
 _LOOKED_AT: Final = 5000
@@ -70,15 +69,15 @@ class KillSwitch:
                 return ""
             case "agent":
                 known |= agents.keys()
-                found = await self._worker.store.heads(agent=scope.value, tenant=whose, limit=1)
+                found = await self._worker.store.heads(HeadQuery(agent=scope.value, tenant=whose, limit=1))
             case "label":
                 known |= {label for agent in agents.values() for label in agent.terms.labels}
-                found = await self._worker.store.heads(label=scope.value, tenant=whose, limit=1)
+                found = await self._worker.store.heads(HeadQuery(label=scope.value, tenant=whose, limit=1))
             case "tenant":
-                found = await self._worker.store.heads(tenant=whose, limit=1)
+                found = await self._worker.store.heads(HeadQuery(tenant=whose, limit=1))
         if found or scope.value in known or (scope.kind == "tenant" and scope.tenant is not None):
             return ""
-        for head in await self._worker.store.heads(tenant=scope.tenant, limit=_LOOKED_AT):
+        for head in await self._worker.store.heads(HeadQuery(tenant=scope.tenant, limit=_LOOKED_AT)):
             match scope.kind:
                 case "agent":
                     known.add(head.agent)
@@ -205,21 +204,12 @@ class KillSwitch:
         replies.update(filter(None, await asyncio.gather(*(halt(head, "stopped") for head in late))))
         return replies
 
-    async def _covered(self, scope: Scope) -> AsyncIterator[Head]:
+    def _covered(self, scope: Scope) -> AsyncIterator[Head]:
         """Every session in ``scope`` that has not ended, from a list that was begun after the call."""
         tenant = scope.value if scope.kind == "tenant" else scope.tenant
         agent = scope.value if scope.kind == "agent" else None
         label = scope.value if scope.kind == "label" else None
-        before: SessionId | None = None
-        while True:
-            page = await self._worker.store.heads(
-                statuses=_LIVE, agent=agent, label=label, tenant=tenant, limit=_PAGE, before=before
-            )
-            for head in page:
-                yield head
-            if len(page) < _PAGE:
-                return
-            before = page[-1].id
+        return every_head(self._worker.store, HeadQuery(statuses=_LIVE, agent=agent, label=label, tenant=tenant))
 
     async def reports(self, *, tenant: str | None = None, limit: int = 20) -> Sequence[SwitchReport]:
         """The switches that concern a tenant (None: all), and what they hold: first those that stand."""

@@ -96,9 +96,15 @@ async def _newest_snapshot(store: Store, head: Head) -> tuple[Snapshot | None, i
         except Damaged:
             continue
         # A snapshot counts only if the journal agrees with it at its position.
-        if snapshot.session.id == head.id and await store.digest_at(head.id, snapshot.position) == snapshot.digest:
+        if snapshot.session.id == head.id and await digest_at(store, head.id, snapshot.position) == snapshot.digest:
             return snapshot, len(content)
     return None, 0
+
+
+async def digest_at(store: Store, session_id: SessionId, position: Position) -> bytes | None:
+    """Return the running digest stored at a position; None if there is no such row."""
+    found = await store.read(session_id, Position(position - 1), 1) if position > 0 else ()
+    return found[0][2] if found and found[0][0] == position else None
 
 
 async def read_events(
@@ -117,7 +123,7 @@ async def read_events(
     Raises:
         Damaged: a row does not match its digest.
     """
-    before = GENESIS if after <= 0 else await store.digest_at(session_id, after)
+    before = GENESIS if after <= 0 else await digest_at(store, session_id, after)
     if before is None:
         return []
     events: list[Recorded] = []

@@ -10,12 +10,11 @@ from midcourse.core.commands import Halt
 from midcourse.core.ids import CommandId, SessionId, StepId
 from midcourse.core.session import ENDED, LIVE, Status
 from midcourse.errors import MidcourseError
-from midcourse.ports.store import Head
+from midcourse.ports.store import Head, HeadQuery, every_head
 from midcourse.runtime.control import Control
 
 BY: Final = "restore"
 """Who halts what is restored."""
-_PAGE: Final = 1000
 
 
 class Restored(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,11 +64,5 @@ async def halt_all(control: Control, backup_at: float, told: Callable[[int, int]
 
 
 async def _all(control: Control, statuses: frozenset[Status]) -> list[Head]:
-    found: list[Head] = []
-    before: SessionId | None = None
-    while page := await control.worker.store.heads(
-        statuses=[one.value for one in statuses], before=before, limit=_PAGE
-    ):
-        found += page
-        before = page[-1].id
-    return found
+    query = HeadQuery(statuses=[one.value for one in statuses])
+    return [head async for head in every_head(control.worker.store, query)]

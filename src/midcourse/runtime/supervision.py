@@ -49,7 +49,7 @@ from midcourse.monitors.risk import load as load_risk
 from midcourse.policies.kept import HOW_TO_SAVE
 from midcourse.policies.kept import load as load_policy
 from midcourse.ports.clock import Clock, Timer
-from midcourse.ports.store import Store
+from midcourse.ports.store import HeadQuery, Store
 from midcourse.runtime.clock import wait
 from midcourse.runtime.interventions import Labelled, alarm_of, judged_by_agent, label_of, read_alarms, read_labels
 from midcourse.runtime.loading import read_events
@@ -261,7 +261,7 @@ class Supervisor:
         known = self._histories.get((tenant, agent))
         now = self.clock.monotonic()
         if known is None or now - known[0] > _STALE:
-            heads = await self.store.heads(statuses=("completed",), agent=agent, tenant=tenant, limit=_RUNS)
+            heads = await self.store.heads(HeadQuery(statuses=("completed",), agent=agent, tenant=tenant, limit=_RUNS))
             whole = [head for head in heads if head.turn == 1]
             calls = tuple(sorted(head.finished_steps for head in whole))
             seconds = tuple(sorted(head.updated_at - head.created_at for head in whole))

@@ -33,7 +33,7 @@ from midcourse.ports.bus import Bus
 from midcourse.ports.clock import Clock
 from midcourse.ports.meter import UNMETERED, Meter
 from midcourse.ports.projection import Projection
-from midcourse.ports.store import Deciding, Head, Owned, Store
+from midcourse.ports.store import Append, Creation, Deciding, Head, Owned, Store
 from midcourse.runtime.admission import Admission
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.auditing import entry_of
@@ -316,7 +316,9 @@ class Worker:
             if parent is None
             else ()
         )
-        epoch = await self.store.create(head_of(state.session, state.digest), rows, worker=worker, audit=audit)
+        epoch = await self.store.create(
+            Creation(head_of(state.session, state.digest), rows, worker=worker, audit=audit)
+        )
         self._remember(session_id, agent)
         question = self.supervisor.about_goal(state.session, asks=agent.asks)
         if question is not None:  # decided before anything of it begins, whoever drives it
@@ -550,9 +552,9 @@ class Worker:
         for row in await self.store.undecided(head.id):
             entry = replace(entry_of(head.id, row, outcome), at=self.clock.now())
             deciding = Deciding(row.id, encode_outcome(outcome))
-            await self.store.append(head, (), epoch=owned.epoch, deciding=deciding, audit=(entry,))
+            await self.store.append(Append(head, epoch=owned.epoch, deciding=deciding, audit=(entry,)))
         buried = replace(head, status=Status.FAILED.value, wake_at=None)
-        await self.store.append(buried, (), epoch=owned.epoch, release=True)
+        await self.store.append(Append(buried, epoch=owned.epoch, release=True))
         log.error("session %s: %s", head.id, error)
 
     async def must_exist(self, session_id: SessionId) -> Owned:

@@ -3,12 +3,12 @@
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
-from midcourse.core.tenants import tenant_of
+from msgspec.structs import replace
+
 from midcourse.ports.clock import Clock
-from midcourse.ports.store import Head, Store
+from midcourse.ports.store import Head, HeadQuery, Store
 from midcourse.runtime.contact import with_contact
 
 MOST: Final = 10_000
@@ -19,34 +19,17 @@ SHARE: Final = 0.1
 """Of the time, at most so much is spent on looking: a larger fleet is looked at less often."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What somebody follows. ``tenant`` None: all tenants."""
-
-    statuses: frozenset[str] = field(default_factory=frozenset)
-    agent: str | None = None
-    task_class: str | None = None
-    label: str | None = None
-    search: str = ""
-    tenant: str | None = None
-    limit: int = MOST
-
-    def of(self, heads: Sequence[Head]) -> tuple[dict[str, Head], dict[str, int]]:
-        """The newest of those that are wanted, and how many there are in each status, whichever of them is wanted."""
-        counts: Counter[str] = Counter()
-        found: dict[str, Head] = {}
-        words = self.search.casefold()
-        for head in heads:
-            if self.tenant is not None and tenant_of(head.id) != self.tenant:
-                continue
-            if self.agent is not None and head.agent != self.agent:
-                continue
-            if not head.fits(words, task_class=self.task_class, label=self.label):
-                continue
+def found_by(query: HeadQuery, heads: Sequence[Head]) -> tuple[dict[str, Head], dict[str, int]]:
+    """Return the newest that a query finds, and how many there would be in each status, whichever it asks for."""
+    counts: Counter[str] = Counter()
+    found: dict[str, Head] = {}
+    in_any_status = replace(query, statuses=())
+    for head in heads:
+        if in_any_status.fits(head):
             counts[head.status] += 1
-            if (not self.statuses or head.status in self.statuses) and len(found) < self.limit:
+            if (not query.statuses or head.status in query.statuses) and len(found) < query.limit:
                 found[head.id] = head
-        return found, dict(counts)
+    return found, dict(counts)
 
 
 class Board:
@@ -66,7 +49,7 @@ class Board:
             began = self._clock.monotonic()
             if began < self._next:
                 return self._heads
-            heads = await self._store.heads(limit=MOST)
+            heads = await self._store.heads(HeadQuery(limit=MOST))
             read = await with_contact(self._store, heads, self._clock.now(), self._patience)
             known = {head.id: head for head in self._heads}
             self._heads = [known[head.id] if known.get(head.id) == head else head for head in read]

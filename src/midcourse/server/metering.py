@@ -13,7 +13,7 @@ from midcourse.core.ids import Position, SessionId
 from midcourse.core.session import LIVE
 from midcourse.errors import MidcourseError
 from midcourse.ports.clock import Clock
-from midcourse.ports.store import Head, Store
+from midcourse.ports.store import Head, HeadQuery, Store, every_head
 from midcourse.reports.fleet import Fleet, FleetSession, default_policy
 from midcourse.reports.shares import Remaining, Shares, spread
 from midcourse.runtime.control import Control
@@ -34,7 +34,6 @@ MOST_COUNTED: Final = 50_000
 """Sessions that a census counts."""
 MOST_RATED: Final = 2000
 """Sessions that rates are of: the newest of the last day. One that has not moved is not read again."""
-_PAGE: Final = 1000
 _FIRST: Final = 1.0
 """Seconds that the first one who asks waits for a census."""
 
@@ -103,17 +102,12 @@ async def census(store: Store, now: float) -> Census:
     """
     sessions: Counter[tuple[str, str]] = Counter()
     asks, oldest = 0, None
-    before: SessionId | None = None
-    statuses = [status.value for status in LIVE]
-    while sessions.total() < MOST_COUNTED:
-        page = await store.heads(statuses=statuses, limit=_PAGE, before=before)
-        for head in page:
-            sessions[head.status, head.task_class or UNCLASSED] += 1
-            asks += head.asks
-            oldest = _older(oldest, head)
-        if len(page) < _PAGE:
+    async for head in every_head(store, HeadQuery(statuses=[status.value for status in LIVE])):
+        sessions[head.status, head.task_class or UNCLASSED] += 1
+        asks += head.asks
+        oldest = _older(oldest, head)
+        if sessions.total() >= MOST_COUNTED:
             break
-        before = page[-1].id
     waiting = await Outbox(store).waiting()
     return Census(
         at=now,

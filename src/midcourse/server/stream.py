@@ -14,10 +14,10 @@ from midcourse.core.events import Recorded
 from midcourse.core.ids import Position, SessionId
 from midcourse.errors import InvalidInput, StoreError
 from midcourse.ports.bus import Delta
-from midcourse.ports.store import Head
+from midcourse.ports.store import Head, HeadQuery
 from midcourse.server.caller import Caller
 from midcourse.server.fleet import EVERY as LIST_EVERY
-from midcourse.server.fleet import Board, Wanted
+from midcourse.server.fleet import Board, found_by
 from midcourse.server.limits import Slot
 from midcourse.server.views import delta_view, encoded, event_view, head_view
 from midcourse.server.wording import shortened
@@ -186,7 +186,7 @@ def wants_stream(request: Request) -> bool:
     return "text/event-stream" in request.headers.get("accept", "")
 
 
-async def list_frames(board: Board, wanted: Wanted) -> AsyncIterator[bytes]:
+async def list_frames(board: Board, query: HeadQuery) -> AsyncIterator[bytes]:
     """Those that are wanted, in pieces, the first of which says ``all``; then each time what changed, and what left.
 
     ``counts`` are of the whole fleet, and come when they have changed.
@@ -195,7 +195,7 @@ async def list_frames(board: Board, wanted: Wanted) -> AsyncIterator[bytes]:
     counted: dict[str, int] = {}
     is_first = True
     while True:
-        shown, counts = wanted.of(await board.look())
+        shown, counts = found_by(query, await board.look())
         changed = [head for name, head in shown.items() if known.get(name) is not head]
         gone = [name for name in known if name not in shown]
         pieces = [changed[start : start + LIST_PIECE] for start in range(0, len(changed), LIST_PIECE)] or [[]]

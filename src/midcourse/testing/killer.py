@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, NoReturn, TypeVar
 from midcourse.core.events import StepFinished, decode_record
 from midcourse.core.fold import Row
 from midcourse.core.ids import CommandId, SessionId
-from midcourse.ports.store import Deciding, Head, InboxRow, Store
+from midcourse.ports.store import Append, InboxRow, Store
 from midcourse.runtime.standing import SHELF as STANDING
 from midcourse.testing.wrapped_store import WrappedStore
 
@@ -61,14 +61,12 @@ class Killer(WrappedStore):
         self._ledger = Ledger(ledger) if ledger is not None else None
         self._lock = threading.Lock()
 
-    def append(
-        self, head: Head, rows: Sequence[Row], *, deciding: Deciding | None = None, **rest: Any
-    ) -> Awaitable[None]:
+    def append(self, append: Append) -> Awaitable[None]:
         """As the wrapped store does; the ledger is told which steps it finished and which command it decided."""
-        facts = [f"finished {step}" for step in _finished(rows)]
-        if deciding is not None:
-            facts.append(f"decided {deciding.id}")
-        return self._write("append", lambda: self.inner.append(head, rows, deciding=deciding, **rest), facts)
+        facts = [f"finished {step}" for step in _finished(append.rows)]
+        if append.deciding is not None:
+            facts.append(f"decided {append.deciding.id}")
+        return self._write("append", lambda: self.inner.append(append), facts)
 
     def put(self, session_id: SessionId, command_id: CommandId, content: bytes, at: float) -> Awaitable[InboxRow]:
         """As the wrapped store does; the ledger is told."""

@@ -8,7 +8,7 @@ from midcourse.core.codec import Blob
 from midcourse.core.fold import Row
 from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId
 from midcourse.core.replies import Durability
-from midcourse.ports.store import Deciding, Head, InboxRow, Owned, Store
+from midcourse.ports.store import NEWEST, Append, Creation, Erasure, Head, HeadQuery, InboxRow, Owned, Store
 
 T = TypeVar("T")
 
@@ -37,41 +37,13 @@ class WrappedStore:
 
     # ---- writes: they take their place when they are called
 
-    def create(
-        self,
-        head: Head,
-        rows: Sequence[Row],
-        *,
-        worker: WorkerId | None,
-        blobs: Sequence[Blob] = (),
-        audit: Sequence[AuditEntry] = (),
-        shelves: Mapping[str, Mapping[str, bytes | None]] | None = None,
-    ) -> Awaitable[Epoch]:
+    def create(self, creation: Creation) -> Awaitable[Epoch]:
         """See the port."""
-        return self._write(
-            "create",
-            lambda: self.inner.create(head, rows, worker=worker, blobs=blobs, audit=audit, shelves=shelves),
-        )
+        return self._write("create", lambda: self.inner.create(creation))
 
-    def append(
-        self,
-        head: Head,
-        rows: Sequence[Row],
-        *,
-        epoch: Epoch,
-        deciding: Deciding | None = None,
-        blobs: Sequence[Blob] = (),
-        release: bool = False,
-        audit: Sequence[AuditEntry] = (),
-        shelves: Mapping[str, Mapping[str, bytes | None]] | None = None,
-    ) -> Awaitable[None]:
+    def append(self, append: Append) -> Awaitable[None]:
         """See the port."""
-        return self._write(
-            "append",
-            lambda: self.inner.append(
-                head, rows, epoch=epoch, deciding=deciding, blobs=blobs, release=release, audit=audit, shelves=shelves
-            ),
-        )
+        return self._write("append", lambda: self.inner.append(append))
 
     def put(self, session_id: SessionId, command_id: CommandId, content: bytes, at: float) -> Awaitable[InboxRow]:
         """See the port."""
@@ -80,10 +52,6 @@ class WrappedStore:
     def take(self, session_id: SessionId, worker: WorkerId) -> Awaitable[Owned]:
         """See the port."""
         return self._write("take", lambda: self.inner.take(session_id, worker))
-
-    def release(self, session_id: SessionId, epoch: Epoch) -> Awaitable[None]:
-        """See the port."""
-        return self._write("release", lambda: self.inner.release(session_id, epoch))
 
     def save_snapshot(
         self,
@@ -100,24 +68,9 @@ class WrappedStore:
             lambda: self.inner.save_snapshot(session_id, position, content, epoch=epoch, blobs=blobs),
         )
 
-    def erase(
-        self,
-        head: Head,
-        rows: Sequence[Row],
-        *,
-        epoch: Epoch,
-        outcome: bytes,
-        shelves: Mapping[str, Mapping[str, bytes | None]],
-        forgotten: Sequence[AuditRow] = (),
-        audit: Sequence[AuditEntry] = (),
-    ) -> Awaitable[None]:
+    def erase(self, erasure: Erasure) -> Awaitable[None]:
         """See the port."""
-        return self._write(
-            "erase",
-            lambda: self.inner.erase(
-                head, rows, epoch=epoch, outcome=outcome, shelves=shelves, forgotten=forgotten, audit=audit
-            ),
-        )
+        return self._write("erase", lambda: self.inner.erase(erasure))
 
     def shelve(
         self,
@@ -155,10 +108,6 @@ class WrappedStore:
         """See the port."""
         return await self._call("read", lambda: self.inner.read(session_id, after, limit))
 
-    async def digest_at(self, session_id: SessionId, position: Position) -> bytes | None:
-        """See the port."""
-        return await self._call("digest_at", lambda: self.inner.digest_at(session_id, position))
-
     async def snapshots(self, session_id: SessionId) -> Sequence[bytes]:
         """See the port."""
         return await self._call("snapshots", lambda: self.inner.snapshots(session_id))
@@ -189,34 +138,9 @@ class WrappedStore:
 
     # ---- lists and polls
 
-    async def heads(
-        self,
-        *,
-        statuses: Sequence[str] = (),
-        agent: str | None = None,
-        search: str = "",
-        tenant: str | None = None,
-        asking: bool = False,
-        task_class: str | None = None,
-        label: str | None = None,
-        limit: int = 100,
-        before: SessionId | None = None,
-    ) -> Sequence[Head]:
+    async def heads(self, query: HeadQuery = NEWEST) -> Sequence[Head]:
         """See the port."""
-        return await self._call(
-            "heads",
-            lambda: self.inner.heads(
-                statuses=statuses,
-                agent=agent,
-                search=search,
-                tenant=tenant,
-                asking=asking,
-                task_class=task_class,
-                label=label,
-                limit=limit,
-                before=before,
-            ),
-        )
+        return await self._call("heads", lambda: self.inner.heads(query))
 
     async def shelves(self, prefix: str = "") -> Sequence[str]:
         """See the port."""

@@ -10,7 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from midcourse.adapters.langgraph.saver import MidcourseSaver
 from midcourse.ports.store import Store
-from midcourse.stores.memory import MemoryStore
+from midcourse.stores.sqlite.memory import MemoryStore
 from tests.adapters.langgraph.checkpoints import checkpoint_id, config, load, put
 
 

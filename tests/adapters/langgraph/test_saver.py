@@ -21,8 +21,8 @@ from midcourse.adapters.langgraph.saver import MidcourseSaver
 from midcourse.core.ids import Epoch, SessionId
 from midcourse.errors import Damaged, InvalidInput, MidcourseError, StaleEpoch
 from midcourse.ports.store import Store
-from midcourse.stores.memory import MemoryStore
 from midcourse.stores.sqlite import SqliteStore
+from midcourse.stores.sqlite.memory import MemoryStore
 from midcourse.testing.store_promises.given import BOB, SESSION, owned
 from tests.adapters.langgraph.checkpoints import config, load, put, values
 
@@ -344,10 +344,9 @@ async def test_damage_is_told_and_never_loaded(prefix: str) -> None:
     await put(saver, 1, {"a": [LONG]})
     under = await put(saver, 2, {"a": [LONG, 1]}, parent=1)
     await saver.aput_writes(under, [("a", 1)], "task")
-    shelf = store.memory.shelves["langgraph:t"]
-    key = [key for key in shelf.keys if key.startswith(prefix)][-1]
-    value, seal = shelf.items[key]
-    shelf.items[key] = (value[:-1] + b"?", seal)
+    store.memory.connection.execute(
+        "UPDATE shelves SET value = x'3f' WHERE key = (SELECT max(key) FROM shelves WHERE key GLOB ?)", (prefix + "*",)
+    )
     with pytest.raises(Damaged, match="langgraph:t"):
         await load(saver)
 

@@ -3,14 +3,14 @@
 import pytest
 
 from midcourse.core import commands as cmd
-from midcourse.core.audit import PRUNE, AuditEntry, AuditRow
+from midcourse.core.audit import PRUNE, AuditEntry
 from midcourse.core.audit_export import Title, Verified, verify
 from midcourse.core.ids import CommandId, SessionId
 from midcourse.errors import Damaged
-from midcourse.ports.store import InboxRow
+from midcourse.ports.store import Append, InboxRow
 from midcourse.runtime.auditing import audit_filter, audit_page, entry_of, export_audit, prune_audit, read_audit
 from midcourse.runtime.outcomes import Outcome
-from midcourse.stores.memory import MemoryStore
+from midcourse.stores.sqlite.memory import MemoryStore
 from midcourse.testing.store_promises.given import SESSION, head, owned
 
 ID = CommandId("cmd_1")
@@ -22,7 +22,7 @@ async def store() -> MemoryStore:
     store = MemoryStore()
     epoch = await owned(store)
     entries = [AuditEntry(session=SESSION, by=who, role="steer", action="pause") for who in "abcde"]
-    await store.append(head(), [], epoch=epoch, audit=entries)
+    await store.append(Append(head(), epoch=epoch, audit=entries))
     return store
 
 
@@ -38,7 +38,7 @@ async def test_the_log_is_read_page_by_page(store: MemoryStore) -> None:
 @pytest.mark.parametrize(("after", "where"), [(0, 3), (1, 3), (2, 3), (3, 3)])
 async def test_a_removed_entry_is_noticed_from_every_side(store: MemoryStore, after: int, where: int) -> None:
     """Also by whoever saw it, and comes back with its number."""
-    del store.memory.audit[2]
+    store.memory.connection.execute("DELETE FROM audit WHERE seq = 3")
 
     with pytest.raises(Damaged, match=f"damaged at entry {where}: it is missing.*after=4"):
         await read(store, after)
@@ -75,7 +75,7 @@ async def shared() -> MemoryStore:
         AuditEntry(session=SessionId(f"{whose}x"), by=f"{number}", role="steer", action="pause", at=float(number))
         for number, whose in enumerate(["acme~", "beta~", ""] * 600, 1)
     ]
-    await store.append(head(), [], epoch=epoch, audit=entries)
+    await store.append(Append(head(), epoch=epoch, audit=entries))
     return store
 
 
@@ -117,7 +117,7 @@ async def test_an_export_begins_where_it_is_told_and_proves_what_it_holds(shared
 
 
 async def test_an_export_of_a_damaged_log_says_so_and_does_not_verify(shared: MemoryStore) -> None:
-    del shared.memory.audit[700]
+    shared.memory.connection.execute("DELETE FROM audit WHERE seq = 701")
     with pytest.raises(Damaged, match="entry 501: the log could not be read any further.*damaged at entry 701"):
         await exported(shared)
 
@@ -136,8 +136,8 @@ async def test_what_is_pruned_is_told_and_an_export_of_the_rest_verifies(shared:
 
 async def test_a_beginning_that_was_removed_by_hand_is_noticed(shared: MemoryStore) -> None:
     """An anchor that no entry tells of is none."""
-    rows = shared.memory.audit
-    rows[:3] = [AuditRow(3, b"", rows[2].digest)]
+    shared.memory.connection.execute("DELETE FROM audit WHERE seq < 3")
+    shared.memory.connection.execute("UPDATE audit SET entry = x'' WHERE seq = 3")
     for after in (0, 1):
         with pytest.raises(Damaged, match="damaged at entry 3: .*no entry tells who took it away"):
             await read_audit(shared, after)

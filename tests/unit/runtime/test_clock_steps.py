@@ -10,7 +10,7 @@ import pytest
 import midcourse
 from midcourse.core.session import Status
 from midcourse.runtime.settings import Settings
-from midcourse.stores.memory import Memory, MemoryStore
+from midcourse.stores.sqlite.memory import Memory, MemoryStore
 from midcourse.testing import FakeClock
 
 DAY = 86_400.0

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import midcourse
 from midcourse.errors import StoreUnavailable
-from midcourse.stores.memory import MemoryStore
+from midcourse.stores.sqlite.memory import MemoryStore
 from midcourse.testing import FakeClock
 from midcourse.testing.wrapped_store import WrappedStore
 

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from midcourse.core.policy.restraint import Alarm, Judged
 from midcourse.runtime.interventions import INTERVENTIONS, Labelled, alarm_items, judged_by_agent, read_alarms
-from midcourse.stores.memory import MemoryStore
+from midcourse.stores.sqlite.memory import MemoryStore
 
 
 def alarm(session: str, at: float) -> Alarm:

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import midcourse
 from midcourse.core.session import Status
-from midcourse.stores.memory import Memory, MemoryStore
+from midcourse.stores.sqlite.memory import Memory, MemoryStore
 from midcourse.testing import FakeClock
 
 

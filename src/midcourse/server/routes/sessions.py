@@ -17,12 +17,13 @@ from midcourse.core.spelling import spelled
 from midcourse.core.tenants import DEFAULT, in_tenant, tenant_of
 from midcourse.core.terms import TaskClass, Terms
 from midcourse.errors import InvalidInput, MidcourseError, Refused, SessionNotFound, StoreError
+from midcourse.ports.store import HeadQuery
 from midcourse.runtime.contact import contact_of, with_contact
 from midcourse.runtime.erasing import children_of
 from midcourse.runtime.loading import content_of, names_blob, read_events
 from midcourse.server.caller import Caller, Eraser, Reader, Sender, Steerer, Watcher
 from midcourse.server.documents import BODY, LAST_EVENT_ID, answers, streams
-from midcourse.server.fleet import MOST, Wanted
+from midcourse.server.fleet import MOST
 from midcourse.server.routes.places import DigestPath, SessionPath, TenantQuery
 from midcourse.server.schemas import LONGEST_WAIT, Fork, NewSession
 from midcourse.server.stream import PIECE, Stream, beginning, check_after, event_frames, list_frames, wants_stream
@@ -123,26 +124,23 @@ async def list_sessions(
     whose = caller.narrowed(tenant)
     if cursor is not None and not (caller.sees(cursor) and await _exists(caller, cursor)):
         raise InvalidInput("cursor is the `next` of the page before, and this is none.", field="cursor")
-    if wants_stream(request):
-        if cursor is not None:
-            raise InvalidInput("A stream has no pages. Leave cursor out, or ask for a page.", field="cursor")
-        wanted = Wanted(
-            statuses=frozenset(one.value for one in status or ()),
-            agent=agent, task_class=task_class, label=label, search=search, tenant=whose, limit=limit,
-        )  # fmt: skip
-        await caller.board.look()  # a store that cannot be read is a problem document, and no stream that breaks off
-        return Stream(list_frames(caller.board, wanted), caller)
-    worker = caller.control.worker
-    page = await worker.store.heads(
+    query = HeadQuery(
         statuses=[one.value for one in status or ()],
         agent=agent,
         search=search,
         tenant=whose,
         task_class=task_class,
         label=label,
-        limit=min(limit, PAGE),
+        limit=limit,
         before=None if cursor is None else SessionId(cursor),
     )
+    if wants_stream(request):
+        if cursor is not None:
+            raise InvalidInput("A stream has no pages. Leave cursor out, or ask for a page.", field="cursor")
+        await caller.board.look()  # a store that cannot be read is a problem document, and no stream that breaks off
+        return Stream(list_frames(caller.board, query), caller)
+    worker = caller.control.worker
+    page = await worker.store.heads(replace(query, limit=min(limit, PAGE)))
     more = page[-1].id if len(page) == min(limit, PAGE) else None
     page = await with_contact(worker.store, page, worker.clock.now(), worker.settings.unreachable_after)
     return answer({"sessions": [head_view(head) for head in page], "next": more})

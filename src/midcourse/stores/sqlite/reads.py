@@ -3,7 +3,6 @@
 import contextlib
 import sqlite3
 from collections.abc import Callable, Generator, Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,9 +12,8 @@ from midcourse.core.fold import Row
 from midcourse.core.ids import CommandId, Position, SessionId, WorkerId
 from midcourse.core.tenants import MARK
 from midcourse.errors import Damaged
-from midcourse.ports.store import Head, InboxRow, Owned
+from midcourse.ports.store import Head, HeadQuery, InboxRow, Owned
 from midcourse.stores import refusals
-from midcourse.stores.sqlite import locks
 from midcourse.stores.sqlite.rows import (
     PLACES,
     damaged_row,
@@ -30,6 +28,9 @@ from midcourse.stores.sqlite.rows import (
 )
 from midcourse.stores.sqlite.statements import READ
 
+IsAlive = Callable[[WorkerId], bool]
+"""Tells whether the process of a worker lives."""
+
 _KEY = READ["session_key"]
 _BEYOND = b""  # to SQLite every blob is greater than every text: no key lies beyond it
 
@@ -40,13 +41,13 @@ def key_of(connection: sqlite3.Connection, session_id: SessionId) -> int | None:
     return None if row is None else row[0]
 
 
-def head(connection: sqlite3.Connection, session_id: SessionId, folder: Path, store: str) -> Owned:
+def head(connection: sqlite3.Connection, session_id: SessionId, is_alive: IsAlive, store: str) -> Owned:
     """A session's head and owner."""
     row = connection.execute(READ["session"], (session_id,)).fetchone()
     if row is None:
         raise refusals.not_found(session_id, store)
     known = read_ownership(row)
-    alive = known.owner is not None and locks.is_alive(folder, known.owner)
+    alive = known.owner is not None and is_alive(known.owner)
     return Owned(
         head=known.head,
         epoch=known.epoch,
@@ -56,34 +57,26 @@ def head(connection: sqlite3.Connection, session_id: SessionId, folder: Path, st
     )
 
 
-def heads(
-    connection: sqlite3.Connection,
-    statuses: Sequence[str],
-    agent: str | None,
-    tenant: str | None,
-    fits: Callable[[Head], bool],
-    limit: int,
-    before: SessionId | None,
-) -> list[Head]:
-    """Sessions, newest first, without the damaged ones."""
+def heads(connection: sqlite3.Connection, query: HeadQuery) -> list[Head]:
+    """The heads that a query finds, without the damaged ones."""
     found: list[Head] = []
     values = {
-        "before": before,
-        "agent": agent,
-        "tenant": tenant and tenant + MARK,
-        "any_status": not statuses,
-        "statuses": msgspec.json.encode(list(statuses)).decode(),
+        "before": query.before,
+        "agent": query.agent,
+        "tenant": query.tenant and query.tenant + MARK,
+        "any_status": not query.statuses,
+        "statuses": msgspec.json.encode(list(query.statuses)).decode(),
     }
     # Closed: an unfinished statement would hold its view of the file, and the log could never be reset.
     with contextlib.closing(connection.execute(READ["newest_sessions"], values)) as cursor:
         for session_id, *columns, content, seal in cursor:
-            if len(found) >= limit:
+            if len(found) >= query.limit:
                 break
             try:
                 head = read_head(session_id, columns, content, seal)
             except Damaged:
                 continue
-            if fits(head):
+            if query.fits(head):
                 found.append(head)
     return found
 
@@ -104,12 +97,6 @@ def records(connection: sqlite3.Connection, session_id: SessionId, after: Positi
     if key is None:
         return []
     return connection.execute(READ["records"], (place(key, after), place(key, PLACES - 1), limit)).fetchall()
-
-
-def digest_at(connection: sqlite3.Connection, session_id: SessionId, position: Position) -> bytes | None:
-    """The running digest at a position."""
-    found = records(connection, session_id, Position(position - 1), 1) if position > 0 else []
-    return found[0][2] if found and found[0][0] == position else None
 
 
 def snapshots(connection: sqlite3.Connection, session_id: SessionId) -> list[bytes]:
@@ -203,12 +190,12 @@ def audit(connection: sqlite3.Connection, after: int, limit: int) -> list[AuditR
 
 
 def unattended(
-    connection: sqlite3.Connection, statuses: Sequence[str], now: float, limit: int, folder: Path
+    connection: sqlite3.Connection, statuses: Sequence[str], now: float, limit: int, is_alive: IsAlive
 ) -> list[Owned]:
     """Sessions without a live owner that need one, those with a command first."""
     # Liveness is looked up once for each owner, not for each session.
     owners: list[WorkerId] = [owner for (owner,) in connection.execute(READ["owners"]).fetchall()]
-    dead = [owner for owner in owners if not locks.is_alive(folder, owner)]
+    dead = [owner for owner in owners if not is_alive(owner)]
     takeable = {None, *dead}
     found: dict[SessionId, Owned] = {}
     with contextlib.closing(_candidates(connection, statuses, now, dead)) as candidates:

@@ -6,12 +6,12 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from midcourse.core.audit import encode_entry
 from midcourse.core.codec import checksum
 from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId
 from midcourse.errors import Damaged
-from midcourse.ports.store import Head, InboxRow
+from midcourse.ports.store import Change, Head, InboxRow
 from midcourse.stores import refusals
-from midcourse.stores.shelf import item_seal
 
 PLACES: Final = 2**32
 """How many positions a session has: a row's place is its session's key times this, plus its position."""
@@ -20,12 +20,13 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Head)
 
 
-class EncodedHead(NamedTuple):
-    """A head and its bytes, made in the caller's thread so that the writer only writes."""
+class Encoded(NamedTuple):
+    """What of a change is made in the caller's thread, so that the writer only writes. ``owner``: the owner's seal."""
 
-    head: Head
-    content: bytes
-    seal: bytes
+    head: bytes
+    head_seal: bytes
+    owner: bytes
+    audit: Sequence[bytes]
 
 
 class Ownership(NamedTuple):
@@ -37,10 +38,15 @@ class Ownership(NamedTuple):
     address: str
 
 
-def encode_head(head: Head) -> EncodedHead:
-    """A head as it is written."""
+def encode_head(head: Head) -> tuple[bytes, bytes]:
+    """Return a head as it is written, and its seal."""
     content = _encoder.encode(head)
-    return EncodedHead(head, content, checksum(content))
+    return content, checksum(content)
+
+
+def encode(change: Change, owner: bytes) -> Encoded:
+    """Return what is written of a change."""
+    return Encoded(*encode_head(change.head), owner, [encode_entry(entry) for entry in change.audit])
 
 
 @lru_cache(maxsize=10_000)
@@ -62,6 +68,11 @@ def outcome_seal(seal: bytes, outcome: bytes) -> bytes:
 def snapshot_seal(session_id: SessionId, position: int, content: bytes) -> bytes:
     """The seal over a snapshot and the place it belongs to."""
     return checksum(session_id.encode(), b"%d" % position, content)
+
+
+def item_seal(shelf: str, key: str, value: bytes) -> bytes:
+    """Return the seal over an item of a shelf and the place it belongs to."""
+    return checksum(shelf.encode(), key.encode(), value)
 
 
 def read_item(shelf: str, row: Sequence[Any]) -> tuple[str, bytes]:

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable
 from copy import copy
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from midcourse.errors import StoreUnavailable
 from midcourse.stores.sqlite.failures import FAILURES, explained
@@ -46,10 +46,6 @@ class Writer:
     def submit(self, write: Write[T]) -> "asyncio.Future[T]":
         """Enqueue ``write``; its future resolves once it is committed, or was rolled back alone with its error."""
         return self._lane.submit(write)
-
-    def refuse(self, error: Exception) -> "asyncio.Future[Any]":
-        """The answer to a write that need not be tried."""
-        return self._lane.refuse(error)
 
     async def close(self) -> None:
         """Finish what was enqueued, and close the connection."""

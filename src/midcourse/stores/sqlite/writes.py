@@ -3,22 +3,20 @@
 import os
 import sqlite3
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from midcourse.core.audit import AuditEntry, AuditRow, encode_entry, follow, prunable, pruned
 from midcourse.core.codec import Blob, named_blobs
 from midcourse.core.fold import Row
 from midcourse.core.ids import CommandId, Epoch, Position, SessionId, WorkerId
-from midcourse.ports.store import Deciding, InboxRow, Owned
+from midcourse.ports.store import Append, Change, Creation, Deciding, Erasure, Head, InboxRow, Owned
 from midcourse.stores import refusals
-from midcourse.stores.shelf import item_seal
-from midcourse.stores.sqlite import locks
-from midcourse.stores.sqlite.reads import check_inbox, key_of
+from midcourse.stores.sqlite.reads import IsAlive, check_inbox, key_of
 from midcourse.stores.sqlite.rows import (
-    EncodedHead,
+    Encoded,
     check_owner,
     command_seal,
+    item_seal,
     outcome_seal,
     owner_seal,
     place,
@@ -61,76 +59,59 @@ _SESSION = READ["session"]
 _COMMAND = READ["command"]
 
 
-def create(
-    connection: sqlite3.Connection,
-    head: EncodedHead,
-    rows: Sequence[Row],
-    blobs: Sequence[Blob],
-    *,
-    worker: WorkerId | None,
-    seal: bytes,
-    audit: Sequence[bytes] = (),
-    shelves: Mapping[str, Mapping[str, bytes | None]] | None = None,
-) -> Epoch:
-    """A new session; ``seal`` is the owner's."""
-    known = head.head
-    if connection.execute(_FENCE, (known.id,)).fetchone() is not None:
-        raise refusals.session_exists(known.id)
-    refusals.check_order(known, rows, 0)
+def create(connection: sqlite3.Connection, creation: Creation, encoded: Encoded) -> Epoch:
+    """A new session."""
+    head = creation.head
+    if connection.execute(_FENCE, (head.id,)).fetchone() is not None:
+        raise refusals.session_exists(head.id)
+    refusals.check_order(head, creation.rows, 0)
     cursor = connection.execute(
         _INSERT_SESSION,
         (
-            known.id,
-            known.agent,
-            known.created_at,
+            head.id,
+            head.agent,
+            head.created_at,
             FIRST_EPOCH,
-            worker,
-            seal,
-            known.status,
-            known.wake_at,
-            known.position,
-            head.content,
-            head.seal,
+            creation.worker,
+            encoded.owner,
+            head.status,
+            head.wake_at,
+            head.position,
+            encoded.head,
+            encoded.head_seal,
         ),
     )
     key = cursor.lastrowid
     assert key is not None  # an INSERT has one
-    _insert(connection, key, rows, blobs)
-    for shelf, items in (shelves or {}).items():
-        _put_on(connection, shelf, items)
-    if audit:
-        _audit(connection, audit)
+    _insert(connection, key, creation.rows, creation.blobs)
+    _write_beside(connection, creation, encoded)
     return FIRST_EPOCH
 
 
-def append(
-    connection: sqlite3.Connection,
-    head: EncodedHead,
-    rows: Sequence[Row],
-    blobs: Sequence[Blob],
-    *,
-    fence: tuple[Epoch, bytes],
-    deciding: Deciding | None,
-    release: bool,
-    audit: Sequence[bytes],
-    shelves: Mapping[str, Mapping[str, bytes | None]],
-    store: str,
-) -> None:
-    """All of ``rows``, the new head, and the decision. ``fence``: the epoch and owner's seal the writer believes in."""
-    known = head.head
-    epoch, seal = fence
-    key, position = _fenced(connection, known.id, epoch, seal, store)
-    refusals.check_order(known, rows, position)
-    _insert(connection, key, rows, blobs)
-    if deciding is not None:
-        _decide(connection, key, known.id, deciding)
-    connection.execute(_UPDATE_HEAD, (known.status, known.wake_at, known.position, head.content, head.seal, key))
-    if release:
-        _let_go(connection, key, known.id, epoch)
-    for shelf, items in shelves.items():
+def append(connection: sqlite3.Connection, append: Append, encoded: Encoded, store: str) -> None:
+    """All of the rows, the new head, and the decision."""
+    head = append.head
+    key, position = _fenced(connection, head.id, append.epoch, encoded.owner, store)
+    refusals.check_order(head, append.rows, position)
+    _insert(connection, key, append.rows, append.blobs)
+    if append.deciding is not None:
+        _decide(connection, key, head.id, append.deciding)
+    _update_head(connection, key, head, encoded)
+    if append.release:
+        _let_go(connection, key, head.id, append.epoch)
+    _write_beside(connection, append, encoded)
+
+
+def _update_head(connection: sqlite3.Connection, key: int, head: Head, encoded: Encoded) -> None:
+    values = (head.status, head.wake_at, head.position, encoded.head, encoded.head_seal, key)
+    connection.execute(_UPDATE_HEAD, values)
+
+
+def _write_beside(connection: sqlite3.Connection, change: Change, encoded: Encoded) -> None:
+    for shelf, items in change.shelves.items():
         _put_on(connection, shelf, items)
-    if audit:
-        _audit(connection, audit)
+    if encoded.audit:
+        _audit(connection, encoded.audit)
 
 
 def put(
@@ -151,7 +132,13 @@ def put(
 
 
 def take(
-    connection: sqlite3.Connection, session_id: SessionId, worker: WorkerId, *, address: str, folder: Path, store: str
+    connection: sqlite3.Connection,
+    session_id: SessionId,
+    worker: WorkerId,
+    *,
+    address: str,
+    is_alive: IsAlive,
+    store: str,
 ) -> Owned:
     """The session for ``worker``, under the next epoch, if its owner is dead or there is none."""
     row = connection.execute(_SESSION, (session_id,)).fetchone()
@@ -159,7 +146,7 @@ def take(
         raise refusals.not_found(session_id, store)
     before = read_ownership(row)
     if before.owner is not None:
-        if locks.is_alive(folder, before.owner):
+        if is_alive(before.owner):
             raise refusals.owner_alive(session_id, before.owner)
         connection.execute(_DELETE_WORKER, (before.owner,))
     key = key_of(connection, session_id)
@@ -168,13 +155,6 @@ def take(
     epoch = Epoch(before.epoch + 1)
     connection.execute(_UPDATE_OWNER, (epoch, worker, owner_seal(session_id, epoch, worker), key))
     return Owned(head=before.head, epoch=epoch, owner=worker, alive=True, address=address)
-
-
-def release(connection: sqlite3.Connection, session_id: SessionId, *, fence: tuple[Epoch, bytes], store: str) -> None:
-    """The session without an owner, unchanged."""
-    epoch, seal = fence
-    key, _ = _fenced(connection, session_id, epoch, seal, store)
-    _let_go(connection, key, session_id, epoch)
 
 
 def save_snapshot(
@@ -202,37 +182,23 @@ def save_snapshot(
     _insert(connection, key, (), blobs)
 
 
-def erase(
-    connection: sqlite3.Connection,
-    head: EncodedHead,
-    rows: Sequence[Row],
-    *,
-    fence: tuple[Epoch, bytes],
-    outcome: bytes,
-    shelves: Mapping[str, Mapping[str, bytes | None]],
-    forgotten: Sequence[AuditRow],
-    audit: Sequence[bytes],
-    store: str,
-) -> None:
-    """``rows`` in the place of the journal, and nothing else of the session's texts."""
-    known = head.head
-    epoch, seal = fence
-    key, position = _fenced(connection, known.id, epoch, seal, store)
-    refusals.check_whole(known, rows, position)
-    _let_go(connection, key, known.id, epoch)
+def erase(connection: sqlite3.Connection, erasure: Erasure, encoded: Encoded, store: str) -> None:
+    """The rows in the place of the journal, and nothing else of the session's texts."""
+    head, rows = erasure.head, erasure.rows
+    key, position = _fenced(connection, head.id, erasure.epoch, encoded.owner, store)
+    refusals.check_whole(head, rows, position)
+    _let_go(connection, key, head.id, erasure.epoch)
     connection.executemany(
         _REPLACE_RECORD, ((record, digest, place(key, where)) for where, record, digest in rows[:position])
     )
     connection.execute(WRITE["delete_snapshots"], places(key))
-    _empty_inbox(connection, key, known.id, outcome)
+    _empty_inbox(connection, key, head.id, erasure.outcome)
     connection.execute(WRITE["delete_blobs"], {"session": key})
     connection.execute(WRITE["forget_blobs"], (key,))
-    for shelf, items in shelves.items():
-        _put_on(connection, shelf, items)
-    connection.executemany(WRITE["replace_audit"], ((row.content, row.seq) for row in forgotten))
-    _insert(connection, key, rows[position:], ())
-    connection.execute(_UPDATE_HEAD, (known.status, known.wake_at, known.position, head.content, head.seal, key))
-    _audit(connection, audit)
+    connection.executemany(WRITE["replace_audit"], ((row.content, row.seq) for row in erasure.forgotten))
+    _insert(connection, key, rows[position:], erasure.blobs)
+    _update_head(connection, key, head, encoded)
+    _write_beside(connection, erasure, encoded)
 
 
 def _empty_inbox(connection: sqlite3.Connection, key: int, session_id: SessionId, outcome: bytes) -> None:

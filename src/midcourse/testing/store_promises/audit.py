@@ -8,7 +8,7 @@ from midcourse.core.audit import PRUNE, AuditEntry, digest_of_entry, encode_entr
 from midcourse.core.codec import GENESIS
 from midcourse.core.ids import CommandId, Epoch, SessionId
 from midcourse.errors import Damaged, InboxNotEmpty, MidcourseError, StaleEpoch, StoreError, StoreUnavailable
-from midcourse.ports.store import Deciding, Store
+from midcourse.ports.store import Append, Creation, Deciding, Store
 from midcourse.runtime.auditing import read_audit
 from midcourse.testing.store_promises.given import (
     ALICE,
@@ -45,7 +45,7 @@ class AuditPromises(StoreGiven):
     async def test_a_new_store_has_an_empty_audit_log(self, store: Store) -> None:
         """There is nothing to read, from anywhere, and an append without entries adds nothing."""
         epoch = await owned(store)
-        await store.append(head(position=2), rows(2, 2), epoch=epoch)
+        await store.append(Append(head(position=2), rows(2, 2), epoch=epoch))
         assert list(await store.audit()) == []
         assert list(await store.audit(7)) == []
 
@@ -54,28 +54,28 @@ class AuditPromises(StoreGiven):
         epoch = await owned(store)
         await peer.put(SESSION, ONE, b"pause", 5.0)
         two = [entry("one"), entry("two", at=6.5)]
-        await store.append(head(position=2), rows(2, 2), epoch=epoch, deciding=Deciding(ONE, b"ok"), audit=two)
+        await store.append(Append(head(position=2), rows(2, 2), epoch=epoch, deciding=Deciding(ONE, b"ok"), audit=two))
         for reader in (store, peer):
             assert [one.entry for one in await read_audit(reader)] == two
         assert list(await peer.undecided(SESSION)) == []
 
     async def test_entries_come_with_the_session_they_tell_of(self, store: Store, peer: Store) -> None:
         """Who made a session is in the log as soon as the session is there; a session that is refused leaves none."""
-        await store.create(head(), rows(1, 1), worker=None, audit=[entry("made")])
+        await store.create(Creation(head(), rows(1, 1), worker=None, audit=[entry("made")]))
         for refused in (
-            peer.create(head(), rows(1, 1), worker=None, audit=[entry("again")]),
-            store.create(head(OTHER), rows(2, 2), worker=None, audit=[entry("out of order")]),
+            peer.create(Creation(head(), rows(1, 1), worker=None, audit=[entry("again")])),
+            store.create(Creation(head(OTHER), rows(2, 2), worker=None, audit=[entry("out of order")])),
         ):
             with pytest.raises(StoreError):
                 await refused
         assert await audited(peer) == ["made"]
-        await peer.create(head(OTHER), rows(1, 1), worker=None, audit=[entry("one"), entry("two")])
+        await peer.create(Creation(head(OTHER), rows(1, 1), worker=None, audit=[entry("one"), entry("two")]))
         assert await audited(store) == ["made", "one", "two"]
 
     async def test_the_end_of_the_log_is_known(self, store: Store, peer: Store) -> None:
         """Without reading it, whoever wrote last, and also where old entries were taken away."""
         assert await store.audit_end() == 0
-        await store.create(head(), rows(1, 1), worker=None, audit=[entry("one"), entry("two", at=9.0)])
+        await store.create(Creation(head(), rows(1, 1), worker=None, audit=[entry("one"), entry("two", at=9.0)]))
         assert (await store.audit_end(), await peer.audit_end()) == (2, 2)
         assert await store.trim_audit(8.0, entry("gone", at=9.0)) == 1
         assert await peer.audit_end() == 3
@@ -86,34 +86,34 @@ class AuditPromises(StoreGiven):
         await peer.enlist(BOB, "")
         await peer.put(SESSION, ONE, b"pause", 5.0)
         await peer.put(SESSION, TWO, b"pause", 5.0)
-        await store.append(head(), [], epoch=epoch, deciding=Deciding(ONE, b"ok"), audit=[entry("kept")])
+        await store.append(Append(head(), epoch=epoch, deciding=Deciding(ONE, b"ok"), audit=[entry("kept")]))
         lost = [entry("lost")]
         refused: list[MidcourseError] = []
         for attempt in (
-            store.append(head(), [], epoch=Epoch(epoch + 1), audit=lost),
-            peer.append(head(), [], epoch=epoch, audit=lost),
-            store.append(head(position=3), rows(3, 3), epoch=epoch, audit=lost),
-            store.append(head(), [], epoch=epoch, deciding=Deciding(ONE, b"ok"), audit=lost),
-            store.append(head(), [], epoch=epoch, deciding=Deciding(CommandId("none"), b"ok"), audit=lost),
-            store.append(head(), [], epoch=epoch, release=True, audit=lost),
+            store.append(Append(head(), epoch=Epoch(epoch + 1), audit=lost)),
+            peer.append(Append(head(), epoch=epoch, audit=lost)),
+            store.append(Append(head(position=3), rows(3, 3), epoch=epoch, audit=lost)),
+            store.append(Append(head(), epoch=epoch, deciding=Deciding(ONE, b"ok"), audit=lost)),
+            store.append(Append(head(), epoch=epoch, deciding=Deciding(CommandId("none"), b"ok"), audit=lost)),
+            store.append(Append(head(), epoch=epoch, release=True, audit=lost)),
         ):
             with pytest.raises(StoreError) as told:
                 await attempt
             refused.append(told.value)
         assert [type(one) for one in refused] == [StaleEpoch] * 2 + [StoreError] * 3 + [InboxNotEmpty]
         assert await audited(peer) == ["kept"]
-        await store.append(head(), [], epoch=epoch, audit=[entry("next")])
+        await store.append(Append(head(), epoch=epoch, audit=[entry("next")]))
         assert [row.seq for row in await store.audit()] == [1, 2]
 
     async def test_a_refused_append_takes_no_other_entries_with_it(self, store: Store) -> None:
         """Of appends that are made together each brings its own entries, or none."""
         epoch = await owned(store)
         await asyncio.gather(
-            store.append(head(), [], epoch=epoch, audit=[entry("one")]),
-            store.append(head(), [], epoch=Epoch(9), audit=[entry("stale")]),
-            store.append(head(), [], epoch=epoch, audit=[entry("two"), entry("three")]),
-            store.append(head(position=9), rows(9, 9), epoch=epoch, audit=[entry("out of order")]),
-            store.append(head(), [], epoch=epoch, audit=[entry("four")]),
+            store.append(Append(head(), epoch=epoch, audit=[entry("one")])),
+            store.append(Append(head(), epoch=Epoch(9), audit=[entry("stale")])),
+            store.append(Append(head(), epoch=epoch, audit=[entry("two"), entry("three")])),
+            store.append(Append(head(position=9), rows(9, 9), epoch=epoch, audit=[entry("out of order")])),
+            store.append(Append(head(), epoch=epoch, audit=[entry("four")])),
             return_exceptions=True,
         )
         assert await audited(store) == ["one", "two", "three", "four"]
@@ -123,7 +123,7 @@ class AuditPromises(StoreGiven):
         mine = await owned(store)
         yours = await owned(peer, OTHER, worker=BOB)
         written = [
-            one.append(head(which), [], epoch=epoch, audit=[entry(f"{letter} {number}", session=which)])
+            one.append(Append(head(which), epoch=epoch, audit=[entry(f"{letter} {number}", session=which)]))
             for number in range(60)
             for one, which, epoch, letter in ((store, SESSION, mine, "a"), (peer, OTHER, yours, "b"))
         ]
@@ -141,7 +141,7 @@ class AuditPromises(StoreGiven):
         yours = await owned(peer, OTHER, worker=BOB)
         for number in range(4):
             one, which, epoch = ((store, SESSION, mine), (peer, OTHER, yours))[number % 2]
-            await one.append(head(which), [], epoch=epoch, audit=[entry(f"{number}", session=which)])
+            await one.append(Append(head(which), epoch=epoch, audit=[entry(f"{number}", session=which)]))
         digest = GENESIS
         for number, row in enumerate(await store.audit()):
             content = encode_entry(entry(f"{number}", session=(SESSION, OTHER)[number % 2]))
@@ -151,7 +151,7 @@ class AuditPromises(StoreGiven):
     async def test_the_log_is_read_from_any_number(self, store: Store) -> None:
         """Entries after a number come in order, not more of them than asked for, and none from behind the end."""
         epoch = await owned(store)
-        await store.append(head(), [], epoch=epoch, audit=[entry(f"{number}") for number in range(1, 11)])
+        await store.append(Append(head(), epoch=epoch, audit=[entry(f"{number}") for number in range(1, 11)]))
         assert await audited(store, 7) == ["8", "9", "10"]
         assert await audited(store, 2, 3) == ["3", "4", "5"]
         assert await audited(store, 0, 1) == ["1"]
@@ -161,9 +161,9 @@ class AuditPromises(StoreGiven):
     async def test_a_changed_entry_is_noticed(self, store: Store, damage: Damage) -> None:
         """Whoever reads over it is told where it is; what came before and after can still be read."""
         epoch = await owned(store)
-        await store.append(head(), [], epoch=epoch, audit=[entry("one"), entry("two")])
+        await store.append(Append(head(), epoch=epoch, audit=[entry("one"), entry("two")]))
         await damage("audit", SESSION)
-        await store.append(head(), [], epoch=epoch, audit=[entry("three"), entry("four")])
+        await store.append(Append(head(), epoch=epoch, audit=[entry("three"), entry("four")]))
         for after in (0, 1):
             with pytest.raises(Damaged, match="damaged at entry 2") as told:
                 await audited(store, after)
@@ -174,13 +174,13 @@ class AuditPromises(StoreGiven):
     async def test_an_entry_missing_at_the_end_is_noticed(self, store: Store, peer: Store, damage: Damage) -> None:
         """Nobody is told that the log ends there; later entries take later numbers, so that the gap stays."""
         epoch = await owned(store)
-        await store.append(head(), [], epoch=epoch, audit=[entry("one"), entry("two")])
+        await store.append(Append(head(), epoch=epoch, audit=[entry("one"), entry("two")]))
         await damage("audit_end", SESSION)
         assert await audited(peer, 0, 1) == ["one"]
         for after in (0, 1):
             with pytest.raises(Damaged, match="damaged at entry 2: it is missing"):
                 await audited(peer, after)
-        await store.append(head(), [], epoch=epoch, audit=[entry("three"), entry("four")])
+        await store.append(Append(head(), epoch=epoch, audit=[entry("three"), entry("four")]))
         assert [row.seq for row in await peer.audit()] == [1, 3, 4]
         with pytest.raises(Damaged, match=r"damaged at entry 2: it is missing.*after=3"):
             await audited(peer)
@@ -189,24 +189,24 @@ class AuditPromises(StoreGiven):
     async def test_an_emptied_log_is_noticed(self, store: Store, damage: Damage) -> None:
         """A log whose only entry is gone is not a new one."""
         epoch = await owned(store)
-        await store.append(head(), [], epoch=epoch, audit=[entry("one")])
+        await store.append(Append(head(), epoch=epoch, audit=[entry("one")]))
         await damage("audit_end", SESSION)
         with pytest.raises(Damaged, match="damaged at entry 1"):
             await audited(store)
-        await store.append(head(), [], epoch=epoch, audit=[entry("two")])
+        await store.append(Append(head(), epoch=epoch, audit=[entry("two")]))
         with pytest.raises(Damaged, match="damaged at entry 1"):
             await audited(store)
 
     async def test_the_log_outlives_what_it_tells_of(self, store: Store, peer: Store) -> None:
         """Entries stay when their writer closes the store and its session goes to another owner."""
         epoch = await owned(store)
-        await store.append(head(), [], epoch=epoch, audit=[entry("one")])
+        await store.append(Append(head(), epoch=epoch, audit=[entry("one")]))
         await store.close()
         with pytest.raises(StoreUnavailable, match="closed"):
             await store.audit()
         await peer.enlist(BOB, "")
         taken = await peer.take(SESSION, BOB)
-        await peer.append(head(), [], epoch=taken.epoch, audit=[entry("two")])
+        await peer.append(Append(head(), epoch=taken.epoch, audit=[entry("two")]))
         assert await audited(peer) == ["one", "two"]
 
     async def test_many_sessions_share_the_log(self, store: Store) -> None:
@@ -215,13 +215,13 @@ class AuditPromises(StoreGiven):
         names = [SessionId(f"sess_{number}") for number in range(5)]
         for name in names:
             epoch = await started(store, name, worker=ALICE)
-            await store.append(head(name), [], epoch=epoch, audit=[entry("", session=name)])
+            await store.append(Append(head(name), epoch=epoch, audit=[entry("", session=name)]))
         assert [one.entry.session for one in await read_audit(store)] == names
 
     async def test_a_shelf_brings_entries_as_an_append_does(self, store: Store, peer: Store) -> None:
         """With the items or not at all, in the one order of the log."""
         epoch = await owned(store)
-        await store.append(head(), [], epoch=epoch, audit=[entry("one")])
+        await store.append(Append(head(), epoch=epoch, audit=[entry("one")]))
         await peer.shelve("tokens", {"ann": b"1"}, audit=[entry("two", session=SessionId(""))])
         with pytest.raises(StaleEpoch):
             await peer.shelve("tokens", {"bob": b"1"}, owner=(SESSION, epoch), audit=[entry("lost")])
@@ -231,7 +231,7 @@ class AuditPromises(StoreGiven):
         """An anchor stays in their place, an entry tells of it, numbers go on, and everybody reads the same."""
         epoch = await owned(store)
         entries = [entry(f"{number}", at=float(number)) for number in range(1, 7)]
-        await store.append(head(), [], epoch=epoch, audit=entries)
+        await store.append(Append(head(), epoch=epoch, audit=entries))
         assert await store.trim_audit(4.0, TELLING) == 3
         for reader in (store, peer):
             assert await audited(reader) == ["4", "5", "6", "up to entry 3: 3 of them"]
@@ -241,14 +241,14 @@ class AuditPromises(StoreGiven):
             assert await audited(reader, 5) == ["6", "up to entry 3: 3 of them"]
         anchor, *_ = await store.audit()
         assert (anchor.seq, anchor.content) == (3, b"")
-        await store.append(head(), [], epoch=epoch, audit=[entry("8")])
+        await store.append(Append(head(), epoch=epoch, audit=[entry("8")]))
         assert [one.seq for one in await read_audit(peer)] == [4, 5, 6, 7, 8]
 
     async def test_nothing_old_is_nothing_taken_away_and_nothing_told(self, store: Store) -> None:
         """A trim that finds nothing leaves the log as it is, empty or not; one may be followed by another."""
         assert await store.trim_audit(9.0, TELLING) == 0
         epoch = await owned(store)
-        await store.append(head(), [], epoch=epoch, audit=[entry("one", at=1.0), entry("two", at=5.0)])
+        await store.append(Append(head(), epoch=epoch, audit=[entry("one", at=1.0), entry("two", at=5.0)]))
         assert await store.trim_audit(1.0, TELLING) == 0
         assert await audited(store) == ["one", "two"]
         assert await store.trim_audit(2.0, TELLING) == 1
@@ -259,14 +259,14 @@ class AuditPromises(StoreGiven):
     async def test_a_trim_goes_on_where_the_last_one_ended(self, store: Store) -> None:
         """Not more than so many at once: others write meanwhile."""
         epoch = await owned(store)
-        await store.append(head(), [], epoch=epoch, audit=[entry(f"{number}", at=1.0) for number in range(5)])
+        await store.append(Append(head(), epoch=epoch, audit=[entry(f"{number}", at=1.0) for number in range(5)]))
         assert [await store.trim_audit(2.0, TELLING, limit=2) for _ in range(4)] == [2, 2, 1, 0]
         assert [one.entry.action for one in await read_audit(store)] == [PRUNE] * 3
 
     async def test_a_removal_by_hand_is_noticed_after_a_trim_too(self, store: Store, damage: Damage) -> None:
         """What is left is as safe as it was."""
         epoch = await owned(store)
-        await store.append(head(), [], epoch=epoch, audit=[entry("one", at=1.0), entry("two", at=5.0)])
+        await store.append(Append(head(), epoch=epoch, audit=[entry("one", at=1.0), entry("two", at=5.0)]))
         await store.trim_audit(2.0, TELLING)
         await damage("audit_end", SESSION)
         with pytest.raises(Damaged, match="damaged at entry 3: it is missing"):
@@ -275,7 +275,7 @@ class AuditPromises(StoreGiven):
     async def test_a_damaged_entry_is_not_taken_away(self, store: Store, damage: Damage) -> None:
         """That would hide what somebody did to it."""
         epoch = await owned(store)
-        await store.append(head(), [], epoch=epoch, audit=[entry("one", at=1.0), entry("two", at=1.0)])
+        await store.append(Append(head(), epoch=epoch, audit=[entry("one", at=1.0), entry("two", at=1.0)]))
         await damage("audit", SESSION)
         with pytest.raises(Damaged, match="damaged at entry 2"):
             await store.trim_audit(9.0, TELLING)

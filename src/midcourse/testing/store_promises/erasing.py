@@ -6,7 +6,7 @@ from midcourse.core.audit import AuditEntry, AuditRow, check, encode_entry, with
 from midcourse.core.codec import Blob, digest_of
 from midcourse.core.ids import CommandId, Epoch, Position, SessionId
 from midcourse.errors import InboxNotEmpty, StaleEpoch, StoreError
-from midcourse.ports.store import Deciding, Head, Store
+from midcourse.ports.store import Append, Creation, Deciding, Erasure, Head, Store
 from midcourse.testing.store_promises.given import ALICE, BOB, SESSION, StoreGiven, head, rows
 
 OTHER = SessionId("sess_2")
@@ -31,9 +31,11 @@ class ErasingPromises(StoreGiven):
 
     async def _ended(self, store: Store) -> Epoch:
         await store.enlist(ALICE, "")
-        epoch = await store.create(head(position=2), rows(1, 2), worker=ALICE)
+        epoch = await store.create(Creation(head(position=2), rows(1, 2), worker=ALICE))
         await store.put(SESSION, CommandId("cmd_1"), b"a secret wish", 1.0)
-        await store.append(head(position=2), [], epoch=epoch, deciding=Deciding(CommandId("cmd_1"), b"a secret answer"))
+        await store.append(
+            Append(head(position=2), epoch=epoch, deciding=Deciding(CommandId("cmd_1"), b"a secret answer"))
+        )
         await store.save_snapshot(SESSION, Position(2), b"a secret snapshot", epoch=epoch)
         return epoch
 
@@ -41,7 +43,7 @@ class ErasingPromises(StoreGiven):
         """The journal is the given one, the head too; snapshots are gone, commands keep their ids, nobody owns it."""
         epoch = await self._ended(store)
         kept = rows(1, 3, before=b"\x07" * 16)
-        await store.erase(_erased(3), kept, epoch=epoch, outcome=OUTCOME, shelves={})
+        await store.erase(Erasure(_erased(3), kept, epoch=epoch, outcome=OUTCOME))
         assert list(await store.read(SESSION, Position(0))) == kept
         assert await store.snapshots(SESSION) == []
         command = await store.row(SESSION, CommandId("cmd_1"))
@@ -54,15 +56,21 @@ class ErasingPromises(StoreGiven):
         """What another session's journal names stays, however it came to be stored."""
         mine, shared, borrowed = _blob("mine"), _blob("shared"), _blob("borrowed")
         await store.enlist(ALICE, "")
-        epoch = await store.create(head(), rows(1, 1), worker=ALICE, blobs=(mine, shared, borrowed))
+        epoch = await store.create(Creation(head(), rows(1, 1), worker=ALICE, blobs=(mine, shared, borrowed)))
         row = (Position(1), _naming(borrowed), b"\x01" * 16)  # names what it has not stored itself
-        other = await store.create(head(OTHER), [row], worker=ALICE)
-        await store.append(head(OTHER), [], epoch=other, blobs=(shared,))
-        await store.erase(_erased(1), rows(1, 1), epoch=epoch, outcome=OUTCOME, shelves={})
+        other = await store.create(Creation(head(OTHER), [row], worker=ALICE))
+        await store.append(Append(head(OTHER), epoch=other, blobs=(shared,)))
+        await store.erase(Erasure(_erased(1), rows(1, 1), epoch=epoch, outcome=OUTCOME))
         found = await store.blobs([mine.digest, shared.digest, borrowed.digest])
         assert found == [None, b"shared", b"borrowed"]
         await store.erase(
-            head(OTHER, goal="erased"), [(Position(1), b"{}", b"\x01" * 16)], epoch=other, outcome=OUTCOME, shelves={}
+            Erasure(
+                head(OTHER, goal="erased"),
+                [(Position(1), b"{}", b"\x01" * 16)],
+                epoch=other,
+                outcome=OUTCOME,
+                shelves={},
+            )
         )
         assert await store.blobs([shared.digest, borrowed.digest]) == [None, None]
 
@@ -72,15 +80,17 @@ class ErasingPromises(StoreGiven):
         await store.shelve("a", {"keep": b"1", "go": b"2", "change": b"3"})
         said = AuditEntry(session=SESSION, by="ann", role="steer", action="pause", detail="a secret reason", at=1.0)
         done = AuditEntry(session=SESSION, by="bo", role="operate", action="erase", at=2.0)
-        await store.append(head(position=2), [], epoch=epoch, audit=(said,))
+        await store.append(Append(head(position=2), epoch=epoch, audit=(said,)))
         await store.erase(
-            _erased(2),
-            rows(1, 2),
-            epoch=epoch,
-            outcome=OUTCOME,
-            shelves={"a": {"go": None, "change": b"4"}},
-            forgotten=[AuditRow(1, without_detail(encode_entry(said)), b"")],
-            audit=(done,),
+            Erasure(
+                _erased(2),
+                rows(1, 2),
+                epoch=epoch,
+                outcome=OUTCOME,
+                shelves={"a": {"go": None, "change": b"4"}},
+                forgotten=[AuditRow(1, without_detail(encode_entry(said)), b"")],
+                audit=(done,),
+            )
         )
         assert list(await store.shelved("a")) == [("change", b"4"), ("keep", b"1")]
         first, second = check(await store.audit())
@@ -91,10 +101,10 @@ class ErasingPromises(StoreGiven):
         """The log may be trimmed between somebody's look at it and the erasing."""
         epoch = await self._ended(store)
         said = AuditEntry(session=SESSION, by="ann", role="steer", action="pause", detail="a secret reason", at=1.0)
-        await store.append(head(position=2), [], epoch=epoch, audit=(said,))
+        await store.append(Append(head(position=2), epoch=epoch, audit=(said,)))
         assert await store.trim_audit(2.0, AuditEntry(session=SESSION, by="", role="", action="audit.prune", at=3.0))
         forgotten = [AuditRow(1, without_detail(encode_entry(said)), b"")]
-        await store.erase(_erased(2), rows(1, 2), epoch=epoch, outcome=OUTCOME, shelves={}, forgotten=forgotten)
+        await store.erase(Erasure(_erased(2), rows(1, 2), epoch=epoch, outcome=OUTCOME, forgotten=forgotten))
         assert [one.entry.action for one in check(await store.audit())] == ["audit.prune"]
 
     async def test_only_the_owner_erases(self, store: Store, peer: Store) -> None:
@@ -103,17 +113,17 @@ class ErasingPromises(StoreGiven):
         await peer.enlist(BOB, "")
         for one, number in ((peer, epoch), (store, Epoch(epoch + 1))):
             with pytest.raises(StaleEpoch):
-                await one.erase(_erased(2), rows(1, 2), epoch=number, outcome=OUTCOME, shelves={})
+                await one.erase(Erasure(_erased(2), rows(1, 2), epoch=number, outcome=OUTCOME))
         assert (await store.head(SESSION)).head.goal == "Write it down"
 
     async def test_nothing_is_erased_over_an_undecided_command_or_with_rows_left_out(self, store: Store) -> None:
         """Somebody waits for the one, and the other would be a loss that nobody asked for."""
         epoch = await self._ended(store)
         with pytest.raises(StoreError) as refused:
-            await store.erase(_erased(1), rows(1, 1), epoch=epoch, outcome=OUTCOME, shelves={})
+            await store.erase(Erasure(_erased(1), rows(1, 1), epoch=epoch, outcome=OUTCOME))
         assert refused.value.code == "out_of_order"
         await store.put(SESSION, CommandId("cmd_2"), b"wait", 2.0)
         with pytest.raises(InboxNotEmpty):
-            await store.erase(_erased(2), rows(1, 2), epoch=epoch, outcome=OUTCOME, shelves={})
+            await store.erase(Erasure(_erased(2), rows(1, 2), epoch=epoch, outcome=OUTCOME))
         assert len(await store.snapshots(SESSION)) == 1
         assert (await store.head(SESSION)).head.goal == "Write it down"

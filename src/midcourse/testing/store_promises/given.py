@@ -9,7 +9,7 @@ import pytest
 from midcourse.core.codec import GENESIS, chain
 from midcourse.core.fold import Row
 from midcourse.core.ids import Epoch, Position, SessionId, WorkerId
-from midcourse.ports.store import Head, Store
+from midcourse.ports.store import Creation, Head, Store
 
 Crash = Callable[[Store], Awaitable[None]]
 """Ends the life of a store's worker without letting its sessions go, as the end of its process would."""
@@ -83,7 +83,7 @@ async def started(
     store: Store, session_id: SessionId = SESSION, *, worker: WorkerId | None = None, **changes: Any
 ) -> Epoch:
     """A new session with one row, owned by ``worker``."""
-    return await store.create(head(session_id, **changes), rows(1, 1), worker=worker)
+    return await store.create(Creation(head(session_id, **changes), rows(1, 1), worker=worker))
 
 
 async def owned(store: Store, session_id: SessionId = SESSION, *, worker: WorkerId = ALICE, **changes: Any) -> Epoch:

@@ -6,7 +6,7 @@ import pytest
 
 from midcourse.core.ids import CommandId, Position, SessionId
 from midcourse.errors import Damaged, InboxNotEmpty, SessionNotFound, StoreError
-from midcourse.ports.store import Deciding, InboxRow, Store
+from midcourse.ports.store import Append, Deciding, InboxRow, Store
 from midcourse.testing.store_promises.given import SESSION, Damage, StoreGiven, head, owned, rows, started
 
 ONE, TWO = CommandId("cmd_1"), CommandId("cmd_2")
@@ -60,7 +60,7 @@ class InboxPromises(StoreGiven):
         """A retry after the decision gets the decided row with its outcome, and nothing lies in the inbox again."""
         epoch = await owned(store)
         await peer.put(SESSION, ONE, b"pause", 5.0)
-        await store.append(head(position=2), rows(2, 2), epoch=epoch, deciding=Deciding(ONE, b"paused"))
+        await store.append(Append(head(position=2), rows(2, 2), epoch=epoch, deciding=Deciding(ONE, b"paused")))
         again = await peer.put(SESSION, ONE, b"pause", 9.0)
         assert (again.put_at, again.content, again.outcome) == (5.0, b"pause", b"paused")
         assert list(await store.undecided(SESSION)) == []
@@ -80,7 +80,7 @@ class InboxPromises(StoreGiven):
         epoch = await owned(store)
         await store.put(SESSION, ONE, b"pause", 5.0)
         await store.put(SESSION, TWO, b"resume", 6.0)
-        await store.append(head(position=2), rows(2, 2), epoch=epoch, deciding=Deciding(ONE, b""))
+        await store.append(Append(head(position=2), rows(2, 2), epoch=epoch, deciding=Deciding(ONE, b"")))
         assert [row.id for row in await peer.undecided(SESSION)] == [TWO]
         decided = await peer.row(SESSION, ONE)
         assert decided is not None
@@ -91,7 +91,7 @@ class InboxPromises(StoreGiven):
         """A refused command leaves no event: an append without rows decides it all the same."""
         epoch = await owned(store)
         await store.put(SESSION, ONE, b"resume", 5.0)
-        await store.append(head(), [], epoch=epoch, deciding=Deciding(ONE, b"refused"))
+        await store.append(Append(head(), epoch=epoch, deciding=Deciding(ONE, b"refused")))
         assert list(await store.undecided(SESSION)) == []
         assert len(await store.read(SESSION, Position(0))) == 1
 
@@ -99,7 +99,7 @@ class InboxPromises(StoreGiven):
         """Only its answer is kept, and whoever sends it once more gets that."""
         epoch = await owned(store)
         await store.put(SESSION, ONE, b"a secret", 5.0)
-        await store.append(head(), [], epoch=epoch, deciding=Deciding(ONE, b"refused", forgets=True))
+        await store.append(Append(head(), epoch=epoch, deciding=Deciding(ONE, b"refused", forgets=True)))
         kept = await peer.row(SESSION, ONE)
         assert kept is not None
         assert (kept.content, kept.outcome, kept.put_at) == (b"", b"refused", 5.0)
@@ -108,9 +108,9 @@ class InboxPromises(StoreGiven):
         """A second decision is refused with everything that came along."""
         epoch = await owned(store)
         await store.put(SESSION, ONE, b"pause", 5.0)
-        await store.append(head(), [], epoch=epoch, deciding=Deciding(ONE, b"first"))
+        await store.append(Append(head(), epoch=epoch, deciding=Deciding(ONE, b"first")))
         with pytest.raises(StoreError) as refused:
-            await store.append(head(position=2), rows(2, 2), epoch=epoch, deciding=Deciding(ONE, b"second"))
+            await store.append(Append(head(position=2), rows(2, 2), epoch=epoch, deciding=Deciding(ONE, b"second")))
         assert refused.value.code == "already_decided"
         decided = await store.row(SESSION, ONE)
         assert decided is not None
@@ -122,21 +122,23 @@ class InboxPromises(StoreGiven):
         """A decision about an unknown command is refused with everything that came along."""
         epoch = await owned(store)
         with pytest.raises(StoreError) as refused:
-            await store.append(head(position=2), rows(2, 2), epoch=epoch, deciding=Deciding(ONE, b"done"))
+            await store.append(Append(head(position=2), rows(2, 2), epoch=epoch, deciding=Deciding(ONE, b"done")))
         assert refused.value.code == "command_not_found"
         assert len(await store.read(SESSION, Position(0))) == 1
 
     async def test_a_session_is_not_let_go_while_a_command_is_undecided(self, store: Store, peer: Store) -> None:
-        """Neither ``release`` nor a releasing append lets go of a session with an undecided command, or writes."""
+        """No releasing append releases a session with an undecided command, or writes."""
         epoch = await owned(store)
         await peer.put(SESSION, ONE, b"resume", 5.0)
         with pytest.raises(InboxNotEmpty):
-            await store.release(SESSION, epoch)
+            await store.append(Append(head(), epoch=epoch, release=True))
         with pytest.raises(InboxNotEmpty):
-            await store.append(head(position=2, status="paused"), rows(2, 2), epoch=epoch, release=True)
+            await store.append(Append(head(position=2, status="paused"), rows(2, 2), epoch=epoch, release=True))
         await peer.put(SESSION, TWO, b"pause", 6.0)
         with pytest.raises(InboxNotEmpty):
-            await store.append(head(position=2), rows(2, 2), epoch=epoch, deciding=Deciding(ONE, b"ok"), release=True)
+            await store.append(
+                Append(head(position=2), rows(2, 2), epoch=epoch, deciding=Deciding(ONE, b"ok"), release=True)
+            )
         known = await store.head(SESSION)
         assert (known.head, known.owner) == (head(), known.owner)
         assert known.alive
@@ -148,7 +150,9 @@ class InboxPromises(StoreGiven):
         epoch = await owned(store)
         await store.put(SESSION, ONE, b"pause", 5.0)
         await store.append(
-            head(position=2, status="paused"), rows(2, 2), epoch=epoch, deciding=Deciding(ONE, b"ok"), release=True
+            Append(
+                head(position=2, status="paused"), rows(2, 2), epoch=epoch, deciding=Deciding(ONE, b"ok"), release=True
+            )
         )
         known = await store.head(SESSION)
         assert (known.owner, known.epoch, known.head.status) == (None, epoch, "paused")
@@ -159,7 +163,7 @@ class InboxPromises(StoreGiven):
         epoch = (await store.head(SESSION)).epoch
         for number in range(20):
             released, put = await asyncio.gather(
-                store.release(SESSION, epoch),
+                store.append(Append(head(), epoch=epoch, release=True)),
                 peer.put(SESSION, CommandId(f"cmd_{number}"), b"", 1.0),
                 return_exceptions=True,
             )
@@ -169,7 +173,7 @@ class InboxPromises(StoreGiven):
                 break
             assert isinstance(released, InboxNotEmpty)
             assert (await store.head(SESSION)).alive
-            await store.append(head(), [], epoch=epoch, deciding=Deciding(put.id, b""))
+            await store.append(Append(head(), epoch=epoch, deciding=Deciding(put.id, b"")))
 
     async def test_a_damaged_command_is_never_followed(self, store: Store, damage: Damage) -> None:
         """A command that fails its checksum is listed without content; asked for by its id, it is an error."""
@@ -182,5 +186,5 @@ class InboxPromises(StoreGiven):
             await store.row(SESSION, TWO)
         with pytest.raises(Damaged):
             await store.put(SESSION, TWO, b"cancel", 6.0)
-        await store.append(head(), [], epoch=epoch, deciding=Deciding(TWO, b"refused"))
+        await store.append(Append(head(), epoch=epoch, deciding=Deciding(TWO, b"refused")))
         assert [row.id for row in await store.undecided(SESSION)] == [ONE]

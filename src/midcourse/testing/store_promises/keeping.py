@@ -9,7 +9,7 @@ import pytest
 from midcourse.core.codec import Blob, digest_of
 from midcourse.core.ids import CommandId, Position, SessionId
 from midcourse.errors import Damaged
-from midcourse.ports.store import Head, Store
+from midcourse.ports.store import Append, Head, HeadQuery, Store
 from midcourse.testing.store_promises.given import ALICE, SESSION, Damage, StoreGiven, head, owned, rows, started
 
 
@@ -26,17 +26,17 @@ class KeepingPromises(StoreGiven):
         for number in (2, 0, 3, 1):
             await started(store, SessionId(f"sess_{number}"), created_at=float(number))
         assert _ids(await store.heads()) == ["sess_3", "sess_2", "sess_1", "sess_0"]
-        assert _ids(await store.heads(limit=2)) == ["sess_3", "sess_2"]
-        assert _ids(await store.heads(limit=2, before=SessionId("sess_2"))) == ["sess_1", "sess_0"]
-        assert _ids(await store.heads(before=SessionId("sess_0"))) == []
-        assert _ids(await store.heads(before=SessionId("sess_9"))) == []
+        assert _ids(await store.heads(HeadQuery(limit=2))) == ["sess_3", "sess_2"]
+        assert _ids(await store.heads(HeadQuery(limit=2, before=SessionId("sess_2")))) == ["sess_1", "sess_0"]
+        assert _ids(await store.heads(HeadQuery(before=SessionId("sess_0")))) == []
+        assert _ids(await store.heads(HeadQuery(before=SessionId("sess_9")))) == []
 
     async def test_a_list_read_page_by_page_leaves_out_nothing_created_at_the_same_moment(self, store: Store) -> None:
         """The order is total: no session is listed twice or passed over."""
         for number in range(7):
             await started(store, SessionId(f"sess_{number}"), created_at=1.0)
         seen: list[str] = []
-        while page := await store.heads(limit=2, before=SessionId(seen[-1]) if seen else None):
+        while page := await store.heads(HeadQuery(limit=2, before=SessionId(seen[-1]) if seen else None)):
             seen += _ids(page)
         assert sorted(seen) == [f"sess_{number}" for number in range(7)]
 
@@ -44,10 +44,10 @@ class KeepingPromises(StoreGiven):
         """Whatever the case, and together with the other filters."""
         await started(store, SessionId("sess_a"), goal="Write the MEMO on Zürich", agent="writer")
         await started(store, SessionId("sess_b"), goal="Fix the build", agent="fixer")
-        assert _ids(await store.heads(search="memo")) == ["sess_a"]
-        assert _ids(await store.heads(search="ZÜRICH")) == ["sess_a"]
-        assert _ids(await store.heads(search="SESS_B")) == ["sess_b"]
-        assert _ids(await store.heads(search="writer", agent="fixer")) == []
+        assert _ids(await store.heads(HeadQuery(search="memo"))) == ["sess_a"]
+        assert _ids(await store.heads(HeadQuery(search="ZÜRICH"))) == ["sess_a"]
+        assert _ids(await store.heads(HeadQuery(search="SESS_B"))) == ["sess_b"]
+        assert _ids(await store.heads(HeadQuery(search="writer", agent="fixer"))) == []
 
     async def test_sessions_are_listed_by_status_and_agent(self, store: Store) -> None:
         """Filters hold together, and follow the head as it changes."""
@@ -55,11 +55,14 @@ class KeepingPromises(StoreGiven):
         epoch = await started(store, worker=ALICE, status="running", agent="a")
         await started(store, SessionId("sess_2"), status="paused", agent="a")
         await started(store, SessionId("sess_3"), status="paused", agent="b")
-        assert set(_ids(await store.heads(statuses=["paused"]))) == {"sess_2", "sess_3"}
-        assert set(_ids(await store.heads(statuses=["paused", "running"], agent="a"))) == {"sess_1", "sess_2"}
-        assert _ids(await store.heads(agent="none")) == []
-        await store.append(head(position=2, status="paused", agent="a"), rows(2, 2), epoch=epoch)
-        assert set(_ids(await store.heads(statuses=["paused"], agent="a"))) == {"sess_1", "sess_2"}
+        assert set(_ids(await store.heads(HeadQuery(statuses=["paused"])))) == {"sess_2", "sess_3"}
+        assert set(_ids(await store.heads(HeadQuery(statuses=["paused", "running"], agent="a")))) == {
+            "sess_1",
+            "sess_2",
+        }
+        assert _ids(await store.heads(HeadQuery(agent="none"))) == []
+        await store.append(Append(head(position=2, status="paused", agent="a"), rows(2, 2), epoch=epoch))
+        assert set(_ids(await store.heads(HeadQuery(statuses=["paused"], agent="a")))) == {"sess_1", "sess_2"}
 
     async def test_a_damaged_head_is_noticed(self, store: Store, damage: Damage) -> None:
         """A head that fails its checksum is an error when asked for, left out of lists and sweeps, and not taken."""
@@ -104,7 +107,7 @@ class KeepingPromises(StoreGiven):
     async def test_the_last_owner_may_still_save_a_snapshot(self, store: Store) -> None:
         """After a session was let go, and before anybody takes it, its last epoch may save one: it is no truth."""
         epoch = await owned(store)
-        await store.release(SESSION, epoch)
+        await store.append(Append(head(), epoch=epoch, release=True))
         await store.save_snapshot(SESSION, Position(1), b"parked", epoch=epoch)
         assert list(await store.snapshots(SESSION)) == [b"parked"]
 
@@ -113,8 +116,8 @@ class KeepingPromises(StoreGiven):
         epoch = await owned(store)
         contents = [b"", b"\x00\xff", b"x" * 3_000_000]
         blobs = [Blob(digest_of(content), content) for content in contents]
-        await store.append(head(position=2), rows(2, 2), epoch=epoch, blobs=blobs)
-        await store.append(head(position=3), rows(3, 3), epoch=epoch, blobs=blobs)
+        await store.append(Append(head(position=2), rows(2, 2), epoch=epoch, blobs=blobs))
+        await store.append(Append(head(position=3), rows(3, 3), epoch=epoch, blobs=blobs))
         await store.save_snapshot(SESSION, Position(3), b"", epoch=epoch, blobs=[*blobs, Blob("of a snapshot", b"s")])
         for blob in blobs:
             assert (await peer.blobs([blob.digest]))[0] == blob.content
@@ -139,7 +142,7 @@ class KeepingPromises(StoreGiven):
             session_id = SessionId(f"sess_{name}")
             epoch = await started(store, session_id, worker=ALICE)
             for position in range(2, 42):
-                await store.append(head(session_id, position), rows(position, position), epoch=epoch)
+                await store.append(Append(head(session_id, position), rows(position, position), epoch=epoch))
                 assert (await store.head(session_id)).head.position == position
 
         def run(name: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from midcourse.core.ids import CommandId, Epoch, SessionId, WorkerId
 from midcourse.errors import OwnerAlive, SessionNotFound, StaleEpoch, StoreError, StoreUnavailable
-from midcourse.ports.store import Deciding, Owned, Store
+from midcourse.ports.store import Append, Creation, Deciding, Owned, Store
 from midcourse.testing.store_promises.given import ALICE, BOB, SESSION, Crash, StoreGiven, head, owned, rows, started
 
 DRIVEN = ("queued", "running")
@@ -40,7 +40,7 @@ class OwnershipPromises(StoreGiven):
         await peer.enlist(BOB, "")
         await started(store)
         for attempt in (
-            store.create(head(OTHER), rows(1, 1), worker=ALICE),
+            store.create(Creation(head(OTHER), rows(1, 1), worker=ALICE)),
             store.take(SESSION, ALICE),
             store.take(SESSION, BOB),
         ):
@@ -57,7 +57,7 @@ class OwnershipPromises(StoreGiven):
         taken = await peer.take(SESSION, BOB)
         assert taken == Owned(head=head(), epoch=Epoch(2), owner=BOB, alive=True, address="at bob's")
         assert await store.head(SESSION) == taken
-        await peer.append(head(position=2), rows(2, 2), epoch=taken.epoch)
+        await peer.append(Append(head(position=2), rows(2, 2), epoch=taken.epoch))
 
     async def test_a_live_owner_keeps_its_session(self, store: Store, peer: Store) -> None:
         """A session with a live owner is not taken, by another worker or by the owner itself."""
@@ -67,7 +67,7 @@ class OwnershipPromises(StoreGiven):
             with pytest.raises(OwnerAlive) as refused:
                 await one.take(SESSION, worker)
             assert ALICE in str(refused.value)
-        await store.append(head(position=2), rows(2, 2), epoch=epoch)
+        await store.append(Append(head(position=2), rows(2, 2), epoch=epoch))
 
     async def test_nobody_takes_what_is_not_there(self, store: Store) -> None:
         """A session that does not exist can be neither taken nor looked at."""
@@ -88,7 +88,7 @@ class OwnershipPromises(StoreGiven):
         taken = await peer.take(SESSION, BOB)
         assert taken.epoch == epoch + 1
         with pytest.raises(StaleEpoch):
-            await store.append(head(position=2), rows(2, 2), epoch=epoch)
+            await store.append(Append(head(position=2), rows(2, 2), epoch=epoch))
 
     async def test_of_two_takers_one_wins(self, store: Store, peer: Store) -> None:
         """However many take a session at once, one owns it and the others are told of a live owner."""
@@ -111,19 +111,20 @@ class OwnershipPromises(StoreGiven):
         seen = [1]
         for one, worker in ((store, ALICE), (peer, BOB), (store, ALICE), (store, ALICE)):
             epoch = (await one.take(SESSION, worker)).epoch
-            await one.release(SESSION, epoch)
+            await one.append(Append(head(), epoch=epoch, release=True))
             known = await store.head(SESSION)
             assert (known.epoch, known.owner, known.alive) == (epoch, None, False)
             seen.append(epoch)
         assert seen == sorted(set(seen))
         with pytest.raises(StaleEpoch):
-            await store.release(SESSION, Epoch(seen[-1]))
+            await store.append(Append(head(), epoch=Epoch(seen[-1]), release=True))
 
     async def test_a_closed_store_gives_up_its_life_and_nothing_else(self, store: Store, peer: Store) -> None:
         """Closing finishes what was enqueued; the worker is dead, its sessions are still its own and can be taken."""
         epoch = await owned(store)
         writes = [
-            store.append(head(position=position), rows(position, position), epoch=epoch) for position in range(2, 30)
+            store.append(Append(head(position=position), rows(position, position), epoch=epoch))
+            for position in range(2, 30)
         ]
         await store.close()
         await asyncio.gather(*writes)
@@ -139,7 +140,7 @@ class OwnershipPromises(StoreGiven):
         await store.close()
         for attempt in (
             lambda: store.put(SESSION, CommandId("cmd_1"), b"", 1.0),
-            lambda: store.create(head(OTHER), rows(1, 1), worker=None),
+            lambda: store.create(Creation(head(OTHER), rows(1, 1), worker=None)),
             lambda: store.head(SESSION),
             store.heads,
             store.changed,
@@ -171,7 +172,7 @@ class OwnershipPromises(StoreGiven):
         assert await _unattended(peer) == {OTHER}
         await crash(store)
         assert await _unattended(peer) == {OTHER, SESSION}
-        await store.append(head(status="paused"), [], epoch=epoch, deciding=Deciding(CommandId("cmd_1"), b""))
+        await store.append(Append(head(status="paused"), epoch=epoch, deciding=Deciding(CommandId("cmd_1"), b"")))
         assert await _unattended(peer) == {OTHER}
 
     async def test_a_sweep_says_where_a_command_waits(self, store: Store) -> None:
@@ -193,7 +194,7 @@ class OwnershipPromises(StoreGiven):
         assert list(await store.pending(ALICE)) == [SESSION]
         assert list(await store.pending(BOB)) == [OTHER]
         for command in ("cmd_1", "cmd_2"):
-            await store.append(head(), [], epoch=epoch, deciding=Deciding(CommandId(command), b""))
+            await store.append(Append(head(), epoch=epoch, deciding=Deciding(CommandId(command), b"")))
         assert list(await store.pending(ALICE)) == []
         assert list(await store.pending(WorkerId("worker_none"))) == []
 
@@ -209,7 +210,7 @@ class OwnershipPromises(StoreGiven):
         found = [(session_id, row.content, row.put_at) for session_id, row in await store.unanswered(5.0)]
         assert found == [(OTHER, b"early", 1.0), (SESSION, b"late", 3.0)]
         assert [session_id for session_id, _ in await peer.unanswered(5.0, limit=1)] == [OTHER]
-        await store.append(head(), [], epoch=epoch, deciding=Deciding(CommandId("cmd_1"), b""))
+        await store.append(Append(head(), epoch=epoch, deciding=Deciding(CommandId("cmd_1"), b"")))
         assert [session_id for session_id, _ in await peer.unanswered(5.0)] == [OTHER]
 
     async def test_a_sweep_finds_what_must_wake(self, store: Store, peer: Store, crash: Crash) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from midcourse.core.ids import CommandId, Epoch, SessionId
 from midcourse.errors import Damaged, InboxNotEmpty, SessionNotFound, ShelfChanged, StaleEpoch, StoreError
-from midcourse.ports.store import Store
+from midcourse.ports.store import Append, Creation, Store
 from midcourse.testing.store_promises.given import (
     ALICE,
     BOB,
@@ -106,9 +106,11 @@ class ShelfPromises(StoreGiven):
 
     async def test_what_is_shelved_with_a_new_session_is_there_with_it_or_not_at_all(self, store: Store) -> None:
         """One transaction: what is refused because the id is taken changes nothing on any shelf."""
-        await store.create(head(), rows(1, 1), worker=None, shelves={SHELF: {"a": b"1"}, "other": {"b": b"1"}})
+        await store.create(
+            Creation(head(), rows(1, 1), worker=None, shelves={SHELF: {"a": b"1"}, "other": {"b": b"1"}})
+        )
         with pytest.raises(StoreError, match="exists already"):
-            await store.create(head(), rows(1, 1), worker=None, shelves={SHELF: {"a": b"2", "c": b"2"}})
+            await store.create(Creation(head(), rows(1, 1), worker=None, shelves={SHELF: {"a": b"2", "c": b"2"}}))
         assert list(await store.shelved(SHELF)) == [("a", b"1")]
         assert list(await store.shelf_keys("other")) == ["b"]
 
@@ -133,7 +135,7 @@ class ShelfPromises(StoreGiven):
     async def test_nobody_writes_as_the_owner_of_a_free_session(self, store: Store) -> None:
         """A session that was let go has no owner, whatever epoch is named."""
         epoch = await owned(store)
-        await store.release(SESSION, epoch)
+        await store.append(Append(head(), epoch=epoch, release=True))
         with pytest.raises(StaleEpoch):
             await store.shelve(SHELF, {"a": b"1"}, owner=(SESSION, epoch))
         assert list(await store.shelves()) == []
@@ -157,7 +159,7 @@ class ShelfPromises(StoreGiven):
         epoch = await owned(store)
         await store.shelve(SHELF, {"old": b"1"})
         shelves = {SHELF: {"a": b"1", "old": None}, "other": {"a": b"2"}}
-        await store.append(head(position=2), rows(2, 2), epoch=epoch, shelves=shelves)
+        await store.append(Append(head(position=2), rows(2, 2), epoch=epoch, shelves=shelves))
         assert list(await peer.shelved(SHELF)) == [("a", b"1")]
         assert list(await peer.shelved("other")) == [("a", b"2")]
 
@@ -168,11 +170,11 @@ class ShelfPromises(StoreGiven):
         lost = {SHELF: {"a": b"1", "old": None}}
         await peer.put(SESSION, CommandId("cmd_1"), b"pause", 5.0)
         with pytest.raises(InboxNotEmpty):
-            await store.append(head(position=2), rows(2, 2), epoch=epoch, release=True, shelves=lost)
+            await store.append(Append(head(position=2), rows(2, 2), epoch=epoch, release=True, shelves=lost))
         with pytest.raises(StoreError):
-            await store.append(head(position=9), rows(9, 9), epoch=epoch, shelves=lost)
+            await store.append(Append(head(position=9), rows(9, 9), epoch=epoch, shelves=lost))
         with pytest.raises(StaleEpoch):
-            await store.append(head(position=2), rows(2, 2), epoch=Epoch(epoch + 1), shelves=lost)
+            await store.append(Append(head(position=2), rows(2, 2), epoch=Epoch(epoch + 1), shelves=lost))
         assert list(await store.shelved(SHELF)) == [("old", b"1")]
 
     async def test_of_two_who_read_the_same_one_writes(self, store: Store, peer: Store) -> None:

@@ -9,6 +9,7 @@ import sys
 import time
 
 from midcourse.core.ids import SessionId, WorkerId
+from midcourse.ports.store import Append
 from midcourse.stores.sqlite import SqliteStore
 from midcourse.testing.store_promises.given import head, rows, started
 
@@ -24,7 +25,9 @@ async def main(path: str, worker: str, session_id: str) -> None:
             case "append":
                 position += 1
                 try:
-                    await store.append(head(SessionId(session_id), position), rows(position, position), epoch=epoch)
+                    await store.append(
+                        Append(head(SessionId(session_id), position), rows(position, position), epoch=epoch)
+                    )
                     print("appended", flush=True)
                 except Exception as error:  # noqa: BLE001 - told to the test
                     print(type(error).__name__, flush=True)

@@ -12,9 +12,10 @@ import pytest
 from midcourse.core.audit import AuditEntry
 from midcourse.core.ids import Epoch, SessionId, WorkerId
 from midcourse.errors import Damaged
+from midcourse.ports.store import Append, Creation
 from midcourse.runtime.auditing import read_audit
 from midcourse.stores.sqlite import SqliteStore, writes
-from midcourse.stores.sqlite.rows import encode_head, owner_seal
+from midcourse.stores.sqlite.rows import encode, owner_seal
 from midcourse.stores.sqlite.statements import SCHEMA
 from midcourse.testing.store_promises.given import ALICE, SESSION, head, owned, rows, started
 
@@ -31,26 +32,17 @@ def connection() -> Iterator[sqlite3.Connection]:
         for statement in SCHEMA:
             connection.execute(statement)
         seal = owner_seal(SESSION, 1, ALICE)
-        writes.create(connection, encode_head(head()), rows(1, 1), (), worker=ALICE, seal=seal)
+        creation = Creation(head(), rows(1, 1), worker=ALICE)
+        writes.create(connection, creation, encode(creation, seal))
         yield connection
 
 
-def _statements(connection: sqlite3.Connection, *audit: bytes) -> list[str]:
+def _statements(connection: sqlite3.Connection, *audit: AuditEntry) -> list[str]:
     """What an append that brings ``audit`` runs."""
     ran: list[str] = []
     connection.set_trace_callback(ran.append)
-    writes.append(
-        connection,
-        encode_head(head()),
-        (),
-        (),
-        fence=(Epoch(1), owner_seal(SESSION, 1, ALICE)),
-        deciding=None,
-        release=False,
-        audit=audit,
-        shelves={},
-        store="",
-    )
+    append = Append(head(), audit=audit, epoch=Epoch(1))
+    writes.append(connection, append, encode(append, owner_seal(SESSION, 1, ALICE)), "")
     connection.set_trace_callback(None)
     return [statement for statement in ran if not statement.startswith("--")]
 
@@ -61,7 +53,7 @@ def test_an_append_without_entries_costs_nothing_and_one_with_them_a_look_and_an
     without = _statements(connection)
     assert not [statement for statement in without if "audit" in statement]
 
-    for audit in ((b"a",), (b"a", b"b", b"c")):
+    for audit in ((entry("a"),), (entry("a"), entry("b"), entry("c"))):
         added = _statements(connection, *audit)[len(without) :]
         assert [statement.split()[0] for statement in added] == ["SELECT", *["INSERT"] * len(audit)]
 
@@ -90,35 +82,35 @@ def test_the_end_of_the_log_is_found_without_reading_it(connection: sqlite3.Conn
 async def test_a_hand_in_the_file_is_noticed(path: Path, store: SqliteStore, tamper: str, where: int) -> None:
     """At once, and still when other entries have come behind it."""
     epoch = await owned(store)
-    await store.append(head(), [], epoch=epoch, audit=[entry(f"{number}") for number in (1, 2, 3)])
+    await store.append(Append(head(), epoch=epoch, audit=[entry(f"{number}") for number in (1, 2, 3)]))
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute(tamper)
     for _ in range(2):
         with pytest.raises(Damaged, match=f"damaged at entry {where}:"):
             await read_audit(store)
-        await store.append(head(), [], epoch=epoch, audit=[entry("later")])
+        await store.append(Append(head(), epoch=epoch, audit=[entry("later")]))
 
 
 async def test_a_log_that_forgot_its_end_goes_on_behind_its_last_row(path: Path, store: SqliteStore) -> None:
     """SQLite's own memory of the highest number may be damaged as well: no number that is there is used again."""
     epoch = await owned(store)
-    await store.append(head(), [], epoch=epoch, audit=[entry("one"), entry("two")])
+    await store.append(Append(head(), epoch=epoch, audit=[entry("one"), entry("two")]))
     for forgotten in ("UPDATE sqlite_sequence SET seq = 'odd'", "DELETE FROM sqlite_sequence"):
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             connection.execute(forgotten)
-        await store.append(head(), [], epoch=epoch, audit=[entry("next")])
+        await store.append(Append(head(), epoch=epoch, audit=[entry("next")]))
     assert [one.entry.detail for one in await read_audit(store)] == ["one", "two", "next", "next"]
 
 
 async def test_the_log_is_found_again(path: Path, store: SqliteStore) -> None:
     """A file with entries opens as the store it was, and the log goes on where it ended."""
     epoch = await owned(store)
-    await store.append(head(), [], epoch=epoch, audit=[entry("one")])
+    await store.append(Append(head(), epoch=epoch, audit=[entry("one")]))
     await store.close()
     again = await SqliteStore.open(path)
     await again.enlist(WorkerId("worker_again"), "")
     taken = await again.take(SESSION, WorkerId("worker_again"))
-    await again.append(head(), [], epoch=taken.epoch, audit=[entry("two")])
+    await again.append(Append(head(), epoch=taken.epoch, audit=[entry("two")]))
     assert [(one.seq, one.entry.detail) for one in await read_audit(again)] == [(1, "one"), (2, "two")]
     await again.close()
 
@@ -130,7 +122,7 @@ async def write_many(path: str, name: str, count: int) -> None:
     session = SessionId(f"sess_{name}")
     epoch = await started(store, session, worker=WorkerId(name))
     for number in range(count):
-        one = store.append(head(session), [], epoch=epoch, audit=[entry(f"{number}", session=session)])
+        one = store.append(Append(head(session), epoch=epoch, audit=[entry(f"{number}", session=session)]))
         if number % 10 == 0:
             await one
     await store.close()

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from midcourse.core.codec import GENESIS, Blob, chain, check_blob, digest_of
 from midcourse.core.ids import CommandId, Position, SessionId, WorkerId
 from midcourse.errors import Damaged, MidcourseError
-from midcourse.ports.store import Deciding, Store
+from midcourse.ports.store import Append, Deciding, Store
 from midcourse.stores.sqlite import SqliteStore
 from midcourse.testing.store_promises.given import ALICE, head, rows, started
 from tests.unit.stores.sqlite.spoiling import CHANGES, spoiled
@@ -25,12 +25,12 @@ async def _fill(path: Path) -> None:
     for session_id in SESSIONS:
         epoch = await started(store, session_id, worker=ALICE, wake_at=5.0)
         await store.append(
-            head(session_id, 30, wake_at=5.0), rows(2, 30, before=rows(1, 1)[0][2]), epoch=epoch, blobs=[BLOB]
+            Append(head(session_id, 30, wake_at=5.0), rows(2, 30, before=rows(1, 1)[0][2]), epoch=epoch, blobs=[BLOB])
         )
         for command in ("cmd_1", "cmd_2", "cmd_3"):
             await store.put(session_id, CommandId(command), command.encode() * 5, 5.0)
         await store.append(
-            head(session_id, 30, wake_at=5.0), [], epoch=epoch, deciding=Deciding(CommandId("cmd_1"), b"done")
+            Append(head(session_id, 30, wake_at=5.0), epoch=epoch, deciding=Deciding(CommandId("cmd_1"), b"done"))
         )
         for position in (10, 20):
             await store.save_snapshot(session_id, Position(position), b"snapshot %d" % position, epoch=epoch)

@@ -10,6 +10,7 @@ import pytest
 
 from midcourse.core.ids import Epoch, SessionId, WorkerId
 from midcourse.errors import OwnerAlive, StoreUnavailable
+from midcourse.ports.store import Append
 from midcourse.stores.sqlite import SqliteStore, locks
 from midcourse.stores.sqlite.opening import workers_folder
 from midcourse.testing.store_promises.given import ALICE, SESSION, head, owned, rows
@@ -115,6 +116,7 @@ async def test_a_child_that_ends_does_not_end_its_parents_life(path: Path, store
 async def test_a_store_opened_before_fork_is_refused_in_the_child(path: Path, store: SqliteStore) -> None:
     code = """
 import asyncio, os, sys
+from midcourse.ports.store import Append
 from midcourse.stores.sqlite import SqliteStore
 from midcourse.testing.store_promises.given import head, owned, rows, started, SESSION
 
@@ -123,7 +125,7 @@ async def opened():
     return store, await owned(store)
 
 async def used(store, epoch):
-    await store.append(head(position=2), rows(2, 2), epoch=epoch)
+    await store.append(Append(head(position=2), rows(2, 2), epoch=epoch))
     print((await store.head(SESSION)).alive)
     await store.close()
 
@@ -131,7 +133,7 @@ async def refused(store):
     for attempt in (
         lambda: store.head(SESSION), lambda: store.put(SESSION, "cmd", b"", 1.0), lambda: store.heads(),
         lambda: store.take(SESSION, "worker_alice"), lambda: store.close(), lambda: store.enlist("worker_x", ""),
-        lambda: store.append(head(position=2), rows(2, 2), epoch=1), lambda: started(store, "sess_x"),
+        lambda: store.append(Append(head(position=2), rows(2, 2), epoch=1)), lambda: started(store, "sess_x"),
     ):
         try:
             await attempt()
@@ -191,7 +193,7 @@ async def test_the_owner_of_a_dead_process_cannot_write_after_a_takeover(path: P
     await taker.enlist(WorkerId("worker_taker"), "")
     await taker.take(SESSION, WorkerId("worker_taker"))
     with pytest.raises(Exception, match="Nothing was written"):
-        await store.append(head(position=2), rows(2, 2), epoch=epoch)
+        await store.append(Append(head(position=2), rows(2, 2), epoch=epoch))
     await taker.close()
 
 

@@ -11,6 +11,7 @@ import pytest
 from midcourse.core.codec import Blob, digest_of
 from midcourse.core.ids import CommandId, Epoch, Position, SessionId
 from midcourse.errors import StoreFull, StoreUnavailable
+from midcourse.ports.store import Append
 from midcourse.stores.sqlite import SqliteStore
 from midcourse.testing.store_promises.given import ALICE, SESSION, head, owned, rows, started
 from tests.unit.stores.sqlite.processes import Program
@@ -50,11 +51,11 @@ async def test_a_full_disk_is_told_and_nothing_is_written(path: Path, small: Sql
     epoch = await owned(small)
     content = b"x" * 1_000_000
     with pytest.raises(StoreFull, match="No space is left") as refused:
-        await small.append(head(position=2), rows(2, 2), epoch=epoch, blobs=[Blob(digest_of(content), content)])
+        await small.append(Append(head(position=2), rows(2, 2), epoch=epoch, blobs=[Blob(digest_of(content), content)]))
     assert refused.value.code == "store_full"
     assert (await small.head(SESSION)).head.position == 1
     assert len(await small.read(SESSION, Position(0))) == 1
-    await small.append(head(position=2), rows(2, 2), epoch=epoch)  # what fits is still taken
+    await small.append(Append(head(position=2), rows(2, 2), epoch=epoch))  # what fits is still taken
     await small.close()
     again = await SqliteStore.open(path)
     assert (await again.head(SESSION)).head.position == 2
@@ -66,7 +67,7 @@ async def test_what_does_not_fit_takes_no_other_write_with_it(small: SqliteStore
     content = b"x" * 1_000_000
     answers = await asyncio.gather(
         small.put(SESSION, CommandId("cmd_1"), b"", 1.0),
-        small.append(head(position=2), rows(2, 2), epoch=epoch, blobs=[Blob(digest_of(content), content)]),
+        small.append(Append(head(position=2), rows(2, 2), epoch=epoch, blobs=[Blob(digest_of(content), content)])),
         small.put(SESSION, CommandId("cmd_2"), b"", 1.0),
         return_exceptions=True,
     )
