@@ -221,9 +221,14 @@ def _nowhere(operation: str) -> Provoked:
 
 def _erased(operation: str) -> Provoked:
     def provoke(world: World) -> httpx2.Response:
-        name = world.people.make("completed")
+        # A cancel of an erased session is granted; one that is sent again has lost its answer.
+        name = world.people.make("paused" if operation == "cancel" else "completed")
+        body, headers = _body(operation, name) or None, {"Idempotency-Key": f"key-{name}"}
+        if operation == "cancel":
+            body = {"until": "stopped"}
+            assert world.ask(operation, body, headers, session_id=name).status_code == 200
         assert world.client.delete(f"/sessions/{name}/payloads").status_code == 200
-        return world.ask(operation, _body(operation, name) or None, session_id=name)
+        return world.ask(operation, body, headers, session_id=name)
 
     return provoke
 
