@@ -1,6 +1,5 @@
 """A session's handle: every verb that steers one session of an open store, and what it tells."""
 
-import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Generic, Literal, TypeVar, get_args, overload
 
@@ -36,7 +35,6 @@ from midcourse.runtime.loading import content_of
 from midcourse.runtime.worker import Worker
 
 T_co = TypeVar("T_co", covariant=True)
-_FOREVER = 1e9
 
 
 class SessionHandle(Generic[T_co]):
@@ -70,7 +68,7 @@ class SessionHandle(Generic[T_co]):
         The answer comes when the gate is shut (``until="stopped"``: when nothing runs), at the latest after ``wait``
         seconds, with what is known by then. ``command_id`` makes a retry the same command.
         """
-        seconds = None if grace == math.inf else grace
+        seconds = cmd.finite(grace)
         command = cmd.Pause(id=self._command_id(command_id), by=by, reason=reason, grace=seconds, lapses=lapses)
         return await self._send(command, until=until, wait=wait)
 
@@ -107,7 +105,7 @@ class SessionHandle(Generic[T_co]):
         want corrections (all but another goal) to be short.
         """
         await check_correction(self._control, self.id, text, level)
-        seconds = None if grace == math.inf else grace
+        seconds = cmd.finite(grace)
         command = cmd.Redirect(
             id=self._command_id(command_id),
             by=by,
@@ -143,10 +141,10 @@ class SessionHandle(Generic[T_co]):
             id=self._command_id(command_id),
             by=by,
             reason=reason,
-            grace=_FOREVER if grace == math.inf else grace,
+            grace=cmd.LONGEST_GRACE if cmd.finite(grace) is None else grace,
             undo=undo,
             force=force,
-            restart=check_restart(force, restart),
+            restart=restart,
         )
         return await self._send(command, until=until, wait=wait)
 
