@@ -7,6 +7,7 @@ import { Run } from "../model/run";
 import type { Session } from "../model/session";
 import { ENDED } from "../model/status";
 import { type Client, TurnedAway, Unreachable } from "./client";
+import type { Bodies } from "./commands";
 import { Outbox } from "./outbox";
 import { type Frame, listen, type Listener } from "./stream";
 import type { Preview, Receipt, Reply, SessionView, UndoChoice } from "./types";
@@ -165,7 +166,7 @@ export class Live {
     return asking;
   }
 
-  private async control(verb: string, body: object, method = "POST", path = `${this.path}/${verb}`): Promise<Reply> {
+  private async control<V extends keyof Bodies>(verb: V, body: Bodies[V], method = "POST", path = `${this.path}/${verb}`): Promise<Reply> {
     const reply = await this.outbox.send<Reply>(verb, method, path, method === "DELETE" ? undefined : body, (told) => this.until(told));
     this.durability.value = reply.durability;
     return reply;
@@ -182,7 +183,7 @@ export class Live {
     });
   }
 
-  pause(wish: { reason?: string; grace?: number; lapses?: number } = {}): Promise<Reply> { return this.control("pause", wish); }
+  pause(wish: Bodies["pause"] = {}): Promise<Reply> { return this.control("pause", wish); }
   resume(pause?: string | null): Promise<Reply> { return this.control("resume", pause ? { pause } : {}); }
   redirect(text: string, level: Level, resume = false): Promise<Reply> { return this.control("redirect", { text, level, resume }); }
   cancel(undo: UndoChoice, grace?: number): Promise<Reply> { return this.control("cancel", grace === undefined ? { undo } : { undo, grace }); }
@@ -195,8 +196,8 @@ export class Live {
   edit(message: string, text: string): Promise<Reply> { return this.control("edit", { text }, "PATCH", `${this.path}/messages/${message}`); }
   withdraw(message: string): Promise<Reply> { return this.control("withdraw", {}, "DELETE", `${this.path}/messages/${message}`); }
   // Not kept when there is no connection: no control waits behind them.
-  label(about: string, verdict: Verdict): Promise<Reply> { return this.client.post<Reply>(`${this.path}/label`, { about, verdict }); }
-  rate(score: number): Promise<Reply> { return this.client.post<Reply>(`${this.path}/rate`, { score }); }
+  label(about: string, verdict: Verdict): Promise<Reply> { return this.client.post<Reply>(`${this.path}/label`, { about, verdict } satisfies Bodies["label"]); }
+  rate(score: number): Promise<Reply> { return this.client.post<Reply>(`${this.path}/rate`, { score } satisfies Bodies["rate"]); }
   preview(): Promise<Preview> { return this.client.get<Preview>(`${this.path}/cancel/preview`); }
   blob(digest: string): Promise<unknown> { return this.client.get(`${this.path}/blobs/${digest}`); }
   fork(at: number | null, paused: boolean): Promise<SessionView> {
