@@ -394,6 +394,11 @@ def _another_webhook(world: World) -> httpx2.Response:
     return other
 
 
+def _another_token(world: World) -> httpx2.Response:
+    key = {"Idempotency-Key": "one token"}
+    return [world.ask("add_token", {"name": name}, key) for name in ("ours", "theirs")][-1]
+
+
 def _thrown(world: World) -> str:
     """A kill switch over an agent that nobody has."""
     wish = {"scope": {"kind": "agent", "value": "nobody"}, "reason": "x"}
@@ -541,6 +546,7 @@ PROVOKED: Mapping[tuple[str, str], Provoked] = {
     ("remove_webhook", "webhook_not_found"): lambda world: world.ask("remove_webhook"),
     ("test_webhook", "webhook_not_found"): lambda world: world.ask("test_webhook"),
     ("list_deliveries", "webhook_not_found"): lambda world: world.ask("list_deliveries"),
+    ("add_token", "idempotency_key_reused"): _another_token,
     ("add_token", "token_exists"): _with_id("add_token", {"name": "twin"}, {"name": "twin"}),
     ("revoke_token", "token_not_found"): lambda world: world.ask("revoke_token"),
     ("log_in", "login_refused"): lambda world: world.ask("log_in", {"credential": "mcl_none"}),

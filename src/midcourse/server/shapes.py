@@ -29,7 +29,7 @@ from midcourse.reports.report import Report
 from midcourse.reports.trials import Trial
 from midcourse.server.logins import BrowserSession
 from midcourse.server.tokens import KeptToken, Principal
-from midcourse.server.views import BOOKKEEPING, event_tag
+from midcourse.server.views import BOOKKEEPING, HIDDEN, event_tag
 
 Schema = dict[str, Any]
 
@@ -105,7 +105,7 @@ def _as_shown(found: dict[str, Schema]) -> None:
         known_as = "sentence" if name == "Reply" else "table"
         found[name]["properties"][known_as] = {**TEXT, "description": "The same for people."}
     found["AuditEntry"]["properties"]["seq"] = {**COUNT, "description": "Its place, from 1, without gaps."}
-    for name, hidden in (("Head", ("digest", "wake_at")), ("KeptToken", ("digest",))):
+    for name, hidden in (("Head", ("digest", "wake_at")), ("KeptToken", HIDDEN)):
         for field in hidden:
             found[name]["properties"].pop(field)
     for name in ("Session", "MessageView", "Reply", "Receipt", "AuditEntry", "Head", "KeptToken"):
