@@ -93,6 +93,7 @@ export class Live {
   private fold(): void {
     this.frame = 0;
     const frames = this.queue;
+    let isCaughtUp = this.isCaughtUp.peek();
     this.queue = [];
     for (const frame of frames) {
       if (frame.event === "delta") {
@@ -102,7 +103,11 @@ export class Live {
       if (frame.event === "reset") { // the journal is not the one that was read: its store was restored, say
         this.run.forget();
         this.records.length = 0;
-        this.isCaughtUp.value = false;
+        isCaughtUp = false;
+        continue;
+      }
+      if (frame.event === "caught_up") {
+        isCaughtUp = true;
         continue;
       }
       const record = JSON.parse(frame.data) as Recorded;
@@ -114,6 +119,7 @@ export class Live {
     const mark = session ? `${session.status} ${session.turn} ${session.asks.length} ${session.messages.length} ${session.seen} ${session.queue.length} ${session.undo?.done ?? ""} ${session.calls.size && session.status === "cancelling" ? session.position : ""}` : "";
     batch(() => {
       this.rev.value += 1;
+      this.isCaughtUp.value = isCaughtUp;
       if (mark !== this.mark) { this.mark = mark; this.refresh(); }
       // It has decided something: what was stored may be done.
       if (this.contact.peek() !== ANSWERS) void this.askContact();
@@ -129,13 +135,9 @@ export class Live {
   private async look(): Promise<void> {
     try {
       const view = await this.client.get<SessionView>(this.path);
-      batch(() => {
-        this.allowed.value = { position: view.position, verbs: view.allowed };
-        this.isCaughtUp.value = this.isCaughtUp.value || this.run.position >= view.position;
-      });
+      this.allowed.value = { position: view.position, verbs: view.allowed };
       const wantsReceipt = ["cancelling", "cancelled", "completed", "failed"].includes(view.status);
       this.receipt.value = wantsReceipt ? await this.client.get<Receipt>(`${this.path}/receipt`) : null;
-      if (!this.isCaughtUp.value) this.refresh();
     } catch {
       // The stream says that there is no connection, or that there is no such session.
     }

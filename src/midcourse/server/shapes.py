@@ -28,6 +28,7 @@ from midcourse.reports.proposals import Proposal
 from midcourse.reports.report import Report
 from midcourse.reports.trials import Trial
 from midcourse.server.logins import BrowserSession
+from midcourse.server.stream import Reason
 from midcourse.server.tokens import KeptToken, Principal
 from midcourse.server.views import BOOKKEEPING, HIDDEN, event_tag
 
@@ -466,6 +467,11 @@ FRAMES: Final[Mapping[str, Schema]] = {
     "error": fields(
         {"type": {"const": "error"}, "code": TEXT, "message": TEXT, **_OF_SESSION},
         "The session failed, or the message was withdrawn before its turn. The last frame.",
+    ),
+    "end": fields(
+        {"type": {"const": "end"}, "reason": {"enum": list(get_args(Reason))}},
+        "The stream ends although the turn does not: the server stops, or the caller may not go on. Come back with the "
+        "last id. Its `event:` is `end`.",
     ),
 }
 """The frames of a chat, by their ``type``."""
