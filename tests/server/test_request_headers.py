@@ -5,8 +5,11 @@ from typing import Any
 
 import httpx2
 import pytest
+from starlette.types import Scope
 
 from midcourse.server import Limits, Server
+from midcourse.server.auth import Access
+from midcourse.server.tokens import Principal
 from tests.server.serving import TOKEN, Running, serving
 from tests.server.standing import Standing, standing
 from tests.server.test_tenants import TABLE, Row
@@ -148,3 +151,18 @@ def test_a_webhook_is_tried_out_once_under_a_key(people: Standing) -> None:
 
     assert (first.status_code, again.json()) == (200, first.json())
     assert len(people.client.get(f"{path}/deliveries").json()["deliveries"]) == 1
+
+
+def test_the_token_of_a_request_is_looked_up_once(people: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+    identify = Access.identify
+
+    async def counted(access: Access, scope: Scope) -> Principal | None:
+        looked.append(scope["path"])
+        return await identify(access, scope)
+
+    session = people.kept()["paused"]
+    monkeypatch.setattr(Access, "identify", counted)
+
+    assert people.client.post(f"/sessions/{session}/pause").status_code == 200
+    assert looked == [f"/api/v1/sessions/{session}/pause"]
