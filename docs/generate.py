@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NewType, Union, get_args, get_origin
 
 import access
+import console_types
 import http_api
 import msgspec
 import policies
@@ -505,6 +506,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "reference/cli.md": cli,
     "reference/policies.md": policies_page,
     "reference/policy.schema.json": schema_json,
+    "../console/src/api/commands.ts": console_types.commands_ts,
 }
 
 

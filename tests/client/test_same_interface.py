@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from midcourse import errors
-from midcourse.api import Midcourse, SessionHandle
-from midcourse.client import RemoteHandle, RemoteMidcourse
+from midcourse.api import Midcourse
+from midcourse.api.local import LocalTransport
+from midcourse.client import HttpTransport, RemoteMidcourse
 from midcourse.client.problems import error_of
 from midcourse.errors import AccessDenied, InvalidInput, MidcourseError, Refused, SessionNotFound, StoreError
-from midcourse.ports.handle import Handle, Sessions
+from midcourse.handle import Sessions, Transport
 from midcourse.server.problems import problem_of
 from tests.examples.expected import ROOT
 
@@ -28,7 +29,7 @@ def fits(here: Midcourse, there: RemoteMidcourse) -> tuple[Sessions, Sessions]:
     return here, there
 
 
-def handles_fit(here: SessionHandle[int], there: RemoteHandle[int]) -> tuple[Handle[int], Handle[int]]:
+def transports_fit(here: LocalTransport, there: HttpTransport) -> tuple[Transport, Transport]:
     """Never called: the type checker reads it."""
     return here, there
 
@@ -42,7 +43,7 @@ def parameters(verb: Callable[..., Any]) -> list[tuple[str, object, object]]:
 
 
 @pytest.mark.parametrize(
-    ("here", "there", "protocol"), [(SessionHandle, RemoteHandle, Handle), (Midcourse, RemoteMidcourse, Sessions)]
+    ("here", "there", "protocol"), [(LocalTransport, HttpTransport, Transport), (Midcourse, RemoteMidcourse, Sessions)]
 )
 def test_both_have_the_same_verbs_with_the_same_parameters(here: type, there: type, protocol: type) -> None:
     ours, theirs, promised = verbs(here), verbs(there), verbs(protocol)

@@ -55,6 +55,8 @@ def _paths(path: str, kind: inspect.Type, above: tuple[type, ...]) -> Iterator[s
             yield here
             for field in fields:
                 yield from _paths(f"{here}.{field.encode_name}", field.type, (*above, cls))
+        case inspect.Metadata(type=bare):
+            yield from _paths(path, bare, above)
         case inspect.UnionType(types=types):
             for one in types:
                 yield from _paths(path, one, above)

@@ -63,12 +63,16 @@ class Stream:
         self.session = response.headers.get("x-session-id", "")
         self.frames = frames_of(response)
         self.seen: list[Frame] = []
+        self.marks: list[tuple[int, Frame]] = []
+        """``caught_up`` and ``end``, each with how many frames were seen before it."""
 
     async def next(self) -> Frame:
-        """The next frame that is not a comment."""
+        """The next frame that is no comment and no mark: what says where a stream stands is in ``marks``."""
         while True:
             frame = await anext(self.frames)
-            if not frame.comment:
+            if frame.event in ("caught_up", "end"):
+                self.marks.append((len(self.seen), frame))
+            elif not frame.comment:
                 self.seen.append(frame)
                 return frame
 

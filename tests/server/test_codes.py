@@ -221,9 +221,14 @@ def _nowhere(operation: str) -> Provoked:
 
 def _erased(operation: str) -> Provoked:
     def provoke(world: World) -> httpx2.Response:
-        name = world.people.make("completed")
+        # A cancel of an erased session is granted; one that is sent again has lost its answer.
+        name = world.people.make("paused" if operation == "cancel" else "completed")
+        body, headers = _body(operation, name) or None, {"Idempotency-Key": f"key-{name}"}
+        if operation == "cancel":
+            body = {"until": "stopped"}
+            assert world.ask(operation, body, headers, session_id=name).status_code == 200
         assert world.client.delete(f"/sessions/{name}/payloads").status_code == 200
-        return world.ask(operation, _body(operation, name) or None, session_id=name)
+        return world.ask(operation, body, headers, session_id=name)
 
     return provoke
 
@@ -398,6 +403,11 @@ def _another_webhook(world: World) -> httpx2.Response:
     return other
 
 
+def _another_token(world: World) -> httpx2.Response:
+    key = {"Idempotency-Key": "one token"}
+    return [world.ask("add_token", {"name": name}, key) for name in ("ours", "theirs")][-1]
+
+
 def _thrown(world: World) -> str:
     """A kill switch over an agent that nobody has."""
     wish = {"scope": {"kind": "agent", "value": "nobody"}, "reason": "x"}
@@ -546,6 +556,7 @@ PROVOKED: Mapping[tuple[str, str], Provoked] = {
     ("remove_webhook", "webhook_not_found"): lambda world: world.ask("remove_webhook"),
     ("test_webhook", "webhook_not_found"): lambda world: world.ask("test_webhook"),
     ("list_deliveries", "webhook_not_found"): lambda world: world.ask("list_deliveries"),
+    ("add_token", "idempotency_key_reused"): _another_token,
     ("add_token", "token_exists"): _with_id("add_token", {"name": "twin"}, {"name": "twin"}),
     ("revoke_token", "token_not_found"): lambda world: world.ask("revoke_token"),
     ("log_in", "login_refused"): lambda world: world.ask("log_in", {"credential": "mcl_none"}),

@@ -151,7 +151,7 @@ async def test_sigterm_under_load_says_so_lets_everything_go_and_the_next_proces
                 assert process.poll() is None
                 (tmp_path / "go").touch()
                 kinds = [frame.event async for frame in frames]
-            assert kinds == ["step.finished", "session.parked"]
+            assert kinds == ["step.finished", "session.parked", "end"]
         assert await ended(process) == 0
     async with midcourse.open(store, drive=False) as mc:
         for number in range(SESSIONS):

@@ -219,6 +219,29 @@ async def test_a_stream_goes_on_into_later_turns_unless_it_is_told_not_to(memory
                 )
 
 
+async def test_a_stream_says_when_it_has_caught_up_and_why_it_ends(memory: Place) -> None:
+    latch = Latch()
+
+    async def agent(run: midcourse.Run) -> None:
+        await run.step("wait", latch.wait)
+
+    with served(memory, resumable(agent)) as server:
+        async with server.client() as client:
+            session = await started(client)
+            await until_status(client, session, "running")
+            before = len(await events_of(client, session))
+            async with watching(client, session, follow=False) as events:
+                latch.set()
+                seen = await events.rest()
+            (caught_at, caught), (ended_at, end) = events.marks
+            assert before <= caught_at < len(seen)
+            assert caught == Frame({"type": "caught_up", "position": caught_at}, "caught_up")
+            assert (ended_at, end) == (len(seen), Frame({"type": "end", "reason": "session_ended"}, "end"))
+            async with watching(client, session, seen[-1].id, follow=False) as again:
+                assert await again.rest() == []
+            assert [mark.event for _, mark in again.marks] == ["caught_up", "end"]
+
+
 async def test_deltas_are_previews_without_an_id(place: Place) -> None:
     """They come only if they are wanted, carry their place, and are all in the durable segments."""
     latch = Latch()
@@ -415,6 +438,8 @@ async def test_a_revocation_ends_the_streams_of_a_token_and_of_a_browser_at_once
             assert (await client.delete("/tokens/ann")).status_code == 204
             await hers.rest()
             await third.rest()
+            for one in (hers, first, second, third):
+                assert one.marks[-1][1].data == {"type": "end", "reason": "not_allowed"}
             for one in (ann, *browsers):
                 assert (await one.get(f"/sessions/{session}")).status_code == 401
             latch.set()
@@ -511,6 +536,8 @@ async def test_a_server_that_stops_ends_its_streams(memory: Place) -> None:
                 server.send(signal.SIGTERM)
                 await events.rest()
                 await chat.rest()
+            for one in (events, chat):
+                assert one.marks[-1][1].data == {"type": "end", "reason": "server_stopping"}
             assert await asyncio.to_thread(server.process.wait) in (0, -signal.SIGTERM)
             last = events.seen[-1].id
     with alone(memory.path) as server:

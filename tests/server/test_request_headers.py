@@ -5,8 +5,11 @@ from typing import Any
 
 import httpx2
 import pytest
+from starlette.types import Scope
 
 from midcourse.server import Limits, Server
+from midcourse.server.auth import Access
+from midcourse.server.tokens import Principal
 from tests.server.serving import TOKEN, Running, serving
 from tests.server.standing import Standing, standing
 from tests.server.test_tenants import TABLE, Row
@@ -112,3 +115,54 @@ def test_lifting_a_kill_switch_once_more_under_its_key_is_the_same_lifting(peopl
     assert (first.status_code, again.status_code, again.json()) == (200, 200, first.json())
     other = people.client.post(path, json={"why": "another reason"}, headers=key)
     assert other.json()["code"] == "already_lifted"
+
+
+def test_a_token_that_is_made_once_more_under_its_key_is_the_same_token(people: Standing) -> None:
+    key = {"Idempotency-Key": "a token"}
+    body = {"name": "retried", "role": "steer"}
+    first, again = (people.client.post("/tokens", json=body, headers=key) for _ in range(2))
+
+    assert (first.status_code, again.status_code, again.json()) == (201, 201, first.json())
+    own = {"Authorization": f"Bearer {again.json()['token']}"}
+    assert people.client.get("/me", headers=own).json()["name"] == "retried"
+    other = people.client.post("/tokens", json={**body, "role": "watch"}, headers=key)
+    assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused")
+    twin = people.client.post("/tokens", json=body, headers={"Idempotency-Key": "another"})
+    assert twin.json()["code"] == "token_exists"
+    kept = next(one for one in people.client.get("/tokens").json()["tokens"] if one["name"] == "retried")
+    assert not {"digest", "made_with", "salt"} & kept.keys()
+
+
+def test_with_the_key_of_another_sender_no_token_comes_back(people: Standing) -> None:
+    body, key = {"name": "mine"}, {"Idempotency-Key": "shared"}
+    made = people.client.post("/tokens", json={"name": "second-operator", "role": "operate"}).json()["token"]
+    assert people.client.post("/tokens", json=body, headers=key).status_code == 201
+
+    theirs = people.client.post("/tokens", json=body, headers={**key, "Authorization": f"Bearer {made}"})
+
+    assert theirs.json()["code"] == "token_exists"
+
+
+def test_a_webhook_is_tried_out_once_under_a_key(people: Standing) -> None:
+    body = {"url": "http://127.0.0.1:1/", "kinds": ["review.proposed"]}
+    path = f"/webhooks/{people.client.post('/webhooks', json=body).json()['webhook']['id']}"
+    key = {"Idempotency-Key": "try it"}
+    first, again = (people.client.post(f"{path}/test", headers=key) for _ in range(2))
+
+    assert (first.status_code, again.json()) == (200, first.json())
+    assert len(people.client.get(f"{path}/deliveries").json()["deliveries"]) == 1
+
+
+def test_the_token_of_a_request_is_looked_up_once(people: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+    identify = Access.identify
+
+    async def counted(access: Access, scope: Scope) -> Principal | None:
+        looked.append(scope["path"])
+        return await identify(access, scope)
+
+    session = people.kept()["paused"]
+    monkeypatch.setattr(Access, "identify", counted)
+
+    assert people.client.post(f"/sessions/{session}/pause").status_code == 200
+    assert looked == [f"/api/v1/sessions/{session}/pause"]

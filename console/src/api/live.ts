@@ -7,6 +7,7 @@ import { Run } from "../model/run";
 import type { Session } from "../model/session";
 import { ENDED } from "../model/status";
 import { type Client, TurnedAway, Unreachable } from "./client";
+import type { Bodies } from "./commands";
 import { Outbox } from "./outbox";
 import { type Frame, listen, type Listener } from "./stream";
 import type { Preview, Receipt, Reply, SessionView, UndoChoice } from "./types";
@@ -92,6 +93,7 @@ export class Live {
   private fold(): void {
     this.frame = 0;
     const frames = this.queue;
+    let isCaughtUp = this.isCaughtUp.peek();
     this.queue = [];
     for (const frame of frames) {
       if (frame.event === "delta") {
@@ -101,7 +103,11 @@ export class Live {
       if (frame.event === "reset") { // the journal is not the one that was read: its store was restored, say
         this.run.forget();
         this.records.length = 0;
-        this.isCaughtUp.value = false;
+        isCaughtUp = false;
+        continue;
+      }
+      if (frame.event === "caught_up") {
+        isCaughtUp = true;
         continue;
       }
       const record = JSON.parse(frame.data) as Recorded;
@@ -113,6 +119,7 @@ export class Live {
     const mark = session ? `${session.status} ${session.turn} ${session.asks.length} ${session.messages.length} ${session.seen} ${session.queue.length} ${session.undo?.done ?? ""} ${session.calls.size && session.status === "cancelling" ? session.position : ""}` : "";
     batch(() => {
       this.rev.value += 1;
+      this.isCaughtUp.value = isCaughtUp;
       if (mark !== this.mark) { this.mark = mark; this.refresh(); }
       // It has decided something: what was stored may be done.
       if (this.contact.peek() !== ANSWERS) void this.askContact();
@@ -128,13 +135,9 @@ export class Live {
   private async look(): Promise<void> {
     try {
       const view = await this.client.get<SessionView>(this.path);
-      batch(() => {
-        this.allowed.value = { position: view.position, verbs: view.allowed };
-        this.isCaughtUp.value = this.isCaughtUp.value || this.run.position >= view.position;
-      });
+      this.allowed.value = { position: view.position, verbs: view.allowed };
       const wantsReceipt = ["cancelling", "cancelled", "completed", "failed"].includes(view.status);
       this.receipt.value = wantsReceipt ? await this.client.get<Receipt>(`${this.path}/receipt`) : null;
-      if (!this.isCaughtUp.value) this.refresh();
     } catch {
       // The stream says that there is no connection, or that there is no such session.
     }
@@ -165,7 +168,7 @@ export class Live {
     return asking;
   }
 
-  private async control(verb: string, body: object, method = "POST", path = `${this.path}/${verb}`): Promise<Reply> {
+  private async control<V extends keyof Bodies>(verb: V, body: Bodies[V], method = "POST", path = `${this.path}/${verb}`): Promise<Reply> {
     const reply = await this.outbox.send<Reply>(verb, method, path, method === "DELETE" ? undefined : body, (told) => this.until(told));
     this.durability.value = reply.durability;
     return reply;
@@ -182,7 +185,7 @@ export class Live {
     });
   }
 
-  pause(wish: { reason?: string; grace?: number; lapses?: number } = {}): Promise<Reply> { return this.control("pause", wish); }
+  pause(wish: Bodies["pause"] = {}): Promise<Reply> { return this.control("pause", wish); }
   resume(pause?: string | null): Promise<Reply> { return this.control("resume", pause ? { pause } : {}); }
   redirect(text: string, level: Level, resume = false): Promise<Reply> { return this.control("redirect", { text, level, resume }); }
   cancel(undo: UndoChoice, grace?: number): Promise<Reply> { return this.control("cancel", grace === undefined ? { undo } : { undo, grace }); }
@@ -195,8 +198,8 @@ export class Live {
   edit(message: string, text: string): Promise<Reply> { return this.control("edit", { text }, "PATCH", `${this.path}/messages/${message}`); }
   withdraw(message: string): Promise<Reply> { return this.control("withdraw", {}, "DELETE", `${this.path}/messages/${message}`); }
   // Not kept when there is no connection: no control waits behind them.
-  label(about: string, verdict: Verdict): Promise<Reply> { return this.client.post<Reply>(`${this.path}/label`, { about, verdict }); }
-  rate(score: number): Promise<Reply> { return this.client.post<Reply>(`${this.path}/rate`, { score }); }
+  label(about: string, verdict: Verdict): Promise<Reply> { return this.client.post<Reply>(`${this.path}/label`, { about, verdict } satisfies Bodies["label"]); }
+  rate(score: number): Promise<Reply> { return this.client.post<Reply>(`${this.path}/rate`, { score } satisfies Bodies["rate"]); }
   preview(): Promise<Preview> { return this.client.get<Preview>(`${this.path}/cancel/preview`); }
   blob(digest: string): Promise<unknown> { return this.client.get(`${this.path}/blobs/${digest}`); }
   fork(at: number | null, paused: boolean): Promise<SessionView> {

@@ -103,7 +103,8 @@ export function listen(client: Client, to: Listening): Listener {
         if (done) return;
         clearTimeout(silence);
         silence = setTimeout(() => current.abort(), SILENT);
-        const heard = frames.take(value);
+        // Why it ends is no news: the next try says it again.
+        const heard = frames.take(value).filter((frame) => frame.event !== "end");
         if (heard.length) to.hear(heard);
       }
     } finally {

@@ -4,6 +4,6 @@ from midcourse.api.correcting import check_correction
 from midcourse.api.erasing import erase_sessions
 from midcourse.api.midcourse import Midcourse
 from midcourse.api.opening import connect, open
-from midcourse.api.session import SessionHandle
+from midcourse.handle.session import SessionHandle
 
 __all__ = ["Midcourse", "SessionHandle", "check_correction", "connect", "erase_sessions", "open"]

@@ -7,8 +7,8 @@ from typing import Any, TypeVar, overload
 
 from midcourse.api.alarms import alarms_in_batches, interventions_in, waiting_beside_asks
 from midcourse.api.erasing import erase_sessions
+from midcourse.api.local import LocalTransport
 from midcourse.api.naming import fresh_session_id
-from midcourse.api.session import SessionHandle
 from midcourse.core.allowed import did_you_mean
 from midcourse.core.artifacts import Artifact, by_due, check_reviewed
 from midcourse.core.audit import Audited
@@ -25,6 +25,7 @@ from midcourse.core.session import Session
 from midcourse.core.tenants import DEFAULT
 from midcourse.core.terms import Terms, check_terms
 from midcourse.errors import AgentUnavailable, InvalidInput
+from midcourse.handle.session import SessionHandle
 from midcourse.ports.sender import check_people_send
 from midcourse.ports.store import Head, HeadQuery
 from midcourse.runtime.agents import Agent
@@ -103,7 +104,7 @@ class Midcourse:
         identity = fresh_session_id(session_id, self._worker, tenant)
         wanted = terms and check_terms(terms)
         await self._worker.create(identity, self._resolve(agent), goal, terms=wanted, by=by, role=self._role)
-        return SessionHandle(identity, self._worker, self._control, self._role)
+        return SessionHandle(identity, LocalTransport(self._control, self._role))
 
     def _resolve(self, agent: "Agent[Any] | str") -> Agent[object]:
         if isinstance(agent, Agent):
@@ -131,7 +132,7 @@ class Midcourse:
         """
         identity = SessionId(check_text(session_id, "session_id"))
         await self._worker.must_exist(identity)
-        return SessionHandle(identity, self._worker, self._control, self._role)
+        return SessionHandle(identity, LocalTransport(self._control, self._role))
 
     async def list(
         self,

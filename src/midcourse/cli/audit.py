@@ -16,7 +16,7 @@ from midcourse.core.audit import Audited, Details
 from midcourse.core.audit_export import Title, Verified, verify
 from midcourse.core.policy.spans import span_of
 from midcourse.errors import InvalidInput
-from midcourse.ports.handle import Sessions
+from midcourse.handle import Sessions
 from midcourse.runtime.clock import SystemClock
 
 app = typer.Typer(

@@ -16,7 +16,7 @@ from midcourse.core.events import Recorded
 from midcourse.core.policy.decisions import INTERRUPTS
 from midcourse.core.spelling import spelled
 from midcourse.errors import InvalidInput
-from midcourse.ports.handle import Handle, Sessions
+from midcourse.handle import SessionHandle, Sessions
 from midcourse.wiring import open_store
 
 if TYPE_CHECKING:  # what this needs is imported when it runs: other commands are not to wait for it
@@ -219,7 +219,7 @@ async def _of_store(sessions: Sessions, store: str, noticed: "list[Notice]") -> 
         noticed.append(Notice(file=store, sentence=sentence, left_out=idle))
 
 
-async def _events(handle: Handle[Any]) -> list[Recorded]:
+async def _events(handle: SessionHandle[Any]) -> list[Recorded]:
     """A session's journal, as far as it has come."""
     last = (await handle.state()).position
     events: list[Recorded] = []

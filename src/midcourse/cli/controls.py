@@ -18,7 +18,7 @@ from midcourse.core.receipt import Receipt
 from midcourse.core.replies import Level, Reply
 from midcourse.core.session import ENDED, Status
 from midcourse.core.spelling import spelled
-from midcourse.ports.handle import Handle
+from midcourse.handle import SessionHandle
 from midcourse.runtime.clock import SystemClock
 
 PAUSABLE: Final = tuple(one.value for one in (Status.QUEUED, Status.RUNNING, Status.WAITING))
@@ -94,13 +94,13 @@ def pause(
 
     seen: list[str] = []
 
-    async def work(handle: Handle[Any]) -> Reply:
+    async def work(handle: SessionHandle[Any]) -> Reply:
         level: Level = "decided" if finishes_first(await handle.state()) else until
         reply = await handle.pause(reason, grace=grace, until=level, wait=wait, by=me())
         seen.append(cut_words(await handle.state()))
         return reply
 
-    def then(handle: Handle[Any], reply: Reply) -> None:
+    def then(handle: SessionHandle[Any], reply: Reply) -> None:
         word = "Take it back" if reply.finishes_first else "Go on"
         say(f"{word} with: midcourse resume {handle.id}{seen[-1]}")
 
@@ -178,7 +178,7 @@ def resume(
     if pause is not None and budget is not None:
         raise typer.BadParameter("Give --pause or --budget: a raised budget lifts whatever pause stands.")
 
-    async def work(handle: Handle[Any]) -> Reply:
+    async def work(handle: SessionHandle[Any]) -> Reply:
         if budget is not None:
             return await handle.raise_budget(budget, wait=wait, by=me())
         return await handle.resume(pause, wait=wait, by=me())
@@ -221,10 +221,10 @@ def redirect(
       midcourse redirect sess_0198f2 --level clarify --resume "the second draft is the one of May"
     """
 
-    async def work(handle: Handle[Any]) -> Reply:
+    async def work(handle: SessionHandle[Any]) -> Reply:
         return await handle.redirect(text, level=level, grace=grace, resume=go_on, wait=wait, by=me())
 
-    def then(handle: Handle[Any], reply: Reply) -> None:
+    def then(handle: SessionHandle[Any], reply: Reply) -> None:
         if reply.status in (Status.PAUSED, Status.PAUSING):
             say(f"It is kept until it goes on: midcourse resume {handle.id}")
 
@@ -385,7 +385,7 @@ def message(
       midcourse message sess_0198f2 "stop, wrong file" --if-busy redirect
     """
 
-    async def work(handle: Handle[Any]) -> Reply:
+    async def work(handle: SessionHandle[Any]) -> Reply:
         return await handle.message(text, behaviour=behaviour, wait=wait, by=me())
 
     control(target, session, work, as_json=as_json)
@@ -427,10 +427,10 @@ def _reply(reply: Reply) -> dict[str, Any]:
 def control(
     target: Target,
     session: str,
-    send: Callable[[Handle[Any]], Awaitable[Reply]],
+    send: Callable[[SessionHandle[Any]], Awaitable[Reply]],
     *,
     as_json: bool,
-    then: Callable[[Handle[Any], Reply], None] | None = None,
+    then: Callable[[SessionHandle[Any], Reply], None] | None = None,
     is_remark: bool = False,
 ) -> None:
     """Send a command to a session and say how far it has got, and ``then`` more.

@@ -11,8 +11,8 @@ from midcourse.cli.printing import INTERRUPTED, carry_out, plain, print_json, sa
 from midcourse.cli.words import clock_time, intervention_words
 from midcourse.core.events import InterventionMade, Recorded
 from midcourse.core.interventions import interventions_of
+from midcourse.handle import SessionHandle
 from midcourse.ports.bus import Delta
-from midcourse.ports.handle import Handle
 from midcourse.runtime.clock import SystemClock
 
 _LONG = 100
@@ -63,7 +63,13 @@ def events(
 
 
 async def print_events(
-    handle: Handle[Any], after: int, last: int | None, *, deltas: bool = False, follow: bool = True, as_json: bool
+    handle: SessionHandle[Any],
+    after: int,
+    last: int | None,
+    *,
+    deltas: bool = False,
+    follow: bool = True,
+    as_json: bool,
 ) -> None:
     """Each event up to the one at ``last``; else as they come, with ``follow`` also those of later turns."""
     clock = SystemClock()

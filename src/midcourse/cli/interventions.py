@@ -14,7 +14,7 @@ from midcourse.core.interventions import Intervention, LabelledAlarm
 from midcourse.core.policy.restraint import Batch
 from midcourse.core.replies import Reply
 from midcourse.core.spelling import spelled
-from midcourse.ports.handle import Handle
+from midcourse.handle import SessionHandle
 from midcourse.runtime.clock import SystemClock
 
 _MOST = 1000
@@ -107,7 +107,7 @@ def _list(found: Sequence[LabelledAlarm], limit: int, *, is_filtered: bool, as_j
         say(f"Was it right? midcourse label {unsaid.session} {unsaid.intervention} right|wrong|unsure")
 
 
-def _show(handle: Handle[Any], found: Sequence[Intervention], *, as_json: bool) -> None:
+def _show(handle: SessionHandle[Any], found: Sequence[Intervention], *, as_json: bool) -> None:
     if as_json:
         print_json({"interventions": spelled(found)})
         return
@@ -199,10 +199,10 @@ def label(
       midcourse label sess_0198f2 int_4 wrong --note "it was waiting for the build"
     """
 
-    async def work(handle: Handle[Any]) -> Reply:
+    async def work(handle: SessionHandle[Any]) -> Reply:
         return await handle.label(about, verdict, note, wait=wait, by=me())
 
-    def then(handle: Handle[Any], reply: Reply) -> None:
+    def then(handle: SessionHandle[Any], reply: Reply) -> None:
         say(f"{about} of {handle.id} {_taken(reply)} labelled {verdict} {_by(target, note)}")
 
     control(target, session, work, as_json=as_json, then=then, is_remark=True)
@@ -227,10 +227,10 @@ def rate(
       midcourse rate sess_0198f2 2 --note "the table is missing"
     """
 
-    async def work(handle: Handle[Any]) -> Reply:
+    async def work(handle: SessionHandle[Any]) -> Reply:
         return await handle.rate(score, note, wait=wait, by=me())
 
-    def then(handle: Handle[Any], reply: Reply) -> None:
+    def then(handle: SessionHandle[Any], reply: Reply) -> None:
         say(f"{handle.id} {_taken(reply)} rated {score} of 5 {_by(target, note)}")
 
     control(target, session, work, as_json=as_json, then=then, is_remark=True)

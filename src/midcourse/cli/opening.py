@@ -18,7 +18,7 @@ from midcourse.cli.printing import repeat_in_hints
 from midcourse.client.address import TOKEN_VARIABLE, URL_VARIABLE, address_of
 from midcourse.client.remote import RemoteMidcourse
 from midcourse.errors import MidcourseError, SessionNotFound, StoreUnavailable
-from midcourse.ports.handle import Handle, Sessions
+from midcourse.handle import SessionHandle, Sessions
 
 FOLDER: Final = Path(".midcourse")
 DEFAULT_STORE: Final = "sqlite:///.midcourse/midcourse.db"
@@ -164,7 +164,7 @@ async def opened(target: Target, *, patience: float = 10.0) -> AsyncGenerator[Se
         yield local
 
 
-async def find(sessions: Sessions, given: str) -> Handle[Any]:
+async def find(sessions: Sessions, given: str) -> SessionHandle[Any]:
     """The session with this id, or the only one whose id begins so; ``sess_`` may be left out.
 
     Raises:

@@ -26,7 +26,7 @@ from midcourse.core.contact import Contact
 from midcourse.core.inspection import Inspection, StepView
 from midcourse.core.session import LIVE, Session, Status
 from midcourse.core.spelling import spelled
-from midcourse.ports.handle import Handle, Sessions
+from midcourse.handle import SessionHandle, Sessions
 from midcourse.ports.store import Head
 from midcourse.runtime.clock import SystemClock
 
@@ -204,7 +204,7 @@ async def _contact(sessions: Sessions, state: Session) -> Contact:
     return Contact(pending=head.pending, unreachable_since=head.unreachable_since, unattended=head.unattended)
 
 
-async def _show(handle: Handle[Any], state: Session, result: object, contact: Contact) -> None:
+async def _show(handle: SessionHandle[Any], state: Session, result: object, contact: Contact) -> None:
     inspected = await handle.inspect() if state.asks else None
     _describe(state, inspected.steps if inspected is not None else (), contact)
     if state.interventions:

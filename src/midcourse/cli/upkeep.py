@@ -27,7 +27,7 @@ from midcourse.core.ids import SessionId, depth_of
 from midcourse.core.policy.spans import span_of
 from midcourse.core.session import Status
 from midcourse.errors import InvalidInput
-from midcourse.ports.handle import Sessions
+from midcourse.handle import Sessions
 from midcourse.runtime.restoring import BY as RESTORE
 from midcourse.wiring import back_up, compact, restore
 

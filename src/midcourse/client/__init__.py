@@ -1,6 +1,6 @@
-"""The verbs of a session handle, over HTTP: what ``midcourse.connect`` gives."""
+"""Midcourse over HTTP."""
 
 from midcourse.client.remote import RemoteMidcourse
-from midcourse.client.session import RemoteHandle
+from midcourse.client.transport import HttpTransport
 
-__all__ = ["RemoteHandle", "RemoteMidcourse"]
+__all__ = ["HttpTransport", "RemoteMidcourse"]

@@ -147,6 +147,12 @@ class WireEnd(msgspec.Struct):
     position: Position
 
 
+class WireReason(msgspec.Struct):
+    """Why a stream ends."""
+
+    reason: str
+
+
 class WireId(msgspec.Struct):
     """Of a session, all that its handle needs."""
 

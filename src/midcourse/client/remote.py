@@ -21,7 +21,7 @@ from midcourse.client.bodies import (
     heads_of,
 )
 from midcourse.client.kill_switch import RemoteKillSwitch
-from midcourse.client.session import RemoteHandle
+from midcourse.client.transport import HttpTransport
 from midcourse.client.webhooks import RemoteWebhooks
 from midcourse.client.wire import Parameters, Wire
 from midcourse.core.artifacts import Artifact, check_reviewed
@@ -34,6 +34,7 @@ from midcourse.core.requests import check_audit, check_goal, check_limit, check_
 from midcourse.core.tenants import DEFAULT, check_tenant
 from midcourse.core.terms import NO_TERMS, Terms, check_terms
 from midcourse.errors import InvalidInput, SessionNotFound
+from midcourse.handle.session import SessionHandle
 from midcourse.ports.store import Head
 
 PAGE: Final = 200
@@ -66,7 +67,7 @@ class RemoteMidcourse:
         terms: Terms | None = None,
         by: str = "local",
         tenant: str = DEFAULT,
-    ) -> RemoteHandle[Any]:
+    ) -> SessionHandle[Any]:
         """Give an agent of the server a goal. It runs there; the handle steers it.
 
         Of ``terms`` the task class and the budget can be given from here; the rest is the agent's. ``by`` is not sent:
@@ -86,13 +87,13 @@ class RemoteMidcourse:
         # Under a name of the caller's a retry could not be told from a second session: that is refused.
         key = f"start_{self._wire.clock.fresh_id()}" if session_id is None else None
         content = await self._wire.send("POST", "sessions", body=body, key=key)
-        return RemoteHandle(self._wire.read(content, WireId).id, self._wire)
+        return SessionHandle(self._wire.read(content, WireId).id, HttpTransport(self._wire))
 
     async def agents(self) -> Sequence[KnownAgent]:
         """The agents that can be started there, by name: what each does, and examples of what to ask of it."""
         return (await self._wire.get("agents", WireAgents)).agents
 
-    async def get(self, session_id: str) -> RemoteHandle[Any]:
+    async def get(self, session_id: str) -> SessionHandle[Any]:
         """A session that exists.
 
         Raises:
@@ -107,7 +108,7 @@ class RemoteMidcourse:
                 f"There is no session {session_id!r} at {self._wire.url}. List them.", session_id=session_id
             )
         found = await self._wire.get(f"sessions/{path}", WireId)
-        return RemoteHandle(found.id, self._wire)
+        return SessionHandle(found.id, HttpTransport(self._wire))
 
     async def list(
         self,

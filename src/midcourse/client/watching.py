@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator
 
-from midcourse.client.bodies import WireDelta, WireEnd, WireEvent, delta_of, event_of, session_of
+from midcourse.client.bodies import WireDelta, WireEnd, WireEvent, WireReason, delta_of, event_of, session_of
 from midcourse.client.problems import error_of
 from midcourse.client.wire import Lost, Wire
 from midcourse.core.endings import no_such_position
@@ -43,6 +43,11 @@ async def watch(
                     if sent.event == "delta":
                         if deltas:
                             yield delta_of(session_id, wire.read(sent.data.encode(), WireDelta))
+                    elif sent.event == "end":
+                        if wire.read(sent.data.encode(), WireReason).reason == "session_ended":
+                            return
+                    elif sent.event == "caught_up":
+                        pass
                     elif sent.event == "reset":
                         raise no_such_position(session_id, seen, wire.read(sent.data.encode(), WireEnd).position)
                     elif sent.event == "error":
@@ -57,7 +62,7 @@ async def watch(
                 raise lost.why from lost
             why, pause = lost.why, lost.retry_after
         else:
-            # A server that is stopped closes its streams as politely as one whose session has ended.
+            # Without an end frame: a proxy, or a server that was stopped, closed it as politely.
             if not follow:
                 session = wire.reading(session_of, await wire.send("GET", path))
                 if session.status in ENDED and session.position <= seen:

@@ -1,14 +1,20 @@
-"""The wishes people and policies have for a session. A wish may be refused; what came of it is an event."""
+"""The commands of a session, each written once: its fields with their limits, its help, its example, its refusals.
 
-from math import isfinite
-from typing import Final, Literal, TypeGuard, dataclass_transform, get_args
+HTTP routes, bodies and the OpenAPI document, the checks of the Python handle and the console's types are made from
+these classes (``midcourse.core.parameters`` reads them). A command may be refused; what came of it is an event.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Final, Literal, cast, dataclass_transform, get_args
 
 import msgspec
+from msgspec import Meta
 
-from midcourse.core.codec import NOTHING, Value
+from midcourse.core.codec import JSON, NOTHING, Value
 from midcourse.core.effects import UndoChoice
 from midcourse.core.events import Level, Verdict
 from midcourse.core.ids import AskId, CommandId, MessageId, PauseId, SessionId
+from midcourse.core.parameters import check_struct
 from midcourse.core.policy.decisions import Decision
 from midcourse.errors import Damaged, InvalidInput
 
@@ -29,6 +35,8 @@ BY_PARENT: Final = "parent "
 """How ``by`` begins for a session that passes on to a child what it was told itself; its id follows."""
 TEXT_LIMIT: Final = 100_000
 """The longest instruction, reason or prompt that is taken."""
+LONGEST_GRACE: Final = 366 * 24 * 3600.0
+"""Seconds of the longest grace: a year, for "as long as it takes"."""
 LONGEST_LAPSE: Final = 3600.0
 """Seconds after which a pause that lapses has lapsed, at the latest."""
 ID_LIMIT: Final = 200
@@ -58,6 +66,37 @@ def outranks(by: str, standing: str) -> bool:
     return agent is not None and standing != by and (own is None or is_below(agent, own))
 
 
+Id = Annotated[str, Meta(min_length=1, max_length=ID_LIMIT)]
+Text = Annotated[str, Meta(min_length=1, max_length=TEXT_LIMIT)]
+Reason = Annotated[str, Meta(max_length=TEXT_LIMIT, description="Why: kept in the journal and the audit log.")]
+Grace = Annotated[float, Meta(ge=0, le=LONGEST_GRACE)]
+StopGrace = Annotated[
+    Grace | None, Meta(description="Seconds that calls in flight have to finish; left out, as long as they need.")
+]
+
+
+class Verb(msgspec.Struct, gc=False, frozen=True, kw_only=True):
+    """How people and programs send a command: where, with which example, and what it may be refused with.
+
+    ``chosen`` are fields that have a default in Python and in the store, and that people must choose: HTTP and the
+    command line require them. ``is_stop``: its caller may wait for the gate to shut or for everything to end.
+    """
+
+    operation: str
+    refusals: tuple[str, ...]
+    example: Mapping[str, JSON] = {}
+    method: Literal["POST", "PATCH", "DELETE"] = "POST"
+    place: str = ""
+    """The address below the session's; left out, the verb."""
+    tag: str = "controls"
+    role: Rung = "steer"
+    """The lowest role that may send it. An agent may send it to its own session, and is refused there by ``decide``."""
+    chosen: tuple[str, ...] = ()
+    is_stop: bool = False
+    wait: float = 10.0
+    """Seconds that its caller waits for the outcome, if it does not say."""
+
+
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class Command(msgspec.Struct, gc=False, frozen=True, kw_only=True, tag_field="command", omit_defaults=True):
     """A wish with an id that is unique for the session's life, and who wished it.
@@ -65,104 +104,214 @@ class Command(msgspec.Struct, gc=False, frozen=True, kw_only=True, tag_field="co
     ``expects``: the :attr:`Session.mark` it was made for; it is refused once the session has moved on from that.
     """
 
-    id: CommandId
+    sent: ClassVar[Verb | None] = None
+    """None: people and programs do not send it as it is."""
+
+    id: Annotated[CommandId, Meta(min_length=1, max_length=ID_LIMIT)]
     by: str = "local"
     role: Role = "steer"
-    expects: str = ""
+    expects: Annotated[str, Meta(max_length=MARK_LIMIT)] = ""
 
 
 class Pause(Command, tag="pause"):
-    """Stop, keep the context. ``grace``: seconds that tool calls in flight may go on; None for as long as they take.
+    """Stop, keep the context. Streams are cut; tool calls in flight may finish, for ``grace`` seconds if given."""
 
-    With ``lapses`` it lifts itself after so many seconds, unless it is sent again, or somebody pauses for good.
-    """
+    sent = Verb(
+        operation="pause",
+        refusals=("not_allowed", "session_ended"),
+        example={"reason": "let me read the draft", "grace": 5},
+        is_stop=True,
+    )
 
-    reason: str = ""
-    grace: float | None = None
-    lapses: float | None = None
+    reason: Reason = ""
+    grace: StopGrace = None
+    lapses: Annotated[
+        Annotated[float, Meta(gt=0, le=LONGEST_LAPSE)] | None,
+        Meta(description="Seconds after which it lifts itself, unless it is sent again. Left out, it stays."),
+    ] = None
 
 
 class Resume(Command, tag="resume"):
-    """Go on. ``pause`` names the pause to lift; None is the one that stands when this is decided."""
+    """Go on after a pause, or try a failed session again. ``pause`` (or If-Match) names the pause to lift."""
 
-    pause: PauseId | None = None
+    sent = Verb(
+        operation="resume",
+        refusals=(
+            "already_resumed",
+            "budget_spent",
+            "checkpoint_not_found",
+            "kill_switch_stands",
+            "not_allowed",
+            "own_ask",
+            "operator_only",
+            "session_ended",
+            "session_damaged",
+        ),
+        example={"pause": "pause_1"},
+    )
+
+    pause: Annotated[
+        Annotated[PauseId, Meta(min_length=1, max_length=ID_LIMIT)] | None,
+        Meta(description="The pause to lift; left out, the one that stands."),
+    ] = None
 
 
 class Redirect(Command, tag="redirect"):
-    """Change the course: add an instruction (``step``), replace the goal (``goal``) or explain (``clarify``)."""
+    """Change the course. The instruction is durable at once and is what the agent's model sees next.
 
-    text: str
-    level: Level = "step"
-    grace: float | None = None
-    resume: bool = False
+    Until it has, the message named in the answer can be edited and withdrawn. A session's policy may want corrections
+    (all but another goal) to be short.
+    """
+
+    sent = Verb(
+        operation="redirect",
+        refusals=("budget_spent", "not_allowed", "own_ask", "session_damaged", "session_discarded"),
+        example={"text": "Keep it to one page", "level": "step"},
+        chosen=("level",),
+    )
+
+    text: Annotated[Text, Meta(description="What the agent's model sees next.")]
+    level: Annotated[
+        Level, Meta(description="`step`: one more instruction; `goal`: another goal; `clarify`: an explanation.")
+    ] = "step"
+    grace: StopGrace = None
+    resume: Annotated[bool, Meta(description="Whether a paused session goes on.")] = False
 
 
 class Cancel(Command, tag="cancel"):
-    """End the session. ``grace``: seconds that calls in flight may go on; ``undo``: what is rolled back.
+    """End the session. ``undo``: what is in flight (the default), ``all`` that had been done, or ``none``.
 
-    Without ``undo``, what is in flight; or, if a cancel stands already, what that one rolls back. ``force`` is for
-    sessions that finish first (class ``protected``): an operator ends it half-way. With ``restart`` as well, a new
-    session begins the same anew.
+    A session of the class ``protected`` finishes its turn first (``finishes_first`` in the answer). An operator ends it
+    half-way with ``force``: what it had reached is discarded. With ``restart`` as well, a new session begins the same
+    anew, and ``restarted_as`` names it.
     """
 
-    grace: float = 2.0
-    reason: str = ""
-    undo: UndoChoice | None = None
-    force: bool = False
-    restart: bool = False
+    sent = Verb(
+        operation="cancel",
+        refusals=("operator_only",),
+        example={"reason": "wrong customer", "undo": "all"},
+        is_stop=True,
+    )
+
+    grace: Annotated[Grace, Meta(description="Seconds that calls in flight have to finish.")] = 2.0
+    reason: Reason = ""
+    # Without it: what is in flight; or, if a cancel stands already, what that one rolls back.
+    undo: Annotated[UndoChoice | None, Meta(description="What is rolled back; left out, what is in flight.")] = None
+    force: Annotated[
+        bool, Meta(description="For sessions that finish first (`protected`), by an operator: end it half-way.")
+    ] = False
+    restart: Annotated[bool, Meta(description="With `force`: a new session begins the same anew.")] = False
 
 
 class Undo(Command, tag="undo"):
     """Roll back every effect of a session that has ended, newest first, as far as it can be."""
 
-    reason: str = ""
+    sent = Verb(operation="undo", refusals=("not_allowed",), example={"reason": "wrong folder"}, wait=60.0)
+
+    reason: Reason = ""
 
 
 class Answer(Command, tag="answer"):
-    """Answer an ask; without ``ask`` the only one that is open."""
+    """Answer an ask, once. Asks with the reason ``need_approval`` want the role ``approve``."""
 
-    value: Value = NOTHING
-    ask: AskId | None = None
+    sent = Verb(
+        operation="answer_ask",
+        refusals=(
+            "already_answered",
+            "approver_only",
+            "ask_id_required",
+            "ask_not_found",
+            "budget_spent",
+            "not_allowed",
+            "own_ask",
+            "unclear_answer",
+            "session_ended",
+            "unencodable",
+        ),
+        example={"value": "yes", "ask": "ask_1"},
+        chosen=("value",),
+    )
+
+    value: Annotated[Value, Meta(description="The answer: any JSON value.")] = NOTHING
+    ask: Annotated[
+        Annotated[AskId, Meta(min_length=1, max_length=2 * ID_LIMIT)] | None,
+        Meta(description="Which ask; left out, the only one that is open. A child's is named `child/ask`."),
+    ] = None
 
 
 class Message(Command, tag="message"):
-    """Say something. It opens a new turn of an ended session; ``behaviour`` is what it does to one that works."""
+    """Say something. It opens a new turn of an ended session; while one works, ``behaviour`` says what it does."""
 
-    text: str
-    behaviour: Behaviour = "enqueue"
+    sent = Verb(
+        operation="message",
+        refusals=("busy", "not_allowed", "own_ask", "session_damaged", "session_discarded"),
+        example={"text": "Then send it to the team", "behaviour": "enqueue"},
+    )
+
+    text: Annotated[Text, Meta(description="What to say.")]
+    behaviour: Annotated[
+        Behaviour, Meta(description="While the agent works: wait for its turn, change the course, or be refused.")
+    ] = "enqueue"
 
 
 class Edit(Command, tag="edit"):
     """Say a redirect or a queued message in other words, as long as the model has not seen it."""
 
-    message: MessageId
-    text: str
+    sent = Verb(
+        operation="edit",
+        refusals=("message_not_found", "message_seen"),
+        example={"text": "Keep it to two pages"},
+        method="PATCH",
+        place="messages/{message}",
+    )
+
+    message: Annotated[MessageId, Meta(max_length=ID_LIMIT)]
+    text: Annotated[Text, Meta(description="The other words.")]
 
 
 class Withdraw(Command, tag="withdraw"):
     """Take a redirect or a queued message back, as long as the model has not seen it."""
 
-    message: MessageId
+    sent = Verb(
+        operation="withdraw",
+        refusals=("message_not_found", "message_seen"),
+        method="DELETE",
+        place="messages/{message}",
+    )
+
+    message: Annotated[MessageId, Meta(max_length=ID_LIMIT)]
 
 
 class OutsideEvent(Command, tag="event"):
-    """Something happened outside, so that what the agent assumes may no longer hold."""
+    """Something happened outside: what the agent assumes may no longer hold. Its model sees this next."""
 
-    text: str
-    source: str = ""
+    sent = Verb(
+        operation="tell_event",
+        refusals=("not_allowed", "own_ask", "session_ended"),
+        example={"text": "The price list was replaced", "source": "erp"},
+    )
+
+    text: Annotated[Text, Meta(description="What happened.")]
+    source: Annotated[str, Meta(max_length=ID_LIMIT, description="Who or what tells of it.")] = ""
 
 
 class Budget(Command, tag="budget"):
-    """Raise what the session may cost, in dollars, and go on if it is paused."""
+    """Let it cost more, and go on with it if it is paused."""
 
-    budget: float
-    resume: bool = True
+    sent = Verb(
+        operation="raise_budget",
+        refusals=("budget_spent", "not_allowed", "not_raised", "session_ended"),
+        example={"budget": 25},
+    )
+
+    budget: Annotated[float, Meta(gt=0, le=1e9, description="Dollars; only ever more than before.")]
+    resume: Annotated[bool, Meta(description="Whether a paused session goes on.")] = True
 
 
 class Halt(Command, tag="halt"):
     """The kill switch: stop at once, undo nothing, until an operator lifts it. ``switch``: the record it comes from."""
 
-    reason: str = ""
+    reason: Reason = ""
     switch: str = ""
 
 
@@ -177,18 +326,32 @@ class Intervene(Command, tag="intervene"):
 
 
 class Label(Command, tag="label"):
-    """Say whether it was right to step in. ``about``: an intervention (``int_3``), a pause or a message."""
+    """Say whether it was right to step in; the last word counts. An agent may not."""
 
-    about: str
-    verdict: Verdict
-    note: str = ""
+    sent = Verb(
+        operation="label",
+        refusals=("intervention_not_found",),
+        example={"about": "int_1", "verdict": "right", "note": "it was going in circles"},
+        tag="interventions",
+    )
+
+    about: Annotated[
+        Id,
+        Meta(
+            description="An intervention (`int_3`), or what a person did: a pause (`pause_1`) or a message (`msg_2`)."
+        ),
+    ]
+    verdict: Annotated[Verdict, Meta(description="`right`, `wrong`, or `unsure`.")]
+    note: Reason = ""
 
 
 class Rate(Command, tag="rate"):
-    """Say how content you are with a session that has ended, from 1 to 5."""
+    """Say how content you are with a session that has ended; the last word counts. An agent may not."""
 
-    score: int
-    note: str = ""
+    sent = Verb(operation="rate", refusals=("not_allowed",), example={"score": 4}, tag="interventions")
+
+    score: Annotated[int, Meta(ge=1, le=5, description="From 1, not at all, to 5.")]
+    note: Reason = ""
 
 
 AnyCommand = (
@@ -209,6 +372,9 @@ AnyCommand = (
     | Label
     | Rate
 )
+
+SENT: Final = tuple(kind for kind in get_args(AnyCommand) if kind.sent is not None)
+"""The commands that people and programs send."""
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(AnyCommand)
@@ -247,85 +413,40 @@ def decode_command(content: bytes) -> AnyCommand:
         Damaged: it cannot be read.
     """
     try:
-        return _decoder.decode(content)
+        try:
+            return _decoder.decode(content)
+        except msgspec.ValidationError:
+            return msgspec.convert(_with_grace(msgspec.json.decode(content)), AnyCommand)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Damaged(f"A command in the inbox cannot be read ({error}). It is refused; send it again.") from error
+
+
+def _with_grace(stored: object) -> object:
+    """Return a stored command with a grace that is taken now: "for ever" was longer once."""
+    match stored:
+        case {"grace": int() | float() as grace} if grace > LONGEST_GRACE:
+            return {**cast("dict[str, object]", stored), "grace": LONGEST_GRACE}
+        case _:
+            return stored
+
+
+def finite(grace: float | None) -> float | None:
+    """Return a grace, or None for one that is longer than any: the calls in flight finish."""
+    return None if isinstance(grace, int | float) and grace > LONGEST_GRACE else grace
 
 
 def check_command(command: AnyCommand) -> None:
     """Refuse what no session could use, before it becomes durable.
 
     Raises:
-        InvalidInput: an id or a text that is empty or too long, a grace below zero, a field of another type.
+        InvalidInput: a field is not what its class says, a text is blank, or ``restart`` comes without ``force``.
     """
-    if not 0 < len(command.id) <= ID_LIMIT:
-        raise InvalidInput(
-            f"A command's id has 1 to {ID_LIMIT} characters; this one has {len(command.id)}.",
-            field="id",
-        )
-    for field in ("text", "reason", "by", "expects", "message", "source", "about", "note"):
-        value = getattr(command, field, "")
-        if not isinstance(value, str):
-            raise InvalidInput(f"{field} is {value!r}; it is a text.", field=field)
-        most = MARK_LIMIT if field == "expects" else ID_LIMIT
-        if field in ("expects", "message", "source", "about") and len(value) > most:
-            raise InvalidInput(f"{field} has {len(value):,} characters; at most {most} are taken.", field=field)
-    match command:
-        case Redirect(text=text) if not text.strip():
-            raise InvalidInput("A redirect needs an instruction: say in words what should change.", field="text")
-        case Message(text=text) | Edit(text=text) | OutsideEvent(text=text) if not text.strip():
-            raise InvalidInput(f"The text is empty: say it in words ({verb(command)}).", field="text")
-        case (Redirect(text=text) | Message(text=text) | Edit(text=text) | OutsideEvent(text=text)) | (
-            Pause(reason=text)
-            | Cancel(reason=text)
-            | Undo(reason=text)
-            | Halt(reason=text)
-            | Label(note=text)
-            | Rate(note=text)
-        ):
-            if len(text) > TEXT_LIMIT:
-                raise InvalidInput(
-                    f"The text has {len(text):,} characters; at most {TEXT_LIMIT:,} are taken. "
-                    "Put the long part where the agent can read it and refer to it.",
-                    field="text",
-                )
-        case _:
-            pass
-    if isinstance(command, Pause | Redirect) and command.grace is not None:
-        _check_grace(command.grace, " None lets calls in flight finish.")
-    match command:
-        case Pause(lapses=lapses) if lapses is not None and not (_is_number(lapses) and 0 < lapses <= LONGEST_LAPSE):
-            raise InvalidInput(
-                f"lapses is {lapses}; it is a number of seconds above 0, at most {LONGEST_LAPSE:g}.", field="lapses"
-            )
-        case Redirect(level=level) if level not in get_args(Level):
-            raise InvalidInput(f"level is {level!r}; it is one of {', '.join(get_args(Level))}.", field="level")
-        case Cancel(grace=grace, undo=undo):
-            _check_grace(grace, "")
-            if undo is not None and undo not in get_args(UndoChoice):
-                raise InvalidInput(f"undo is {undo!r}; it is one of {', '.join(get_args(UndoChoice))}.", field="undo")
-        case Message(behaviour=behaviour) if behaviour not in get_args(Behaviour):
-            raise InvalidInput(
-                f"behaviour is {behaviour!r}; it is one of {', '.join(get_args(Behaviour))}.", field="behaviour"
-            )
-        case Label(verdict=verdict) if verdict not in get_args(Verdict):
-            raise InvalidInput(f"verdict is {verdict!r}; it is one of {', '.join(get_args(Verdict))}.", field="verdict")
-        case Rate(score=score) if isinstance(score, bool) or not (isinstance(score, int) and 1 <= score <= 5):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller's
-            raise InvalidInput(f"score is {score!r}; it is a whole number from 1 to 5.", field="score")
-        case Budget(budget=budget) if not (_is_number(budget) and 0 < budget <= 1e9):
-            raise InvalidInput(f"budget is {budget}; it is a sum in dollars above 0, at most 1e9.", field="budget")
-        case _:
-            pass
+    check_struct(command)
+    if isinstance(command, Redirect | Message | Edit | OutsideEvent) and not command.text.strip():
+        raise InvalidInput(f"The text is empty: say it in words ({verb(command)}).", field="text")
+    if isinstance(command, Cancel) and command.restart and not command.force:
+        raise InvalidInput("restart goes with force: only what is forced to end is begun anew.", field="restart")
     try:
-        _decoder.decode(_encoder.encode(command))
+        encode_command(command)
     except (msgspec.MsgspecError, TypeError, ValueError) as error:
-        raise InvalidInput(f"This {verb(command)} could not be read back by whoever decides it: {error}.") from error
-
-
-def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and isfinite(value)
-
-
-def _check_grace(grace: object, hint: str) -> None:
-    if not _is_number(grace) or grace < 0:
-        raise InvalidInput(f"grace is {grace}; it is a number of seconds, 0 or more.{hint}", field="grace")
+        raise InvalidInput(f"This {verb(command)} cannot be stored: {error}.") from error

@@ -12,6 +12,7 @@ from starlette.types import Scope
 
 from midcourse.core.commands import Rung
 from midcourse.errors import AccessDenied, InvalidInput
+from midcourse.server.limits import IDENTIFIED
 from midcourse.server.logins import BrowserSession, Login, Logins
 from midcourse.server.origins import check_cookie_request, place_of
 from midcourse.server.roles import includes
@@ -55,7 +56,8 @@ class Access:
             AccessDenied: ``unauthorized``: there is no token or browser session, or it is not valid.
                 ``origin_not_allowed``: it came with a cookie, and the request may be another site's.
         """
-        principal = await self.identify(connection.scope)
+        identified: Principal | None = connection.scope.get(IDENTIFIED)
+        principal = identified or await self.identify(connection.scope)
         found = credential_of(connection.scope)
         if principal is None:
             if found.token:

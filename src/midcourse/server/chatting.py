@@ -17,7 +17,7 @@ from midcourse.runtime.control import Control
 from midcourse.runtime.fanout import PREVIEWS_KEPT
 from midcourse.runtime.loading import content_of
 from midcourse.server.delivered import Delivered, open_asks
-from midcourse.server.stream import PIECE, frame
+from midcourse.server.stream import PIECE, end_frame, frame
 
 Frame = dict[str, Any]
 Told = Callable[[MidcourseError], MidcourseError]
@@ -193,6 +193,7 @@ async def chat_frames(
                 yield frame(chat.completed(msgspec.Raw(content)), position=position)
             if chat.is_over:
                 return
+        yield end_frame("server_stopping")
     except MidcourseError as error:
         yield error_frame(chat.session_id, told(error))
 

@@ -63,10 +63,12 @@ shut; `running` lists what lives), `stopped` (nothing runs).
 **Streams** are server-sent events (`text/event-stream`). Each is `data:` with one line of JSON and a blank line behind
 it; those of the journal also have `id:`, their position. A client that was cut off sends the last `id` as
 `Last-Event-ID` and misses nothing, also after a restart of the server. Lines that begin with `:` keep the stream alive,
-every 15 seconds, and one says so when the server is about to end. At /sessions/{session_id}/events `event:` is the
-event's type and `data:` an `Event`; with `deltas=true` there are also `event: delta`, previews of text without an `id`.
-`event: reset` (id 0) comes first where the named event is none of this
-journal, which was restored from a backup, say: forget what you have, everything follows from the start.
+every 15 seconds, and one says so when the server is about to end. The last frame of a stream is `event: end` with a
+`reason` (`session_ended`, `server_stopping`, `not_allowed`); one that breaks off without it was lost. At
+/sessions/{session_id}/events `event:` is the event's type and `data:` an `Event`; with `deltas=true` there are also
+`event: delta`, previews of text without an `id`. `event: caught_up` comes once, behind what was journaled when the
+stream was opened. `event: reset` (id 0) comes first where the named event is none of this journal, which was restored
+from a backup, say: forget what you have, everything follows from the start.
 At /chat each `data:` is a `Frame`, told apart by its `type`; `done`, `error` and `resumed` are the last of a stream,
 and after `interrupt` it stays open until the ask is answered.
 """

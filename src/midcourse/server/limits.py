@@ -157,6 +157,10 @@ class Buckets:
         return wait
 
 
+IDENTIFIED: Final = "midcourse.principal"
+"""Where a request's scope holds who it is from, so that its token is looked up once."""
+
+
 class RateLimit:
     """Refuses what a caller sends beyond its rate: 429 ``too_many_requests``, with Retry-After.
 
@@ -191,6 +195,7 @@ class RateLimit:
         except MidcourseError:  # the store cannot be read: the route says so
             principal = None
         if principal is not None:
+            scope[IDENTIFIED] = principal
             return f"token {principal.full_name}"
         client: tuple[str, int] | None = scope.get("client")
         return f"address {_network(client[0])}" if client else "address"

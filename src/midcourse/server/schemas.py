@@ -1,17 +1,18 @@
 """What requests may hold. Untrusted input becomes a value here, or a sentence that says why not."""
 
-from typing import Annotated, Literal, cast
+from functools import cache
+from typing import Annotated, Any, Final, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+from msgspec import inspect
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, create_model, model_validator
 
 from midcourse.backtest.calibrating import FALSE_STOPS
 from midcourse.core.artifacts import ARTIFACT_LIMIT, DOCUMENTATION_LIMIT
 from midcourse.core.bulk import MOST_SESSIONS, BulkVerb
-from midcourse.core.commands import ID_LIMIT, LONGEST_LAPSE, TEXT_LIMIT, Behaviour, Rung
-from midcourse.core.effects import UndoChoice
-from midcourse.core.events import Level as RedirectLevel
-from midcourse.core.events import Verdict
+from midcourse.core.commands import ID_LIMIT, LONGEST_GRACE, TEXT_LIMIT, Behaviour, Command, Rung
 from midcourse.core.inbox import LONGEST_HAND_OVER, NAME_LIMIT
+from midcourse.core.parameters import Parameter, parameters
+from midcourse.core.replies import Level
 from midcourse.core.switches import LONGEST_REASON, LONGEST_VALUE, ScopeKind
 from midcourse.core.tenants import MARK
 from midcourse.core.tenants import PATTERN as TENANT
@@ -28,7 +29,6 @@ LONGEST_WAIT = 60.0
 """Seconds the longest request waits for an outcome."""
 MOST_FIELDS = 100
 """Fields of a body that are looked at, known or not."""
-LONGEST_GRACE = 366 * 24 * 3600.0
 
 Text = Annotated[str, Field(min_length=1, max_length=TEXT_LIMIT)]
 Reason = Annotated[str, Field(max_length=TEXT_LIMIT)]
@@ -46,7 +46,7 @@ Wait = Annotated[
 PolicyReference = Annotated[str, Field(pattern=REFERENCE)]
 Money = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False, description="Dollars.")]
 Until = Annotated[
-    Literal["accepted", "decided", "stopping", "stopped"],
+    Level,
     Field(description="How far it must have got before the answer comes: the gate is shut, or nothing runs."),
 ]
 
@@ -63,6 +63,41 @@ class Body(BaseModel):
         if isinstance(given, dict) and (number := len(cast("dict[object, object]", given))) > MOST_FIELDS:
             raise ValueError(f"it has {number:,} fields; there are {len(cls.model_fields)}")
         return cast("object", given)
+
+
+@cache
+def body_of(kind: type[Command]) -> type[Body]:
+    """Return the body with which a command is sent, made from its class: its fields, and how long to wait."""
+    assert kind.sent is not None
+    fields: dict[str, Any] = {
+        name: _field(one, is_required=one.is_required or name in kind.sent.chosen)
+        for name, one in parameters(kind).items()
+        if name not in Command.__struct_fields__ and f"{{{name}}}" not in kind.sent.place
+    }
+    if kind.sent.is_stop:
+        fields["until"] = (Until, "stopping")
+    fields["wait"] = (Wait, kind.sent.wait)
+    return create_model(kind.__name__, __base__=Body, __doc__=str(kind.__doc__).partition("\n")[0], **fields)
+
+
+def _field(one: Parameter, *, is_required: bool) -> tuple[Any, Any]:
+    kind = one.type
+    limits = {name: limit for name in _LIMITS if (limit := getattr(kind, name, None)) is not None}
+    if isinstance(kind, inspect.FloatType):
+        limits["allow_inf_nan"] = False
+    plain: Any = Literal[one.choices] if one.choices else _PLAIN.get(type(kind), JsonValue)
+    annotated: Any = Annotated[plain, Field(**limits)] if limits else plain
+    whole: Any = annotated | None if one.is_nullable else annotated
+    return Annotated[whole, Field(description=one.help)], ... if is_required else one.default
+
+
+_LIMITS: Final = ("ge", "gt", "le", "lt", "min_length", "max_length", "pattern")
+_PLAIN: Final[dict[type[inspect.Type], type]] = {
+    inspect.BoolType: bool,
+    inspect.IntType: int,
+    inspect.FloatType: float,
+    inspect.StrType: str,
+}
 
 
 class NewSession(Body):
@@ -95,58 +130,6 @@ class Fork(Body):
     """Whether it is paused before it begins."""
 
 
-class Pause(Body):
-    """Stop, keep the context. Without ``grace`` tool calls in flight may finish."""
-
-    reason: Reason = ""
-    """For whoever looks at it later."""
-    grace: Grace | None = None
-    """Seconds that calls in flight have to finish; left out, as long as they need."""
-    lapses: Annotated[float, Field(gt=0, le=LONGEST_LAPSE, allow_inf_nan=False)] | None = None
-    """Seconds after which it lifts itself, unless it is sent again. Left out, it stays."""
-    until: Until = "stopping"
-    wait: Wait = 10.0
-
-
-class Resume(Body):
-    """Go on after a pause, or try a failed session again."""
-
-    pause: Name | None = None
-    """The pause to lift; left out, the one that stands."""
-    wait: Wait = 10.0
-
-
-class Redirect(Body):
-    """Change the course: one more instruction, another goal, an explanation."""
-
-    text: Text
-    """What the agent's model sees next."""
-    level: RedirectLevel
-    """`step`: one more instruction; `goal`: another goal; `clarify`: an explanation."""
-    grace: Grace | None = None
-    """Seconds that calls in flight have to finish; left out, as long as they need."""
-    resume: bool = False
-    """Whether a paused session goes on."""
-    wait: Wait = 10.0
-
-
-class Cancel(Body):
-    """End the session, and roll back what is in flight, everything, or nothing."""
-
-    reason: Reason = ""
-    """For whoever looks at it later."""
-    grace: Grace = 2.0
-    """Seconds that calls in flight have to finish."""
-    undo: UndoChoice | None = None
-    """What is rolled back; left out, what is in flight."""
-    force: bool = False
-    """For sessions that finish first (`protected`), by an operator: end it half-way."""
-    restart: bool = False
-    """With `force`: a new session begins the same anew."""
-    until: Until = "stopping"
-    wait: Wait = 10.0
-
-
 class Bulk(Body):
     """One verb for many sessions. Each gets the ordinary command."""
 
@@ -160,74 +143,6 @@ class Bulk(Body):
     """Seconds that calls in flight have to finish; left out, as with the verb for one session."""
 
 
-class Undo(Body):
-    """Roll back every effect of a session that has ended."""
-
-    reason: Reason = ""
-    """For whoever looks at it later."""
-    wait: Wait = 60.0
-
-
-class Answer(Body):
-    """Answer an ask; without ``ask`` the only one that is open. A child's is named ``child/ask``."""
-
-    value: JsonValue
-    """The answer: any JSON value."""
-    ask: Annotated[str, Field(min_length=1, max_length=2 * ID_LIMIT)] | None = None
-    """Which ask; left out, the only one that is open."""
-    wait: Wait = 10.0
-
-
-class Message(Body):
-    """Say something; ``behaviour`` is what it does while the agent works."""
-
-    text: Text
-    """What to say."""
-    behaviour: Behaviour = "enqueue"
-    """While the agent works: wait for its turn, change the course, or be refused."""
-    wait: Wait = 10.0
-
-
-class Edit(Body):
-    """Other words for a message that the model has not seen."""
-
-    text: Text
-    """The other words."""
-    wait: Wait = 10.0
-
-
-class OutsideEvent(Body):
-    """Something happened outside, so that what the agent assumes may no longer hold."""
-
-    text: Text
-    """What happened."""
-    source: Annotated[str, Field(max_length=ID_LIMIT)] = ""
-    """Who or what tells of it."""
-    wait: Wait = 10.0
-
-
-class Budget(Body):
-    """What the session may cost from now on, in dollars; a paused one goes on."""
-
-    budget: Money
-    """Dollars; only ever more than before."""
-    resume: bool = True
-    """Whether a paused session goes on."""
-    wait: Wait = 10.0
-
-
-class Label(Body):
-    """Whether it was right to step in."""
-
-    about: Name
-    """An intervention (`int_3`), or what a person did: a pause (`pause_1`) or a message (`msg_2`)."""
-    verdict: Verdict
-    """`right`, `wrong`, or `unsure`."""
-    note: Reason = ""
-    """Why, for whoever looks at it later."""
-    wait: Wait = 10.0
-
-
 class ReviewedArtifact(Body):
     """That somebody has looked at what an agent made."""
 
@@ -235,16 +150,6 @@ class ReviewedArtifact(Body):
     """As the agent called it."""
     documentation: Annotated[str, Field(max_length=DOCUMENTATION_LIMIT)] = ""
     """What it is. Left out, what is known of it stays."""
-
-
-class Rate(Body):
-    """How content somebody is with a session that has ended."""
-
-    score: Annotated[int, Field(ge=1, le=5)]
-    """From 1, not at all, to 5."""
-    note: Reason = ""
-    """Why, for whoever looks at it later."""
-    wait: Wait = 10.0
 
 
 class NewToken(Body):

@@ -224,10 +224,18 @@ async def made_webhook(
     )
 
 
-async def try_out(outbox: Outbox, webhook: Webhook, clock: Clock, *, by: str, role: str = "") -> Delivery:
-    """Send a webhook something to see whether it arrives, once, and tell what came of it."""
+async def try_out(
+    outbox: Outbox, webhook: Webhook, clock: Clock, *, by: str, role: str = "", key: str = ""
+) -> Delivery:
+    """Send a webhook something to see whether it arrives, once, and return what came of it.
+
+    ``key``: what a retry has in common with the first try, which it does not repeat.
+    """
     now = clock.now()
-    made = delivery(webhook, TEST, (clock.fresh_id(),), {"webhook": webhook.id, "by": by}, now=now)
+    made = delivery(webhook, TEST, (key or clock.fresh_id(),), {"webhook": webhook.id, "by": by}, now=now)
+    for earlier in await outbox.deliveries(webhook.id) if key else ():
+        if earlier.id == made.id:
+            return earlier
     # Whoever sends what is in the outbox leaves it alone meanwhile.
     row = replace(made, next_at=now + LEASE)
     await outbox.put_test(row, webhook, by=by, role=role)

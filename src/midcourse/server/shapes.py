@@ -28,8 +28,9 @@ from midcourse.reports.proposals import Proposal
 from midcourse.reports.report import Report
 from midcourse.reports.trials import Trial
 from midcourse.server.logins import BrowserSession
+from midcourse.server.stream import Reason
 from midcourse.server.tokens import KeptToken, Principal
-from midcourse.server.views import BOOKKEEPING, event_tag
+from midcourse.server.views import BOOKKEEPING, HIDDEN, event_tag
 
 Schema = dict[str, Any]
 
@@ -105,7 +106,7 @@ def _as_shown(found: dict[str, Schema]) -> None:
         known_as = "sentence" if name == "Reply" else "table"
         found[name]["properties"][known_as] = {**TEXT, "description": "The same for people."}
     found["AuditEntry"]["properties"]["seq"] = {**COUNT, "description": "Its place, from 1, without gaps."}
-    for name, hidden in (("Head", ("digest", "wake_at")), ("KeptToken", ("digest",))):
+    for name, hidden in (("Head", ("digest", "wake_at")), ("KeptToken", HIDDEN)):
         for field in hidden:
             found[name]["properties"].pop(field)
     for name in ("Session", "MessageView", "Reply", "Receipt", "AuditEntry", "Head", "KeptToken"):
@@ -466,6 +467,11 @@ FRAMES: Final[Mapping[str, Schema]] = {
     "error": fields(
         {"type": {"const": "error"}, "code": TEXT, "message": TEXT, **_OF_SESSION},
         "The session failed, or the message was withdrawn before its turn. The last frame.",
+    ),
+    "end": fields(
+        {"type": {"const": "end"}, "reason": {"enum": list(get_args(Reason))}},
+        "The stream ends although the turn does not: the server stops, or the caller may not go on. Come back with the "
+        "last id. Its `event:` is `end`.",
     ),
 }
 """The frames of a chat, by their ``type``."""

@@ -2,8 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from sse_starlette.sse import SendTimeoutError
@@ -43,6 +43,15 @@ def frame(data: object, *, event: str = "", position: int | None = None) -> byte
     place = f"id: {position}\n" if position is not None else ""
     kind = f"event: {event}\n" if event else ""
     return b"%s%sdata: %s\n\n" % (place.encode(), kind.encode(), encoded(data))
+
+
+Reason = Literal["session_ended", "server_stopping", "not_allowed"]
+"""Why a stream ends: its session has ended, the server is about to, or its caller may not go on reading."""
+
+
+def end_frame(reason: Reason) -> bytes:
+    """Return the last frame of a stream. One that breaks off without it was lost, and is to be opened again."""
+    return frame({"type": "end", "reason": reason}, event="end")
 
 
 class Stream(EventSourceResponse):
@@ -102,6 +111,7 @@ class Stream(EventSourceResponse):
                 await asyncio.wait({serving}, timeout=END_SECONDS)
         finally:
             self._place.close()
+            is_allowed = not revoked.done()
             revoked.cancel()
             told.cancel()
             serving.cancel()
@@ -111,7 +121,8 @@ class Stream(EventSourceResponse):
         if is_open:  # the server ends it, or the token was revoked: that is an end, not a broken connection
             with contextlib.suppress(TimeoutError, OSError):
                 async with asyncio.timeout(END_SECONDS):
-                    await send({"type": "http.response.body", "body": b"", "more_body": False})
+                    last = end_frame("server_stopping" if is_allowed else "not_allowed")
+                    await send({"type": "http.response.body", "body": last, "more_body": False})
 
     async def _until_revoked(self) -> None:
         while True:
@@ -122,17 +133,31 @@ class Stream(EventSourceResponse):
 
 
 async def event_frames(
-    batches: AsyncGenerator[Sequence[Recorded | Delta]], lost: Mapping[str, object] | None = None
+    batches: AsyncGenerator[Sequence[Recorded | Delta]],
+    start: Position,
+    end: Position,
+    ends: Callable[[], bool],
+    lost: Mapping[str, object] | None = None,
 ) -> AsyncIterator[bytes]:
     """Journal events with their position as id, and previews without one; those that are there at once in one piece.
 
+    ``caught_up`` comes once, after what was journaled up to ``end`` when the stream was opened; ``end`` is the last.
     ``lost``: before that ``reset``, whose id is 0: a browser that loses the stream right then begins at the start.
     """
     if lost is not None:
         yield frame(lost, event="reset", position=0)
+    seen, is_behind = start, True
+    if seen >= end:
+        yield frame({"type": "caught_up", "position": seen}, event="caught_up")
+        is_behind = False
     async with contextlib.aclosing(batches):
         async for batch in batches:
             yield b"".join(map(_frame_of, batch))
+            seen = max([seen, *(one.position for one in batch if isinstance(one, Recorded))])
+            if is_behind and seen >= end:
+                yield frame({"type": "caught_up", "position": seen}, event="caught_up")
+                is_behind = False
+    yield end_frame("server_stopping" if ends() else "session_ended")
 
 
 def _frame_of(one: Recorded | Delta) -> bytes:

@@ -4,8 +4,10 @@ Browsers never hold a token: they exchange it for a session of their own, see :m
 """
 
 import asyncio
+import base64
 import contextlib
 import hashlib
+import hmac
 import os
 import re
 import secrets
@@ -21,7 +23,7 @@ from midcourse.core.commands import Role, agent_name, is_below
 from midcourse.core.deadlines import DEADLINE, LAPSE
 from midcourse.core.ids import SessionId
 from midcourse.core.tenants import MARK, check_tenant, tenant_of
-from midcourse.errors import InvalidInput, ShelfChanged
+from midcourse.errors import InvalidInput, Refused, ShelfChanged
 from midcourse.ports.clock import Clock
 from midcourse.ports.sender import check_people_send
 from midcourse.ports.shelves import readable
@@ -96,6 +98,10 @@ class KeptToken(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str | None = None
     only: SessionId | None = None
     expires_at: float | None = None
+    made_with: str = ""
+    """The digest of the Idempotency-Key that it was made with."""
+    salt: str = ""
+    """What its secret was derived with, if it was made with a key."""
 
     @property
     def principal(self) -> Principal:
@@ -108,6 +114,21 @@ class KeptToken(msgspec.Struct, frozen=True, kw_only=True):
     def key(self) -> str:
         """Its place on the shelf."""
         return _key(self.tenant, self.name)
+
+
+class Once(NamedTuple):
+    """What a request and its retries have in common: the digest of their key, and the secret of their sender.
+
+    A token made with it is derived from that secret, so that a retry is answered with it although only a hash is kept.
+    """
+
+    key: str
+    secret: str
+
+    def token(self, salt: str) -> str:
+        """Return the secret of a token: nobody can compute it without the sender's secret and the salt in the store."""
+        derived = hmac.digest(self.secret.encode(), f"token\n{salt}\n{self.key}".encode(), "sha256")
+        return PREFIX + base64.urlsafe_b64encode(derived).decode().rstrip("=")
 
 
 class Holder(NamedTuple):
@@ -139,8 +160,11 @@ class Tokens:
         only: SessionId | None = None,
         expires_at: float | None = None,
         by: Principal = HOST,
+        once: Once | None = None,
     ) -> str:
         """Make a token and return it. It is shown this once: nobody can read it again.
+
+        ``once``: a retry of the same request returns the same token.
 
         ``tenant``: whose sessions it reaches; None: those of all. ``session``: it is for the agent of that session, of
         whose tenant it is, and has no role but ``agent``. ``only``: it reaches that session alone. ``by`` is who makes
@@ -149,6 +173,7 @@ class Tokens:
 
         Raises:
             InvalidInput: the name, role or tenant cannot be used; code ``token_exists`` if the tenant has such a name.
+            Refused: ``idempotency_key_reused``: another token was made with that key.
         """
         if _NAME.fullmatch(name) is None or name in RESERVED:
             raise InvalidInput(
@@ -162,15 +187,18 @@ class Tokens:
             tenant = tenant_of(reached) or None
         if tenant is not None:
             check_tenant(tenant)
-        token = new_token()
+        salt = "" if once is None else secrets.token_urlsafe(16)
+        token = new_token() if once is None else once.token(salt)
         now = self._clock.now()
         kept = KeptToken(
             name=name, role=known, session=session, created_at=now, digest=digest_of(token), tenant=tenant, only=only,
-            expires_at=expires_at,
+            expires_at=expires_at, made_with="" if once is None else once.key, salt=salt,
         )  # fmt: skip
         reach = f" for session {reached}" if reached else ""
         told = audited(by, "token.add", f"{kept.key} may {known}{reach}", tenant, now)
         async with self._adding:
+            if once is not None and (earlier := await self._made_with(once, kept)) is not None:
+                return earlier
             try:
                 content = msgspec.json.encode(kept)
                 await self._store.shelve(_SHELF, {kept.key: content}, expecting={kept.key: None}, audit=[told])
@@ -182,6 +210,22 @@ class Tokens:
                 ) from error
         self._table.changed()
         return token
+
+    async def _made_with(self, once: Once, wanted: KeptToken) -> str | None:
+        """Return the token that was made with this key before; None if there is none."""
+        for kept in await self.list():
+            if kept.made_with == once.key:
+                token = once.token(kept.salt)
+                same = (kept.key, kept.role, kept.session, kept.only) == (
+                    wanted.key, wanted.role, wanted.session, wanted.only
+                )  # fmt: skip
+                if same and digest_of(token) == kept.digest:
+                    return token
+                raise Refused(
+                    "This Idempotency-Key was used before, for another token. Use a fresh one for each.",
+                    code="idempotency_key_reused",
+                )
+        return None
 
     async def list(self, *, tenant: str | None = None) -> Sequence[KeptToken]:
         """The tokens on the shelf by name, of one tenant or (None) all, without those that are damaged."""

@@ -169,8 +169,13 @@ def login_view(made: Login) -> dict[str, Any]:
     }  # fmt: skip
 
 
+HIDDEN: Final = ("digest", "made_with", "salt")
+"""What is kept of a token and not shown."""
+
+
 def token_view(token: KeptToken) -> dict[str, Any]:
     """A token, without what makes it one."""
     shown = spelled(token)
-    del shown["digest"]
+    for hidden in HIDDEN:
+        del shown[hidden]
     return shown

@@ -8,7 +8,9 @@ import pytest
 
 from midcourse.core import commands as cmd
 from midcourse.core.ids import CommandId, MessageId
+from midcourse.core.parameters import parameters
 from midcourse.errors import Damaged, InvalidInput
+from midcourse.server.codes import CODES
 from tests.unit.core.stories import ASK_1, ID, PAUSE_1, STOP, value
 
 EVERY: tuple[cmd.AnyCommand, ...] = (
@@ -65,10 +67,10 @@ def test_a_command_that_cannot_be_read_is_damaged_and_says_to_send_it_again(cont
     [
         (cmd.Redirect(id=ID, text=" \n"), "text"),
         (cmd.Redirect(id=ID, text="x" * (cmd.TEXT_LIMIT + 1)), "text"),
-        (cmd.Pause(id=ID, reason="x" * (cmd.TEXT_LIMIT + 1)), "text"),
-        (cmd.Cancel(id=ID, reason="x" * (cmd.TEXT_LIMIT + 1)), "text"),
-        (cmd.Undo(id=ID, reason="x" * (cmd.TEXT_LIMIT + 1)), "text"),
-        (cmd.Halt(id=ID, reason="x" * (cmd.TEXT_LIMIT + 1)), "text"),
+        (cmd.Pause(id=ID, reason="x" * (cmd.TEXT_LIMIT + 1)), "reason"),
+        (cmd.Cancel(id=ID, reason="x" * (cmd.TEXT_LIMIT + 1)), "reason"),
+        (cmd.Undo(id=ID, reason="x" * (cmd.TEXT_LIMIT + 1)), "reason"),
+        (cmd.Halt(id=ID, reason="x" * (cmd.TEXT_LIMIT + 1)), "reason"),
         (cmd.Pause(id=ID, grace=-1.0), "grace"),
         (cmd.Pause(id=ID, grace=math.nan), "grace"),
         (cmd.Pause(id=ID, grace=math.inf), "grace"),
@@ -94,15 +96,18 @@ def test_a_command_that_cannot_be_read_is_damaged_and_says_to_send_it_again(cont
         (cmd.Label(id=ID, about="int_1", verdict="maybe"), "verdict"),  # pyright: ignore[reportArgumentType]
         (cmd.Label(id=ID, about="i" * (cmd.ID_LIMIT + 1), verdict="right"), "about"),
         (cmd.Label(id=ID, about=3, verdict="right"), "about"),  # pyright: ignore[reportArgumentType]
-        (cmd.Label(id=ID, about="int_1", verdict="right", note="x" * (cmd.TEXT_LIMIT + 1)), "text"),
+        (cmd.Label(id=ID, about="int_1", verdict="right", note="x" * (cmd.TEXT_LIMIT + 1)), "note"),
         (cmd.Rate(id=ID, score=0), "score"),
         (cmd.Rate(id=ID, score=6), "score"),
         (cmd.Rate(id=ID, score=4.5), "score"),  # pyright: ignore[reportArgumentType]
         (cmd.Rate(id=ID, score="5"), "score"),  # pyright: ignore[reportArgumentType]
-        (cmd.Rate(id=ID, score=5, note="x" * (cmd.TEXT_LIMIT + 1)), "text"),
+        (cmd.Rate(id=ID, score=5, note="x" * (cmd.TEXT_LIMIT + 1)), "note"),
         (cmd.Pause(id=ID, expects="x" * (cmd.MARK_LIMIT + 1)), "expects"),
         (cmd.Redirect(id=ID, text="x", level="louder"), "level"),  # pyright: ignore[reportArgumentType]
         (cmd.Redirect(id=ID, text="x", level="louder", grace=0.0), "level"),  # pyright: ignore[reportArgumentType]
+        (cmd.Pause(id=ID, grace=cmd.LONGEST_GRACE + 1), "grace"),
+        (cmd.Pause(id=ID, lapses=cmd.LONGEST_LAPSE + 1), "lapses"),
+        (cmd.Cancel(id=ID, restart=True), "restart"),
         (cmd.Pause(id=CommandId("")), "id"),
         (cmd.Pause(id=CommandId("x" * (cmd.ID_LIMIT + 1))), "id"),
     ],
@@ -122,6 +127,35 @@ def test_a_field_that_could_not_be_read_back_is_refused_before_it_becomes_durabl
 
     with pytest.raises(InvalidInput):
         cmd.check_command(command)
+
+
+def test_a_refused_field_is_told_what_it_must_be_and_what_it_is_for() -> None:
+    with pytest.raises(InvalidInput) as grace:
+        cmd.check_command(cmd.Pause(id=ID, grace=-1.0))
+    with pytest.raises(InvalidInput) as level:
+        cmd.check_command(cmd.Redirect(id=ID, text="x", level="gaol"))  # pyright: ignore[reportArgumentType]
+
+    assert str(grace.value) == (
+        "grace is -1.0; it must be a number, at least 0 and at most 31,622,400. "
+        "Seconds that calls in flight have to finish; left out, as long as they need."
+    )
+    assert str(level.value).startswith("level is 'gaol'; it must be one of step, goal, clarify. ")
+    assert str(level.value).endswith(" Did you mean 'goal'?")
+
+
+def test_a_cancel_stored_with_a_grace_that_was_longer_once_is_read_with_the_longest() -> None:
+    stored = b'{"command":"cancel","id":"c","grace":1000000000.0,"undo":"all"}'
+
+    assert cmd.decode_command(stored) == cmd.Cancel(id=CommandId("c"), grace=cmd.LONGEST_GRACE, undo="all")
+
+
+def test_every_command_that_people_send_says_what_each_of_its_fields_is() -> None:
+    for kind in cmd.SENT:
+        assert kind.sent is not None
+        own = {name: one for name, one in parameters(kind).items() if name not in cmd.Command.__struct_fields__}
+        assert all(one.help for name, one in own.items() if f"{{{name}}}" not in kind.sent.place), kind
+        assert set(kind.sent.example) | set(kind.sent.chosen) <= set(own)
+        assert set(kind.sent.refusals) <= set(CODES)
 
 
 def test_the_longest_text_that_is_taken_is_taken() -> None:

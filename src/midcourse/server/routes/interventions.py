@@ -1,4 +1,4 @@
-"""What policies have stepped in with: of one session, over all, as people are told of it; and what people say of it."""
+"""What policies have stepped in with: of one session, over all, and as people are told of it."""
 
 from typing import Annotated
 
@@ -6,13 +6,10 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from midcourse.api import Midcourse
-from midcourse.core import commands as cmd
 from midcourse.core.interventions import LATEST, LONGEST_GATHER, LabelFilter
 from midcourse.core.spelling import spelled
-from midcourse.server import schemas
-from midcourse.server.caller import Commander, Reader, Watcher
+from midcourse.server.caller import Reader, Watcher
 from midcourse.server.documents import answers
-from midcourse.server.routes.controls import control_answers, told
 from midcourse.server.routes.places import SessionPath, TenantQuery
 from midcourse.server.views import answer, batch_view, intervention_view
 
@@ -44,29 +41,6 @@ async def get_signals(session_id: SessionPath, caller: Reader) -> Response:
         return answer(spelled(await handle.signals()))
 
     return await caller.read(shown())
-
-
-@router.post("/sessions/{session_id}/label", responses=control_answers("intervention_not_found"))
-async def label(session_id: SessionPath, caller: Commander, body: schemas.Label) -> Response:
-    """Say whether it was right to step in; the last word counts. An agent may not."""
-    command = caller.wish(
-        cmd.Label,
-        about=body.about,
-        verdict=body.verdict,
-        note=body.note,
-    )
-    return told(await caller.send(session_id, command, wait=body.wait))
-
-
-@router.post("/sessions/{session_id}/rate", responses=control_answers("not_allowed"))
-async def rate(session_id: SessionPath, caller: Commander, body: schemas.Rate) -> Response:
-    """Say how content you are with a session that has ended; the last word counts. An agent may not."""
-    command = caller.wish(
-        cmd.Rate,
-        score=body.score,
-        note=body.note,
-    )
-    return told(await caller.send(session_id, command, wait=body.wait))
 
 
 @router.get("/interventions", responses=answers("AlarmList", 200, "damaged"))

@@ -12,12 +12,12 @@ from midcourse.core.tenants import tenant_of
 from midcourse.errors import AccessDenied, InvalidInput
 from midcourse.runtime.auditing import audit_filter, audit_page, audit_page_before
 from midcourse.runtime.auditing import export_audit as exported
-from midcourse.server.auth import Access
+from midcourse.server.auth import Access, credential_of
 from midcourse.server.caller import Administrator, Operator, Reader, Watcher, checks_reach
 from midcourse.server.documents import Responses, answers
 from midcourse.server.routes.places import TenantQuery
 from midcourse.server.schemas import NewToken
-from midcourse.server.tokens import Tokens, expiry
+from midcourse.server.tokens import Once, Tokens, digest_of, expiry
 from midcourse.server.views import agent_view, answer, audit_view, principal_view, token_view
 
 router = APIRouter(tags=["server"])
@@ -116,9 +116,13 @@ async def list_tokens(request: Request, caller: Operator) -> Response:
     return answer({"tokens": [token_view(one) for one in await _tokens(request).list(tenant=caller.tenant)]})
 
 
-@router.post("/tokens", status_code=201, responses=answers("NewlyMadeToken", 201, "token_exists", body=True))
+@router.post(
+    "/tokens",
+    status_code=201,
+    responses=answers("NewlyMadeToken", 201, "token_exists", "idempotency_key_reused", body=True),
+)
 async def add_token(body: NewToken, request: Request, caller: Administrator) -> Response:
-    """Make a token. It is shown this once: only its hash is kept.
+    """Make a token. It is shown this once: only its hash is kept. A retry with its Idempotency-Key is answered alike.
 
     A tenant's operator makes tokens of that tenant. Only the host's makes such that reach all of them.
     """
@@ -132,9 +136,13 @@ async def add_token(body: NewToken, request: Request, caller: Administrator) -> 
         )
     tenant = body.tenant if caller.tenant is None else caller.tenant
     expires_at = expiry(body.lifetime, caller.control.worker.clock.now())
+    sender = credential_of(request.scope)
+    once = Once(caller.key_digest, sender.token or sender.cookie) if caller.key is not None else None
     token = await _tokens(request).add(
-        body.name, body.role, session, tenant=tenant, only=only, expires_at=expires_at, by=caller.principal
+        body.name, body.role, session, tenant=tenant, only=only, expires_at=expires_at, by=caller.principal, once=once
     )
+    holder = await _tokens(request).holder(digest_of(token))
+    expires_at = expires_at if holder is None else holder.expires_at
     reached = session or only
     tenant = tenant if reached is None else tenant_of(reached) or None
     shown = {"name": body.name, "role": "agent" if session else body.role, "session": session, "only": only}

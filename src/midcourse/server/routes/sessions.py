@@ -248,7 +248,8 @@ async def get_events(
     """Every event once, in order: a page of JSON, or (`Accept: text/event-stream`) a stream as they become durable.
 
     A stream that was lost goes on where it was with `Last-Event-ID`, also after the server was restarted. If the
-    journal has no such event, the first is `event: reset`, and everything follows from the start.
+    journal has no such event, the first is `event: reset`, and everything follows from the start. `event: caught_up`
+    comes once, after what was there when it was opened; `event: end` is the last and says why.
     """
     identity = SessionId(session_id)
     owned = await caller.control.worker.must_exist(identity)
@@ -257,7 +258,7 @@ async def get_events(
         start, lost = beginning(request, after, identity, end)
         ends = caller.leaving.ended.is_set
         batches = caller.control.batches(identity, after=start, deltas=deltas, follow=follow, limit=PIECE, ends=ends)
-        return Stream(event_frames(batches, lost), caller, flushes=True)
+        return Stream(event_frames(batches, start, end, ends, lost), caller, flushes=True)
     start = check_after(request, after, identity, end)
     events = await read_events(caller.control.worker.store, identity, start, limit, most_bytes=PAGE_BYTES)
     is_page_full = len(events) == limit or (events and events[-1].position < end)

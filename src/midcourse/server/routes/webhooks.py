@@ -75,8 +75,15 @@ async def test_webhook(webhook: WebhookPath, caller: Administrator) -> Response:
     """Send it a `webhook.test`, once, and tell what came of that. Takes up to ten seconds."""
     outbox = _outbox(caller)
     found = await outbox.webhook(webhook, caller.tenant)
-    clock = caller.control.worker.clock
-    return answer(spelled(delivery_view(await try_out(outbox, found, clock, by=caller.principal.by, role=caller.role))))
+    made = await try_out(
+        outbox,
+        found,
+        caller.control.worker.clock,
+        by=caller.principal.by,
+        role=caller.role,
+        key=caller.key_digest,
+    )
+    return answer(spelled(delivery_view(made)))
 
 
 @router.get("/webhooks/{webhook}/deliveries", responses=answers("DeliveryList", 200, "webhook_not_found", "damaged"))
