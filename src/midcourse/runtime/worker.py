@@ -15,7 +15,7 @@ from midcourse.core.contact import AT_WORK
 from midcourse.core.events import Record, Recorded, SessionCreated, encode_record
 from midcourse.core.fold import first
 from midcourse.core.ids import Epoch, Position, SessionId, WorkerId, root_of
-from midcourse.core.session import ENDED, Session, Status
+from midcourse.core.session import WORKS, Session, Status
 from midcourse.core.tenants import DEFAULT, tenant_of
 from midcourse.core.terms import NO_TERMS, Terms
 from midcourse.errors import (
@@ -38,7 +38,7 @@ from midcourse.runtime.admission import Admission
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.auditing import entry_of
 from midcourse.runtime.calls import enter_process
-from midcourse.runtime.children import parent_name
+from midcourse.runtime.children import is_orphaned, parent_name
 from midcourse.runtime.clock import wait
 from midcourse.runtime.driver import Driver
 from midcourse.runtime.fanout import Fanout
@@ -416,7 +416,11 @@ class Worker:
             await self._bury(owned, error)
             raise
         await self.supervisor.learn(loaded.state.session)
-        orphaned = sponsor is None and await self._is_orphaned(owned.head)
+        try:
+            may_not_have_begun = sponsor is None and loaded.state.session.status not in WORKS
+            orphaned = may_not_have_begun and await is_orphaned(self.store, owned.head)
+        except (Damaged, SessionNotFound):  # the sweep pauses a child of such a parent
+            orphaned = False
         driver = self._drive(loaded, owned.epoch, taken=True, sponsor=sponsor, orphaned=orphaned)
         with driver.journal.lock:
             if loaded.state.session.status in AT_WORK:
@@ -430,13 +434,6 @@ class Worker:
                 driver.journal.take(taken)
         self.unwritten.taken(session_id)
         return driver
-
-    async def _is_orphaned(self, head: Head) -> bool:
-        """Whether it is a child whose parent has ended: nobody else would begin it."""
-        try:
-            return head.parent is not None and (await self.store.head(head.parent)).head.status in ENDED
-        except (Damaged, SessionNotFound):  # the sweep pauses a child of such a parent
-            return False
 
     def _drive(
         self,
