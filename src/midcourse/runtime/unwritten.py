@@ -2,7 +2,9 @@
 
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import count
+from math import inf
 from typing import Final
 
 from midcourse.core.commands import AnyCommand, encode_command
@@ -11,8 +13,21 @@ from midcourse.errors import Damaged, MidcourseError
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Store
 
-_MOST_PATIENT: Final = 60.0
-"""The longest wait, in seconds, before a session whose journal could not be written is tried again."""
+_AT_FIRST: Final = 0.5
+"""Seconds before a session whose journal could not be written is tried again, the first time; then twice as many."""
+_OUTAGE: Final = 5.0
+"""At most so many while nothing at all can be written: to try again is then an empty write, and no step runs again."""
+_ALONE: Final = 60.0
+"""At most so many if the store was written since, and this session fails again: each try may run a step again."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """When a session could not be written, and the seconds it waits: if nothing was written since, and if it was."""
+
+    at: float
+    wait: float
+    alone: float
 
 
 class Unwritten:
@@ -27,8 +42,8 @@ class Unwritten:
         self._order = count(1)
         self._answered: dict[SessionId, int] = {}  # few: only where a stop could not be written
         self._damage: dict[SessionId, Damaged] = {}
-        self._patience: dict[SessionId, float] = {}
-        self._try_again_at: dict[SessionId, float] = {}
+        self._failures: dict[SessionId, _Failure] = {}
+        self._worked_at = -inf
 
     def __contains__(self, session_id: SessionId) -> bool:
         return session_id in self._epochs
@@ -42,38 +57,52 @@ class Unwritten:
         return self._damage.get(session_id) if session_id in self._epochs else None
 
     def add(self, session_id: SessionId, epoch: Epoch, error: MidcourseError) -> None:
-        """A write failed. It is tried again, after longer each time.
-
-        What cannot be written may be a step's result, and to try again runs the step again.
-        """
-        wait = self._patience[session_id] = min(_MOST_PATIENT, 2 * self._patience.get(session_id, 0.25))
-        self._try_again_at[session_id] = self._clock.monotonic() + wait
+        """A write failed. It is tried again, after longer each time."""
+        now, before = self._clock.monotonic(), self._failures.get(session_id)
+        if before is None:
+            failure = _Failure(now, _AT_FIRST, _AT_FIRST)
+        elif before.at < self._worked_at:
+            alone = min(_ALONE, 2 * before.alone)
+            failure = _Failure(now, alone, alone)
+        else:
+            failure = _Failure(now, min(_OUTAGE, max(_AT_FIRST, 2 * before.wait)), before.alone)
+        self._failures[session_id] = failure
         self._epochs[session_id] = epoch
         if isinstance(error, Damaged):
             self._damage[session_id] = error
 
+    def _due_at(self, session_id: SessionId) -> float:
+        failure = self._failures.get(session_id)
+        if failure is None:
+            return -inf
+        return failure.at + (min(failure.wait, failure.alone) if failure.at < self._worked_at else failure.wait)
+
+    def works(self, goes_on: SessionId | None = None) -> None:
+        """Note that the store was just written: those that failed with it are due, and ``goes_on`` is whole again."""
+        self._worked_at = self._clock.monotonic()
+        if goes_on is not None:
+            self._failures.pop(goes_on, None)
+
     def due(self, now: float) -> list[SessionId]:
         """Return those to try again by now."""
         failed = {*list(self._epochs), *(session_id for session_id in list(self._owed) if session_id in self._answered)}
-        return [session_id for session_id in failed if self._try_again_at.get(session_id, now) <= now]
+        return [session_id for session_id in failed if self._due_at(session_id) <= now]
 
     def waits(self, session_id: SessionId) -> bool:
         """Return whether it is too early to try this session again."""
-        return session_id in self._epochs and self._try_again_at[session_id] > self._clock.monotonic()
+        return session_id in self._epochs and self._due_at(session_id) > self._clock.monotonic()
 
     def try_soon(self, session_id: SessionId) -> None:
         """Try this session again now: a command was just written, so the store works."""
-        if session_id in self._epochs:
-            self._try_again_at[session_id] = self._clock.monotonic()
+        self.works()
+        failure = self._failures.get(session_id)
+        if failure is not None and session_id in self._epochs:
+            self._failures[session_id] = replace(failure, wait=0.0)
 
     def taken(self, session_id: SessionId) -> None:
         """It is driven again."""
         self._epochs.pop(session_id, None)
         self._damage.pop(session_id, None)
-
-    def left_whole(self, session_id: SessionId) -> None:
-        """It was let go with all of its journal written: should a write fail again, it is tried again soon."""
-        self._patience.pop(session_id, None)
 
     def owe(self, session_id: SessionId, stop: AnyCommand) -> None:
         """Owe a stop from the moment it is sent until it is in the inbox: nothing of the session begins before that.

@@ -405,11 +405,7 @@ class Worker:
         if epoch is None:
             owned = await self.store.take(session_id, self.id)
         else:  # still ours: a write had failed, and it goes on from what is durable
-            await self.unwritten.pay(session_id)
-            owned = await self.store.head(session_id)
-            if owned.owner != self.id or owned.epoch != epoch:
-                self.unwritten.taken(session_id)
-                raise OwnerAlive(f"Session '{session_id}' has another owner by now.")
+            owned = await self._take_again(session_id, epoch)
         try:
             loaded = await load(self.store, owned.head)
         except Damaged as error:
@@ -435,6 +431,23 @@ class Worker:
         self.unwritten.taken(session_id)
         return driver
 
+    async def _take_again(self, session_id: SessionId, epoch: Epoch) -> Owned:
+        """Return the head of a session that is still ours, once the store takes writes for it again."""
+        try:
+            await self.unwritten.pay(session_id)
+            owned = await self.store.head(session_id)
+            if owned.owner == self.id and owned.epoch == epoch:
+                await self.store.append(owned.head, (), epoch=epoch)  # or a step runs whose result cannot be kept
+                self.unwritten.works()
+                return owned
+        except StaleEpoch:
+            pass
+        except (StoreError, Damaged) as error:
+            self.unwritten.add(session_id, epoch, error)
+            raise
+        self.unwritten.taken(session_id)
+        raise OwnerAlive(f"Session '{session_id}' has another owner by now.")
+
     def _drive(
         self,
         loaded: Loaded,
@@ -453,7 +466,7 @@ class Worker:
             loaded.state,
             epoch,
             turns=self._turns,
-            grown=lambda: self._grown(session),
+            grown=lambda holds_end: self._grown(session, holds_end),
             broke=lambda error: self._broke(session.id, epoch, error),
             added=lambda record: self._added(session.id, record),
             snapshot_size=loaded.snapshot_size,
@@ -496,7 +509,8 @@ class Worker:
         driver.wake()
         return driver
 
-    def _grown(self, session: Session) -> None:
+    def _grown(self, session: Session, holds_end: bool) -> None:
+        self.unwritten.works(session.id if holds_end else None)
         self.fanout.grown(session.id)
         if _is_readable(session):
             self._checkpoints.moved(session.id)
@@ -522,7 +536,7 @@ class Worker:
                 if watched is not None:
                     watched.stop()
         if driver.journal.broken is None:
-            self.unwritten.left_whole(driver.id)
+            self.unwritten.works(driver.id)
         session = driver.journal.session
         self.sweeper.left(session)
         self.fanout.left(driver.id)
