@@ -175,13 +175,16 @@ class Control:
             return await self._stopped_all_the_same(session_id, driver, error, status)
 
     async def _halted_again(self, session_id: SessionId) -> Reply | None:
-        """Halt a session that was released under a kill switch, and say how far that has got. None: none stands."""
+        """Halt a session that was released under a kill switch, and say how far that has got. None: nothing to halt."""
         session = await self.session(session_id)
         switch = await self.worker.standing.over(session)
         if switch is None:
             return None
         halt = halt_of(switch, session)
-        return await self.send(session_id, halt, until="stopping", wait=self.worker.settings.cleanup)
+        try:
+            return await self.send(session_id, halt, until="stopping", wait=self.worker.settings.cleanup)
+        except Refused:  # it has ended meanwhile
+            return None
 
     async def _check_standing(self, session_id: SessionId, command: AnyCommand) -> None:
         """Refuse to lift a halt while a kill switch stands over the session."""
