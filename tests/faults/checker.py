@@ -480,7 +480,10 @@ def _was_there(seen: Evidence, child: str, stop: Answer, at: float) -> bool:
 
 
 def _was_lost(seen: Evidence, stop: Answer, at: float) -> bool:
-    """Whether a stop that was answered "not durable" is gone: with its process, or since a halt was written first."""
+    """Whether a stop that was answered "not durable" is gone: with its process, or since a halt was written first.
+
+    Promise 2 claims no more for it. A process that ends in order writes it first, if the store takes it by then.
+    """
     if stop.durable:
         return False
     halts = (record.at for record in seen.journals.get(stop.session, ()) if isinstance(record.event, ev.SessionHalted))

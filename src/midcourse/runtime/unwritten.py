@@ -142,6 +142,15 @@ class Unwritten:
                 await self._store.put(session_id, stop.id, encode_command(stop), self._clock.now())
                 self.paid(session_id, stop.id)
 
+    async def pay_all(self) -> None:
+        """Put all that is owed into the inboxes.
+
+        Raises:
+            StoreError: that still cannot be written.
+        """
+        for session_id in list(self._owed):
+            await self.pay(session_id)
+
     def place(self) -> int:
         """Return the place in time of a command that is sent now."""
         return next(self._order)

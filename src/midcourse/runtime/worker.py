@@ -163,6 +163,7 @@ class Worker:
         # Those that are just being taken or made are among the drivers then.
         while (self._attending or self._unbroken) and self.clock.monotonic() < patience:
             await self.clock.sleep(0.002)
+        await self._write_owed_stops()
         leaving = self.drivers()
         for driver in leaving:
             driver.drain(until)
@@ -170,6 +171,15 @@ class Worker:
         while any(not driver.is_over for driver in leaving) and self.clock.monotonic() < patience:
             await self.clock.sleep(0.002)
         return len(leaving)
+
+    async def _write_owed_stops(self) -> None:
+        """Write the stops that were answered as not durable, before another process takes what they stopped."""
+        try:
+            async with self.clock.timeout(self.settings.cleanup):
+                await self.standing.write_what_is_held()
+                await self.unwritten.pay_all()
+        except (MidcourseError, TimeoutError) as error:
+            log.error("stops that were answered as not durable end with this process: %s", error)
 
     @property
     def is_draining(self) -> bool:
@@ -233,6 +243,7 @@ class Worker:
         await self._close()
 
     async def _close(self) -> None:
+        await self._write_owed_stops()  # those that came since, or could not be written yet
         # Only now: until nothing lives, a stop is heard, and undos need to know that none was missed.
         await self._listener.close()
         await self.supervisor.finish(self.settings.cleanup)
