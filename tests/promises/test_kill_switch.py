@@ -148,7 +148,8 @@ async def test_what_was_decided_before_a_switch_came_is_no_refusal_if_the_sessio
         first = (await mc.kill_switch.throw(ALL, "freeze", wait=0.1)).switch
         await mc.kill_switch.lift(first.id, "thawed")
         standing = mc._control.worker.standing  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-        look, find, thrown = standing.glance, standing.over, []
+        look, find = standing.glance, standing.over
+        thrown: list[object] = []
 
         async def glance() -> Any:
             found = await look()
