@@ -23,7 +23,7 @@ class Line:
     def send(self, address: str, note: Note) -> None:
         self.sent.append((address, note))
 
-    def listen(self, heard: Callable[[Note], None]) -> None:
+    def listen(self, hear: Callable[[Note], None]) -> None:
         raise AssertionError("not used")
 
     def close(self) -> None:
