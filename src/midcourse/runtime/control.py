@@ -149,6 +149,7 @@ class Control:
             row = await worker.store.put(session_id, command.id, content, worker.clock.now())
             if holds:
                 worker.unwritten.paid(session_id, command.id)
+            worker.unwritten.written()
             worker.unwritten.try_soon(session_id)
             # Equal commands may be spelled differently: what is left out as a default is a matter of identity.
             if row.content not in (content, b"") and decode_command(row.content) != command:

@@ -17,17 +17,20 @@ _AT_FIRST: Final = 0.5
 """Seconds before a session whose journal could not be written is tried again, the first time; then twice as many."""
 _OUTAGE: Final = 5.0
 """At most so many while nothing at all can be written: to try again is then an empty write, and no step runs again."""
-_ALONE: Final = 60.0
-"""At most so many if the store was written since, and this session fails again: each try may run a step again."""
+_MOST_PATIENT: Final = 60.0
+"""At most so many if something was written since: to try again may run a step again."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """When a session could not be written, and the seconds it waits: if nothing was written since, and if it was."""
+    """When a session could not be written, and for how many seconds it waits.
+
+    ``alone``: so many once another session has kept a result since. They double if this one then fails again.
+    """
 
     at: float
-    wait: float
-    alone: float
+    wait: float = _AT_FIRST
+    alone: float = _AT_FIRST
 
 
 class Unwritten:
@@ -43,7 +46,7 @@ class Unwritten:
         self._answered: dict[SessionId, int] = {}  # few: only where a stop could not be written
         self._damage: dict[SessionId, Damaged] = {}
         self._failures: dict[SessionId, _Failure] = {}
-        self._worked_at = -inf
+        self._written_at = self._kept_at = -inf
 
     def __contains__(self, session_id: SessionId) -> bool:
         return session_id in self._epochs
@@ -59,13 +62,11 @@ class Unwritten:
     def add(self, session_id: SessionId, epoch: Epoch, error: MidcourseError) -> None:
         """A write failed. It is tried again, after longer each time."""
         now, before = self._clock.monotonic(), self._failures.get(session_id)
-        if before is None:
-            failure = _Failure(now, _AT_FIRST, _AT_FIRST)
-        elif before.at < self._worked_at:
-            alone = min(_ALONE, 2 * before.alone)
-            failure = _Failure(now, alone, alone)
-        else:
-            failure = _Failure(now, min(_OUTAGE, max(_AT_FIRST, 2 * before.wait)), before.alone)
+        failure = _Failure(now)
+        if before is not None:
+            most = _MOST_PATIENT if before.at < self._written_at else _OUTAGE
+            alone = 2 * before.alone if before.at < self._kept_at else before.alone
+            failure = _Failure(now, min(most, 2 * before.wait), min(_MOST_PATIENT, alone))
         self._failures[session_id] = failure
         self._epochs[session_id] = epoch
         if isinstance(error, Damaged):
@@ -75,13 +76,17 @@ class Unwritten:
         failure = self._failures.get(session_id)
         if failure is None:
             return -inf
-        return failure.at + (min(failure.wait, failure.alone) if failure.at < self._worked_at else failure.wait)
+        wait = min(failure.wait, failure.alone) if failure.at < self._kept_at else failure.wait
+        return failure.at + wait
 
-    def works(self, goes_on: SessionId | None = None) -> None:
-        """Note that the store was just written: those that failed with it are due, and ``goes_on`` is whole again."""
-        self._worked_at = self._clock.monotonic()
-        if goes_on is not None:
-            self._failures.pop(goes_on, None)
+    def written(self) -> None:
+        """Note that the store took a write."""
+        self._written_at = self._clock.monotonic()
+
+    def kept(self, session_id: SessionId) -> None:
+        """Note that a session's result was written: it is whole again, and those that failed with the store are due."""
+        self._written_at = self._kept_at = self._clock.monotonic()
+        self._failures.pop(session_id, None)
 
     def due(self, now: float) -> list[SessionId]:
         """Return those to try again by now."""
@@ -93,11 +98,10 @@ class Unwritten:
         return session_id in self._epochs and self._due_at(session_id) > self._clock.monotonic()
 
     def try_soon(self, session_id: SessionId) -> None:
-        """Try this session again now: a command was just written, so the store works."""
-        self.works()
+        """Try this session again soon: a command to it was just written, so the store works."""
         failure = self._failures.get(session_id)
-        if failure is not None and session_id in self._epochs:
-            self._failures[session_id] = replace(failure, wait=0.0)
+        if failure is not None:
+            self._failures[session_id] = replace(failure, wait=_AT_FIRST)
 
     def taken(self, session_id: SessionId) -> None:
         """It is driven again."""

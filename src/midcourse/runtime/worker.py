@@ -449,7 +449,7 @@ class Worker:
             owned = await self.store.head(session_id)
             if owned.owner == self.id and owned.epoch == epoch:
                 await self.store.append(owned.head, (), epoch=epoch)  # or a step runs whose result cannot be kept
-                self.unwritten.works()
+                self.unwritten.written()
                 return owned
         except StaleEpoch:
             pass
@@ -521,7 +521,10 @@ class Worker:
         return driver
 
     def _grown(self, session: Session, holds_end: bool) -> None:
-        self.unwritten.works(session.id if holds_end else None)
+        if holds_end:
+            self.unwritten.kept(session.id)
+        else:
+            self.unwritten.written()
         self.fanout.grown(session.id)
         if _is_readable(session):
             self._checkpoints.moved(session.id)
@@ -547,7 +550,7 @@ class Worker:
                 if watched is not None:
                     watched.stop()
         if driver.journal.broken is None:
-            self.unwritten.works(driver.id)
+            self.unwritten.kept(driver.id)
         session = driver.journal.session
         self.sweeper.left(session)
         self.fanout.left(driver.id)

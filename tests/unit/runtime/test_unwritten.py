@@ -78,7 +78,7 @@ def test_sessions_go_on_within_seconds_of_a_long_failure_of_the_store_although_n
     clock.run(test())
 
 
-def test_a_write_that_works_for_one_session_makes_those_that_failed_with_it_due_at_once() -> None:
+def test_a_result_that_one_session_keeps_makes_those_that_failed_with_it_due_at_once() -> None:
     clock = FakeClock()
 
     async def test() -> None:
@@ -88,9 +88,28 @@ def test_a_write_that_works_for_one_session_makes_those_that_failed_with_it_due_
             unwritten.add(session, epoch, StoreFull("full"))
             await clock.sleep(1)
         assert unwritten.waits(session)
-        unwritten.works(SessionId("sess_2"))
+        unwritten.kept(SessionId("sess_2"))
         assert not unwritten.waits(session)
         assert unwritten.due(clock.monotonic()) == [session]
+
+    clock.run(test())
+
+
+def test_commands_that_wait_for_an_answer_meanwhile_make_their_session_wait_no_longer() -> None:
+    clock = FakeClock()
+
+    async def test() -> None:
+        unwritten = Unwritten(MemoryStore(), clock)
+        session, epoch = SessionId("sess_1"), Epoch(1)
+        for _ in range(100):
+            unwritten.add(session, epoch, StoreFull("full"))
+            unwritten.try_soon(session)
+            assert unwritten.waits(session)
+            await clock.sleep(0.5)
+            assert not unwritten.waits(session)
+        unwritten.add(session, epoch, StoreFull("full"))
+        await clock.sleep(5)
+        assert not unwritten.waits(session)
 
     clock.run(test())
 
