@@ -262,12 +262,18 @@ class Control:
                 break
             await self._listen_to_owner(session_id, deltas=False)
             await watcher.wait(min(left, 0.1))
-            session = await self.session(session_id)
+            owned = await worker.must_exist(session_id)
+            session = (await load(worker.store, owned.head)).state.session
             status, position, unknown = session.status, session.position, session.lost
             deferred = session.finishing is not None
             driver = worker.driver(session_id)
             # An agent that outlives its deadline may have been in a step when the stop was decided: look again.
-            running = driver.running() if driver else tuple(call for call in running if call.step in session.running)
+            if driver is not None:
+                running = driver.running()
+            elif owned.alive:
+                running = tuple(call for call in running if call.step in session.running)
+            else:  # its process has died: what ran there is unknown, and nobody takes what is halted
+                running, unknown = (), (*session.lost, *session.running)
         session = await self.session(session_id) if status in ENDED else None
         return Reply(
             level="decided" if deferred or until == "decided" else _level(status, running),
