@@ -480,7 +480,10 @@ def _was_there(seen: Evidence, child: str, stop: Answer, at: float) -> bool:
 
 
 def _was_lost(seen: Evidence, stop: Answer, at: float) -> bool:
-    """Whether a stop that was answered "not durable" is gone: with its process, or since a halt was written first."""
+    """Whether a stop that was answered "not durable" is gone: with its process, or since a halt was written first.
+
+    Promise 2 claims no more for it. A process that ends in order writes it first, if the store takes it by then.
+    """
     if stop.durable:
         return False
     halts = (record.at for record in seen.journals.get(stop.session, ()) if isinstance(record.event, ev.SessionHalted))
@@ -566,7 +569,7 @@ def stuck(seen: Evidence, *, now: float, patience: float, must_end: bool = False
             continue
         journal = seen.journals[name]
         fact = max((one.at for one in _facts(journal)), default=0.0)
-        if now - fact <= patience:
+        if now - max(fact, _progress_below(seen, session)) <= patience:
             continue
         idle = sum(record.at > fact for record in journal)
         spins = idle > IDLE_RUN and now - journal[-1].at <= patience
@@ -585,6 +588,20 @@ def stuck(seen: Evidence, *, now: float, patience: float, must_end: bool = False
             )
         )
     return found
+
+
+def _progress_below(seen: Evidence, session: Session) -> float:
+    """When a child that a step of this session waits for last made progress, or one of its own children did.
+
+    Promise 14 lets a session wait for a named event, and such a step names one: the child's end. What must not stand
+    still is the child, which is looked at by itself. Once it has ended, its parent has to go on in the usual time.
+    """
+    latest = 0.0
+    for name in session.children.values():
+        child = seen.sessions.get(name)
+        if child is not None:
+            latest = max(latest, _progress_below(seen, child), *(one.at for one in _facts(seen.journals[name])))
+    return latest
 
 
 def _facts(journal: Sequence[Recorded]) -> Iterable[Recorded]:

@@ -6,7 +6,7 @@ from typing import Any
 from midcourse.core import events as ev
 from midcourse.core.effects import Effect
 from midcourse.core.events import AnyEvent, Recorded
-from midcourse.core.ids import AskId, Epoch, PauseId, Position, SessionId, StepId
+from midcourse.core.ids import AskId, Epoch, PauseId, Position, SessionId, StepId, child_id
 from midcourse.core.replies import Reply
 from tests.faults.checker import Answer, Deed, Evidence, answered, excerpt, stuck, violations
 
@@ -208,6 +208,23 @@ def test_a_session_that_stands_still_is_found_and_one_that_waits_for_a_person_is
         assert [one.promise for one in stuck(seen, now=60.0, patience=10.0)] == found
         assert [one.promise for one in stuck(seen, now=60.0, patience=10.0, must_end=True)] == ["stands still"]
         assert stuck(seen, now=6.0, patience=10.0) == []
+
+
+def test_a_parent_stands_still_no_longer_than_the_child_that_its_step_waits_for() -> None:
+    spawn = StepId("1/spawn payer#1")
+    child = child_id(SessionId(PARENT), spawn)
+    waits = journal(ev.StepBegun(step=spawn, name="spawn payer", kind="child", attempt=1, digest="d", effect="read"))
+    done = (begun(), ev.StepFinished(step=STEP, attempt=1), ev.ReportMade(message="paid"), ev.SessionCompleted())
+    works = journal(*done[:3], parent=PARENT, every=10.0)  # its last fact at 40, its end at 50
+    seen = Evidence(journals={PARENT: waits, child: works})
+    assert stuck(seen, now=45.0, patience=10.0) == []
+    assert {one.session for one in stuck(seen, now=60.0, patience=10.0)} == {PARENT, child}
+    seen = Evidence(journals={PARENT: waits, child: journal(*done, parent=PARENT, every=10.0)})
+    assert stuck(seen, now=55.0, patience=10.0) == []
+    assert [one.session for one in stuck(seen, now=65.0, patience=10.0)] == [PARENT]
+    finished = journal(waits[-1].event, ev.StepFinished(step=spawn, attempt=1))
+    seen = Evidence(journals={PARENT: finished, child: works})
+    assert [one.session for one in stuck(seen, now=45.0, patience=10.0)] == [PARENT]
 
 
 def test_a_session_that_spins_is_found() -> None:

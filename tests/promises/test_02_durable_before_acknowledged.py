@@ -314,6 +314,27 @@ async def test_a_failing_write_of_the_last_result_loses_nothing_that_was_answere
         assert len(tool.begun) == 1
 
 
+@pytest.mark.parametrize("stop", ["pause", "kill switch"])
+async def test_a_process_that_ends_first_writes_the_stops_that_it_owes(place: Place, stop: str) -> None:
+    """The store works again, and the process ends before it has looked: nobody else goes on with what was stopped."""
+    tool = Tool(holds=True)
+    one = resumable(lambda run: run.step("work", tool.run))
+    store = Faulty(await place.store())
+    async with place.open(one, store=store, settings=Settings(poll=30)) as mc:
+        session = await mc.start(one)
+        await tool.entered.wait()
+        store.fails = lambda _: True
+        if stop == "pause":
+            assert str(await session.pause()) == "stopped, not durable"
+        else:
+            assert not (await mc.kill_switch.throw(midcourse.Scope("all"), "freeze", wait=0.1)).durable
+        store.work_again()
+    async with place.open(one) as mc:
+        again = await mc.get(session.id)
+        await until_status(again, "paused" if stop == "pause" else "halted")
+        assert len(tool.begun) == 1
+
+
 async def test_a_stop_after_the_owner_gave_up_for_want_of_a_disk_is_stopped_not_durable_too(place: Place) -> None:
     """Nothing of the session lives any more; that is what the answer says, and no error of the store."""
     tool = Tool(holds=True)

@@ -237,6 +237,22 @@ async def test_a_halt_goes_down_the_tree_and_its_lift_lets_it_go_on(place: Place
         assert await session.result() == ["one"]
 
 
+async def test_a_halt_of_a_paused_parent_reaches_a_child_that_a_person_had_resumed(place: Place) -> None:
+    """The parent has nothing in flight that would have to be stopped; what it had paused may work again."""
+    tool = Tool(holds=True)
+    parent, kid = _family(tool)
+    async with place.open(parent, kid) as mc:
+        session = await mc.start(parent)
+        await tool.entered.wait()
+        [child] = await _children(mc, session)
+        await session.pause(grace=0, until="stopped")
+        await child.resume()
+        assert [await session.status(), await child.status()] == ["paused", "running"]
+        halt = cmd.Halt(id=CommandId("h"), role="operate")
+        await _control(mc).send(session.id, halt, until="stopped", wait=10)
+        assert await until_status(child, "halted") == "halted"
+
+
 async def test_a_child_that_is_created_while_its_parent_is_being_stopped_never_starts(place: Place) -> None:
     """It may exist, queued; not a line of it runs until its parent goes on."""
     tool = Tool()

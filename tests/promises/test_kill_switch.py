@@ -135,6 +135,39 @@ async def test_what_was_decided_before_a_switch_came_is_no_refusal(verb: str, pl
         assert (await session.state()).position == before
 
 
+async def test_what_was_decided_before_a_switch_came_is_no_refusal_if_the_session_ends_before_the_halt(
+    place: Place,
+) -> None:
+    """There is nothing left to halt; that the halt was refused is no answer to the lift, which was carried out."""
+    tool = Tool(holds=True, effect="write")
+    worker = resumable(lambda run: run.step("work", tool.run))
+    settings = midcourse.Settings(poll=30)  # no sweep enforces the switch meanwhile
+    async with place.open(worker, settings=settings) as mc, place.open(drive=False) as other:
+        started = await mc.start(worker)
+        await until_true(lambda: bool(tool.begun))
+        first = (await mc.kill_switch.throw(ALL, "freeze", wait=0.1)).switch
+        await mc.kill_switch.lift(first.id, "thawed")
+        standing = mc._control.worker.standing  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        look, find = standing.glance, standing.over
+        thrown: list[object] = []
+
+        async def glance() -> Any:
+            found = await look()
+            if not thrown:
+                thrown.append(await other.kill_switch.throw(ALL, "again", wait=0.1))
+            return found
+
+        async def over(session: Any) -> Any:
+            found = await find(session)
+            tool.may_end.set()
+            await until_status(started, "completed")
+            return found
+
+        standing.glance, standing.over = glance, over
+        assert (await started.lift()).level == "decided"
+        assert "session.halt_lifted" in types(await history(started))
+
+
 async def test_no_session_goes_on_while_it_stands_and_only_an_operator_throws_or_lifts(place: Place) -> None:
     """Not by a resume of an operator either: the switch is lifted first, with a reason."""
     tool = Tool()

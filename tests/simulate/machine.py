@@ -11,7 +11,7 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from random import Random
 from typing import Any, Final
@@ -94,8 +94,9 @@ class Machine:
                 if self._events:
                     times.append(self._events[0][0])
                 self.time = max(self.time, min(*times, until)) if times else until
-            while self._events and self._events[0][0] <= self.time:
-                heapq.heappop(self._events)[2]()
+            while self._events and self._events[0][0] <= self.time and not self.spins:
+                with suppress(Spins):  # ``spins`` says so, and ends the run
+                    heapq.heappop(self._events)[2]()
 
     def _turn(self, ready: "list[Loop]") -> None:
         which = self.chance.randrange(len(ready)) if len(ready) > 1 else 0

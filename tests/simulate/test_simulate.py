@@ -75,7 +75,21 @@ def test_every_fault_that_can_be_put_back_is_looked_for() -> None:
     assert {*PLANTS} == {"answer-spins", "queued-child", "false-stopped", "lifted-pause"}
 
 
-def test_a_pause_of_a_parent_that_waits_for_an_answer_reaches_its_children() -> None:
-    plan = plan_of(301446)
-    needed = {f"301446/{which}" for which in ("0", "fault 0", "4", "5")}  # start, kill, answer, pause
-    assert not play(replace(plan, deeds=[deed for deed in plan.deeds if deed.seed in needed])).violations
+@pytest.mark.parametrize(
+    ("seed", "workers", "deeds"),
+    [
+        pytest.param(301446, 1, "0, fault 0, 4, 5", id="a pause of a parent that waits for an answer reaches children"),
+        pytest.param(1103982, 2, "0, 1, 2, 3, 9, fault 0, 13, 14", id="a parent waits for a child of two turns"),
+        pytest.param(1106196, 2, "1, 2, 5, fault 0, 11", id="a queued child of an earlier turn begins"),
+        pytest.param(1111112, 1, "0, 3, 4, 5", id="a halt of a paused parent reaches a child that was resumed"),
+        pytest.param(1114459, 1, "0, 6, 7, fault 0, 9, 10", id="a halted child with a lost call has stopped"),
+        pytest.param(1115363, 2, "0, 7, fault 0, 8, fault 2, 13", id="a failed session goes on soon"),
+        pytest.param(2004655, 1, "0, 1, 2, 3, 4", id="a halt of a parent reaches a child with a new turn"),
+    ],
+)
+def test_a_run_that_once_broke_a_promise_keeps_it(seed: int, workers: int, deeds: str) -> None:
+    plan = plan_of(seed)
+    needed = {f"{seed}/{which}" for which in deeds.split(", ")}
+    plan = replace(plan, deeds=[deed for deed in plan.deeds if deed.seed in needed], workers=workers)
+    assert len(plan.deeds) == len(needed)
+    assert not play(plan).violations

@@ -7,10 +7,12 @@ from typing import Final
 
 from midcourse.core import commands as cmd
 from midcourse.core.ids import CommandId, SessionId
-from midcourse.core.session import Session, Status
+from midcourse.core.session import ENDED, Session, Status
 from midcourse.errors import MidcourseError, Refused, SessionNotFound
-from midcourse.runtime.gate import Gate
+from midcourse.ports.store import Head, Store
+from midcourse.runtime.gate import LETS_RUN, Gate
 from midcourse.runtime.journal import Journal
+from midcourse.runtime.loading import load
 from midcourse.runtime.surroundings import Tree
 
 log = logging.getLogger("midcourse")
@@ -148,3 +150,20 @@ def passed_on(session: Session, child: SessionId) -> cmd.AnyCommand | None:
     if session.status is Status.HALTED:
         return cmd.Halt(id=passed_on_id(child, f"{above}halt_{session.halts}"), by=by, role="operate")
     return None
+
+
+async def is_orphaned(store: Store, child: Head) -> bool:
+    """Return whether no parent will begin this child: its parent has ended, or no step of it waits for the child.
+
+    The second is a child of an earlier turn. A parent that is stopped may still come back to it.
+
+    Raises:
+        Damaged: the parent cannot be read.
+        SessionNotFound: there is no such parent.
+    """
+    if child.parent is None:
+        return False
+    parent = (await store.head(child.parent)).head
+    if parent.status in LETS_RUN:
+        return child.id not in (await load(store, parent)).state.session.children.values()
+    return parent.status in ENDED

@@ -149,6 +149,7 @@ class Control:
             row = await worker.store.put(session_id, command.id, content, worker.clock.now())
             if holds:
                 worker.unwritten.paid(session_id, command.id)
+            worker.unwritten.written()
             worker.unwritten.try_soon(session_id)
             # Equal commands may be spelled differently: what is left out as a default is a matter of identity.
             if row.content not in (content, b"") and decode_command(row.content) != command:
@@ -175,13 +176,16 @@ class Control:
             return await self._stopped_all_the_same(session_id, driver, error, status)
 
     async def _halted_again(self, session_id: SessionId) -> Reply | None:
-        """Halt a session that was released under a kill switch, and say how far that has got. None: none stands."""
+        """Halt a session that was released under a kill switch, and say how far that has got. None: nothing to halt."""
         session = await self.session(session_id)
         switch = await self.worker.standing.over(session)
         if switch is None:
             return None
         halt = halt_of(switch, session)
-        return await self.send(session_id, halt, until="stopping", wait=self.worker.settings.cleanup)
+        try:
+            return await self.send(session_id, halt, until="stopping", wait=self.worker.settings.cleanup)
+        except Refused:  # it has ended meanwhile
+            return None
 
     async def _check_standing(self, session_id: SessionId, command: AnyCommand) -> None:
         """Refuse to lift a halt while a kill switch stands over the session."""
@@ -258,12 +262,18 @@ class Control:
                 break
             await self._listen_to_owner(session_id, deltas=False)
             await watcher.wait(min(left, 0.1))
-            session = await self.session(session_id)
+            owned = await worker.must_exist(session_id)
+            session = (await load(worker.store, owned.head)).state.session
             status, position, unknown = session.status, session.position, session.lost
             deferred = session.finishing is not None
             driver = worker.driver(session_id)
             # An agent that outlives its deadline may have been in a step when the stop was decided: look again.
-            running = driver.running() if driver else tuple(call for call in running if call.step in session.running)
+            if driver is not None:
+                running = driver.running()
+            elif owned.alive:
+                running = tuple(call for call in running if call.step in session.running)
+            else:  # its process has died: what ran there is unknown, and nobody takes what is halted
+                running, unknown = (), (*session.lost, *session.running)
         session = await self.session(session_id) if status in ENDED else None
         return Reply(
             level="decided" if deferred or until == "decided" else _level(status, running),

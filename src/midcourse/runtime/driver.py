@@ -287,6 +287,8 @@ class Driver:
             self._conclusion.finish_pause()
         elif status in LETS_RUN or status is Status.QUEUED:
             self._go_on()
+        elif status is Status.HALTED:
+            self._children.have_stopped()  # a person may have resumed one while this session was paused
         self._let_go_if_nothing_lives()
 
     def _go_on(self) -> None:

@@ -89,14 +89,25 @@ class Fanout:
             deltas = deltas or (address in told and told[address][1])
             told[address] = (self._clock.monotonic() + seconds, deltas)
 
+    def hear(self, note: Grown | Delta) -> list[tuple[str, bool]]:
+        """Tell the watchers of this process, and return the other processes that want to know.
+
+        What another process says is not sent on: each listens to the owner itself, and two may listen to each other.
+        """
+        local, remote = self._audience(note.session)
+        for watcher in local:
+            if isinstance(note, Delta) and watcher.wants_deltas:
+                watcher.deltas.append(note)
+                watcher.poke()
+            elif isinstance(note, Grown) and not watcher.only_ends:
+                watcher.poke()
+        return remote
+
     def grown(self, session_id: SessionId) -> None:
         """The journal has durably grown, or a command was decided."""
-        local, remote = self._audience(session_id)
-        for watcher in local:
-            if not watcher.only_ends:
-                watcher.poke()
-        for address, _ in remote:
-            self._bus.send(address, Grown(session_id))
+        note = Grown(session_id)
+        for address, _ in self.hear(note):
+            self._bus.send(address, note)
 
     def left(self, session_id: SessionId) -> None:
         """Nothing of the session is in this process any more."""
@@ -113,12 +124,7 @@ class Fanout:
 
     def preview(self, delta: Delta) -> None:
         """Text that is not durable yet."""
-        local, remote = self._audience(delta.session)
-        for watcher in local:
-            if watcher.wants_deltas:
-                watcher.deltas.append(delta)
-                watcher.poke()
-        for address, wants_deltas in remote:
+        for address, wants_deltas in self.hear(delta):
             if wants_deltas:
                 self._bus.send(address, delta)
 

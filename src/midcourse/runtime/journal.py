@@ -59,7 +59,10 @@ TURNS: Final = 3
 
 
 class Journal:
-    """Appends to one session, in order, as the owner of one epoch. Call everything but ``let_go`` under ``lock``."""
+    """Appends to one session, in order, as the owner of one epoch. Call everything but ``let_go`` under ``lock``.
+
+    ``grown`` is called after each write, with whether the end of a call was in it.
+    """
 
     def __init__(
         self,
@@ -69,7 +72,7 @@ class Journal:
         epoch: Epoch,
         *,
         turns: Turns,
-        grown: Callable[[], None],
+        grown: Callable[[bool], None],
         broke: Callable[[MidcourseError], None],
         added: Callable[[Recorded], None],
         snapshot_size: int = 0,
@@ -103,6 +106,7 @@ class Journal:
         self._streamed: dict[StepId, int] = {}
         self._snapshot_size = snapshot_size
         self._taken: AnyEvent | None = None
+        self._holds_end = False
 
     @property
     def session(self) -> Session:
@@ -218,6 +222,7 @@ class Journal:
 
     def _count_call(self, event: StepFinished | StepFailed | StepRetrying | StepCut | StepAborted) -> None:
         self._steps_since += 1
+        self._holds_end = True
         told = 0 if isinstance(event, StepAborted) else event.tokens
         self._tokens_since += max(0, told - self._streamed.pop(event.step, 0))
 
@@ -247,8 +252,8 @@ class Journal:
         log.info("checkpoint: session %s %s", name, words, extra={"session": name})
 
     def _write(self, deciding: Deciding | None, audit: tuple[AuditEntry, ...] = ()) -> Awaitable[None]:
-        rows, blobs, shelves = self._rows, self._blobs, self._listed
-        self._rows, self._blobs, self._listed = [], [], {}
+        rows, blobs, shelves, holds_end = self._rows, self._blobs, self._listed, self._holds_end
+        self._rows, self._blobs, self._listed, self._holds_end = [], [], {}, False
         head = head_of(self._fold.session, self._fold.digest, self.risk, owned=True)
         began = self._clock.monotonic()
         written = asyncio.ensure_future(
@@ -256,18 +261,18 @@ class Journal:
                 Append(head, rows, epoch=self.epoch, deciding=deciding, blobs=blobs, audit=audit, shelves=shelves)
             ),
         )
-        written.add_done_callback(lambda done: self._written(done, began))
+        written.add_done_callback(lambda done: self._written(done, began, holds_end))
         if self._is_snapshot_due():
             self.save_snapshot()
         return written
 
-    def _written(self, written: "asyncio.Future[None]", began: float) -> None:
+    def _written(self, written: "asyncio.Future[None]", began: float, holds_end: bool) -> None:
         if written.cancelled():
             return
         error = written.exception()
         if error is None:
             self.meter.committed(self._clock.monotonic() - began)
-            self._grown()
+            self._grown(holds_end)
         else:
             self.give_up(error)
 
@@ -357,7 +362,7 @@ class Journal:
                 last = Recorded(self._fold.advance(at, event, content), at, event)
                 self._added(last)
                 self.meter.recorded(self._fold.session, self.epoch, last)
-        self._grown()
+        self._grown(True)
         return True
 
     def _stay(self) -> None:

@@ -114,10 +114,8 @@ class Listener:
                 self._nudge()
             case Watch(session=session, reply_to=reply_to, deltas=deltas):
                 fanout.tell(session, reply_to, deltas=deltas)
-            case Grown(session=session):
-                fanout.grown(session)
-            case Delta():
-                fanout.preview(note)
+            case Grown() | Delta():
+                fanout.hear(note)
 
     def _nudge(self) -> None:
         self._control.call_soon(self._noted.set)

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from midcourse.core.commands import Cancel, Pause, encode_command
 from midcourse.core.ids import Position, SessionId, depth_of
-from midcourse.core.session import ENDED, NEEDS_DRIVING, Session, Status
+from midcourse.core.session import NEEDS_DRIVING, Session, Status
 from midcourse.errors import Damaged, MidcourseError, SessionNotFound
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Head, Owned, Store
-from midcourse.runtime.children import STOPS_CHILDREN, parent_name, passed_on, passed_on_id
+from midcourse.runtime.children import STOPS_CHILDREN, is_orphaned, parent_name, passed_on, passed_on_id
 from midcourse.runtime.deadlines import AHEAD
 from midcourse.runtime.driver import Driver
 from midcourse.runtime.loading import load
@@ -104,7 +104,7 @@ class Sweeper:
         await self._attend(owned.head.id)
 
     async def _is_left_to_its_parent(self, head: Head) -> bool:
-        """Whether a stop is still to reach it, or it has not begun: its parent begins it, unless that has ended."""
+        """Whether a stop is still to reach it, or it has not begun and its parent is to begin it."""
         if await self._waits_for_a_stop(head):
             return True
         if head.status != Status.QUEUED or head.parent is None:
@@ -114,7 +114,7 @@ class Sweeper:
             reason = "its parent was cancelled before it began"
             cancel = Cancel(id=passed_on_id(head.id, "orphan"), by=parent_name(head.parent), reason=reason)
             await self._store.put(head.id, cancel.id, encode_command(cancel), self._clock.now())
-        return above.head.status not in ENDED
+        return not await is_orphaned(self._store, head)
 
     async def _pause_orphan(self, child: Head, error: MidcourseError) -> None:
         """Pause a child once if what stands above it cannot be read: a stop may be on its way, and nothing can tell."""

@@ -2,7 +2,9 @@
 
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import count
+from math import inf
 from typing import Final
 
 from midcourse.core.commands import AnyCommand, encode_command
@@ -11,8 +13,24 @@ from midcourse.errors import Damaged, MidcourseError
 from midcourse.ports.clock import Clock
 from midcourse.ports.store import Store
 
+_AT_FIRST: Final = 0.5
+"""Seconds before a session whose journal could not be written is tried again, the first time; then twice as many."""
+_OUTAGE: Final = 5.0
+"""At most so many while nothing at all can be written: to try again is then an empty write, and no step runs again."""
 _MOST_PATIENT: Final = 60.0
-"""The longest wait, in seconds, before a session whose journal could not be written is tried again."""
+"""At most so many if something was written since: to try again may run a step again."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """When a session could not be written, and for how many seconds it waits.
+
+    ``alone``: so many once another session has kept a result since. They double if this one then fails again.
+    """
+
+    at: float
+    wait: float = _AT_FIRST
+    alone: float = _AT_FIRST
 
 
 class Unwritten:
@@ -27,8 +45,8 @@ class Unwritten:
         self._order = count(1)
         self._answered: dict[SessionId, int] = {}  # few: only where a stop could not be written
         self._damage: dict[SessionId, Damaged] = {}
-        self._patience: dict[SessionId, float] = {}
-        self._try_again_at: dict[SessionId, float] = {}
+        self._failures: dict[SessionId, _Failure] = {}
+        self._written_at = self._kept_at = -inf
 
     def __contains__(self, session_id: SessionId) -> bool:
         return session_id in self._epochs
@@ -42,38 +60,53 @@ class Unwritten:
         return self._damage.get(session_id) if session_id in self._epochs else None
 
     def add(self, session_id: SessionId, epoch: Epoch, error: MidcourseError) -> None:
-        """A write failed. It is tried again, after longer each time.
-
-        What cannot be written may be a step's result, and to try again runs the step again.
-        """
-        wait = self._patience[session_id] = min(_MOST_PATIENT, 2 * self._patience.get(session_id, 0.25))
-        self._try_again_at[session_id] = self._clock.monotonic() + wait
+        """A write failed. It is tried again, after longer each time."""
+        now, before = self._clock.monotonic(), self._failures.get(session_id)
+        failure = _Failure(now)
+        if before is not None:
+            most = _MOST_PATIENT if before.at < self._written_at else _OUTAGE
+            alone = 2 * before.alone if before.at < self._kept_at else before.alone
+            failure = _Failure(now, min(most, 2 * before.wait), min(_MOST_PATIENT, alone))
+        self._failures[session_id] = failure
         self._epochs[session_id] = epoch
         if isinstance(error, Damaged):
             self._damage[session_id] = error
 
+    def _due_at(self, session_id: SessionId) -> float:
+        failure = self._failures.get(session_id)
+        if failure is None:
+            return -inf
+        wait = min(failure.wait, failure.alone) if failure.at < self._kept_at else failure.wait
+        return failure.at + wait
+
+    def written(self) -> None:
+        """Note that the store took a write."""
+        self._written_at = self._clock.monotonic()
+
+    def kept(self, session_id: SessionId) -> None:
+        """Note that a session's result was written: it is whole again, and those that failed with the store are due."""
+        self._written_at = self._kept_at = self._clock.monotonic()
+        self._failures.pop(session_id, None)
+
     def due(self, now: float) -> list[SessionId]:
         """Return those to try again by now."""
         failed = {*list(self._epochs), *(session_id for session_id in list(self._owed) if session_id in self._answered)}
-        return [session_id for session_id in failed if self._try_again_at.get(session_id, now) <= now]
+        return [session_id for session_id in failed if self._due_at(session_id) <= now]
 
     def waits(self, session_id: SessionId) -> bool:
         """Return whether it is too early to try this session again."""
-        return session_id in self._epochs and self._try_again_at[session_id] > self._clock.monotonic()
+        return session_id in self._epochs and self._due_at(session_id) > self._clock.monotonic()
 
     def try_soon(self, session_id: SessionId) -> None:
-        """Try this session again now: a command was just written, so the store works."""
-        if session_id in self._epochs:
-            self._try_again_at[session_id] = self._clock.monotonic()
+        """Try this session again soon: a command to it was just written, so the store works."""
+        failure = self._failures.get(session_id)
+        if failure is not None:
+            self._failures[session_id] = replace(failure, wait=_AT_FIRST)
 
     def taken(self, session_id: SessionId) -> None:
         """It is driven again."""
         self._epochs.pop(session_id, None)
         self._damage.pop(session_id, None)
-
-    def left_whole(self, session_id: SessionId) -> None:
-        """It was let go with all of its journal written: should a write fail again, it is tried again soon."""
-        self._patience.pop(session_id, None)
 
     def owe(self, session_id: SessionId, stop: AnyCommand) -> None:
         """Owe a stop from the moment it is sent until it is in the inbox: nothing of the session begins before that.
@@ -112,6 +145,15 @@ class Unwritten:
             if stop.id in self._owed.get(session_id, {}):
                 await self._store.put(session_id, stop.id, encode_command(stop), self._clock.now())
                 self.paid(session_id, stop.id)
+
+    async def pay_all(self) -> None:
+        """Put all that is owed into the inboxes.
+
+        Raises:
+            StoreError: that still cannot be written.
+        """
+        for session_id in list(self._owed):
+            await self.pay(session_id)
 
     def place(self) -> int:
         """Return the place in time of a command that is sent now."""

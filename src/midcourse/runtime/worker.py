@@ -15,7 +15,7 @@ from midcourse.core.contact import AT_WORK
 from midcourse.core.events import Record, Recorded, SessionCreated, encode_record
 from midcourse.core.fold import first
 from midcourse.core.ids import Epoch, Position, SessionId, WorkerId, root_of
-from midcourse.core.session import ENDED, Session, Status
+from midcourse.core.session import WORKS, Session, Status
 from midcourse.core.tenants import DEFAULT, tenant_of
 from midcourse.core.terms import NO_TERMS, Terms
 from midcourse.errors import (
@@ -38,7 +38,7 @@ from midcourse.runtime.admission import Admission
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.auditing import entry_of
 from midcourse.runtime.calls import enter_process
-from midcourse.runtime.children import parent_name
+from midcourse.runtime.children import is_orphaned, parent_name
 from midcourse.runtime.clock import wait
 from midcourse.runtime.driver import Driver
 from midcourse.runtime.fanout import Fanout
@@ -163,6 +163,7 @@ class Worker:
         # Those that are just being taken or made are among the drivers then.
         while (self._attending or self._unbroken) and self.clock.monotonic() < patience:
             await self.clock.sleep(0.002)
+        await self._write_owed_stops()
         leaving = self.drivers()
         for driver in leaving:
             driver.drain(until)
@@ -170,6 +171,15 @@ class Worker:
         while any(not driver.is_over for driver in leaving) and self.clock.monotonic() < patience:
             await self.clock.sleep(0.002)
         return len(leaving)
+
+    async def _write_owed_stops(self) -> None:
+        """Write the stops that were answered as not durable, before another process takes what they stopped."""
+        try:
+            async with self.clock.timeout(self.settings.cleanup):
+                await self.standing.write_what_is_held()
+                await self.unwritten.pay_all()
+        except (MidcourseError, TimeoutError) as error:
+            log.error("stops that were answered as not durable end with this process: %s", error)
 
     @property
     def is_draining(self) -> bool:
@@ -233,6 +243,7 @@ class Worker:
         await self._close()
 
     async def _close(self) -> None:
+        await self._write_owed_stops()  # those that came since, or could not be written yet
         # Only now: until nothing lives, a stop is heard, and undos need to know that none was missed.
         await self._listener.close()
         await self.supervisor.finish(self.settings.cleanup)
@@ -407,18 +418,18 @@ class Worker:
         if epoch is None:
             owned = await self.store.take(session_id, self.id)
         else:  # still ours: a write had failed, and it goes on from what is durable
-            await self.unwritten.pay(session_id)
-            owned = await self.store.head(session_id)
-            if owned.owner != self.id or owned.epoch != epoch:
-                self.unwritten.taken(session_id)
-                raise OwnerAlive(f"Session '{session_id}' has another owner by now.")
+            owned = await self._take_again(session_id, epoch)
         try:
             loaded = await load(self.store, owned.head)
         except Damaged as error:
             await self._bury(owned, error)
             raise
         await self.supervisor.learn(loaded.state.session)
-        orphaned = sponsor is None and await self._is_orphaned(owned.head)
+        try:
+            may_not_have_begun = sponsor is None and loaded.state.session.status not in WORKS
+            orphaned = may_not_have_begun and await is_orphaned(self.store, owned.head)
+        except (Damaged, SessionNotFound):  # the sweep pauses a child of such a parent
+            orphaned = False
         driver = self._drive(loaded, owned.epoch, taken=True, sponsor=sponsor, orphaned=orphaned)
         with driver.journal.lock:
             if loaded.state.session.status in AT_WORK:
@@ -433,12 +444,22 @@ class Worker:
         self.unwritten.taken(session_id)
         return driver
 
-    async def _is_orphaned(self, head: Head) -> bool:
-        """Whether it is a child whose parent has ended: nobody else would begin it."""
+    async def _take_again(self, session_id: SessionId, epoch: Epoch) -> Owned:
+        """Return the head of a session that is still ours, once the store takes writes for it again."""
         try:
-            return head.parent is not None and (await self.store.head(head.parent)).head.status in ENDED
-        except (Damaged, SessionNotFound):  # the sweep pauses a child of such a parent
-            return False
+            await self.unwritten.pay(session_id)
+            owned = await self.store.head(session_id)
+            if owned.owner == self.id and owned.epoch == epoch:
+                await self.store.append(Append(owned.head, epoch=epoch))  # or a step runs whose result cannot be kept
+                self.unwritten.written()
+                return owned
+        except StaleEpoch:
+            pass
+        except (StoreError, Damaged) as error:
+            self.unwritten.add(session_id, epoch, error)
+            raise
+        self.unwritten.taken(session_id)
+        raise OwnerAlive(f"Session '{session_id}' has another owner by now.")
 
     def _drive(
         self,
@@ -458,7 +479,7 @@ class Worker:
             loaded.state,
             epoch,
             turns=self._turns,
-            grown=lambda: self._grown(session),
+            grown=lambda holds_end: self._grown(session, holds_end),
             broke=lambda error: self._broke(session.id, epoch, error),
             added=lambda record: self._added(session.id, record),
             snapshot_size=loaded.snapshot_size,
@@ -501,7 +522,11 @@ class Worker:
         driver.wake()
         return driver
 
-    def _grown(self, session: Session) -> None:
+    def _grown(self, session: Session, holds_end: bool) -> None:
+        if holds_end:
+            self.unwritten.kept(session.id)
+        else:
+            self.unwritten.written()
         self.fanout.grown(session.id)
         if _is_readable(session):
             self._checkpoints.moved(session.id)
@@ -527,7 +552,7 @@ class Worker:
                 if watched is not None:
                     watched.stop()
         if driver.journal.broken is None:
-            self.unwritten.left_whole(driver.id)
+            self.unwritten.kept(driver.id)
         session = driver.journal.session
         self.sweeper.left(session)
         self.fanout.left(driver.id)

@@ -56,6 +56,37 @@ def test_a_child_that_was_halted_before_it_began_begins_although_its_parent_has_
     clock.run(test())
 
 
+@midcourse.agent(name="parent-of-two-turns")
+async def two_turns(run: midcourse.Run) -> str:
+    spawned = asyncio.ensure_future(run.spawn(orphan, "nap")) if run.turn == 1 else None
+    await run.step("nap", nap, 1.0 if spawned else 1000.0)
+    return "did not wait"
+
+
+def test_a_child_that_had_not_begun_in_the_turn_before_begins_while_its_parent_works_on_another() -> None:
+    clock = FakeClock()
+
+    async def test() -> None:
+        memory = Memory()
+        async with opened(memory, clock) as mc:
+            thrown = await mc.kill_switch.throw(midcourse.Scope("agent", "orphan"), "not yet")
+            session = await mc.start(two_turns, "spawn")
+            await clock.sleep(3)
+            child = next(head.id for head in await mc.list() if head.parent == session.id)
+        async with opened(memory, clock) as mc:
+            await clock.sleep(3)
+            parent = await mc.get(session.id)
+            assert await parent.status() is Status.COMPLETED
+            await parent.redirect("something else", level="goal")
+            await mc.kill_switch.lift(str(thrown.switch.id), "now")
+            await mc.kill_switch.release(str(thrown.switch.id), [child])
+            await clock.sleep(60)
+            assert await (await mc.get(child)).status() is Status.COMPLETED
+            assert await parent.status() is Status.RUNNING
+
+    clock.run(test())
+
+
 @midcourse.agent(name="halted-parent")
 async def halted_parent(run: midcourse.Run) -> str:
     await run.spawn(orphan, "nap")
