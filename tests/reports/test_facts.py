@@ -5,10 +5,11 @@ import pytest
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.codec import inline
+from midcourse.core.decisions import at_cap
 from midcourse.core.ids import Position, StepId
 from midcourse.core.policy.profiles import STANDARD
 from midcourse.core.terms import Terms
-from midcourse.reports.facts import Interruption, SessionFacts, class_by_time
+from midcourse.reports.facts import Interruption, Money, SessionFacts, class_by_time
 from tests.reports.journals import WORTH, Journal
 
 
@@ -111,6 +112,34 @@ def test_a_request_made_again_is_counted_with_what_it_cost_and_is_an_estimate_un
     journal.begun(9.1, kind="model", again=step)
     money = only(journal.finished(step, 12.0, attempt=2, cost=0.07).facts()).money
     assert (money.dollars, money.requests, money.is_estimate) == (0.07, 1, False)
+
+
+def test_a_call_that_was_never_asked_costs_nothing_whoever_is_asked_in_its_place() -> None:
+    """A cap stops a call before anything of it is sent: made later, it costs no more than it would have."""
+    journal = Journal(terms=Terms(budget=0.30)).started().called(2.0, kind="model", cost=0.24)
+    step = journal.begun(5.0, kind="model")
+    journal.happens(*at_cap(journal.session, 0.24, 0.12))
+    journal.happens(ev.StepCut(step=step, attempt=1, length=0, free=True), ev.SessionPaused())
+    facts = journal.facts()
+    assert (only(facts).money, facts.requests) == (Money(), 1)
+    journal.wished(cmd.Budget, 9.0, budget=1.0, resume=True)
+    journal.begun(9.1, kind="model", again=step)
+    facts = journal.finished(step, 12.0, attempt=2, cost=0.12).facts()
+    assert (only(facts).money, facts.cost, facts.requests) == (Money(), 0.36, 2)
+
+
+@pytest.mark.parametrize("unasked", [ev.StepNotBegun, ev.StepCut])
+def test_a_torn_request_is_priced_by_the_attempt_that_was_asked_in_its_place(unasked: type[ev.StepCut]) -> None:
+    journal = Journal().started()
+    step = journal.begun(5.0, kind="model")
+    journal.wished(cmd.Pause, 6.0)
+    journal.happens(ev.StepCut(step=step, attempt=1, length=3), ev.SessionPaused(), at=6.1).wished(cmd.Resume, 9.0)
+    more = {"length": 3, "free": True} if unasked is ev.StepCut else {}
+    journal.begun(9.1, kind="model", again=step)
+    journal.wished(cmd.Pause, 9.2).happens(unasked(step=step, attempt=2, **more), ev.SessionPaused(), at=9.3)
+    journal.wished(cmd.Resume, 12.0).begun(12.1, kind="model", again=step, attempt=3)
+    first, second = journal.finished(step, 15.0, attempt=3, cost=0.07).facts().interruptions
+    assert (first.money, second.money) == (Money(0.07, 1), Money())
 
 
 def test_a_request_whose_price_nobody_knows_stays_an_estimate() -> None:

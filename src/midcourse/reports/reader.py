@@ -293,11 +293,13 @@ class FactsReader:
             case ev.StepRetrying(cost=cost):
                 self._cost += cost
                 self._calls.pop(event.step, None)
+            case ev.StepNotBegun() | ev.StepCut(free=True, tokens=0):
+                self._not_asked(event.step, event.attempt)
             case ev.StepCut(cost=cost, free=free):
                 self._torn(event.step, event.attempt, cost, free=free)
             case ev.StepAborted(asked=False):
                 self._torn(event.step, event.attempt, 0.0)
-            case ev.StepNotBegun() | ev.StepAborted():
+            case ev.StepAborted():
                 self._calls.pop(event.step, None)
             case ev.SessionTaken():
                 self._calls.clear()
@@ -339,6 +341,16 @@ class FactsReader:
                 if draft.made.kind == "halt":
                     draft.waited_for.append(call.begun.name)
                 break
+
+    def _not_asked(self, step: StepId, attempt: int) -> None:
+        """Leave out an attempt of which nothing was sent: the gate was shut, or the cap was too near."""
+        call = self._calls.pop(step, None)
+        if call is None:
+            return
+        self._requests -= 1
+        if call.torn_by is not None:  # the next attempt takes the place of the one before
+            torn = call.torn_by.torn
+            torn[step, attempt] = torn.pop((step, attempt - 1))
 
     def _torn(self, step: StepId, attempt: int, cost: float, *, free: bool = False) -> None:
         self._cost += cost
