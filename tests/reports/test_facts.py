@@ -9,7 +9,9 @@ from midcourse.core.decisions import at_cap
 from midcourse.core.ids import Position, StepId
 from midcourse.core.policy.profiles import STANDARD
 from midcourse.core.terms import Terms
-from midcourse.reports.facts import Interruption, Money, SessionFacts, class_by_time
+from midcourse.monitors.estimates import History
+from midcourse.reports.facts import Interruption, Money, SessionFacts
+from midcourse.reports.reader import facts_of
 from tests.reports.journals import WORTH, Journal
 
 
@@ -128,15 +130,20 @@ def test_a_call_that_was_never_asked_costs_nothing_whoever_is_asked_in_its_place
     assert (only(facts).money, facts.cost, facts.requests) == (Money(), 0.36, 2)
 
 
-@pytest.mark.parametrize("unasked", [ev.StepNotBegun, ev.StepCut])
-def test_a_torn_request_is_priced_by_the_attempt_that_was_asked_in_its_place(unasked: type[ev.StepCut]) -> None:
+@pytest.mark.parametrize(
+    "unasked",
+    [
+        ev.StepNotBegun(step=StepId("1/call#1"), attempt=2),
+        ev.StepCut(step=StepId("1/call#1"), attempt=2, length=3, free=True),
+    ],
+)
+def test_a_torn_request_is_priced_by_the_attempt_that_was_asked_in_its_place(unasked: ev.AnyEvent) -> None:
     journal = Journal().started()
     step = journal.begun(5.0, kind="model")
     journal.wished(cmd.Pause, 6.0)
     journal.happens(ev.StepCut(step=step, attempt=1, length=3), ev.SessionPaused(), at=6.1).wished(cmd.Resume, 9.0)
-    more = {"length": 3, "free": True} if unasked is ev.StepCut else {}
     journal.begun(9.1, kind="model", again=step)
-    journal.wished(cmd.Pause, 9.2).happens(unasked(step=step, attempt=2, **more), ev.SessionPaused(), at=9.3)
+    journal.wished(cmd.Pause, 9.2).happens(unasked, ev.SessionPaused(), at=9.3)
     journal.wished(cmd.Resume, 12.0).begun(12.1, kind="model", again=step, attempt=3)
     first, second = journal.finished(step, 15.0, attempt=3, cost=0.07).facts().interruptions
     assert (first.money, second.money) == (Money(0.07, 1), Money())
@@ -242,19 +249,15 @@ def test_a_new_turn_has_an_end_of_its_own_and_keeps_the_old_one_s_interruptions(
     assert [one.id for one in journal.facts().interruptions] == ["pause_1", "msg_3"]
 
 
-def test_the_class_is_what_was_declared_or_what_the_work_turned_out_to_be() -> None:
+def test_the_class_is_what_was_declared_or_what_its_last_turn_was_watched_as() -> None:
     assert Journal(terms=Terms(task_class="very_long")).started().facts().task_class == "very_long"
-    classes = STANDARD.classes
-    assert [class_by_time(one, classes) for one in (30, 31, 300, 301, 3601)] == [
-        "short",
-        "medium",
-        "medium",
-        "long",
-        "very_long",
-    ]
     journal = Journal().started(1.0).wished(cmd.Pause, 11.0).happens(ev.SessionPaused(), at=11.0)
     facts = journal.wished(cmd.Resume, 1011.0).happens(ev.SessionCompleted(), at=1021.0).facts()
-    assert (facts.task_class, facts.is_class_declared, facts.worked) == ("short", False, pytest.approx(20.0))
+    assert (facts.task_class, facts.is_class_declared, facts.worked) == ("long", False, pytest.approx(20.0))
+    history = History(calls=(1,) * 5, seconds=(9.0,) * 5)
+    assert facts_of(journal.id, journal.records, STANDARD, history).task_class == "short"
+    journal.wished(cmd.Redirect, 2000.0, text="more").happens(ev.SessionCompleted(), at=2040.0)
+    assert facts_of(journal.id, journal.records, STANDARD, history).task_class == "medium"
 
 
 def test_a_rating_and_the_last_label_count() -> None:

@@ -295,14 +295,14 @@ def _task_types(report: Report) -> Iterator[ChecklistItem]:
 
 def _strategies(report: Report) -> Iterator[ChecklistItem]:
     never = [row for row in report.classes if row.task_class in ("short", "protected")]
-    count, of = sum(report.against_strategy.values()), sum(row.sessions for row in never)
+    count, of = sum(report.against_strategy.values()), sum(row.declared for row in never)
     answer: Answer = "does not" if count else "unknown" if not of else "holds"
     yield ChecklistItem(
         id="strategy-finish",
         what="No run was stopped automatically that its strategy lets finish",
         answer=answer,
-        number=f"{count:,} of {of:,} sessions of short and protected classes",
-        todo=_todo(answer, "See what stopped them: midcourse alarms.", "No such session began in this time."),
+        number=f"{count:,} of {of:,} sessions that declared a short or protected class",
+        todo=_todo(answer, "See what stopped them: midcourse interventions.", "No such session began in this time."),
     )
     found = report.recoveries
     answer = _ANSWERS[found.all.verdict]

@@ -12,7 +12,9 @@ import msgspec
 from midcourse.core.ids import Position, SessionId
 from midcourse.core.policy.document import Policy
 from midcourse.core.policy.profiles import STANDARD
+from midcourse.core.tenants import tenant_of
 from midcourse.errors import Damaged, InvalidInput, SessionNotFound
+from midcourse.monitors.estimates import NO_HISTORY, History
 from midcourse.monitors.journal import JournalReader
 from midcourse.monitors.oversight import Oversight
 from midcourse.policies.kept import load as load_policy
@@ -23,6 +25,7 @@ from midcourse.reports.reader import FactsReader
 from midcourse.reports.report import MOST_NAMED, Report
 from midcourse.reports.tally import Tally
 from midcourse.runtime.loading import read_events
+from midcourse.runtime.past_runs import PastRuns
 
 _PAGE: Final = 500
 _HEADS: Final = 200
@@ -68,6 +71,7 @@ class Fleet:
     damaged: dict[str, str] = field(default_factory=dict[str, str])
     """Sessions that cannot be read, and why."""
     _policies: dict[str, Policy] = field(default_factory=dict[str, Policy])
+    _past: dict[tuple[str, str], PastRuns] = field(default_factory=dict[tuple[str, str], PastRuns])
     _unknown: set[str] = field(default_factory=set[str])
     _left_out: bool = False
 
@@ -136,12 +140,17 @@ class Fleet:
                 reader.read(record)
             position = page[-1].position
         policy = await self._policy(reader.terms.policy)
-        facts = reader.facts(policy)
+        facts = reader.facts(policy, NO_HISTORY if reader.terms.task_class else await self._history(head))
         if facts.was_stopped or facts.recoveries:
             facts = msgspec.structs.replace(facts, flaw=await flaw_of(self.store, head))
         if not self.with_values or not reader.is_stopped_by_a_person:
             return FleetSession(facts=facts, policy=policy)
         return FleetSession(facts=facts, policy=policy, values=await self._values(facts, policy))
+
+    async def _history(self, head: Head) -> History:
+        key = head.agent, tenant_of(head.id)
+        runs = self._past.setdefault(key, PastRuns(self.store, *key))
+        return await runs.before(head.created_at)
 
     async def _policy(self, name: str) -> Policy:
         if name in NAMELESS:

@@ -14,6 +14,7 @@ from midcourse.core.ids import SessionId, StepId, message_id
 from midcourse.core.policy.decisions import INTERRUPTS
 from midcourse.core.policy.document import Policy
 from midcourse.core.terms import NO_TERMS
+from midcourse.monitors.estimates import NO_HISTORY, History, class_of
 from midcourse.reports.facts import (
     STOPS,
     Asked,
@@ -23,7 +24,6 @@ from midcourse.reports.facts import (
     Outcome,
     SessionFacts,
     ToolUse,
-    class_by_time,
 )
 from midcourse.reports.recovery import RecoveryReader
 
@@ -77,6 +77,7 @@ class FactsReader:
         self._outcome: Outcome = ""
         self._rests_since: float | None = None
         self._rested = 0.0
+        self._worked_before = 0.0
         self._score: int | None = None
         self._plan = (0, 0)
         self._messages = 0
@@ -131,7 +132,7 @@ class FactsReader:
                 self._begin()
                 self._turns = 0
                 self._started, self._ended, self._outcome, self._score = at, None, "", None
-                self._rested, self._rests_since = 0.0, at
+                self._rested, self._rests_since, self._worked_before = 0.0, at, 0.0
             case ev.SessionPaused() | ev.SessionHalted() | ev.SessionParked() | ev.SessionWaiting():
                 self._rest(at)
             case ev.SessionStarted() | ev.SessionResumed() | ev.SessionWoken() | ev.HaltLifted() | ev.StepBegun():
@@ -141,6 +142,7 @@ class FactsReader:
                 self._messages += 1
                 self._turns += self._turns > 0
                 self._go_on(at)
+                self._worked_before = self._worked
                 self._ended, self._outcome = None, ""
                 self._turn_from = len(self._drafts)
             case ev.SessionCompleted():
@@ -393,14 +395,23 @@ class FactsReader:
         """Whether a person stepped in that somebody called right: what a policy may have missed."""
         return any(self._labels.get(one.made.id) == "right" and one.made.is_by_person for one in self._drafts)
 
-    def facts(self, policy: Policy) -> SessionFacts:
-        """What is known by now. ``policy`` tells the class by its limits, and the price of a request nobody knows."""
+    @property
+    def _worked(self) -> float:
         rested = self._rested + (max(0.0, self._at - self._rests_since) if self._rests_since is not None else 0.0)
-        worked = max(0.0, self._at - self._started - rested)
+        return max(0.0, self._at - self._started - rested)
+
+    def facts(self, policy: Policy, history: History = NO_HISTORY) -> SessionFacts:
+        """Return what is known by now.
+
+        ``policy`` has the limits of classes and the price of a request nobody knows, ``history`` what the agent's runs
+        had needed before: a class that was not declared is the one that its last turn was watched as.
+        """
+        worked = self._worked
+        predicted = class_of(history, policy.classes, worked - self._worked_before)
         return SessionFacts(
             id=self.id,
             agent=self._agent,
-            task_class=self.terms.task_class or class_by_time(worked, policy.classes),
+            task_class=self.terms.task_class or predicted,
             is_class_declared=self.terms.task_class is not None,
             policy=self.terms.policy,
             person=self._person,
@@ -465,9 +476,11 @@ def _money(draft: _Draft, per_request: float, *, is_over: bool) -> Money:
     return Money(dollars, len(draft.torn), bool(unknown) or (bool(draft.torn) and not is_over))
 
 
-def facts_of(session_id: SessionId, records: Iterable[ev.Recorded], policy: Policy) -> SessionFacts:
-    """The facts of a whole journal."""
+def facts_of(
+    session_id: SessionId, records: Iterable[ev.Recorded], policy: Policy, history: History = NO_HISTORY
+) -> SessionFacts:
+    """Return the facts of a whole journal."""
     reader = FactsReader(session_id)
     for record in records:
         reader.read(record)
-    return reader.facts(policy)
+    return reader.facts(policy, history)

@@ -11,6 +11,7 @@ import msgspec
 
 from midcourse.core.ids import SessionId
 from midcourse.core.policy.document import CLASSES, Policy
+from midcourse.core.policy.evaluation import may_stop
 from midcourse.core.rates import Stopper
 from midcourse.core.terms import TaskClass
 from midcourse.reports.alerts import alerts_of
@@ -119,7 +120,8 @@ class Tally:
         self._remaining.add(facts)
         self._decided += bool(facts.decisions)
         self._unseen.update(facts.unseen)
-        if policy.classes.of(facts.task_class).automatic == "never" and facts.stopped_by & _AUTOMATIC:
+        rule = policy.classes.of(facts.task_class)
+        if not may_stop(rule, is_declared=facts.is_class_declared) and facts.stopped_by & _AUTOMATIC:
             self._against[facts.task_class] += 1
         of_class = self._of_class(facts, policy)
         for one in facts.interruptions:
