@@ -57,10 +57,3 @@ def above(dollars: float) -> float:
     """The next sum that a person would say: in cents, or in two digits below them."""
     digits = 2 if dollars >= 0.01 else 1 - floor(log10(max(dollars, 1e-12)))
     return round((floor(dollars * 10**digits + _HAIR) + 1) / 10**digits, digits)
-
-
-def money(dollars: float) -> str:
-    """A sum as people read it: in cents, and with two digits where that would be nothing."""
-    if not dollars or dollars >= 0.01:
-        return f"${dollars:,.2f}"
-    return f"${dollars:.2g}" if dollars >= 1e-4 else f"${dollars:.1e}"

@@ -10,7 +10,7 @@ from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.agent_rights import could, leaves_as_it_is, objection
 from midcourse.core.asks import AMBIGUOUS, CANCEL, GO_ON, NEED_APPROVAL, REVIEW, is_unclear, is_yes
-from midcourse.core.budget import BUDGET, above, money, usual_price, wanted
+from midcourse.core.budget import BUDGET, above, usual_price, wanted
 from midcourse.core.codec import decode
 from midcourse.core.commands import agent_of, outranks
 from midcourse.core.effects import UndoChoice
@@ -25,6 +25,7 @@ from midcourse.core.ids import (
     pause_id,
     queued_id,
 )
+from midcourse.core.money import exact_money, money
 from midcourse.core.session import (
     ENDED,
     LIVE,
@@ -117,7 +118,7 @@ def at_cap(session: Session, spent: float, price: float = 0.0) -> Events:
         step=StepId(f"{session.scope}/{REVIEW}#{BUDGET}{session.pauses + 1}"),
         reason=REVIEW,
         prompt=f"{reason} Raise the budget to {money(above(enough))} or more, or cancel.",
-        options=(GO_ON, CANCEL),
+        options=(CANCEL,),
     )
     pause, *rest = _pause_now(session, cmd.Pause(id=CommandId(BUDGET), by=BUDGET, reason=reason, grace=None))
     assert isinstance(pause, ev.PauseRequested)
@@ -144,7 +145,7 @@ def _check_budget(session: Session, command: cmd.AnyCommand) -> None:
         said = _spent(session).removeprefix("It ").rstrip(".")
         how = "raise_budget, or midcourse resume --budget"
         why = f"it {said}. Raise the budget to {money(enough)} or more ({how}), which lifts the pause, too"
-        raise refused(session, command, "budget_spent", why)
+        raise refused(session, command, "budget_spent", why, raise_to=enough)
 
 
 def allowed(session: Session, role: cmd.Role = "steer", by: str = "") -> tuple[str, ...]:
@@ -156,9 +157,10 @@ def allowed(session: Session, role: cmd.Role = "steer", by: str = "") -> tuple[s
     if session.erased_at is not None:
         return (cmd.verb(cmd.Cancel),)  # which changes nothing, and answers with the receipt
     verbs: list[str] = []
+    is_at_cap = wanted(session) is not None
     for kind, row in TABLE.items():
         rule = row[session.status]
-        if kind in NO_BUTTONS:
+        if kind in NO_BUTTONS and not (kind is cmd.Budget and is_at_cap):
             continue
         if is_agents and not could(session, kind, by):
             continue
@@ -172,7 +174,7 @@ def allowed(session: Session, role: cmd.Role = "steer", by: str = "") -> tuple[s
             continue
         if rule is _retry and session.undo is not None:
             continue
-        if rule is _resume and wanted(session) is not None:
+        if rule is _resume and is_at_cap:
             continue
         if rule is _amend and not session.amendable:
             continue
@@ -188,7 +190,7 @@ def _refusal(code: str, why: str) -> Rule:
     return rule
 
 
-def refused(session: Session, command: cmd.AnyCommand, code: str, why: str) -> Refused:
+def refused(session: Session, command: cmd.AnyCommand, code: str, why: str, **fields: object) -> Refused:
     """The error that says what was wanted, why it cannot be, and what can."""
     now = allowed(session, command.role, command.by)
     hint = f" Allowed now: {', '.join(now)}." if now else ""
@@ -198,6 +200,7 @@ def refused(session: Session, command: cmd.AnyCommand, code: str, why: str) -> R
         allowed=now,
         session_id=session.id,
         status=str(session.status),
+        **fields,
     )
 
 
@@ -206,7 +209,9 @@ REFUSALS: Final[set[Rule]] = set()
 FOR_OPERATORS: Final[set[Rule]] = set()
 """The rules that grant something to the role ``operate`` alone."""
 NO_BUTTONS: Final = frozenset({cmd.OutsideEvent, cmd.Budget, cmd.Halt, cmd.Lift, cmd.Intervene, cmd.Label, cmd.Rate})
-"""Commands that no hint names: a program's, the kill switch's own, those that are offered beside what they judge."""
+"""Commands that no hint names: a program's, the kill switch's own, those that are offered beside what they judge.
+
+A budget is named once it must be raised."""
 IS: Final = "it is {status}"
 FIRMNESS: Final[tuple[UndoChoice, ...]] = ("none", "in-flight", "all")
 _ended = _refusal("session_ended", "it has ended, {status}")
@@ -512,7 +517,7 @@ def _raise_budget(session: Session, command: cmd.AnyCommand) -> Events:
     assert isinstance(command, cmd.Budget)
     standing = session.terms.budget
     if standing is not None and command.budget < standing:
-        why = f"its budget is ${standing:.12g}, and can only be raised"
+        why = f"its budget is {exact_money(standing)}, and can only be raised"
         raise refused(session, command, "not_raised", why)
     raised = () if command.budget == standing else (ev.BudgetRaised(budget=command.budget, by=command.by),)
     if not command.resume or session.pause is None:
