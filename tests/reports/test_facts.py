@@ -75,6 +75,14 @@ def test_lifting_the_pause_is_an_answer_to_its_review_too() -> None:
     assert facts.asked[0].end == "answered"
 
 
+def test_to_raise_the_budget_is_an_answer_to_the_review_of_its_cap() -> None:
+    journal = Journal(terms=Terms(budget=0.30)).started()
+    journal.happens(*at_cap(journal.session, 0.24, 0.12), ev.SessionPaused(), at=5.0)
+    facts = journal.wished(cmd.Budget, 9.0, budget=1.0, resume=True).facts()
+    assert (only(facts).kind, only(facts).answer) == ("pause", pytest.approx(4.0))
+    assert [(one.seconds, one.end) for one in facts.asked] == [(pytest.approx(4.0), "answered")]
+
+
 def test_a_question_for_the_plan_interrupts_and_does_not_stop() -> None:
     journal = Journal().started().stepped_in("ask_plan", 20.0).called(25.05)
     facts = journal.happens(ev.SessionFailed(code="x", message="y"), at=30.0).facts()

@@ -8,6 +8,8 @@ from typing import Final
 import msgspec
 
 from midcourse.core import events as ev
+from midcourse.core.asks import REVIEW
+from midcourse.core.budget import BUDGET
 from midcourse.core.codec import NOTHING, Value
 from midcourse.core.commands import BY_AGENT, BY_POLICY
 from midcourse.core.ids import SessionId, StepId, message_id
@@ -192,7 +194,10 @@ class FactsReader:
             case ev.PauseRequested(pause=pause, by=by, wished_at=wished):
                 known = next((one for one in self._drafts if pause in (one.pause, one.made.id)), None)
                 if known is None:
-                    self._draft("pause", by, pause, record, wished)
+                    draft = self._draft("pause", by, pause, record, wished)
+                    if by == BUDGET:  # the review of the cap was opened just before
+                        asked = [ask for ask, one in self._asks.items() if one.reason == REVIEW and not one.end]
+                        draft.ask = asked[-1] if asked else ""
                 else:
                     known.saved += self._tail
             case ev.CancelRequested(by=by, wished_at=wished):
@@ -253,7 +258,7 @@ class FactsReader:
         draft = self._add(made, record.at)
         draft.pause, draft.ask = event.pause or "", event.ask or ""
 
-    def _draft(self, kind: Kind, by: str, name: str, record: ev.Recorded, wished: float | None = None) -> None:
+    def _draft(self, kind: Kind, by: str, name: str, record: ev.Recorded, wished: float | None = None) -> _Draft:
         made = Interruption(
             kind=kind,
             by=by,
@@ -263,7 +268,9 @@ class FactsReader:
             response=None if wished is None else max(0.0, record.at - wished),
             before=self._share_done(),
         )
-        self._add(made, record.at).saved += self._tail
+        draft = self._add(made, record.at)
+        draft.saved += self._tail
+        return draft
 
     def _add(self, made: Interruption, at: float) -> _Draft:
         earlier = self._drafts[self._turn_from :]
