@@ -203,6 +203,14 @@ def test_a_call_that_ends_after_the_kill_switch_outlived_it() -> None:
     assert (only(facts).stopper, only(facts).is_by_person) == ("kill_switch", False)
 
 
+def test_a_pause_lasts_through_a_halt_and_is_over_when_it_is_resumed() -> None:
+    journal = Journal().started(0.0).wished(cmd.Pause, 10.0).happens(ev.SessionPaused())
+    journal.wished(cmd.Halt, 20.0, by="op", role="operate").wished(cmd.Lift, 30.0, by="op", role="operate")
+    facts = journal.wished(cmd.Resume, 100.0).happens(ev.SessionCompleted(), at=110.0).facts()
+    assert facts.worked == journal.session.worked == 20.0
+    assert [(one.kind, one.wait) for one in facts.interruptions] == [("pause", 90.0), ("halt", 10.0)]
+
+
 def test_a_halt_is_over_when_the_last_call_was_aborted_and_one_that_was_lifted_before_has_no_time() -> None:
     journal = Journal().started()
     step = journal.begun(5.0)

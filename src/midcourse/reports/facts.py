@@ -20,7 +20,7 @@ Kind = Literal["notify", "ask_plan", "ask", "pause", "stop", "redirect", "cancel
 """How somebody stepped in; ``notify`` told people and left the agent alone."""
 Outcome = Literal["completed", "failed", "cancelled", ""]
 """How a session ended; empty: not yet."""
-STOPS: Final = frozenset({"ask", "pause", "stop", "cancel", "halt"})
+STOPS: Final = frozenset[Kind]({"ask", "pause", "stop", "cancel", "halt"})
 """The kinds after which nothing runs. A redirect and the question for its plan change a course that goes on."""
 
 

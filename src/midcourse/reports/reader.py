@@ -80,6 +80,7 @@ class FactsReader:
         self._rests_since: float | None = None
         self._rested = 0.0
         self._worked_before = 0.0
+        self._rested_at_halt = False
         self._score: int | None = None
         self._plan = (0, 0)
         self._messages = 0
@@ -135,8 +136,13 @@ class FactsReader:
                 self._turns = 0
                 self._started, self._ended, self._outcome, self._score = at, None, "", None
                 self._rested, self._rests_since, self._worked_before = 0.0, at, 0.0
-            case ev.SessionPaused() | ev.SessionHalted() | ev.SessionParked() | ev.SessionWaiting():
+            case ev.SessionHalted():
+                self._rested_at_halt = self._rests_since is not None
                 self._rest(at)
+            case ev.SessionPaused() | ev.SessionParked() | ev.SessionWaiting():
+                self._rest(at)
+            case ev.HaltLifted() if self._rested_at_halt:
+                pass
             case ev.SessionStarted() | ev.SessionResumed() | ev.SessionWoken() | ev.HaltLifted() | ev.StepBegun():
                 self._go_on(at)
                 self._ended, self._outcome = None, ""
@@ -215,8 +221,10 @@ class FactsReader:
                 for draft in self._drafts[self._turn_from :]:
                     if draft.made.kind in STOPS and draft.stood is None and draft.resumed is None:
                         draft.stood = record.at
-            case ev.SessionResumed() | ev.HaltLifted():
+            case ev.SessionResumed():
                 self._lifted(record.at)
+            case ev.HaltLifted():  # a pause that it found stands again
+                self._lifted(record.at, kinds=frozenset({"halt"}))
             case ev.CheckpointTaken(state=state, history=history) if self._last is not None:
                 if self._last.stood is None:
                     self._last.saved += _size(state) + _size(history)
@@ -285,9 +293,9 @@ class FactsReader:
         self._last = draft
         return draft
 
-    def _lifted(self, at: float, *, ends: bool = False) -> None:
+    def _lifted(self, at: float, *, kinds: frozenset[Kind] = STOPS - {"cancel"}, ends: bool = False) -> None:
         for draft in self._drafts[self._turn_from :]:
-            if draft.made.kind in STOPS - {"cancel"} and draft.resumed is None and draft.over is None:
+            if draft.made.kind in kinds and draft.resumed is None and draft.over is None:
                 draft.over = at
                 draft.resumed = None if ends else at
 
