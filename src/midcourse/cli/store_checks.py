@@ -7,7 +7,7 @@ from typing import Final, Literal, NamedTuple
 from midcourse.core.audit import Details
 from midcourse.core.erasure import is_erased
 from midcourse.core.fold import Row, fold
-from midcourse.core.ids import Position, SessionId
+from midcourse.core.ids import Position
 from midcourse.core.session import NEEDS_DRIVING
 from midcourse.core.webhooks import webhook_view
 from midcourse.errors import Damaged, MidcourseError
@@ -15,6 +15,7 @@ from midcourse.ports.shelves import readable
 from midcourse.ports.store import Head, Store
 from midcourse.runtime.auditing import read_audit
 from midcourse.runtime.clock import SystemClock
+from midcourse.runtime.loading import every_head
 from midcourse.runtime.outbox import Outbox
 from midcourse.runtime.standing import Standing
 from midcourse.wiring import examine, open_store
@@ -108,12 +109,7 @@ async def _inside(store: Store, *, deep: bool) -> AsyncGenerator[Check]:
 
 
 async def _heads(store: Store) -> list[Head]:
-    heads: list[Head] = []
-    before: SessionId | None = None
-    while page := await store.heads(before=before, limit=_PAGE):
-        heads += page
-        before = page[-1].id
-    return heads
+    return [head async for head in every_head(store, page=_PAGE)]
 
 
 async def _journals(store: Store, heads: Sequence[Head]) -> Check:

@@ -3,7 +3,7 @@
 Nothing but the facts of one session is held at once; the caller decides what to keep.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -24,11 +24,9 @@ from midcourse.reports.facts import Interruption, SessionFacts
 from midcourse.reports.reader import FactsReader
 from midcourse.reports.report import MOST_NAMED, Report
 from midcourse.reports.tally import Tally
-from midcourse.runtime.loading import read_events
+from midcourse.runtime.loading import every_event, every_head
 from midcourse.runtime.past_runs import PastRuns
 
-_PAGE: Final = 500
-_HEADS: Final = 200
 MOST: Final = 20_000
 """Sessions that a report looks at: the newest. How many more there are is said."""
 NAMELESS: Final = ("", "none")
@@ -94,7 +92,11 @@ class Fleet:
     async def sessions(self) -> AsyncIterator[FleetSession]:
         """Each session of the time, once. One whose journal is damaged is left out and named."""
         count = 0
-        async for head in self._heads():
+        async for head in every_head(self.store, tenant=self.tenant):
+            if head.created_at < self.since:
+                return
+            if head.created_at > self.until:
+                continue
             if count >= self.most:
                 self._left_out = True
                 return
@@ -110,19 +112,6 @@ class Fleet:
             if self.progress is not None:
                 self.progress(count)
 
-    async def _heads(self) -> AsyncIterator[Head]:
-        before: SessionId | None = None
-        while True:
-            page: Sequence[Head] = await self.store.heads(tenant=self.tenant, limit=_HEADS, before=before)
-            for head in page:
-                if head.created_at < self.since:
-                    return
-                if head.created_at <= self.until:
-                    yield head
-            if len(page) < _HEADS:
-                return
-            before = page[-1].id
-
     async def _found(self, head: Head) -> FleetSession:
         if self.known is None:
             return await self._session(head)
@@ -134,11 +123,8 @@ class Fleet:
 
     async def _session(self, head: Head) -> FleetSession:
         reader = FactsReader(head.id)
-        position = Position(0)
-        while page := await read_events(self.store, head.id, position, _PAGE):
-            for record in page:
-                reader.read(record)
-            position = page[-1].position
+        async for record in every_event(self.store, head.id):
+            reader.read(record)
         policy = await self._policy(reader.terms.policy)
         facts = reader.facts(policy, NO_HISTORY if reader.terms.task_class else await self._history(head))
         if facts.was_stopped or facts.recoveries:
@@ -171,16 +157,13 @@ class Fleet:
         oversight = Oversight(policy, task_class=facts.task_class, budget=facts.budget, asks=False)
         journal = JournalReader()
         found: dict[str, Mapping[str, float]] = {}
-        position = Position(0)
-        while page := await read_events(self.store, facts.id, position, _PAGE):
-            for record in page:
-                if record.position in wanted:
-                    found[wanted[record.position].id] = dict(oversight.values)
-                for act in journal.read(record):
-                    oversight.see(act, past=True)
-            position = page[-1].position
-            if len(found) == len(wanted):
-                break
+        async for record in every_event(self.store, facts.id):
+            if record.position in wanted:
+                found[wanted[record.position].id] = dict(oversight.values)
+                if len(found) == len(wanted):
+                    break
+            for act in journal.read(record):
+                oversight.see(act, past=True)
         return found
 
 

@@ -59,7 +59,7 @@ class Approving:
         limit = self._around.most_for_a_call(self._journal.session.terms.policy)
         is_dear = limit is not None and tool.cost > limit
         if is_dear or (tool.cost > 0 and (settings.approve_paid or (policy is not None and policy.approve_paid))):
-            more = f", more than the {money(limit)} that one call may cost" if is_dear else ""
+            more = f", more than the {money(limit)} that one call may cost" if limit is not None and is_dear else ""
             reasons.append(f"costs about {money(tool.cost)}{more}")
         return " and ".join(filter(None, reasons))
 

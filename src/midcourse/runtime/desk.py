@@ -40,6 +40,7 @@ from midcourse.ports.sender import check_people_send
 from midcourse.ports.shelves import readable
 from midcourse.ports.store import AskHead, Head, Store
 from midcourse.runtime.auditing import audit_page_before
+from midcourse.runtime.loading import every_head
 
 T = TypeVar("T")
 SHELF: Final = "inbox"
@@ -183,14 +184,8 @@ class Desk:
         return await self._records(TELLING, TOLD, Told)
 
     async def _heads(self, tenant: str | None, *, statuses: tuple[str, ...], asking: bool = False) -> list[Head]:
-        found: list[Head] = []
-        before: SessionId | None = None
-        while True:
-            page = await self._store.heads(statuses=statuses, tenant=tenant, asking=asking, limit=_PAGE, before=before)
-            found += page
-            if len(page) < _PAGE:
-                return found
-            before = page[-1].id
+        heads = every_head(self._store, page=_PAGE, statuses=statuses, tenant=tenant, asking=asking)
+        return [head async for head in heads]
 
     async def _rules_of(self, name: str) -> "_Rules":
         if name not in self._rules:

@@ -25,6 +25,7 @@ from midcourse.errors import Damaged, MidcourseError, OwnerAlive, Refused, Stale
 from midcourse.ports.shelves import is_shelf_of, readable
 from midcourse.ports.store import Head, Owned, Store
 from midcourse.runtime.journal import head_of
+from midcourse.runtime.loading import every_head
 from midcourse.runtime.outbox import forget_session
 from midcourse.runtime.outcomes import Outcome, encode_outcome
 from midcourse.runtime.worker import Worker
@@ -83,21 +84,14 @@ async def erase(
 
 async def children_of(store: Store, session_id: SessionId) -> list[SessionId]:
     """The children of a session, and theirs."""
-    found: list[SessionId] = []
-    before: SessionId | None = None
-    while page := await store.heads(search=f"{session_id}.", before=before, limit=_PAGE):
-        found += [head.id for head in page if head.id.startswith(f"{session_id}.")]
-        before = page[-1].id
-    return found
+    found = every_head(store, page=_PAGE, search=f"{session_id}.")
+    return [head.id async for head in found if head.id.startswith(f"{session_id}.")]
 
 
 async def ended_before(store: Store, at: float, *, limit: int = 1000) -> list[SessionId]:
     """Sessions that ended before a time and are not erased, oldest first, at most ``limit``."""
-    found: list[Head] = []
-    before: SessionId | None = None
-    while page := await store.heads(statuses=[one.value for one in ENDED], before=before, limit=_PAGE):
-        found += [head for head in page if head.updated_at < at and head.erased_at is None]
-        before = page[-1].id
+    heads = every_head(store, page=_PAGE, statuses=[one.value for one in ENDED])
+    found = [head async for head in heads if head.updated_at < at and head.erased_at is None]
     return [head.id for head in sorted(found, key=lambda head: head.updated_at)[:limit]]
 
 

@@ -33,6 +33,7 @@ from midcourse.ports.sender import check_people_send
 from midcourse.ports.store import Head
 from midcourse.runtime.control import Control
 from midcourse.runtime.driver import Driver
+from midcourse.runtime.loading import every_head
 from midcourse.runtime.standing import covers, halt_of, switch_id
 
 log = logging.getLogger("midcourse")
@@ -205,21 +206,13 @@ class KillSwitch:
         replies.update(filter(None, await asyncio.gather(*(halt(head, "stopped") for head in late))))
         return replies
 
-    async def _covered(self, scope: Scope) -> AsyncIterator[Head]:
+    def _covered(self, scope: Scope) -> AsyncIterator[Head]:
         """Every session in ``scope`` that has not ended, from a list that was begun after the call."""
         tenant = scope.value if scope.kind == "tenant" else scope.tenant
         agent = scope.value if scope.kind == "agent" else None
         label = scope.value if scope.kind == "label" else None
-        before: SessionId | None = None
-        while True:
-            page = await self._worker.store.heads(
-                statuses=_LIVE, agent=agent, label=label, tenant=tenant, limit=_PAGE, before=before
-            )
-            for head in page:
-                yield head
-            if len(page) < _PAGE:
-                return
-            before = page[-1].id
+        store = self._worker.store
+        return every_head(store, page=_PAGE, statuses=_LIVE, agent=agent, label=label, tenant=tenant)
 
     async def reports(self, *, tenant: str | None = None, limit: int = 20) -> Sequence[SwitchReport]:
         """The switches that concern a tenant (None: all), and what they hold: first those that stand."""

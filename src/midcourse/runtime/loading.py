@@ -1,7 +1,7 @@
 """A session from its store: the newest snapshot that can be trusted, and the journal after it, every digest checked."""
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from typing import cast
+from typing import TypedDict, Unpack, cast
 
 import msgspec
 
@@ -15,6 +15,17 @@ from midcourse.errors import Damaged
 from midcourse.ports.store import Head, Store
 
 _PAGE = 1000
+
+
+class Wanted(TypedDict, total=False):
+    """Which sessions are listed: see ``Store.heads``."""
+
+    statuses: Sequence[str]
+    agent: str | None
+    search: str
+    tenant: str | None
+    asking: bool
+    label: str | None
 
 
 class Since(msgspec.Struct, frozen=True):
@@ -99,6 +110,31 @@ async def _newest_snapshot(store: Store, head: Head) -> tuple[Snapshot | None, i
         if snapshot.session.id == head.id and await store.digest_at(head.id, snapshot.position) == snapshot.digest:
             return snapshot, len(content)
     return None, 0
+
+
+async def every_head(store: Store, *, page: int = 200, **wanted: Unpack[Wanted]) -> AsyncIterator[Head]:
+    """Yield every session that is ``wanted``, newest first, a page at a time."""
+    before: SessionId | None = None
+    while True:
+        heads = await store.heads(**wanted, limit=page, before=before)
+        for head in heads:
+            yield head
+        if len(heads) < page:
+            return
+        before = heads[-1].id
+
+
+async def every_event(store: Store, session_id: SessionId) -> AsyncIterator[Recorded]:
+    """Yield the events of a session, checked, a page at a time.
+
+    Raises:
+        Damaged: a row does not match its digest.
+    """
+    after = Position(0)
+    while page := await read_events(store, session_id, after):
+        for record in page:
+            yield record
+        after = page[-1].position
 
 
 async def read_events(

@@ -12,6 +12,7 @@ from midcourse.core.session import ENDED, LIVE, Status
 from midcourse.errors import MidcourseError
 from midcourse.ports.store import Head
 from midcourse.runtime.control import Control
+from midcourse.runtime.loading import every_head
 
 BY: Final = "restore"
 """Who halts what is restored."""
@@ -65,11 +66,5 @@ async def halt_all(control: Control, backup_at: float, told: Callable[[int, int]
 
 
 async def _all(control: Control, statuses: frozenset[Status]) -> list[Head]:
-    found: list[Head] = []
-    before: SessionId | None = None
-    while page := await control.worker.store.heads(
-        statuses=[one.value for one in statuses], before=before, limit=_PAGE
-    ):
-        found += page
-        before = page[-1].id
-    return found
+    wanted = [one.value for one in statuses]
+    return [head async for head in every_head(control.worker.store, page=_PAGE, statuses=wanted)]

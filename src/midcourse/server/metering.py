@@ -18,6 +18,7 @@ from midcourse.reports.fleet import Fleet, FleetSession, default_policy
 from midcourse.reports.shares import Remaining, Shares, spread
 from midcourse.runtime.control import Control
 from midcourse.runtime.interventions import count_alarms
+from midcourse.runtime.loading import every_head
 from midcourse.runtime.outbox import Outbox
 from midcourse.runtime.standing import Standing as Switches
 from midcourse.server.hosting import Reading
@@ -103,17 +104,12 @@ async def census(store: Store, now: float) -> Census:
     """
     sessions: Counter[tuple[str, str]] = Counter()
     asks, oldest = 0, None
-    before: SessionId | None = None
-    statuses = [status.value for status in LIVE]
-    while sessions.total() < MOST_COUNTED:
-        page = await store.heads(statuses=statuses, limit=_PAGE, before=before)
-        for head in page:
-            sessions[head.status, head.task_class or UNCLASSED] += 1
-            asks += head.asks
-            oldest = _older(oldest, head)
-        if len(page) < _PAGE:
+    async for head in every_head(store, page=_PAGE, statuses=[status.value for status in LIVE]):
+        sessions[head.status, head.task_class or UNCLASSED] += 1
+        asks += head.asks
+        oldest = _older(oldest, head)
+        if sessions.total() >= MOST_COUNTED:
             break
-        before = page[-1].id
     waiting = await Outbox(store).waiting()
     return Census(
         at=now,
