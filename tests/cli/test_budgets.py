@@ -32,6 +32,10 @@ async def _spent() -> None:
 
 def test_resume_at_the_cap_is_refused_with_the_sum_and_budget_raises_it(midcourse: Command) -> None:
     asyncio.run(_spent())
+    shown = midcourse("show", "sess_spent").out
+    assert "raise it with: midcourse resume sess_spent --budget 0.81" in shown
+    assert "Options: cancel\n" in shown
+    assert "go on" not in shown + midcourse("inbox").out
     refused = midcourse("resume", "sess_spent")
     assert refused.code != 0
     assert "it has spent $0.40 of its budget of $0.30. Raise the budget to $0.81 or more" in refused.err
@@ -40,6 +44,24 @@ def test_resume_at_the_cap_is_refused_with_the_sum_and_budget_raises_it(midcours
     assert midcourse("resume", "sess_spent", "--budget", "0.81", "--pause", "pause_1").code == 2
     assert midcourse("resume", "sess_spent", "--budget", "0.81").code == 0
     assert midcourse("show", "sess_spent", "--json").json()["status"] == "running"
+
+
+async def _watched() -> None:
+    async with package.open("sqlite:///.midcourse/midcourse.db", durability="process", grace=0.1) as mc:
+        terms = package.Terms(policy="standard", budget=0.3)
+        await until_status(await mc.start(spender, "x", session_id="sess_spent", terms=terms), "paused")
+
+
+def test_a_cap_that_held_is_the_same_to_the_report_the_checklist_and_the_signals(midcourse: Command) -> None:
+    asyncio.run(_watched())
+    report = midcourse("report", "--json").json()
+    [row] = report["classes"]
+    assert row["task_class"] == midcourse("signals", "sess_spent", "--json").json()["task_class"] == "long"
+    assert (row["interrupted_by"]["budget"], report["by"].get("policy"), report["alerts"]) == (1, None, [])
+    assert "1 by its budget" in midcourse("report").out
+    items = {one["id"]: one for one in midcourse("checklist", "--json").json()["items"]}
+    assert items["strategy-finish"]["answer"] == "unknown"
+    assert items["labelled"]["todo"] == "No policy has stepped in yet."
 
 
 @pytest.mark.parametrize("columns", ["60", "80", "200"])

@@ -52,7 +52,7 @@ def test_a_report_shows_classes_signals_and_what_was_missed(midcourse: Command, 
     assert done.code == 0
     assert "Sessions: 20, 0 ended." in done.out
     assert "Missed: False positives, scope_drift of worker: 50 % of 20; the target is at most 30 %." in done.out
-    for words in ("class", "short", "too few to say", "false positives", "worker"):
+    for words in ("class", "long", "too few to say", "false positives", "worker"):
         assert words in done.out
 
 

@@ -87,7 +87,7 @@ def test_every_touch_of_prod_and_of_a_paid_api_is_in_the_audit_log_reads_and_una
     assert [(one.action, one.outcome, one.detail) for one in entries] == [
         ("call", "ok", 'prod (read): look with ["customers"]'),
         ("call", "ok", 'production (idempotent): write with ["customers"]'),
-        ("call", "ok", 'a paid API, about 0.02 (read): search with ["customers"]'),
+        ("call", "ok", 'a paid API, about $0.02 (read): search with ["customers"]'),
     ]
     assert all(one.keep == 90 * DAY and one.session for one in entries)
 

@@ -189,7 +189,7 @@ def test_what_is_not_worth_it_is_held_and_says_so_with_both_sums() -> None:
     assert decision.worth.minutes_avoided == pytest.approx(0.25 / 60)
     assert decision.worth.dollars_cost == pytest.approx(0.010)
     assert decision.worth.minutes_cost == pytest.approx(0.05)
-    for sum_ in ("0.00025 $", "0.0042 min", "0.01 $", "0.05 min", "0.5 × 5 requests"):
+    for sum_ in ("$0.00025", "0.0042 min", "$0.01", "0.05 min", "0.5 × 5 requests"):
         assert sum_ in decision.arithmetic
 
 

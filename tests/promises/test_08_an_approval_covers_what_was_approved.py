@@ -285,8 +285,8 @@ ASKS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"environment": ""}, {"require_environment": True}, "names no environment, which counts as prod here"),
     ({"environment": "prod", "effect": "read"}, {}, ""),
     ({"environment": "", "effect": "read"}, {"require_environment": True}, ""),
-    ({"environment": "dev", "cost": 2.5}, {}, "costs about 2.5"),
-    ({"environment": "dev", "cost": 2.5, "effect": "read"}, {}, "costs about 2.5"),
+    ({"environment": "dev", "cost": 2.5}, {}, "costs about $2.50"),
+    ({"environment": "dev", "cost": 2.5, "effect": "read"}, {}, "costs about $2.50"),
     ({"environment": "dev", "cost": 2.5}, {"approve_paid": False}, ""),
     ({"environment": "prod", "effect": "write"}, {}, "changes something in prod"),
 ]

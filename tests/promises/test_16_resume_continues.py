@@ -315,7 +315,7 @@ async def test_a_call_that_declares_more_than_the_policy_allows_for_one_is_asked
         assert cheap.begun
         assert not costly.begun
         [ask] = (await session.state()).asks
-        assert "It costs about 1.5, more than the 1 that one call may cost" in ask.prompt
+        assert "It costs about $1.50, more than the $1.00 that one call may cost" in ask.prompt
         await session.answer("approve")
         await session.result()
 

@@ -179,7 +179,7 @@ def test_strategies_must_be_kept() -> None:
     found = items(of(*recorded_fleet()))
     assert (found["strategy-finish"].answer, found["strategy-finish"].number) == (
         "holds",
-        "0 of 3 sessions of short and protected classes",
+        "0 of 3 sessions that declared a short or protected class",
     )
     assert (found["strategy-continue"].answer, found["strategy-continue"].number) == (
         "does not",

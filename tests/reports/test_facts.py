@@ -5,10 +5,13 @@ import pytest
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.codec import inline
+from midcourse.core.decisions import at_cap
 from midcourse.core.ids import Position, StepId
 from midcourse.core.policy.profiles import STANDARD
 from midcourse.core.terms import Terms
-from midcourse.reports.facts import Interruption, SessionFacts, class_by_time
+from midcourse.monitors.estimates import History
+from midcourse.reports.facts import Interruption, Money, SessionFacts
+from midcourse.reports.reader import facts_of
 from tests.reports.journals import WORTH, Journal
 
 
@@ -72,6 +75,14 @@ def test_lifting_the_pause_is_an_answer_to_its_review_too() -> None:
     assert facts.asked[0].end == "answered"
 
 
+def test_to_raise_the_budget_is_an_answer_to_the_review_of_its_cap() -> None:
+    journal = Journal(terms=Terms(budget=0.30)).started()
+    journal.happens(*at_cap(journal.session, 0.24, 0.12), ev.SessionPaused(), at=5.0)
+    facts = journal.wished(cmd.Budget, 9.0, budget=1.0, resume=True).facts()
+    assert (only(facts).kind, only(facts).answer) == ("pause", pytest.approx(4.0))
+    assert [(one.seconds, one.end) for one in facts.asked] == [(pytest.approx(4.0), "answered")]
+
+
 def test_a_question_for_the_plan_interrupts_and_does_not_stop() -> None:
     journal = Journal().started().stepped_in("ask_plan", 20.0).called(25.05)
     facts = journal.happens(ev.SessionFailed(code="x", message="y"), at=30.0).facts()
@@ -111,6 +122,39 @@ def test_a_request_made_again_is_counted_with_what_it_cost_and_is_an_estimate_un
     journal.begun(9.1, kind="model", again=step)
     money = only(journal.finished(step, 12.0, attempt=2, cost=0.07).facts()).money
     assert (money.dollars, money.requests, money.is_estimate) == (0.07, 1, False)
+
+
+def test_a_call_that_was_never_asked_costs_nothing_whoever_is_asked_in_its_place() -> None:
+    """A cap stops a call before anything of it is sent: made later, it costs no more than it would have."""
+    journal = Journal(terms=Terms(budget=0.30)).started().called(2.0, kind="model", cost=0.24)
+    step = journal.begun(5.0, kind="model")
+    journal.happens(*at_cap(journal.session, 0.24, 0.12))
+    journal.happens(ev.StepCut(step=step, attempt=1, length=0, free=True), ev.SessionPaused())
+    facts = journal.facts()
+    assert (only(facts).money, facts.requests) == (Money(), 1)
+    journal.wished(cmd.Budget, 9.0, budget=1.0, resume=True)
+    journal.begun(9.1, kind="model", again=step)
+    facts = journal.finished(step, 12.0, attempt=2, cost=0.12).facts()
+    assert (only(facts).money, facts.cost, facts.requests) == (Money(), 0.36, 2)
+
+
+@pytest.mark.parametrize(
+    "unasked",
+    [
+        ev.StepNotBegun(step=StepId("1/call#1"), attempt=2),
+        ev.StepCut(step=StepId("1/call#1"), attempt=2, length=3, free=True),
+    ],
+)
+def test_a_torn_request_is_priced_by_the_attempt_that_was_asked_in_its_place(unasked: ev.AnyEvent) -> None:
+    journal = Journal().started()
+    step = journal.begun(5.0, kind="model")
+    journal.wished(cmd.Pause, 6.0)
+    journal.happens(ev.StepCut(step=step, attempt=1, length=3), ev.SessionPaused(), at=6.1).wished(cmd.Resume, 9.0)
+    journal.begun(9.1, kind="model", again=step)
+    journal.wished(cmd.Pause, 9.2).happens(unasked, ev.SessionPaused(), at=9.3)
+    journal.wished(cmd.Resume, 12.0).begun(12.1, kind="model", again=step, attempt=3)
+    first, second = journal.finished(step, 15.0, attempt=3, cost=0.07).facts().interruptions
+    assert (first.money, second.money) == (Money(0.07, 1), Money())
 
 
 def test_a_request_whose_price_nobody_knows_stays_an_estimate() -> None:
@@ -157,6 +201,14 @@ def test_a_call_that_ends_after_the_kill_switch_outlived_it() -> None:
     assert (only(facts).kind, only(facts).wait) == ("halt", pytest.approx(14.0))
     assert (only(facts).save, only(facts).waited_for) == (pytest.approx(1.0), ("send_mail",))
     assert (only(facts).stopper, only(facts).is_by_person) == ("kill_switch", False)
+
+
+def test_a_pause_lasts_through_a_halt_and_is_over_when_it_is_resumed() -> None:
+    journal = Journal().started(0.0).wished(cmd.Pause, 10.0).happens(ev.SessionPaused())
+    journal.wished(cmd.Halt, 20.0, by="op", role="operate").wished(cmd.Lift, 30.0, by="op", role="operate")
+    facts = journal.wished(cmd.Resume, 100.0).happens(ev.SessionCompleted(), at=110.0).facts()
+    assert facts.worked == journal.session.worked == 20.0
+    assert [(one.kind, one.wait) for one in facts.interruptions] == [("pause", 90.0), ("halt", 10.0)]
 
 
 def test_a_halt_is_over_when_the_last_call_was_aborted_and_one_that_was_lifted_before_has_no_time() -> None:
@@ -213,19 +265,15 @@ def test_a_new_turn_has_an_end_of_its_own_and_keeps_the_old_one_s_interruptions(
     assert [one.id for one in journal.facts().interruptions] == ["pause_1", "msg_3"]
 
 
-def test_the_class_is_what_was_declared_or_what_the_work_turned_out_to_be() -> None:
+def test_the_class_is_what_was_declared_or_what_its_last_turn_was_watched_as() -> None:
     assert Journal(terms=Terms(task_class="very_long")).started().facts().task_class == "very_long"
-    classes = STANDARD.classes
-    assert [class_by_time(one, classes) for one in (30, 31, 300, 301, 3601)] == [
-        "short",
-        "medium",
-        "medium",
-        "long",
-        "very_long",
-    ]
     journal = Journal().started(1.0).wished(cmd.Pause, 11.0).happens(ev.SessionPaused(), at=11.0)
     facts = journal.wished(cmd.Resume, 1011.0).happens(ev.SessionCompleted(), at=1021.0).facts()
-    assert (facts.task_class, facts.is_class_declared, facts.worked) == ("short", False, pytest.approx(20.0))
+    assert (facts.task_class, facts.is_class_declared, facts.worked) == ("long", False, pytest.approx(20.0))
+    history = History(calls=(1,) * 5, seconds=(9.0,) * 5)
+    assert facts_of(journal.id, journal.records, STANDARD, history).task_class == "short"
+    journal.wished(cmd.Redirect, 2000.0, text="more").happens(ev.SessionCompleted(), at=2040.0)
+    assert facts_of(journal.id, journal.records, STANDARD, history).task_class == "medium"
 
 
 def test_a_rating_and_the_last_label_count() -> None:

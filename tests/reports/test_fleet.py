@@ -1,18 +1,20 @@
 """Facts out of a store: of a time, page by page, whatever else lies there."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
+from midcourse.core.decisions import at_cap
 from midcourse.core.fold import Row
 from midcourse.core.ids import Position, SessionId
 from midcourse.core.policy.profiles import BUILT_IN, STANDARD
 from midcourse.core.terms import Terms
 from midcourse.policies.kept import save
-from midcourse.ports.store import Store
+from midcourse.ports.store import Head, Store
 from midcourse.reports.fleet import Fleet, FleetSession, default_policy, report_on
 from midcourse.wiring import open_store
 from tests.reports.journals import Journal
@@ -107,3 +109,36 @@ async def test_the_policy_of_those_without_one_can_be_named(store: Store) -> Non
     assert (await default_policy(store, "")).name == "standard"
     assert (await default_policy(store, "none")).name == "standard"
     assert (await default_policy(store, "permissive")).name == "permissive"
+
+
+async def test_a_class_that_nobody_declared_is_what_its_watch_took_it_for(store: Store) -> None:
+    """Without five earlier runs it is long; with them their middle one says, until it has worked for longer."""
+    runs = [Journal(f"sess_{n}", terms=Terms(), began=100.0 * n).started(0.0) for n in range(9)]
+    for number, run in enumerate(runs):
+        run.happens(ev.SessionCompleted(), at=45.0 if number == 8 else 5.0)
+    capped = Journal("sess_capped", terms=Terms(budget=0.1), began=350.0).started(0.0)
+    capped.happens(*at_cap(capped.session, 0.1), ev.SessionPaused(), at=2.0)
+    other = Journal("sess_other", agent="other", terms=Terms(), began=950.0).started(0.0)
+    await keep(store, *runs, capped, other.happens(ev.SessionCompleted(), at=5.0))
+    found = {str(one.facts.id): one.facts for one in await gathered(Fleet(store, since=0.0, until=1e9))}
+    classes = [found[f"sess_{n}"].task_class for n in range(9)]
+    assert classes == [*["long"] * 5, "short", "short", "short", "medium"]
+    assert (found["sess_capped"].task_class, found["sess_other"].task_class) == ("long", "long")
+    assert not any(one.is_class_declared for one in found.values())
+
+
+async def test_the_runs_that_a_class_rests_on_are_read_once_whatever_came_between(store: Store) -> None:
+    runs = [Journal(f"sess_{n:04}", terms=Terms(), began=10.0 * n).started(0.0) for n in range(450)]
+    await keep(store, *(run.happens(ev.SessionCompleted(), at=5.0) for run in runs))
+    pages = list[int]()
+    heads = store.heads
+
+    async def counted(**wanted: Any) -> Sequence[Head]:
+        found = await heads(**wanted)
+        pages.append(len(found) if wanted.get("statuses") else 0)
+        return found
+
+    store.heads = counted
+    found = await gathered(Fleet(store, since=0.0, until=1e9))
+    assert [one.facts.task_class for one in found] == ["short"] * 445 + ["long"] * 5
+    assert sum(pages) == 450

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
+from midcourse.core.decisions import at_cap
 from midcourse.core.policy.decisions import Decision
 from midcourse.core.policy.profiles import BUILT_IN, STANDARD
 from midcourse.core.rates import MEANINGS, by_whom
@@ -236,10 +237,28 @@ def test_who_stopped_a_session_is_told_apart_and_a_session_that_several_stopped_
         Journal().started().wished(cmd.Redirect, 5.0, text="left"),
     )
     report = of(*(one.facts() for one in (both, halted, child, late, asked, plan, told)), ran())
-    [row] = [one for one in report.classes if one.task_class == "short"]
+    [row] = [one for one in report.classes if one.task_class == "long"]
     assert (row.interrupted.part, row.interrupted.of) == (5, 7)
     assert row.interrupted_by == dict.fromkeys(("person", "policy", "kill_switch", "parent", "deadline", "agent"), 1)
     assert by_whom(report.by).startswith("2 by people, 2 by policies, 1 by the agent itself, 1 by the kill switch")
+
+
+def test_a_cap_that_holds_is_a_stop_of_the_budget_and_no_false_alarm() -> None:
+    journal = Journal(terms=Terms(policy="standard@1", task_class="short", budget=0.3)).started()
+    journal.happens(*at_cap(journal.session, 0.24, 0.12), ev.SessionPaused(), at=5.0).labelled("pause_1", "wrong")
+    report = of(journal.facts())
+    assert (report.by, by_whom(report.by)) == ({"budget": 1}, "1 by its budget")
+    assert (report.classes[0].interrupted.part, report.classes[0].interrupted_by) == (1, {"budget": 1})
+    assert (report.labelled.of, report.signals, report.returns.of) == (0, (), 0)
+    assert report.against_strategy == {}
+
+
+def test_a_hard_stop_is_against_the_strategy_only_of_a_class_that_was_declared() -> None:
+    stopped = [
+        replace(Journal().started().stepped_in("stop", 5.0).facts(), task_class="short", is_class_declared=declared)
+        for declared in (True, False)
+    ]
+    assert of(*stopped).against_strategy == {"short": 1}
 
 
 def test_the_response_to_people_counts_against_the_targets_of_their_class() -> None:

@@ -30,8 +30,9 @@ async def test_every_way_to_go_on_at_the_cap_is_refused_until_the_budget_is_rais
             session = (await client.post("/sessions", json={"agent": "agent", "goal": "x"})).json()["id"]
             await until_status(client, session, "paused")
             shown = (await client.get(f"/sessions/{session}")).json()
-            assert "resume" not in shown["allowed"]
+            assert ("resume" in shown["allowed"], "budget" in shown["allowed"]) == (False, True)
             [ask] = shown["asks"]
+            assert (shown["raise_to"], ask["options"]) == (0.81, ["cancel"])
             wishes: dict[str, dict[str, Any]] = {
                 f"/sessions/{session}/resume": {},
                 f"/sessions/{session}/redirect": {"text": "Shorter.", "level": "step", "resume": True},
@@ -42,10 +43,12 @@ async def test_every_way_to_go_on_at_the_cap_is_refused_until_the_budget_is_rais
             for path, body in wishes.items():
                 assert await refusal(client, path, body) == (409, "budget_spent"), path
             problem = (await client.post(f"/sessions/{session}/resume", json={})).json()
+            assert problem["raise_to"] == 0.81
             assert "It" not in problem["detail"].split(":")[0]
             assert "it has spent $0.40 of its budget of $0.30. Raise the budget to $0.81 or more" in problem["detail"]
             raised = await client.post(f"/sessions/{session}/budget", json={"budget": 0.81})
             assert raised.status_code == 200, raised.text
+            assert (await client.get(f"/sessions/{session}")).json().get("raise_to") is None
             result = (await client.get(f"/sessions/{session}/result", params={"wait": 30})).json()
             assert result["result"] == "word word "
 

@@ -190,13 +190,13 @@ async def test_everything_that_happened_is_counted_and_the_dashboard_names_nothi
     assert value(found, "midcourse_sessions", status="waiting") == 1
     assert value(found, "midcourse_sessions", status="paused") == 1
     assert value(found, "midcourse_open_asks") >= 1
-    assert value(found, "midcourse_false_positive_ratio", task_class="short") == 1.0
-    assert 0 < value(found, "midcourse_interruption_ratio", task_class="short") < 1
+    assert value(found, "midcourse_false_positive_ratio", task_class="long") == 1.0
+    assert 0 < value(found, "midcourse_interruption_ratio", task_class="long") < 1
     by_whom = [
-        value(found, "midcourse_interruption_by_ratio", task_class="short", by=one) for one in ("person", "policy")
+        value(found, "midcourse_interruption_by_ratio", task_class="long", by=one) for one in ("person", "policy")
     ]
     assert all(0 < share < 1 for share in by_whom)
-    assert 0 < value(found, "midcourse_completion_ratio", task_class="short") < 1
+    assert 0 < value(found, "midcourse_completion_ratio", task_class="long") < 1
     # In words, which are those of reports, and without anybody's name.
     assert all(family.documentation for family in known.values())
     for name, words in (("interruption", INTERRUPTED), ("completion", COMPLETED), ("false_positive", FALSE_POSITIVES)):

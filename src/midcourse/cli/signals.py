@@ -5,7 +5,7 @@ import typer
 from midcourse.cli.opening import HERE, JsonOption, SessionArgument, Target, find, opened, with_target
 from midcourse.cli.printing import carry_out, print_json, say, show_table
 from midcourse.cli.words import clock_time
-from midcourse.core.budget import money
+from midcourse.core.money import money
 from midcourse.core.signals import Signal, Signals
 from midcourse.core.spelling import spelled
 from midcourse.runtime.clock import SystemClock

@@ -8,10 +8,11 @@ from typing import Final
 
 from rich.text import Text
 
-from midcourse.core.budget import money, wanted
+from midcourse.core.budget import wanted
 from midcourse.core.contact import PendingCommand
 from midcourse.core.endings import without_result
 from midcourse.core.interventions import Intervention
+from midcourse.core.money import exact_money, money
 from midcourse.core.receipt import Receipt
 from midcourse.core.replies import Reply, RunningCall
 from midcourse.core.session import OpenCall, Session, Status
@@ -243,7 +244,8 @@ def _resuming(session: Session) -> str:
     """How a paused session goes on, and what becomes of an answer that was cut."""
     enough = wanted(session)
     if enough is not None:
-        return f"It has reached its budget; raise it with: midcourse resume {session.id} --budget {enough:g}"
+        raised = f"midcourse resume {session.id} --budget {exact_money(enough)[1:]}"
+        return f"It has reached its budget; raise it with: {raised}"
     return f"Resume it with: midcourse resume {session.id}{cut_words(session)}"
 
 

@@ -19,6 +19,7 @@ from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.codec import GENESIS, digest_of
 from midcourse.core.ids import CommandId, SessionId
+from midcourse.core.money import exact_money
 from midcourse.core.tenants import tenant_of
 from midcourse.errors import Damaged, spelled_out
 
@@ -322,7 +323,7 @@ def _words(command: cmd.AnyCommand, events: Iterable[ev.AnyEvent]) -> list[str]:
         case cmd.OutsideEvent(text=text, source=source):
             words = [source, text]
         case cmd.Budget(budget=budget, resume=resume):
-            words = [f"${budget:.12g}", "and resume" if resume else ""]
+            words = [exact_money(budget), "and resume" if resume else ""]
         case cmd.Intervene(decision=decision):
             words = [decision.level, decision.sentence]
         case cmd.Label(about=about, verdict=verdict, note=note):

@@ -61,13 +61,6 @@ def above(dollars: float) -> float:
     return round((floor(dollars * 10**digits + _HAIR) + 1) / 10**digits, digits)
 
 
-def money(dollars: float) -> str:
-    """A sum as people read it: in cents, and with two digits where that would be nothing."""
-    if not dollars or dollars >= 0.01:
-        return f"${dollars:,.2f}"
-    return f"${dollars:.2g}" if dollars >= 1e-4 else f"${dollars:.1e}"
-
-
 # ---- what the end of an attempt changes
 
 Priced = ev.StepFinished | ev.StepFailed | ev.StepRetrying | ev.StepCut

@@ -7,9 +7,10 @@ from msgspec.structs import replace
 
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
-from midcourse.core.asks import CANCEL, GO_ON
-from midcourse.core.budget import BUDGET, above, money, usual_price
+from midcourse.core.asks import CANCEL
+from midcourse.core.budget import BUDGET, above, usual_price
 from midcourse.core.ids import REVIEW, CommandId, ask_id, review_id
+from midcourse.core.money import exact_money, money
 from midcourse.core.pauses import finishes_first, lifted, pause, pause_now, spending
 from midcourse.core.rules import Arm, Changes, Events, Table, ended, not_while
 from midcourse.core.session import ENDED, LIVE, Session, Status
@@ -33,7 +34,7 @@ def at_cap(session: Session, spent: float, price: float = 0.0) -> Events:
         step=review_id(session.scope, f"{BUDGET}{session.pauses + 1}"),
         reason=REVIEW,
         prompt=f"{reason} Raise the budget to {money(above(enough))} or more, or cancel.",
-        options=(GO_ON, CANCEL),
+        options=(CANCEL,),
     )
     stop, *rest = pause_now(session, cmd.Pause(id=CommandId(BUDGET), by=BUDGET, reason=reason, grace=None))
     assert isinstance(stop, ev.PauseRequested)
@@ -50,7 +51,7 @@ def pause_with_parent(session: Session, parent: str, reason: str) -> Events:
 def _raise_budget(session: Session, command: cmd.Budget) -> Events:
     standing = session.terms.budget
     if standing is not None and command.budget < standing:
-        raise Refused(f"its budget is ${standing:.12g}, and can only be raised", code="not_raised")
+        raise Refused(f"its budget is {exact_money(standing)}, and can only be raised", code="not_raised")
     raised = () if command.budget == standing else (ev.BudgetRaised(budget=command.budget, by=command.by),)
     if not command.resume or session.pause is None:
         return raised

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from midcourse.core import asks, cancels, caps, halts, interventions, messages, pauses
 from midcourse.core import commands as cmd
 from midcourse.core.agent_rights import could, leaves_as_it_is, objection
+from midcourse.core.budget import wanted
 from midcourse.core.commands import agent_of
 from midcourse.core.rules import OFFERED_IF, Events, Rule
 from midcourse.core.session import Session, Status
@@ -27,7 +28,9 @@ TABLE: Final[Mapping[type[cmd.AnyCommand], Mapping[Status, Rule]]] = {
 }
 """The command table of the design: every command × every status, nothing left out."""
 NO_BUTTONS: Final = frozenset({cmd.OutsideEvent, cmd.Budget, cmd.Halt, cmd.Lift, cmd.Intervene, cmd.Label, cmd.Rate})
-"""Commands that no hint names: a program's, the kill switch's own, those that are offered beside what they judge."""
+"""Commands that no hint names: a program's, the kill switch's own, those that are offered beside what they judge.
+
+A budget is named once it must be raised."""
 
 
 def decide(session: Session, command: cmd.AnyCommand) -> Events:
@@ -50,6 +53,7 @@ def decide(session: Session, command: cmd.AnyCommand) -> Events:
             allowed=now,
             session_id=session.id,
             status=str(session.status),
+            **no.fields,
         ) from None
 
 
@@ -75,8 +79,10 @@ def allowed(session: Session, role: cmd.Role = "steer", by: str = "") -> tuple[s
         return (cmd.verb(cmd.Cancel),)  # which changes nothing, and answers with the receipt
     is_agents = agent_of(by) is not None
     verbs: list[str] = []
+    is_at_cap = wanted(session) is not None
     for kind, row in TABLE.items():
-        if kind in NO_BUTTONS or (is_agents and not could(session, kind, by)):
+        is_hidden = kind in NO_BUTTONS and not (kind is cmd.Budget and wanted(session) is not None)
+        if is_hidden or (is_agents and not could(session, kind, by)):
             continue
         is_offered = OFFERED_IF.get(row[session.status])
         if is_offered is None or is_offered(session, role):

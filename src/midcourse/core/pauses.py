@@ -7,10 +7,11 @@ from msgspec.structs import replace
 
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
-from midcourse.core.budget import money, wanted
+from midcourse.core.budget import wanted
 from midcourse.core.commands import BY_PARENT, outranks
 from midcourse.core.halts import lift
 from midcourse.core.ids import pause_id, was_given
+from midcourse.core.money import money
 from midcourse.core.rules import Arm, Changes, Events, Table, by_operator, ended, not_while, offered_if
 from midcourse.core.session import ENDED, DeferredStop, Session, StandingPause, Status
 from midcourse.core.turns import can_go_on, check_can_go_on, closed
@@ -102,7 +103,7 @@ def lifted(session: Session, by: str) -> Events:
         said = spending(session).removeprefix("It ").rstrip(".")
         how = "raise_budget, or midcourse resume --budget"
         why = f"it {said}. Raise the budget to {money(enough)} or more ({how}), which lifts the pause, too"
-        raise Refused(why, code="budget_spent")
+        raise Refused(why, code="budget_spent", raise_to=enough)
     reviews = closed((ask for ask in session.asks if ask.is_review), "superseded")
     return (*reviews, without_pause(session.pause, by))
 

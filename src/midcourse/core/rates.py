@@ -10,11 +10,12 @@ from midcourse.core.budget import BUDGET
 from midcourse.core.commands import BY_AGENT, BY_PARENT, BY_POLICY
 from midcourse.core.deadlines import DEADLINE
 
-Stopper = Literal["person", "policy", "agent", "kill_switch", "parent", "deadline"]
-"""Who steps in: somebody; a policy; the agent itself; the kill switch; the parent that was stopped; a deadline."""
+Stopper = Literal["person", "policy", "budget", "agent", "kill_switch", "parent", "deadline"]
+"""Who steps in. The budget does where a session reaches the cap that people gave it."""
 STOPPERS: Final[Mapping[Stopper, tuple[str, str]]] = {
     "person": ("a person", "people"),
     "policy": ("a policy", "policies"),
+    "budget": ("its budget", "their budgets"),
     "agent": ("the agent itself", "agents themselves"),
     "kill_switch": ("the kill switch", "the kill switch"),
     "parent": ("its parent", "their parents"),
@@ -32,8 +33,9 @@ STEPPED_IN: Final = (
     "What people were only told of is counted apart."
 )
 FALSE_POSITIVES: Final = (
-    "Automatic interventions that people called wrong, of those they called right or wrong. What a person or the kill "
-    "switch did is not in it; what people were only told of is, where a policy wanted to step in and was held back."
+    "Automatic interventions that people called wrong, of those they called right or wrong. What a person, a budget or "
+    "the kill switch did is not in it; what people were only told of is, where a policy wanted to step in and was held "
+    "back."
 )
 ONLY_TOLD: Final = (
     "Warnings, and what a policy was held back from. In brackets: how many of the warnings people call right or wrong. "
@@ -99,7 +101,9 @@ def stopper_of(by: str, *, halts: bool = False) -> Stopper:
     """Whose it was, by the name that the journal has for them; ``halts``: it was a halt, whoever threw the switch."""
     if halts:
         return "kill_switch"
-    if by.startswith(BY_POLICY) or by == BUDGET:
+    if by == BUDGET:
+        return "budget"
+    if by.startswith(BY_POLICY):
         return "policy"
     if by.startswith(BY_AGENT):
         return "agent"

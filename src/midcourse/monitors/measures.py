@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
+from midcourse.core.money import money
 from midcourse.core.policy.acts import AnyAct, Begun, Called, Planned, Reported, Said
 from midcourse.core.policy.decisions import Unseen
 from midcourse.core.policy.document import Policy
@@ -369,7 +370,7 @@ class Measures:
         elif self.clock.went_back:
             missing.append(Unseen("duration", f"the clock went back by {self.clock.went_back:.3g} s, not counted"))
         if spending.unpriced:
-            known = f"at least ${spending.cost:.2f}" if spending.is_priced else "the cost is not known"
+            known = f"at least {money(spending.cost)}" if spending.is_priced else "the cost is not known"
             missing.append(Unseen("cost", f"{spending.unpriced} model calls have no known price; {known}"))
         if self._drift is None and not any(one.signal == "scope_drift" for one in missing):
             why = "its encoder is still loading" if self._awaits_drift else "no encoder measures it"

@@ -12,7 +12,7 @@ from midcourse.core.effects import Effect
 from midcourse.core.events import Verdict
 from midcourse.core.ids import Position, SessionId
 from midcourse.core.policy.decisions import Reason, Worth
-from midcourse.core.policy.document import TIMED, Classes
+from midcourse.core.policy.document import Classes
 from midcourse.core.rates import Stopper, stopper_of
 from midcourse.core.terms import TaskClass
 
@@ -20,7 +20,7 @@ Kind = Literal["notify", "ask_plan", "ask", "pause", "stop", "redirect", "cancel
 """How somebody stepped in; ``notify`` told people and left the agent alone."""
 Outcome = Literal["completed", "failed", "cancelled", ""]
 """How a session ended; empty: not yet."""
-STOPS: Final = frozenset({"ask", "pause", "stop", "cancel", "halt"})
+STOPS: Final = frozenset[Kind]({"ask", "pause", "stop", "cancel", "halt"})
 """The kinds after which nothing runs. A redirect and the question for its plan change a course that goes on."""
 
 
@@ -74,7 +74,7 @@ class Interruption(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     @property
     def is_by_policy(self) -> bool:
-        """Whether no person did it: a policy, or the agent itself."""
+        """Whether a policy did it, or the agent itself. A budget is what people set."""
         return self.stopper in ("policy", "agent")
 
     @property
@@ -220,14 +220,3 @@ def range_of(task_class: TaskClass, classes: Classes) -> tuple[float, float | No
     if low is None or (high is None and task_class != "long"):
         return None
     return float(low), None if high is None else float(high)
-
-
-def class_by_time(seconds: float, classes: Classes) -> TaskClass:
-    """The class that a run of so many seconds turned out to be, where none was declared."""
-    for name in TIMED:
-        up_to = classes.of(name).up_to
-        if up_to is None and name == TIMED[-1]:
-            return name
-        if up_to is not None and seconds <= up_to:
-            return name
-    return "very_long"

@@ -12,7 +12,9 @@ import msgspec
 from midcourse.core.ids import Position, SessionId
 from midcourse.core.policy.document import Policy
 from midcourse.core.policy.profiles import STANDARD
+from midcourse.core.tenants import tenant_of
 from midcourse.errors import Damaged, InvalidInput, SessionNotFound
+from midcourse.monitors.estimates import NO_HISTORY, History
 from midcourse.monitors.journal import JournalReader
 from midcourse.monitors.oversight import Oversight
 from midcourse.policies.kept import load as load_policy
@@ -22,9 +24,9 @@ from midcourse.reports.facts import Interruption, SessionFacts
 from midcourse.reports.reader import FactsReader
 from midcourse.reports.report import MOST_NAMED, Report
 from midcourse.reports.tally import Tally
-from midcourse.runtime.loading import read_events
+from midcourse.runtime.loading import every_event
+from midcourse.runtime.past_runs import PastRuns
 
-_PAGE: Final = 500
 MOST: Final = 20_000
 """Sessions that a report looks at: the newest. How many more there are is said."""
 NAMELESS: Final = ("", "none")
@@ -67,6 +69,7 @@ class Fleet:
     damaged: dict[str, str] = field(default_factory=dict[str, str])
     """Sessions that cannot be read, and why."""
     _policies: dict[str, Policy] = field(default_factory=dict[str, Policy])
+    _past: dict[tuple[str, str], PastRuns] = field(default_factory=dict[tuple[str, str], PastRuns])
     _unknown: set[str] = field(default_factory=set[str])
     _left_out: bool = False
 
@@ -89,7 +92,11 @@ class Fleet:
     async def sessions(self) -> AsyncIterator[FleetSession]:
         """Each session of the time, once. One whose journal is damaged is left out and named."""
         count = 0
-        async for head in self._heads():
+        async for head in every_head(self.store, HeadQuery(tenant=self.tenant)):
+            if head.created_at < self.since:
+                return
+            if head.created_at > self.until:
+                continue
             if count >= self.most:
                 self._left_out = True
                 return
@@ -105,13 +112,6 @@ class Fleet:
             if self.progress is not None:
                 self.progress(count)
 
-    async def _heads(self) -> AsyncIterator[Head]:
-        async for head in every_head(self.store, HeadQuery(tenant=self.tenant)):
-            if head.created_at < self.since:
-                return
-            if head.created_at <= self.until:
-                yield head
-
     async def _found(self, head: Head) -> FleetSession:
         if self.known is None:
             return await self._session(head)
@@ -123,18 +123,20 @@ class Fleet:
 
     async def _session(self, head: Head) -> FleetSession:
         reader = FactsReader(head.id)
-        position = Position(0)
-        while page := await read_events(self.store, head.id, position, _PAGE):
-            for record in page:
-                reader.read(record)
-            position = page[-1].position
+        async for record in every_event(self.store, head.id):
+            reader.read(record)
         policy = await self._policy(reader.terms.policy)
-        facts = reader.facts(policy)
+        facts = reader.facts(policy, NO_HISTORY if reader.terms.task_class else await self._history(head))
         if facts.was_stopped or facts.recoveries:
             facts = msgspec.structs.replace(facts, flaw=await flaw_of(self.store, head))
         if not self.with_values or not reader.is_stopped_by_a_person:
             return FleetSession(facts=facts, policy=policy)
         return FleetSession(facts=facts, policy=policy, values=await self._values(facts, policy))
+
+    async def _history(self, head: Head) -> History:
+        key = head.agent, tenant_of(head.id)
+        runs = self._past.setdefault(key, PastRuns(self.store, *key))
+        return await runs.before(head.created_at)
 
     async def _policy(self, name: str) -> Policy:
         if name in NAMELESS:
@@ -155,16 +157,13 @@ class Fleet:
         oversight = Oversight(policy, task_class=facts.task_class, budget=facts.budget, asks=False)
         journal = JournalReader()
         found: dict[str, Mapping[str, float]] = {}
-        position = Position(0)
-        while page := await read_events(self.store, facts.id, position, _PAGE):
-            for record in page:
-                if record.position in wanted:
-                    found[wanted[record.position].id] = dict(oversight.values)
-                for act in journal.read(record):
-                    oversight.see(act, past=True)
-            position = page[-1].position
-            if len(found) == len(wanted):
-                break
+        async for record in every_event(self.store, facts.id):
+            if record.position in wanted:
+                found[wanted[record.position].id] = dict(oversight.values)
+                if len(found) == len(wanted):
+                    break
+            for act in journal.read(record):
+                oversight.see(act, past=True)
         return found
 
 

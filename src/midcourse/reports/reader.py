@@ -8,12 +8,15 @@ from typing import Final
 import msgspec
 
 from midcourse.core import events as ev
+from midcourse.core.asks import REVIEW
+from midcourse.core.budget import BUDGET
 from midcourse.core.codec import NOTHING, Value
 from midcourse.core.commands import BY_AGENT, BY_POLICY
 from midcourse.core.ids import SessionId, StepId, message_id
 from midcourse.core.policy.decisions import INTERRUPTS
 from midcourse.core.policy.document import Policy
 from midcourse.core.terms import NO_TERMS
+from midcourse.monitors.estimates import NO_HISTORY, History, class_of
 from midcourse.reports.facts import (
     STOPS,
     Asked,
@@ -23,7 +26,6 @@ from midcourse.reports.facts import (
     Outcome,
     SessionFacts,
     ToolUse,
-    class_by_time,
 )
 from midcourse.reports.recovery import RecoveryReader
 
@@ -77,6 +79,8 @@ class FactsReader:
         self._outcome: Outcome = ""
         self._rests_since: float | None = None
         self._rested = 0.0
+        self._worked_before = 0.0
+        self._rested_at_halt = False
         self._score: int | None = None
         self._plan = (0, 0)
         self._messages = 0
@@ -131,9 +135,14 @@ class FactsReader:
                 self._begin()
                 self._turns = 0
                 self._started, self._ended, self._outcome, self._score = at, None, "", None
-                self._rested, self._rests_since = 0.0, at
-            case ev.SessionPaused() | ev.SessionHalted() | ev.SessionParked() | ev.SessionWaiting():
+                self._rested, self._rests_since, self._worked_before = 0.0, at, 0.0
+            case ev.SessionHalted():
+                self._rested_at_halt = self._rests_since is not None
                 self._rest(at)
+            case ev.SessionPaused() | ev.SessionParked() | ev.SessionWaiting():
+                self._rest(at)
+            case ev.HaltLifted() if self._rested_at_halt:
+                pass
             case ev.SessionStarted() | ev.SessionResumed() | ev.SessionWoken() | ev.HaltLifted() | ev.StepBegun():
                 self._go_on(at)
                 self._ended, self._outcome = None, ""
@@ -141,6 +150,7 @@ class FactsReader:
                 self._messages += 1
                 self._turns += self._turns > 0
                 self._go_on(at)
+                self._worked_before = self._worked
                 self._ended, self._outcome = None, ""
                 self._turn_from = len(self._drafts)
             case ev.SessionCompleted():
@@ -190,7 +200,10 @@ class FactsReader:
             case ev.PauseRequested(pause=pause, by=by, wished_at=wished):
                 known = next((one for one in self._drafts if pause in (one.pause, one.made.id)), None)
                 if known is None:
-                    self._draft("pause", by, pause, record, wished)
+                    draft = self._draft("pause", by, pause, record, wished)
+                    if by == BUDGET:  # the review of the cap was opened just before
+                        asked = [ask for ask, one in self._asks.items() if one.reason == REVIEW and not one.end]
+                        draft.ask = asked[-1] if asked else ""
                 else:
                     known.saved += self._tail
             case ev.CancelRequested(by=by, wished_at=wished):
@@ -208,8 +221,10 @@ class FactsReader:
                 for draft in self._drafts[self._turn_from :]:
                     if draft.made.kind in STOPS and draft.stood is None and draft.resumed is None:
                         draft.stood = record.at
-            case ev.SessionResumed() | ev.HaltLifted():
+            case ev.SessionResumed():
                 self._lifted(record.at)
+            case ev.HaltLifted():  # a pause that it found stands again
+                self._lifted(record.at, kinds=frozenset({"halt"}))
             case ev.CheckpointTaken(state=state, history=history) if self._last is not None:
                 if self._last.stood is None:
                     self._last.saved += _size(state) + _size(history)
@@ -251,7 +266,7 @@ class FactsReader:
         draft = self._add(made, record.at)
         draft.pause, draft.ask = event.pause or "", event.ask or ""
 
-    def _draft(self, kind: Kind, by: str, name: str, record: ev.Recorded, wished: float | None = None) -> None:
+    def _draft(self, kind: Kind, by: str, name: str, record: ev.Recorded, wished: float | None = None) -> _Draft:
         made = Interruption(
             kind=kind,
             by=by,
@@ -261,7 +276,9 @@ class FactsReader:
             response=None if wished is None else max(0.0, record.at - wished),
             before=self._share_done(),
         )
-        self._add(made, record.at).saved += self._tail
+        draft = self._add(made, record.at)
+        draft.saved += self._tail
+        return draft
 
     def _add(self, made: Interruption, at: float) -> _Draft:
         earlier = self._drafts[self._turn_from :]
@@ -276,9 +293,9 @@ class FactsReader:
         self._last = draft
         return draft
 
-    def _lifted(self, at: float, *, ends: bool = False) -> None:
+    def _lifted(self, at: float, *, kinds: frozenset[Kind] = STOPS - {"cancel"}, ends: bool = False) -> None:
         for draft in self._drafts[self._turn_from :]:
-            if draft.made.kind in STOPS - {"cancel"} and draft.resumed is None and draft.over is None:
+            if draft.made.kind in kinds and draft.resumed is None and draft.over is None:
                 draft.over = at
                 draft.resumed = None if ends else at
 
@@ -293,11 +310,13 @@ class FactsReader:
             case ev.StepRetrying(cost=cost):
                 self._cost += cost
                 self._calls.pop(event.step, None)
+            case ev.StepNotBegun() | ev.StepCut(free=True, tokens=0):
+                self._not_asked(event.step, event.attempt)
             case ev.StepCut(cost=cost, free=free):
                 self._torn(event.step, event.attempt, cost, free=free)
             case ev.StepAborted(asked=False):
                 self._torn(event.step, event.attempt, 0.0)
-            case ev.StepNotBegun() | ev.StepAborted():
+            case ev.StepAborted():
                 self._calls.pop(event.step, None)
             case ev.SessionTaken():
                 self._calls.clear()
@@ -340,6 +359,16 @@ class FactsReader:
                     draft.waited_for.append(call.begun.name)
                 break
 
+    def _not_asked(self, step: StepId, attempt: int) -> None:
+        """Leave out an attempt of which nothing was sent: the gate was shut, or the cap was too near."""
+        call = self._calls.pop(step, None)
+        if call is None:
+            return
+        self._requests -= 1
+        if call.torn_by is not None:  # the next attempt takes the place of the one before
+            torn = call.torn_by.torn
+            torn[step, attempt] = torn.pop((step, attempt - 1))
+
     def _torn(self, step: StepId, attempt: int, cost: float, *, free: bool = False) -> None:
         self._cost += cost
         call = self._calls.pop(step, None)
@@ -381,14 +410,23 @@ class FactsReader:
         """Whether a person stepped in that somebody called right: what a policy may have missed."""
         return any(self._labels.get(one.made.id) == "right" and one.made.is_by_person for one in self._drafts)
 
-    def facts(self, policy: Policy) -> SessionFacts:
-        """What is known by now. ``policy`` tells the class by its limits, and the price of a request nobody knows."""
+    @property
+    def _worked(self) -> float:
         rested = self._rested + (max(0.0, self._at - self._rests_since) if self._rests_since is not None else 0.0)
-        worked = max(0.0, self._at - self._started - rested)
+        return max(0.0, self._at - self._started - rested)
+
+    def facts(self, policy: Policy, history: History = NO_HISTORY) -> SessionFacts:
+        """Return what is known by now.
+
+        ``policy`` has the limits of classes and the price of a request nobody knows, ``history`` what the agent's runs
+        had needed before: a class that was not declared is the one that its last turn was watched as.
+        """
+        worked = self._worked
+        predicted = class_of(history, policy.classes, worked - self._worked_before)
         return SessionFacts(
             id=self.id,
             agent=self._agent,
-            task_class=self.terms.task_class or class_by_time(worked, policy.classes),
+            task_class=self.terms.task_class or predicted,
             is_class_declared=self.terms.task_class is not None,
             policy=self.terms.policy,
             person=self._person,
@@ -453,9 +491,11 @@ def _money(draft: _Draft, per_request: float, *, is_over: bool) -> Money:
     return Money(dollars, len(draft.torn), bool(unknown) or (bool(draft.torn) and not is_over))
 
 
-def facts_of(session_id: SessionId, records: Iterable[ev.Recorded], policy: Policy) -> SessionFacts:
-    """The facts of a whole journal."""
+def facts_of(
+    session_id: SessionId, records: Iterable[ev.Recorded], policy: Policy, history: History = NO_HISTORY
+) -> SessionFacts:
+    """Return the facts of a whole journal."""
     reader = FactsReader(session_id)
     for record in records:
         reader.read(record)
-    return reader.facts(policy)
+    return reader.facts(policy, history)

@@ -42,7 +42,8 @@ METHOD: Final = (
     f"Completed: {COMPLETED}",
     f"Stepped in: {STEPPED_IN}",
     f"Only told: {ONLY_TOLD}",
-    "Classes are those that were declared; else what the time they worked turned out to be.",
+    "Classes are those that were declared; else the one that its policy took it for, by its agent's earlier runs and "
+    "the time it worked. Without five earlier runs it is long.",
     "Intervals are exact (Clopper and Pearson), 95 %. Too few to say: the interval holds an edge of the target, and "
     "fewer than 30 count for a target that seems kept, or fewer than 200 for one that seems missed.",
     f"Satisfied: the last rating is {SATISFIED} or 5.",
@@ -294,7 +295,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     decided: int
     """Sessions in which policies decided at all."""
     against_strategy: Mapping[TaskClass, int]
-    """Sessions that were stopped automatically although their class is never to be."""
+    """Sessions that were stopped automatically although their declared class is never to be."""
     alerts: tuple[Alert, ...]
     notes: tuple[str, ...] = ()
     meanings: Mapping[str, str] = msgspec.field(default_factory=lambda: dict(MEANINGS))

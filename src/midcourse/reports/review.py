@@ -15,12 +15,11 @@ from midcourse.core.policy.document import Policy
 from midcourse.core.policy.profiles import STANDARD
 from midcourse.core.tenants import tenant_of
 from midcourse.errors import Damaged, InvalidInput, Refused
-from midcourse.policies.kept import KeptPolicy
 from midcourse.policies.kept import save as save_policy
 from midcourse.ports.sender import check_people_send
 from midcourse.ports.store import Store
 from midcourse.reports.fleet import Fleet, Progress
-from midcourse.reports.proposals import Proposal, Tuned, Tuning
+from midcourse.reports.proposals import Proposal, State, Tuned, Tuning
 
 SHELF: Final = "proposals"
 _REVIEWS: Final = "reviews"
@@ -29,6 +28,7 @@ PERIOD: Final = 30 * 86_400.0
 """Seconds that a review looks back, unless it is told otherwise."""
 WEEKLY: Final = 7 * 86_400.0
 WHY_LIMIT: Final = 2_000
+_VERBS: Final = {"accepted": "accept", "refused": "refuse"}
 
 
 async def review(
@@ -100,14 +100,7 @@ async def accept(store: Store, name: str, *, by: str, why: str, now: float) -> P
         InvalidInput: ``proposal_not_found``; or ``why`` is missing.
         Refused: ``proposal_settled``: it was accepted, refused or superseded before.
     """
-    await check_people_send(store, "accept a proposal")
-    found = _open(await proposal(store, name), "accepted", by)
-    if found.state == "accepted":
-        return found
-    kept = await _saved(store, found, by, why, now)
-    done = replace(found, state="accepted", by=by, why=why.strip(), settled_at=now, kept_as=kept.policy.id)
-    await store.shelve(SHELF, {found.id: msgspec.json.encode(done)}, audit=[_audited(done, now)])
-    return done
+    return await _settle(store, name, "accepted", by, why, now)
 
 
 async def refuse(store: Store, name: str, *, by: str, why: str, now: float) -> Proposal:
@@ -117,23 +110,26 @@ async def refuse(store: Store, name: str, *, by: str, why: str, now: float) -> P
         InvalidInput: ``proposal_not_found``; or ``why`` is missing.
         Refused: ``proposal_settled``: it was accepted, refused or superseded before.
     """
-    await check_people_send(store, "refuse a proposal")
-    found = _open(await proposal(store, name), "refused", by)
-    if found.state == "refused":
+    return await _settle(store, name, "refused", by, why, now)
+
+
+async def _settle(store: Store, name: str, state: State, by: str, why: str, now: float) -> Proposal:
+    await check_people_send(store, f"{_VERBS[state]} a proposal")
+    found = _open(await proposal(store, name), state, by)
+    if found.state == state:
         return found
-    reason = why.strip()
-    if not 0 < len(reason) <= WHY_LIMIT:
+    reason, kept_as = why.strip(), ""
+    if state == "accepted":
+        # The proposal's id is the command's: who was cut off between the two writes saves nothing twice.
+        kept = await save_policy(store, found.after, by=by, why=why, now=now, command=found.id)
+        kept_as = kept.policy.id
+    elif not 0 < len(reason) <= WHY_LIMIT:
         raise InvalidInput(
             f"Say in a sentence why, in 1 to {WHY_LIMIT:,} characters. Nothing was changed.", field="why"
         )
-    done = replace(found, state="refused", by=by, why=reason, settled_at=now)
+    done = replace(found, state=state, by=by, why=reason, settled_at=now, kept_as=kept_as)
     await store.shelve(SHELF, {found.id: msgspec.json.encode(done)}, audit=[_audited(done, now)])
     return done
-
-
-async def _saved(store: Store, found: Proposal, by: str, why: str, now: float) -> KeptPolicy:
-    # The proposal's id is the command's: who was cut off between the two writes saves nothing twice.
-    return await save_policy(store, found.after, by=by, why=why, now=now, command=found.id)
 
 
 def _audited(done: Proposal, now: float) -> AuditEntry:
@@ -141,7 +137,7 @@ def _audited(done: Proposal, now: float) -> AuditEntry:
         session=SessionId(""),
         by=done.by,
         role="operate",
-        action=f"proposal.{'accept' if done.state == 'accepted' else 'refuse'}",
+        action=f"proposal.{_VERBS[done.state]}",
         detail=f"{done.id} for {done.name}: {done.why}",
         at=now,
         tenant=tenant_of(done.id),

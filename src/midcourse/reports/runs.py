@@ -1,18 +1,16 @@
 """The runs that a store has recorded, read one after the other, newest first, as long as there is time for it."""
 
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
 from midcourse.backtest import Recording, recording_of
-from midcourse.core.events import Recorded
-from midcourse.core.ids import Position, SessionId
+from midcourse.core.ids import SessionId
 from midcourse.errors import Damaged, SessionNotFound
 from midcourse.ports.clock import Clock
-from midcourse.ports.store import Head, HeadQuery, Store, every_head
-from midcourse.runtime.loading import read_events
+from midcourse.ports.store import HeadQuery, Store, every_head
+from midcourse.runtime.loading import every_event
 
 USUAL: Final = 500
 """Runs that are taken, unless somebody says otherwise."""
@@ -20,7 +18,6 @@ MOST: Final = 2_000
 """That are taken at most."""
 READING: Final = 20.0
 """Seconds that sessions are read for; what is older is left out, and that is said."""
-_PAGE: Final = 1_000
 
 
 @dataclass
@@ -65,7 +62,9 @@ async def read_runs(
     began: list[float] = []
     notes: list[str] = []
     idle, damaged, until = 0, list[SessionId](), clock.monotonic() + seconds
-    async for head in _heads(store, tenant, since):
+    async for head in every_head(store, HeadQuery(tenant=tenant)):
+        if head.created_at < since:
+            break
         if len(found) >= most:
             notes.append(f"Only the newest {most:,} runs were tried.")
             break
@@ -73,7 +72,7 @@ async def read_runs(
             notes.append(f"Reading took longer than {seconds:g} s: only the newest {len(found):,} runs were tried.")
             break
         try:
-            recording = recording_of(await _events(store, head.id), run_id=head.id)
+            recording = recording_of([one async for one in every_event(store, head.id)], run_id=head.id)
         except Damaged:
             damaged.append(head.id)
             continue
@@ -97,22 +96,6 @@ async def read_runs(
         until=max(began, default=None),
         notes=tuple(notes),
     )
-
-
-async def _heads(store: Store, tenant: str | None, since: float) -> AsyncIterator[Head]:
-    async for head in every_head(store, HeadQuery(tenant=tenant)):
-        if head.created_at < since:
-            return
-        yield head
-
-
-async def _events(store: Store, session_id: SessionId) -> list[Recorded]:
-    events: list[Recorded] = []
-    position = Position(0)
-    while page := await read_events(store, session_id, position, _PAGE):
-        events += page
-        position = page[-1].position
-    return events
 
 
 def _count(number: int, one: str) -> str:

@@ -22,6 +22,7 @@ from midcourse.reports.report import (
     Spread,
     Times,
 )
+from midcourse.runtime.past_runs import RUNS
 
 CURVE: Final = 20
 """Parts into which the curve of a spread is divided."""
@@ -31,8 +32,6 @@ RIGHT_ENOUGH: Final = 0.2
 OFTEN_ENOUGH: Final = (0.8, 1.0)
 """Share of the runs in which it must be no more."""
 _HALF: Final = (0.0, 0.5)
-RUNS: Final = 200
-"""Earlier runs of an agent that estimates rest on, as those of a live run do."""
 
 
 def floats() -> "array[float]":

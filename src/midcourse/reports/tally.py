@@ -11,6 +11,7 @@ import msgspec
 
 from midcourse.core.ids import SessionId
 from midcourse.core.policy.document import CLASSES, Policy
+from midcourse.core.policy.evaluation import may_stop
 from midcourse.core.rates import Stopper
 from midcourse.core.terms import TaskClass
 from midcourse.reports.alerts import alerts_of
@@ -34,23 +35,39 @@ class _OfClass(Shares):
 
 
 @dataclass(slots=True)
+class _Sum:
+    """Adds up what is known."""
+
+    total: float = 0.0
+    count: int = 0
+
+    def add(self, value: float | None) -> None:
+        if value is not None:
+            self.total += value
+            self.count += 1
+
+    @property
+    def known(self) -> float | None:
+        return self.total if self.count else None
+
+    @property
+    def mean(self) -> float | None:
+        return self.total / self.count if self.count else None
+
+
+@dataclass(slots=True)
 class _OfKind:
     count: int = 0
     by: "Counter[Stopper]" = field(default_factory=Counter[Stopper])
     dollars: float = 0.0
     estimated: int = 0
     requests: int = 0
-    kilobytes: float = 0.0
-    sized: int = 0
-    quality: float = 0.0
-    qualities: int = 0
-    progress: float = 0.0
-    progresses: int = 0
-    avoided: float = 0.0
-    expected: float = 0.0
-    expectations: int = 0
-    cost: float = 0.0
-    compared: int = 0
+    kilobytes: _Sum = field(default_factory=_Sum)
+    quality: _Sum = field(default_factory=_Sum)
+    progress: _Sum = field(default_factory=_Sum)
+    avoided: _Sum = field(default_factory=_Sum)
+    expected: _Sum = field(default_factory=_Sum)
+    cost: _Sum = field(default_factory=_Sum)
     response: "array[float]" = field(default_factory=floats)
     save: "array[float]" = field(default_factory=floats)
     waited: "array[float]" = field(default_factory=floats)
@@ -83,17 +100,13 @@ class Tally:
         self._agents: Counter[str] = Counter()
         self._policies: Counter[str] = Counter()
         self._said: Counter[str] = Counter()
-        self._stops = floats()
-        self._waited = floats()
-        self._bars: Counter[int] = Counter()
         self._answers = floats()
-        self._resolutions = floats()
         self._asked = self._open = self._in_time = 0
         self._answer_targets: set[float] = set()
         self._outlived: dict[SessionId, tuple[str, ...]] = {}
         self._outlived_count = 0
         self._tools: dict[ToolUse, None] = {}
-        self._sessions = self._ended = self._budgeted = self._pinned = 0
+        self._budgeted = self._pinned = 0
         self._cost = 0.0
         self._all = Shares()
         self._remaining = Remaining()
@@ -103,8 +116,6 @@ class Tally:
 
     def add(self, facts: SessionFacts, policy: Policy) -> None:
         """Count a session, which ``policy`` says the targets of."""
-        self._sessions += 1
-        self._ended += bool(facts.outcome)
         self._cost += facts.cost
         self._agents[facts.agent] += 1
         self._policies[facts.policy or "(none)"] += 1
@@ -119,7 +130,8 @@ class Tally:
         self._remaining.add(facts)
         self._decided += bool(facts.decisions)
         self._unseen.update(facts.unseen)
-        if policy.classes.of(facts.task_class).automatic == "never" and facts.stopped_by & _AUTOMATIC:
+        rule = policy.classes.of(facts.task_class)
+        if not may_stop(rule, is_declared=facts.is_class_declared) and facts.stopped_by & _AUTOMATIC:
             self._against[facts.task_class] += 1
         of_class = self._of_class(facts, policy)
         for one in facts.interruptions:
@@ -172,38 +184,24 @@ class Tally:
         row.dollars += one.money.dollars
         row.requests += one.money.requests
         row.estimated += one.money.is_estimate
-        if one.response is not None:
-            row.response.append(one.response)
-            of_class.response.append(one.response)
-        if one.waited_for and one.stop is not None:
-            row.waited.append(one.stop)
-            self._waited.append(one.stop)
-        elif one.stop is not None:
-            row.save.append(one.stop)
-            of_class.stops.append(one.stop)
-            self._stops.append(one.stop)
-            self._bars[bisect_right(EDGES, one.stop)] += 1
-        for value, column in ((one.wait, row.wait), (one.recovery, row.recovery), (one.resolution, row.resolution)):
+        for value, columns in (
+            (one.response, (row.response, of_class.response)),
+            (one.stop, (row.waited,) if one.waited_for else (row.save, of_class.stops)),
+            (one.wait, (row.wait,)),
+            (one.recovery, (row.recovery,)),
+            (one.resolution, (row.resolution,)),
+        ):
             if value is not None:
-                column.append(value)
-        if one.resolution is not None:
-            self._resolutions.append(one.resolution)
-        if one.kilobytes is not None:
-            row.kilobytes += one.kilobytes
-            row.sized += 1
-        if one.quality is not None:
-            row.quality += one.quality
-            row.qualities += 1
+                for column in columns:
+                    column.append(value)
+        row.kilobytes.add(one.kilobytes)
+        row.quality.add(one.quality)
         if one.before is not None and one.after is not None:
-            row.progress += one.after - one.before
-            row.progresses += 1
+            row.progress.add(one.after - one.before)
         if one.expected is not None:
-            row.avoided += one.expected.avoided
-            row.expected += one.expected.cost
-            row.expectations += 1
-            if one.cost is not None:
-                row.cost += one.cost
-                row.compared += 1
+            row.avoided.add(one.expected.avoided)
+            row.expected.add(one.expected.cost)
+            row.cost.add(one.cost)
 
     def _label(self, agent: str, one: Interruption, policy: Policy, what: str) -> None:
         for signal in one.signals if one.is_by_policy else ():
@@ -228,11 +226,13 @@ class Tally:
         estimates, recoveries = self._remaining.estimates(), self._all.recoveries()
         consistency = self._all.consistency(unreadable or {})
         said = self._said
+        stops = [stop for row in self._classes.values() for stop in row.stops]
+        bars = Counter(bisect_right(EDGES, stop) for stop in stops)
         return Report(
             since=since,
             until=until,
-            sessions=self._sessions,
-            ended=self._ended,
+            sessions=self._all.sessions,
+            ended=self._all.ended,
             agents=dict(self._agents.most_common()),
             policies=dict(self._policies.most_common()),
             interventions=sum(row.count for row in kinds),
@@ -247,11 +247,9 @@ class Tally:
             signals=signals,
             kinds=kinds,
             answers=answers,
-            stops=times(self._stops),
-            histogram=tuple(
-                Bar(EDGES[place] if place < len(EDGES) else None, self._bars[place]) for place in range(len(EDGES) + 1)
-            ),
-            waited=times(self._waited),
+            stops=times(stops),
+            histogram=tuple(Bar(edge, bars[place]) for place, edge in enumerate((*EDGES, None))),
+            waited=times(stop for row in self._kinds.values() for stop in row.waited),
             outlived={str(name): calls for name, calls in self._outlived.items()},
             outlived_count=self._outlived_count,
             tools=tuple(sorted(self._tools, key=lambda one: one.name)),
@@ -294,7 +292,7 @@ class Tally:
             seconds=times(self._answers),
             within=rate(self._in_time, len(self._answers), (0.5, 1.0)),
             target=target,
-            resolution=times(self._resolutions),
+            resolution=times(one for row in self._kinds.values() for one in row.resolution),
         )
 
 
@@ -336,12 +334,12 @@ def _kind_row(kind: str, row: _OfKind) -> KindRow:
         dollars=row.dollars,
         estimated=row.estimated,
         requests=row.requests,
-        kilobytes=row.kilobytes / row.sized if row.sized else None,
-        quality=row.quality / row.qualities if row.qualities else None,
-        quality_of=row.qualities,
-        progress=row.progress / row.progresses if row.progresses else None,
-        expected_avoided=row.avoided if row.expectations else None,
-        expected_cost=row.expected if row.expectations else None,
-        cost=row.cost if row.compared else None,
-        compared=row.compared,
+        kilobytes=row.kilobytes.mean,
+        quality=row.quality.mean,
+        quality_of=row.quality.count,
+        progress=row.progress.mean,
+        expected_avoided=row.avoided.known,
+        expected_cost=row.expected.known,
+        cost=row.cost.known,
+        compared=row.cost.count,
     )

@@ -1,6 +1,6 @@
 """Shares and times as people read them."""
 
-from midcourse.core.budget import money
+from midcourse.core.money import money
 from midcourse.reports.intervals import Proportion, Range
 
 

@@ -14,6 +14,7 @@ from midcourse.core.codec import canonical, decode, digest_of, secret_free
 from midcourse.core.effects import DID_NOT_HAPPEN
 from midcourse.core.events import AskOpened
 from midcourse.core.ids import AskId, StepId, ask_id
+from midcourse.core.money import money
 from midcourse.core.policy.document import Environments
 from midcourse.core.session import Status
 from midcourse.core.steps import AskRecord, approval_id
@@ -58,8 +59,8 @@ class Approving:
         limit = self._around.most_for_a_call(self._journal.session.terms.policy)
         is_dear = limit is not None and tool.cost > limit
         if is_dear or (tool.cost > 0 and (settings.approve_paid or (policy is not None and policy.approve_paid))):
-            more = f", more than the {limit:g} that one call may cost" if is_dear else ""
-            reasons.append(f"costs about {tool.cost:g}{more}")
+            more = f", more than the {money(limit)} that one call may cost" if limit is not None and is_dear else ""
+            reasons.append(f"costs about {money(tool.cost)}{more}")
         return " and ".join(filter(None, reasons))
 
     def _place(self, tool: Tool[..., Any], policy: Environments | None) -> str:

@@ -107,6 +107,19 @@ async def digest_at(store: Store, session_id: SessionId, position: Position) -> 
     return found[0][2] if found and found[0][0] == position else None
 
 
+async def every_event(store: Store, session_id: SessionId) -> AsyncIterator[Recorded]:
+    """Yield the events of a session, checked, a page at a time.
+
+    Raises:
+        Damaged: a row does not match its digest.
+    """
+    after = Position(0)
+    while page := await read_events(store, session_id, after):
+        for record in page:
+            yield record
+        after = page[-1].position
+
+
 async def read_events(
     store: Store,
     session_id: SessionId,

@@ -21,6 +21,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     unknown: tuple[StepId, ...] = ()
     deferred: bool = False
     counted: Counted = ""
+    raise_to: float | None = None
 
 
 _encoder = msgspec.json.Encoder()
@@ -43,16 +44,26 @@ def raise_if_refused(session_id: SessionId, outcome: Outcome) -> None:
         return
     if outcome.code == Damaged.code:  # whoever found the damage refused every command that lay in the inbox
         raise Damaged(outcome.message, session_id=session_id)
+    more = {} if outcome.raise_to is None else {"raise_to": outcome.raise_to}
     raise Refused(
         outcome.message,
         code=outcome.code,
         allowed=outcome.allowed,
         session_id=session_id,
         status=outcome.status,
+        **more,
     )
 
 
 def refusal(error: MidcourseError, status: str, position: Position) -> Outcome:
     """The outcome of a command that was refused."""
     allowed = error.allowed if isinstance(error, Refused) else ()
-    return Outcome(code=error.code, message=error.message, allowed=allowed, status=status, position=position)
+    raise_to = error.fields.get("raise_to")
+    return Outcome(
+        code=error.code,
+        message=error.message,
+        allowed=allowed,
+        status=status,
+        position=position,
+        raise_to=raise_to if isinstance(raise_to, float) else None,
+    )

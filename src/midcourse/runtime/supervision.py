@@ -49,10 +49,11 @@ from midcourse.monitors.risk import load as load_risk
 from midcourse.policies.kept import HOW_TO_SAVE
 from midcourse.policies.kept import load as load_policy
 from midcourse.ports.clock import Clock, Timer
-from midcourse.ports.store import HeadQuery, Store
+from midcourse.ports.store import Store
 from midcourse.runtime.clock import wait
 from midcourse.runtime.interventions import Labelled, alarm_of, judged_by_agent, label_of, read_alarms, read_labels
 from midcourse.runtime.loading import read_events
+from midcourse.runtime.past_runs import PastRuns
 from midcourse.runtime.settings import Settings
 
 log = logging.getLogger("midcourse")
@@ -69,8 +70,6 @@ _PAGE: Final = 200
 """Events of the past that are read before others have their turn."""
 _SOON: Final = 0.01
 """Seconds between two looks whether a session that was taken has decided what it found in its inbox."""
-_RUNS: Final = 200
-"""Earlier runs of an agent that an estimate is made from."""
 
 
 class Steered(Protocol):
@@ -261,11 +260,7 @@ class Supervisor:
         known = self._histories.get((tenant, agent))
         now = self.clock.monotonic()
         if known is None or now - known[0] > _STALE:
-            heads = await self.store.heads(HeadQuery(statuses=("completed",), agent=agent, tenant=tenant, limit=_RUNS))
-            whole = [head for head in heads if head.turn == 1]
-            calls = tuple(sorted(head.finished_steps for head in whole))
-            seconds = tuple(sorted(head.updated_at - head.created_at for head in whole))
-            known = self._histories[tenant, agent] = (now, History(calls, seconds))
+            known = self._histories[tenant, agent] = (now, await PastRuns(self.store, agent, tenant).before())
         return known[1]
 
     # ---- over many sessions

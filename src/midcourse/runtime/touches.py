@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from midcourse.core.audit import AuditEntry
 from midcourse.core.commands import BY_AGENT
+from midcourse.core.money import money
 from midcourse.core.policy.document import Environments
 from midcourse.core.session import Session
 from midcourse.runtime.surroundings import Surroundings
@@ -27,7 +28,7 @@ def touch(
     elif where and (where not in HARMLESS or where in map(str.lower, environments.approve)):
         touched.append(tool.environment)
     if tool.cost > 0:
-        touched.append(f"a paid API, about {tool.cost:g}")
+        touched.append(f"a paid API, about {money(tool.cost)}")
     if not touched:
         return None
     return AuditEntry(

@@ -94,6 +94,10 @@ def _as_shown(found: dict[str, Schema]) -> None:
         "goal": {**TEXT, "description": "The goal as it stands."},
         "updated_at": {**TIME, "description": "When its last event was written."},
         "allowed": {"type": "array", "items": TEXT, "description": "Verbs the caller may use now."},
+        "raise_to": {
+            "type": "number",
+            "description": "Dollars that the budget must be raised to before it can continue. Not there otherwise.",
+        },
         "etag": {**TEXT, "description": "For If-Match."},
     }
     message = found.pop("Message")
@@ -110,7 +114,7 @@ def _as_shown(found: dict[str, Schema]) -> None:
         for field in hidden:
             found[name]["properties"].pop(field)
     for name in ("Session", "MessageView", "Reply", "Receipt", "AuditEntry", "Head", "KeptToken"):
-        found[name]["required"] = sorted(found[name]["properties"])
+        found[name]["required"] = sorted(found[name]["properties"].keys() - {"raise_to"})
 
 
 def _events(found: dict[str, Schema]) -> dict[str, Schema]:
@@ -231,9 +235,10 @@ PLAIN: Final[Mapping[str, Schema]] = {
             "session_id": TEXT,
             "status_now": {**STATUSES, "description": "How the session stands."},
             "allowed": {"type": "array", "items": TEXT, "description": "The verbs that would be taken now."},
+            "raise_to": {"type": "number", "description": "Dollars that a budget must be raised to."},
         },
         "What happened and what to do, and a stable `code` for programs (RFC 9457). Some have more fields.",
-        may_lack=("field", "session_id", "status_now", "allowed"),
+        may_lack=("field", "session_id", "status_now", "allowed", "raise_to"),
     ),
     "EventList": fields({"events": listed("Event"), "next": {"type": ["integer", "null"], "description": _NEXT}}),
     "SessionList": fields({"sessions": listed("Head"), "next": {"type": ["string", "null"], "description": _NEXT}}),

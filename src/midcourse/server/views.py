@@ -7,6 +7,7 @@ import msgspec
 from starlette.responses import Response
 
 from midcourse.core.audit import Audited
+from midcourse.core.budget import wanted
 from midcourse.core.commands import Role
 from midcourse.core.decisions import allowed
 from midcourse.core.events import Event, Recorded
@@ -61,6 +62,9 @@ def session_view(session: Session, role: Role = "watch", by: str = "") -> dict[s
     shown["goal"] = session.goal
     shown["allowed"] = [] if role == "watch" else list(allowed(session, role, by))
     shown["etag"] = etag_of(session)
+    enough = wanted(session)
+    if enough is not None:
+        shown["raise_to"] = enough
     return shown
 
 

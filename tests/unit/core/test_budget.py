@@ -1,20 +1,27 @@
 """What is left of a budget, what a running stream adds to what was spent, and what the cap refuses."""
 
+import ast
+from itertools import pairwise
+from pathlib import Path
+
 import pytest
 from msgspec.structs import replace
 
+import midcourse
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
-from midcourse.core.budget import above, affords, is_spent, money, usual_output, usual_price, wanted
+from midcourse.core.budget import above, affords, is_spent, usual_output, usual_price, wanted
 from midcourse.core.caps import at_cap
 from midcourse.core.deadlines import expire
 from midcourse.core.decisions import allowed, decide
 from midcourse.core.ids import Epoch, StepId
+from midcourse.core.money import exact_money, money
 from midcourse.core.session import Session, Status
 from midcourse.errors import Refused
 from tests.unit.core.stories import FETCH, ID, PAUSE_1, Story, begun, finished, in_status
 
 S = Status
+SOURCE = Path(midcourse.__file__).parent
 
 
 def with_budget(session: Session, budget: float, cost: float) -> Session:
@@ -121,8 +128,22 @@ def test_what_would_go_on_at_the_cap_is_refused_with_the_sum(command: cmd.AnyCom
     with pytest.raises(Refused, match=r"spent \$0.40 of its budget of \$0.30. Raise the budget to \$0.41") as error:
         decide(session, command)
     assert error.value.code == "budget_spent"
-    assert "resume" not in allowed(session)
-    assert "resume" in allowed(replace(session, cost=0.1))
+    assert error.value.fields["raise_to"] == 0.41
+    assert ("resume" in allowed(session), "budget" in error.value.allowed) == (False, True)
+    below = allowed(replace(session, cost=0.1))
+    assert ("resume" in below, "budget" in below) == (True, False)
+
+
+def test_an_agent_is_offered_no_budget_of_its_own_to_raise() -> None:
+    session = with_budget(in_status(S.PAUSED).session, 0.3, 0.4)
+    assert "budget" not in allowed(session, by=f"session:{session.id}")
+
+
+def test_the_review_at_the_cap_offers_nothing_that_the_cap_refuses() -> None:
+    session = with_budget(in_status(S.RUNNING).session, 0.3, 0.2)
+    ask, *_ = at_cap(session, 0.2, 0.25)
+    assert isinstance(ask, ev.AskOpened)
+    assert ask.options == ("cancel",)
 
 
 def test_a_redirect_that_does_not_resume_is_kept_at_the_cap() -> None:
@@ -155,3 +176,34 @@ def test_a_sum_is_said_as_people_say_it(dollars: float, sum_: float, words: str)
     assert above(dollars) > dollars
     assert dollars == 0 or above(dollars) == sum_
     assert money(dollars) == words
+
+
+@pytest.mark.parametrize(
+    ("dollars", "words"),
+    [
+        (0.3, "$0.30"),
+        (0.305, "$0.305"),
+        (1234.5, "$1234.50"),
+        (25, "$25.00"),
+        (0.0013, "$0.0013"),
+    ],
+)
+def test_a_sum_that_is_compared_or_typed_again_is_written_with_all_its_digits(dollars: float, words: str) -> None:
+    assert exact_money(dollars) == words
+    assert float(words[1:]) == dollars
+
+
+def test_nothing_but_the_printers_of_money_puts_a_dollar_before_a_number() -> None:
+    """The sample agents are programs of their own."""
+    sources = (one for one in SOURCE.rglob("*.py") if "samples" not in one.parts and one.name != "money.py")
+    by_hand = [
+        f"{path.relative_to(SOURCE)}:{node.lineno}"
+        for path in sources
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.JoinedStr)
+        for before, value in pairwise(node.values)
+        if isinstance(value, ast.FormattedValue)
+        and isinstance(before, ast.Constant)
+        and str(before.value).endswith("$")
+    ]
+    assert by_hand == []

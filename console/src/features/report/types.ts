@@ -4,7 +4,7 @@ export type Verdict = "kept" | "above" | "below" | "too few to say";
 export type Range = [low: number, high: number];
 export interface Proportion { part: number; of: number; share: number | null; low: number; high: number; target: Range | null; verdict: Verdict }
 /** Who stepped in, how often; those who never did are left out. */
-export type ByWhom = Partial<Record<"person" | "policy" | "agent" | "kill_switch" | "parent" | "deadline", number>>;
+export type ByWhom = Partial<Record<"person" | "policy" | "budget" | "agent" | "kill_switch" | "parent" | "deadline", number>>;
 export interface Times { count: number; p50: number | null; p99: number | null; most: number | null; target_p50: number | null; target_p99: number | null; verdict_p50: Verdict; verdict_p99: Verdict }
 /** Where values lie; `curve` is every twentieth of them, from the least to the most. */
 export interface Spread { count: number; p50: number | null; p99: number | null; most: number | null; curve: number[] }

@@ -64,7 +64,7 @@ export function kindOf(verdict: Verdict, aboveIsFine = false): Kind {
   return verdict === "below" || (verdict === "above" && !aboveIsFine) ? "no" : "ok";
 }
 
-const STOPPERS: Record<keyof ByWhom, [once: string, often: string]> = { person: ["a person", "people"], policy: ["a policy", "policies"], agent: ["the agent itself", "agents themselves"], kill_switch: ["the kill switch", "the kill switch"], parent: ["its parent", "their parents"], deadline: ["a deadline", "deadlines"] };
+const STOPPERS: Record<keyof ByWhom, [once: string, often: string]> = { person: ["a person", "people"], policy: ["a policy", "policies"], budget: ["its budget", "their budgets"], agent: ["the agent itself", "agents themselves"], kill_switch: ["the kill switch", "the kill switch"], parent: ["its parent", "their parents"], deadline: ["a deadline", "deadlines"] };
 
 /** 3 by people, 1 by the kill switch; empty if there was nobody. */
 export function byWhom(counts: ByWhom): string {

@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from midcourse.core.money import money
 from midcourse.core.policy.decisions import SEVERITY, Decision, Level, Reason, Stage, Unseen, Worth
 from midcourse.core.policy.document import ClassRule, DurationRule, Levels, Policy, Restraint
 from midcourse.core.policy.observed import Latch, Observed
@@ -386,8 +387,8 @@ def worth_of(policy: Policy, observed: Observed, level: Level) -> Worth | None:
     minutes = (attention + rule.quality * rule.quality_for) / 60
     avoided = wasted * price, wasted * (seconds or 0.0) / 60
     sentence = (
-        f"worth: {_rough(avoided[0])} $ and {_rough(avoided[1])} min expected waste "
-        f"({chance:.2g} × {_rough(left)} requests{guessed}) against {_rough(spent)} $ and {_rough(minutes)} min"
+        f"worth: {money(avoided[0])} and {_rough(avoided[1])} min expected waste "
+        f"({chance:.2g} × {_rough(left)} requests{guessed}) against {money(spent)} and {_rough(minutes)} min"
     )
     return Worth(avoided[0], avoided[1], spent, minutes, rule.minute, sentence)
 
@@ -402,7 +403,7 @@ def _rough(value: float) -> str:
 
 def _shown(signal: str, value: float) -> str:
     if signal in ("cost", "cost.per_action"):
-        return f"${value:,.2f}"
+        return money(value)
     if signal in ("duration", "hypothesis"):
         return f"{Span(round(value))}" if value % 60 == 0 else f"{int(value // 60)}:{int(value % 60):02d} min"
     if signal in ("errors", "budget", "token_rate", "calls_left", "risk"):
