@@ -94,13 +94,13 @@ def test_who_reviews_a_server_is_told_when_it_reviews_and_how_to_do_it_now(
     midcourse: Command, server: str, folder: Path
 ) -> None:
     keep_token(folder)
-    out = midcourse("review", "--url", server).out
+    out = midcourse("policy", "review", "--url", server).out
     assert out.startswith("Nothing is proposed.\nA server makes its reviews by itself, once a week")
-    assert "midcourse review --store sqlite:///FILE" in out
+    assert "midcourse policy review --store sqlite:///FILE" in out
 
 
 def test_the_link_of_a_store_that_nobody_serves_names_the_store(midcourse: Command) -> None:
     store = "sqlite:///x.db"
-    refused = midcourse("link", "--store", store)
+    refused = midcourse("browser", "link", "--store", store)
     assert refused.code == 1
     assert refused.err == f"No server runs for {store}. Start one with: midcourse serve --store {store}\n"

@@ -56,14 +56,14 @@ def test_the_agents_of_a_server_are_listed_with_what_to_ask_of_them(
     midcourse: Command, server: str, folder: Path
 ) -> None:
     keep_token(folder)
-    done = midcourse("agents", "--url", server)
+    done = midcourse("agent", "list", "--url", server)
     assert done.code == 0, done.err
     assert "served-asker  Asks, and returns what it is told.\n" in done.out
     assert f"  midcourse start --url {server} served-asker 'Which of the two?'\n" in done.out
-    known = {one["name"]: one for one in midcourse("agents", "--json", "--url", server).json()["agents"]}
+    known = {one["name"]: one for one in midcourse("agent", "list", "--json", "--url", server).json()["agents"]}
     assert known["served-asker"]["goals"] == ["Which of the two?"]
     assert known["served-ticker"]["goals"] == []
-    nowhere = midcourse("agents", "--json")
+    nowhere = midcourse("agent", "list", "--json")
     assert '"code":"server_not_running"' in nowhere.err
 
 

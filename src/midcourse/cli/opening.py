@@ -1,20 +1,16 @@
 """Which sessions a command is about: those of a file here, or those of a server. And one of them by its id."""
 
 import os
-import shlex
 import stat
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import wraps
-from inspect import Parameter, signature
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
 import midcourse
-from midcourse.cli.printing import repeat_in_hints
 from midcourse.client.address import TOKEN_VARIABLE, URL_VARIABLE, address_of
 from midcourse.client.remote import RemoteMidcourse
 from midcourse.errors import MidcourseError, SessionNotFound, StoreUnavailable
@@ -26,13 +22,15 @@ TOKEN_FILE: Final = FOLDER / "token"
 _PAGE: Final = 1000
 _SHOWN: Final = 5
 
+LOCAL: Final = "local"
+"""The person at this terminal in a file's journal, as in the Python API. A server knows people by their tokens."""
 STORE_VARIABLE: Final = "MIDCOURSE_STORE"
 StoreOption = Annotated[
     str | None,
     typer.Option(
         "--store",
         metavar="URL",
-        help=f"A file with sessions. Or {STORE_VARIABLE}. Without --url: {DEFAULT_STORE}",
+        help=f"The store with the sessions. Or {STORE_VARIABLE}. Default: {DEFAULT_STORE}",
         envvar=STORE_VARIABLE,
         show_envvar=False,
     ),
@@ -46,12 +44,11 @@ TokenOption = Annotated[
     typer.Option(
         "--token",
         metavar="TOKEN",
-        help=f"What the server knows you by. Or {TOKEN_VARIABLE}; or, for a server here, the file {TOKEN_FILE}.",
+        help=f"Your token. Or {TOKEN_VARIABLE}. Default, for a server here: the file {TOKEN_FILE}.",
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 SessionArgument = Annotated[
-    str, typer.Argument(metavar="SESSION", help="A session's id, or enough of its beginning.", show_default=False)
+    str, typer.Argument(metavar="SESSION", help="A session's id, or the beginning of it.", show_default=False)
 ]
 
 
@@ -71,40 +68,6 @@ class Target:
         if self.url is not None or self.store is not None:
             return self.url
         return os.environ.get(URL_VARIABLE) or None
-
-
-HERE: Final = Target()
-"""What a command has by default; :func:`with_target` gives it the one that was named."""
-_WHERE: Final = {"store": StoreOption, "url": UrlOption, "token": TokenOption}
-
-
-def with_target(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command ``--store``, ``--url`` and ``--token`` in the place of its parameter ``target``."""
-    named = [Parameter(one, Parameter.KEYWORD_ONLY, default=None, annotation=kind) for one, kind in _WHERE.items()]
-    own = signature(command)
-    parameters = [
-        new
-        for one in own.parameters.values()
-        for new in (named if one.name == "target" else [one.replace(kind=Parameter.KEYWORD_ONLY)])
-    ]
-
-    @wraps(command)
-    def run(*, store: str | None, url: str | None, token: str | None, **given: object) -> None:
-        if url is not None and store == os.environ.get(STORE_VARIABLE):
-            store = None  # a server that was named wins over a file that lies around
-        repeat_in_hints(_named(store, url))
-        command(target=Target(store, url, token), **given)
-
-    run.__signature__ = own.replace(parameters=parameters)  # pyright: ignore[reportAttributeAccessIssue] - the options are read from it
-    return run
-
-
-def _named(store: str | None, url: str | None) -> str:
-    """The options that the next command needs as well: those of this one, as they were typed."""
-    if url is not None:
-        return f"--url {shlex.quote(url)}"
-    is_typed = store is not None and store != os.environ.get(STORE_VARIABLE)
-    return f"--store {shlex.quote(store or '')}" if is_typed else ""
 
 
 def server_folder(store: str) -> Path:

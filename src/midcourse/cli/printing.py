@@ -5,8 +5,8 @@ import io
 import os
 import re
 import sys
-from collections.abc import Coroutine, Iterable, Iterator, Sequence
-from typing import Any, Final, TextIO, cast
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TextIO, cast
 from unicodedata import category
 
 import msgspec
@@ -49,29 +49,35 @@ def carry_out(work: Coroutine[Any, Any, None], *, as_json: bool, interrupted: in
         raise typer.Exit(interrupted) from None
 
 
-_repeated: list[str] = []
-_HINT: Final = re.compile(
-    r"(?<![\w-])midcourse ((?:(?:kill-switch|policy|webhook|token|browser|risk) (?!calibrate)[a-z-]+)"
-    r"|(?:inbox|review|audit)(?: (?:take|hand-over|accept|refuse))?"
-    r"|ps|show|events|pause|resume|redirect|cancel|undo|message|answer|start|signals|rate|label|lift|interventions"
-    r"|artifacts|report|erase|alarms|serve|link|backup|doctor|compact)(?=[ .,;:)]|$)(?! --(?:store|url))"
-)
+class _Repeated(NamedTuple):
+    """The option that hints repeat, and which commands have it."""
+
+    name: str
+    value: str
+    commands: Mapping[str, Any]
+
+
+_repeated: list[_Repeated] = []
+_HINT: Final = re.compile(r"(?<![\w-])midcourse ([a-z][a-z-]*)( [a-z][a-z-]*)?(?=[ .,;:)']|$)(?! --(?:store|url))")
 """A command in a hint, which is to be typed as it stands."""
 
 
-def repeat_in_hints(options: str) -> None:
-    """Have every command in a hint carry these options (``--store …``), as the command that was typed does."""
-    _repeated[:] = [options] if options else []
+def repeat_in_hints(name: str, value: str, commands: Mapping[str, Any]) -> None:
+    """Have each command in a hint that has this option carry it (``--store …``), as the command that was typed does."""
+    _repeated[:] = [_Repeated(name, value, commands)] if name else []
 
 
 def _with_options(text: str) -> str:
     if not _repeated or "midcourse " not in text:
         return text
-    options = _repeated[0]
+    option = _repeated[0]
 
     def repeated(found: "re.Match[str]") -> str:
-        takes = not (options.startswith("--url") and found[1] in ("serve", "backup", "compact"))
-        return f"{found[0]} {options}" if takes else found[0]
+        verb, below = found[1], found[2] or ""
+        path = f"{verb}{below}" if f"{verb}{below}" in option.commands else verb
+        if path not in option.commands or option.name not in option.commands[path].options:
+            return found[0]
+        return f"midcourse {path} --{option.name} {option.value}{found[0].removeprefix(f'midcourse {path}')}"
 
     return _HINT.sub(repeated, text)
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
-from midcourse.cli.opening import DEFAULT_STORE, Target, store_path, token_for
-from midcourse.cli.people import me
+from midcourse.cli.opening import DEFAULT_STORE, LOCAL, Target, store_path, token_for
 from midcourse.errors import StoreUnavailable
 from midcourse.ports.store import Store
 from midcourse.runtime.clock import SystemClock
@@ -24,7 +23,7 @@ if TYPE_CHECKING:  # what these need is imported when they run: other commands a
 
 _ITS_OWN_REVIEWS = (
     "A server makes its reviews by itself, once a week unless it was started with another --review-every; this lists "
-    "what they proposed. To make one now, name its file on its machine: midcourse review --store sqlite:///FILE"
+    "what they proposed. To make one now, name its file on its machine: midcourse policy review --store sqlite:///FILE"
 )
 _WAIT = 270.0
 """Seconds beyond the usual that a server may take to read all it has."""
@@ -113,7 +112,7 @@ class _Here:
         from midcourse.reports.review import accept, refuse
 
         settle = accept if verb == "accept" else refuse
-        return await settle(self._store, name, by=me(), why=why, now=SystemClock().now())
+        return await settle(self._store, name, by=LOCAL, why=why, now=SystemClock().now())
 
 
 def _progress() -> "Progress | None":

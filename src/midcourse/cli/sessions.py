@@ -7,8 +7,9 @@ import msgspec
 import typer
 
 from midcourse.cli.asked import details, last_words, title
-from midcourse.cli.opening import HERE, JsonOption, SessionArgument, Target, find, opened, with_target
-from midcourse.cli.printing import carry_out, plain, print_json, room_beside, say, shortened, show_table
+from midcourse.cli.command import Call, command
+from midcourse.cli.opening import SessionArgument, find, opened
+from midcourse.cli.printing import plain, print_json, room_beside, say, shortened, show_table
 from midcourse.cli.receipts import show_receipt
 from midcourse.cli.words import (
     ago,
@@ -36,30 +37,23 @@ _MOST = 1000
 _ANSWERS = Contact()
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add these commands."""
-    app.command("ps", short_help="List sessions.")(ps)
-    app.command("show", short_help="Show all that is known of a session.")(show)
-
-
-@with_target
-def ps(
+@command("ps", "List sessions.")
+async def ps(
+    call: Call,
     status: Annotated[
         list[str] | None,
-        typer.Option("--status", metavar="STATUS", help="Only those in this status; may be repeated."),
+        typer.Option("--status", metavar="STATUS", help="Only sessions in this status; may be repeated."),
     ] = None,
-    agent: Annotated[str | None, typer.Option("--agent", metavar="NAME", help="Only those of this agent.")] = None,
+    agent: Annotated[str | None, typer.Option("--agent", metavar="NAME", help="Only sessions of this agent.")] = None,
     search: Annotated[
-        str, typer.Option("--search", metavar="TEXT", help="Only those with this in id, agent or goal.")
+        str, typer.Option("--search", metavar="TEXT", help="Only sessions with this text in id, agent or goal.")
     ] = "",
-    everything: Annotated[bool, typer.Option("--all", "-a", help="Also those that have ended.")] = False,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Also sessions that have ended.")] = False,
     limit: Annotated[
-        int, typer.Option("--limit", metavar="NUMBER", min=1, max=_MOST, help="The most that are listed.")
+        int, typer.Option("--limit", metavar="NUMBER", min=1, max=_MOST, help="List at most so many.")
     ] = 50,
-    target: Target = HERE,
-    as_json: JsonOption = False,
 ) -> None:
-    """List sessions, newest first: those that have not ended, unless --all or --status says otherwise.
+    """List the sessions that have not ended, newest first; --all and --status choose others.
 
     Changes nothing.
 
@@ -76,24 +70,17 @@ def ps(
         raise typer.BadParameter(f"There is no status {unknown[0]!r}. There are: {', '.join(Status)}.{near}")
     wanted = list(status or ([] if everything else sorted(LIVE)))
 
-    async def work() -> None:
-        async with opened(target) as sessions:
-            heads = await sessions.list(status=wanted, agent=agent, search=search, limit=limit)
-        if as_json:
-            print_json({"sessions": [_head(head) for head in heads]})
-        elif heads:
-            _list(heads)
-            if len(heads) == limit:
-                say(f"The newest {limit}. More: --limit, up to {_MOST}; or narrow it with --search, --agent, --status.")
-        else:
-            is_filtered = bool(status or agent or search)
-            say(
-                "No session matches."
-                if is_filtered or everything
-                else "No session is under way. With --all: ended ones."
-            )
-
-    carry_out(work(), as_json=as_json)
+    async with opened(call) as sessions:
+        heads = await sessions.list(status=wanted, agent=agent, search=search, limit=limit)
+    if call.as_json:
+        print_json({"sessions": [_head(head) for head in heads]})
+    elif heads:
+        _list(heads)
+        if len(heads) == limit:
+            say(f"The newest {limit}. More: --limit, up to {_MOST}; or narrow it with --search, --agent, --status.")
+    else:
+        is_filtered = bool(status or agent or search)
+        say("No session matches." if is_filtered or everything else "No session is under way. With --all: ended ones.")
 
 
 def _head(head: Head) -> dict[str, Any]:
@@ -138,16 +125,15 @@ def _short(text: str, most: int = 80) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-@with_target
-def show(
+@command("show", "Show everything about a session.")
+async def show(
+    call: Call,
     session: SessionArgument,
     at: Annotated[
-        int | None, typer.Option("--at", metavar="POSITION", help="As it was at this position of its journal.")
+        int | None, typer.Option("--at", metavar="POSITION", help="Show it as it was at this position of its journal.")
     ] = None,
-    target: Target = HERE,
-    as_json: JsonOption = False,
 ) -> None:
-    """Show all that is known of a session: what runs, what it asks, its plan, its messages, its receipt, its result.
+    """Show everything about a session: running calls, questions, plan, messages, receipt and result.
 
     Changes nothing.
 
@@ -158,24 +144,21 @@ def show(
       midcourse show sess_0198f2 --json | jq .status
     """
 
-    async def work() -> None:
-        async with opened(target) as sessions:
-            handle = await find(sessions, session)
-            if at is not None:
-                looked = await handle.inspect(at)
-                _show_past(looked, as_json=as_json)
-                return
-            state = await handle.state()
-            is_there = state.status is Status.COMPLETED and state.erased_at is None
-            result = await handle.result() if is_there else None
-            contact = await _contact(sessions, state)
-            if as_json:
-                ended = {"result": result} if state.status is Status.COMPLETED else {}
-                print_json({**spelled(state), "goal": state.goal, **_json_of(contact), **ended})
-                return
-            await _show(handle, state, result, contact)
-
-    carry_out(work(), as_json=as_json)
+    async with opened(call) as sessions:
+        handle = await find(sessions, session)
+        if at is not None:
+            looked = await handle.inspect(at)
+            _show_past(looked, as_json=call.as_json)
+            return
+        state = await handle.state()
+        is_there = state.status is Status.COMPLETED and state.erased_at is None
+        result = await handle.result() if is_there else None
+        contact = await _contact(sessions, state)
+        if call.as_json:
+            ended = {"result": result} if state.status is Status.COMPLETED else {}
+            print_json({**spelled(state), "goal": state.goal, **_json_of(contact), **ended})
+            return
+        await _show(handle, state, result, contact)
 
 
 def _show_past(looked: Inspection, *, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""``midcourse agents`` and ``midcourse start``: what a server's agents do, and a goal for one of them."""
+"""``midcourse agent list`` and ``midcourse start``: what a server's agents do, and a goal for one of them."""
 
 import shlex
 from typing import Annotated, Final
@@ -6,10 +6,10 @@ from typing import Annotated, Final
 import typer
 
 import midcourse
+from midcourse.cli.command import Call, command
 from midcourse.cli.events import print_events
-from midcourse.cli.opening import DEFAULT_STORE, FOLDER, HERE, JsonOption, Target, opened, token_for, with_target
-from midcourse.cli.people import me
-from midcourse.cli.printing import carry_out, print_json, say
+from midcourse.cli.opening import DEFAULT_STORE, FOLDER, Target, opened, token_for
+from midcourse.cli.printing import print_json, say
 from midcourse.client.whereabouts import whereabouts
 from midcourse.core.terms import TaskClass, Terms
 from midcourse.errors import MidcourseError
@@ -18,63 +18,54 @@ _FOLLOWING: Final = 3600.0
 """Seconds that a server which went away is waited for by somebody who follows."""
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add these commands."""
-    app.command("agents", short_help="List the agents of a server, and what to ask of them.")(agents)
-    app.command("start", short_help="Give an agent of a server a goal.")(start)
+@command("agent list", "List the agents of a server.")
+async def agents(call: Call) -> None:
+    """List the agents of a server: what each does, and example goals.
 
-
-@with_target
-def agents(target: Target = HERE, as_json: JsonOption = False) -> None:
-    """List the agents of a server: what each does, and examples of what to ask of it.
-
-    The server is the one of --url, or the one that was started here.
+    The server is the one of --url, or the one that runs for the store here.
 
     \b
     Examples:
-      midcourse agents
-      midcourse agents --json | jq -r '.agents[].name'
+      midcourse agent list
+      midcourse agent list --json | jq -r '.agents[].name'
     """
 
-    async def work() -> None:
-        there = _server(target)
-        assert there.server is not None
-        async with midcourse.connect(there.server, token=token_for(there, there.server)) as sessions:
-            known = await sessions.agents()
-        if as_json:
-            print_json({"agents": known})
-        elif not known:
-            say("No agent is registered there. Start the server with one: midcourse serve --agents FILE.")
-        for one in known if not as_json else ():
-            say(f"{one.name}  {one.description}".rstrip())
-            for goal in one.goals:
-                say(f"  midcourse start {one.name} {shlex.quote(goal)}")
-
-    carry_out(work(), as_json=as_json)
+    there = _server(call)
+    assert there.server is not None
+    async with midcourse.connect(there.server, token=token_for(there, there.server)) as sessions:
+        known = await sessions.agents()
+    if call.as_json:
+        print_json({"agents": known})
+    elif not known:
+        say("No agent is registered there. Start the server with one: midcourse serve --agents FILE.")
+    for one in known if not call.as_json else ():
+        say(f"{one.name}  {one.description}".rstrip())
+        for goal in one.goals:
+            say(f"  midcourse start {one.name} {shlex.quote(goal)}")
 
 
-@with_target
-def start(
+@command("start", "Start an agent of a server with a goal.")
+async def start(
+    call: Call,
     agent: Annotated[str, typer.Argument(metavar="AGENT", help="An agent of the server.", show_default=False)],
-    goal: Annotated[str, typer.Argument(metavar="GOAL", help="What it is to do.", show_default=False)] = "",
+    goal: Annotated[str, typer.Argument(metavar="GOAL", help="What the agent should do.", show_default=False)] = "",
     label: Annotated[
         list[str] | None,
-        typer.Option("--label", metavar="LABEL", help="What it can be found and stopped by; may be repeated."),
+        typer.Option("--label", metavar="LABEL", help="A label to find and stop the session by; may be repeated."),
     ] = None,
     task_class: Annotated[
-        TaskClass | None, typer.Option("--class", help="How long such a task takes, instead of the agent's own.")
+        TaskClass | None, typer.Option("--class", help="How long such a task takes. Default: the agent's.")
     ] = None,
     budget: Annotated[
-        float | None, typer.Option("--budget", metavar="DOLLARS", help="What it may cost, instead of the agent's own.")
+        float | None,
+        typer.Option("--budget", metavar="DOLLARS", help="What the session may cost. Default: the agent's."),
     ] = None,
     session: Annotated[
-        str | None, typer.Option("--session", metavar="ID", help="An id of your own; without it, one is made.")
+        str | None, typer.Option("--session", metavar="ID", help="An id of your own. Default: a new one.")
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Print what happens until it has ended. Ctrl-C leaves it running.")
+        bool, typer.Option("--follow", "-f", help="Print its events until it ends. Ctrl-C leaves it running.")
     ] = False,
-    target: Target = HERE,
-    as_json: JsonOption = False,
 ) -> None:
     """Give an agent a goal. It runs in the server; the id that is printed is what the other commands steer it by.
 
@@ -88,18 +79,15 @@ def start(
     """
     terms = Terms(task_class=task_class, budget=budget, labels=tuple(label or ()))
 
-    async def work() -> None:
-        async with opened(_server(target), patience=_FOLLOWING if follow else 10.0) as sessions:
-            handle = await sessions.start(agent, goal, session_id=session, terms=terms, by=me())
-            if as_json and not follow:
-                print_json({"id": handle.id, "agent": agent})
-            elif not as_json:
-                then = "" if follow else f" Follow it with: midcourse events {handle.id} --follow"
-                say(f"{handle.id} is started.{then}")
-            if follow:
-                await print_events(handle, 0, None, follow=False, as_json=as_json)
-
-    carry_out(work(), as_json=as_json)
+    async with opened(_server(call), patience=_FOLLOWING if follow else 10.0) as sessions:
+        handle = await sessions.start(agent, goal, session_id=session, terms=terms)
+        if call.as_json and not follow:
+            print_json({"id": handle.id, "agent": agent})
+        elif not call.as_json:
+            then = "" if follow else f" Follow it with: midcourse events {handle.id} --follow"
+            say(f"{handle.id} is started.{then}")
+        if follow:
+            await print_events(handle, 0, None, follow=False, as_json=call.as_json)
 
 
 def _server(target: Target) -> Target:

@@ -25,7 +25,7 @@ _AHEAD: Final = 60.0
 _PAGE: Final = 1000
 _SHOWN: Final = 5
 _SURVIVES: Final = {"power": "a power failure", "process": "the end of its process", "nothing": "nothing"}
-_RESTORE: Final = "Stop what uses it, and restore a backup: midcourse restore."
+_RESTORE: Final = "Stop what uses it, and restore a backup: midcourse store restore."
 
 
 class Check(NamedTuple):
@@ -83,7 +83,7 @@ def _file(path: Path, *, deep: bool) -> Iterator[Check]:
             "log",
             "warn",
             f"the log beside the file has {file.log_bytes / 1024**2:,.0f} MB",
-            "Somebody reads all the time, or none closed it: end programs that hang, then run midcourse compact.",
+            "Somebody reads all the time, or none closed it: end programs that hang, then run midcourse store compact.",
         )
     dead = [f"{worker} (process {pid})" for worker, pid, lives in file.workers if not lives]
     living = len(file.workers) - len(dead)

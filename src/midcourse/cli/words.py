@@ -261,4 +261,4 @@ def _lifting(session: Session) -> str:
         return (
             f"An operator lifts the kill switch, and then lets it go back: midcourse kill-switch show {session.switch}"
         )
-    return f"An operator lifts this: midcourse lift {session.id}"
+    return f"An operator lifts this: midcourse session lift {session.id}"

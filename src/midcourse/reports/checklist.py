@@ -150,7 +150,9 @@ def _completed(report: Report, policy: Policy) -> ChecklistItem:
         what=f"{percent(target)} of all runs are completed{f', at {load}' if load else ''}",
         answer=answer,
         number=f"{part:,} of {of:,} that have ended",
-        todo=_todo(answer, "See which class falls short: midcourse report.", f"Let runs end: {ENOUGH} say enough."),
+        todo=_todo(
+            answer, "See which class falls short: midcourse report show.", f"Let runs end: {ENOUGH} say enough."
+        ),
     )
 
 
@@ -199,7 +201,7 @@ def _labels(report: Report) -> ChecklistItem:
         answer=answer,
         number=f"{len(by_agent) - len(few)} of {len(by_agent)} are"
         + (f"; too few: {', '.join(few[:_NAMED])}{', …' if len(few) > _NAMED else ''}" if few else ""),
-        todo=_todo(answer, "Label them right or wrong: midcourse label.", "No policy has stepped in yet."),
+        todo=_todo(answer, "Label them right or wrong: midcourse intervention label.", "No policy has stepped in yet."),
     )
 
 
@@ -213,7 +215,7 @@ def _wrong(report: Report) -> ChecklistItem:
         answer=answer,
         number=f"{len(wrong)} of {len(enough)} with enough labels are"
         + (f": {', '.join(wrong[:_NAMED])}" if wrong else ""),
-        todo=_todo(answer, "See what the review proposes: midcourse review.", "Too few labels."),
+        todo=_todo(answer, "See what the review proposes: midcourse policy review.", "Too few labels."),
     )
 
 
@@ -245,7 +247,7 @@ def backtested(name: str, version: int, tried: Mapping[str, int] | None) -> Chec
         todo=""
         if runs
         else f"midcourse policy show {name} > {name}.yaml; "
-        f"midcourse backtest --policy {name}.yaml --format json RUNS > FILE; then --backtest FILE.",
+        f"midcourse policy backtest --policy {name}.yaml --format json RUNS > FILE; then --backtest FILE.",
     )
 
 
@@ -302,7 +304,9 @@ def _strategies(report: Report) -> Iterator[ChecklistItem]:
         what="No run was stopped automatically that its strategy lets finish",
         answer=answer,
         number=f"{count:,} of {of:,} sessions of short and protected classes",
-        todo=_todo(answer, "See what stopped them: midcourse alarms.", "No such session began in this time."),
+        todo=_todo(
+            answer, "See what stopped them: midcourse intervention alarms.", "No such session began in this time."
+        ),
     )
     found = report.recoveries
     answer = _ANSWERS[found.all.verdict]

@@ -82,7 +82,7 @@ async def audit(
 async def export_audit(
     caller: Operator, session: AuditSession = None, since: AuditSince = None, tenant: TenantQuery = None
 ) -> Response:
-    """The audit log as JSON lines that prove themselves: `midcourse audit --verify FILE` checks them anywhere.
+    """The audit log as JSON lines that prove themselves: `midcourse audit verify FILE` checks them anywhere.
 
     There is a line for every entry. Of one that the caller may not see, or did not ask for, it holds the digest alone,
     which is enough to see that nothing was changed or left out. The last line says where the log ended; a file without
