@@ -12,7 +12,7 @@ from rich.console import Console
 
 from midcourse.cli.command import NOWHERE, Call, command
 from midcourse.cli.opening import Target, opened, store_path
-from midcourse.cli.printing import plain, print_json, say, say_wrapped, show_table
+from midcourse.cli.printing import plain, print_json, say, say_wrapped, show_table, tell
 from midcourse.core.events import Recorded
 from midcourse.core.policy.decisions import INTERRUPTS
 from midcourse.core.spelling import spelled
@@ -231,11 +231,11 @@ async def _events(handle: Handle[Any]) -> list[Recorded]:
 def _tell_notices(notices: "Sequence[Notice]") -> None:
     """What was left out of the files, on stderr, so that it stands in nobody's way."""
     for notice in notices[:_MOST]:
-        print(plain(str(notice), lines=False), file=sys.stderr)
+        tell(plain(str(notice), lines=False))
     rest = notices[_MOST:]
     if rest:
         left_out = sum(notice.left_out for notice in rest)
-        print(f"And {len(rest)} notices more, of {left_out} left out. All of them: --format json", file=sys.stderr)
+        tell(f"And {len(rest)} notices more, of {left_out} left out. All of them: --format json")
 
 
 def _write(tried: "Backtest", path: Path) -> None:

@@ -144,7 +144,8 @@ def _is_private(name: str, path: Path, wanted: int) -> Check | None:
 
 async def _server(target: Target) -> Check:
     is_named = target.server is not None
-    here = None if is_named else whereabouts(server_folder(target.store or DEFAULT_STORE))
+    store = target.store or DEFAULT_STORE
+    here = None if is_named else whereabouts(server_folder(store), store)
     if not is_named and here is None:  # nobody else at the usual port is told our token
         return Check("server", "ok", "none runs for this store", "Start one with 'midcourse serve' for the console.")
     url = target.server or (here.url if here else "")

@@ -1,13 +1,12 @@
 """``midcourse kill-switch``: the operator's standing emergency halt over a scope."""
 
-import sys
 from typing import Annotated, Any
 
 import typer
 
 from midcourse.cli.command import Call, command
 from midcourse.cli.opening import opened
-from midcourse.cli.printing import plain, print_json, say, show_table
+from midcourse.cli.printing import print_json, say, show_table, tell
 from midcourse.cli.words import ago, clock_time, span
 from midcourse.core.spelling import spelled
 from midcourse.core.switches import Scope, SwitchPreview, SwitchReport, check_scope
@@ -175,7 +174,7 @@ def _ask(scope: Scope, found: SwitchPreview, *, as_json: bool) -> None:
         raise typer.BadParameter("--json cannot ask for confirmation. Add --yes.")
     many = "1 session" if found.count == 1 else f"{found.count} sessions"
     if found.hint:
-        print(plain(found.hint), file=sys.stderr)
+        tell(found.hint)
     try:
         is_sure = typer.confirm(f"Halt {many} now: {scope}. What starts there starts halted. Continue?", err=True)
     except typer.Abort as unanswered:

@@ -13,6 +13,7 @@ import typer
 import midcourse
 from midcourse.client.address import TOKEN_VARIABLE, URL_VARIABLE, address_of
 from midcourse.client.remote import RemoteMidcourse
+from midcourse.client.whereabouts import whereabouts
 from midcourse.errors import MidcourseError, SessionNotFound, StoreUnavailable
 from midcourse.ports.handle import Handle, Sessions
 
@@ -101,6 +102,33 @@ def token_for(target: Target, url: str) -> str | None:
         return None
 
 
+def check_there(given: str | None) -> str:
+    """Return the store that was given, or the usual one.
+
+    Raises:
+        StoreUnavailable: there is no such file; it is not made here.
+    """
+    store = given or DEFAULT_STORE
+    if store.startswith("memory:"):
+        raise StoreUnavailable("A store in memory belongs to one program. Name a file: --store sqlite:///runs.db.")
+    path = store_path(store)
+    if path is not None and not path.is_file():
+        raise StoreUnavailable(
+            f"There is no store at {path}. Name one with --store sqlite:///file.db, or a server with --url."
+            f"{others(store)}",
+            path=str(path),
+        )
+    return store
+
+
+def others(store: str) -> str:
+    """Return a sentence about the servers of this folder that have other stores; empty: there are none."""
+    folders = (server_folder(store).parent if store_path(store) else FOLDER, FOLDER)
+    records = sorted({one.parent for folder in folders for one in folder.glob("**/server-*.json")})
+    found = sorted({one.store for folder in records if (one := whereabouts(folder)) and one.store not in ("", store)})
+    return f" Servers run here with {', '.join(f'--store {one}' for one in found)}." if found else ""
+
+
 @asynccontextmanager
 async def opened(target: Target, *, patience: float = 10.0) -> AsyncGenerator[Sessions]:
     """The sessions, to look at and to steer. A file is opened beside whoever else has it open, and never made.
@@ -114,15 +142,7 @@ async def opened(target: Target, *, patience: float = 10.0) -> AsyncGenerator[Se
         async with midcourse.connect(server, token=token_for(target, server), patience=patience) as remote:
             yield remote
         return
-    store = target.store or DEFAULT_STORE
-    if store.startswith("memory:"):
-        raise StoreUnavailable("A store in memory belongs to one program. Name a file: --store sqlite:///runs.db.")
-    path = store_path(store)
-    if path is not None and not path.is_file():
-        raise StoreUnavailable(
-            f"There is no store at {path}. Name one with --store sqlite:///file.db, or a server with --url.",
-            path=str(path),
-        )
+    store = check_there(target.store)
     async with midcourse.open(store, drive=False) as local:
         yield local
 

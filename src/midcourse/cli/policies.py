@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 import typer
 
 from midcourse.cli.command import NOWHERE, Call, command
-from midcourse.cli.opening import DEFAULT_STORE, LOCAL, Target, store_path
+from midcourse.cli.opening import DEFAULT_STORE, LOCAL, Target, check_there, store_path
 from midcourse.cli.opening import token_for as token_of_target
 from midcourse.cli.printing import print_json, say, say_as_it_is, show_table
 from midcourse.cli.words import ago, clock_time
 from midcourse.core.policy.checking import Change, difference, shown
 from midcourse.core.policy.document import Policy
-from midcourse.errors import InvalidInput, StoreUnavailable
+from midcourse.errors import InvalidInput
 from midcourse.ports.store import Store
 from midcourse.runtime.clock import SystemClock
 from midcourse.wiring import open_store
@@ -305,10 +305,7 @@ async def _store(target: Target, make: bool) -> Store:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         return await open_store(url)
     if target.store is not None:
-        raise StoreUnavailable(
-            f"There is no store at {path}. Name one with --store sqlite:///file.db, or a server with --url.",
-            path=str(path),
-        )
+        check_there(url)
     return await open_store("memory://")
 
 

@@ -93,8 +93,14 @@ def complain(error: MidcourseError, *, as_json: bool) -> None:
         told = {"code": error.code, "detail": str(error), **spelled(error.fields)}
         print(_encoder.encode(told).decode(), file=sys.stderr)
     else:
-        for line in _broken(plain(_with_options(str(error))), _room(sys.stderr)):
-            print(line, file=sys.stderr)
+        tell(str(error))
+
+
+def tell(*lines: str) -> None:
+    """Print lines for people beside what a command answers: on stderr, where they are in no program's way."""
+    for line in lines:
+        for part in _broken(plain(_with_options(line)), _room(sys.stderr)):
+            print(part, file=sys.stderr, flush=True)
 
 
 def print_json(value: object) -> None:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
-from midcourse.cli.opening import DEFAULT_STORE, LOCAL, Target, store_path, token_for
-from midcourse.errors import StoreUnavailable
+from midcourse.cli.opening import LOCAL, Target, check_there, token_for
 from midcourse.ports.store import Store
 from midcourse.runtime.clock import SystemClock
 from midcourse.wiring import open_store
@@ -51,14 +50,7 @@ async def reports_of(target: Target) -> AsyncGenerator[Reports]:
         finally:
             await wire.close()
         return
-    url = target.store or DEFAULT_STORE
-    path = store_path(url)
-    if path is not None and not path.is_file():
-        raise StoreUnavailable(
-            f"There is no store at {path}. Name one with --store sqlite:///file.db, or a server with --url.",
-            path=str(path),
-        )
-    opened = await open_store(url)
+    opened = await open_store(check_there(target.store))
     try:
         yield _Here(opened)
     finally:

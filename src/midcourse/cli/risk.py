@@ -1,13 +1,12 @@
 """``midcourse risk``: the combined risk, and one made from runs of your own."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from midcourse.cli.command import NOWHERE, Call, command
-from midcourse.cli.printing import print_json, say
+from midcourse.cli.printing import print_json, say, tell
 
 
 @command("risk show", "Show what to expect of a model.", where=NOWHERE)
@@ -70,13 +69,9 @@ async def train(
     from midcourse.cli.backtest import recordings_in
     from midcourse.monitors.risk import save
 
-    model = make(await recordings_in(files), target=false_stops, progress=None if call.as_json else _say_so)
+    model = make(await recordings_in(files), target=false_stops, progress=None if call.as_json else tell)
     save(model, out)
     if call.as_json:
         print_json(model)
     else:
         say(*summary(model).split("\n"), f"Written to {out}.")
-
-
-def _say_so(said: str) -> None:
-    print(said, file=sys.stderr, flush=True)

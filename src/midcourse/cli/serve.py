@@ -16,6 +16,7 @@ from midcourse.cli.opening import (
     DEFAULT_STORE,
     FOLDER,
     StoreOption,
+    others,
     server_folder,
     store_path,
     token_for,
@@ -279,7 +280,7 @@ def _serve(
         say("No agents are served: give --agents or --demo. You can still watch and steer sessions.")
     spans = None if traces == "none" else _spans(content=traces == "content")
     given = token_of(folder, token)
-    place = Place(folder=folder, host=host, port=port, is_token_given=token is not None)
+    place = Place(folder=folder, host=host, port=port, is_token_given=token is not None, store=store)
     listening = listen(place, say)
     server = Server(
         store=store,
@@ -426,10 +427,11 @@ async def link(call: Call) -> None:
     else:
         store = call.store or DEFAULT_STORE
         folder = _folder_of(store)
-        found = whereabouts(folder)
+        found = whereabouts(folder, store)
         if found is None:
             raise MidcourseError(
-                f"No server runs for {store}. Start one with: midcourse serve", code="server_not_running"
+                f"No server runs for {store}.{others(store)} Start one with: midcourse serve",
+                code="server_not_running",
             )
         if found.is_token_given and not token:
             raise MidcourseError(

@@ -1,6 +1,7 @@
 """``midcourse agent list`` and ``midcourse start``: what a server's agents do, and a goal for one of them."""
 
 import shlex
+import sys
 from typing import Annotated, Final
 
 import typer
@@ -8,8 +9,8 @@ import typer
 import midcourse
 from midcourse.cli.command import Call, command
 from midcourse.cli.events import print_events
-from midcourse.cli.opening import DEFAULT_STORE, FOLDER, Target, opened, token_for
-from midcourse.cli.printing import print_json, say
+from midcourse.cli.opening import DEFAULT_STORE, Target, opened, others, server_folder, token_for
+from midcourse.cli.printing import print_json, say, tell
 from midcourse.client.whereabouts import whereabouts
 from midcourse.core.terms import TaskClass, Terms
 from midcourse.errors import MidcourseError
@@ -67,15 +68,15 @@ async def start(
         bool, typer.Option("--follow", "-f", help="Print its events until it ends. Ctrl-C leaves it running.")
     ] = False,
 ) -> None:
-    """Give an agent a goal. It runs in the server; the id that is printed is what the other commands steer it by.
+    """Start an agent of a server with a goal. Prints the new session's id and nothing else.
 
-    The server is the one of --url, or the one that was started here. The policy is the agent's, or the server's.
+    The server is the one of --url, or the one that runs for the store here. The policy is the agent's, or the server's.
 
     \b
     Examples:
       midcourse start churn-memo "Write the churn memo for the north region"
       midcourse start researcher "What is known of tides" --label night --budget 2 --follow
-      midcourse start churn-memo "The same for the south" --json | jq -r .id
+      id=$(midcourse start churn-memo "The same for the south")
     """
     terms = Terms(task_class=task_class, budget=budget, labels=tuple(label or ()))
 
@@ -84,21 +85,23 @@ async def start(
         if call.as_json and not follow:
             print_json({"id": handle.id, "agent": agent})
         elif not call.as_json:
-            then = "" if follow else f" Follow it with: midcourse events {handle.id} --follow"
-            say(f"{handle.id} is started.{then}")
+            say(handle.id)
+            if not follow and sys.stderr.isatty():
+                tell(f"Follow it with: midcourse events {handle.id} --follow")
         if follow:
             await print_events(handle, 0, None, follow=False, as_json=call.as_json)
 
 
 def _server(target: Target) -> Target:
-    """The server that was named, or the one that runs here: a file holds sessions, and runs no agent."""
+    """Return the server that was named, or the one that runs for the store: a file runs no agent."""
     if target.server is not None:
         return target
-    here = whereabouts(FOLDER) if target.store is None else None
+    store = target.store or DEFAULT_STORE
+    here = whereabouts(server_folder(store), store)
     if here is None:
         raise MidcourseError(
-            f"No server is named, and a file such as {target.store or DEFAULT_STORE} runs no agents. Start a server "
-            "with 'midcourse serve --agents FILE' and give its --url; or start it from Python: mc.start(agent, goal).",
+            f"No server runs for {store}, and a file runs no agents.{others(store)} Start a server with 'midcourse "
+            "serve --agents FILE', or give the --url of one; or start the session from Python: mc.start(agent, goal).",
             code="server_not_running",
         )
     return Target(url=here.url, token=token_for(target, here.url))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from midcourse.cli.command import STORE, Call, command
-from midcourse.cli.opening import DEFAULT_STORE, store_path
+from midcourse.cli.opening import DEFAULT_STORE, check_there, store_path
 from midcourse.cli.printing import print_json, say, show_table
 from midcourse.cli.words import ago, span
 from midcourse.core.ids import SessionId
@@ -55,7 +55,7 @@ async def add(
         whose = tenant_of(reached) or None
         if tenant not in (None, whose):
             raise InvalidInput(f"Session '{reached}' is not of tenant '{tenant}'. Leave --tenant out.", field="tenant")
-    async with _tokens(call.store) as tokens:
+    async with _tokens(call.store, make=True) as tokens:
         expires_at = expiry(lifetime, SystemClock().now())
         agent, person = (None if one is None else SessionId(one) for one in (session, only))
         token = await tokens.add(name, role, agent, tenant=whose, only=person, expires_at=expires_at)
@@ -187,19 +187,21 @@ async def _logins(store: str | None) -> "AsyncGenerator[Logins]":
 
 
 @asynccontextmanager
-async def _tokens(store: str | None) -> "AsyncGenerator[Tokens]":
-    async with _opened(store) as (_, tokens):
+async def _tokens(store: str | None, *, make: bool = False) -> "AsyncGenerator[Tokens]":
+    async with _opened(store, make=make) as (_, tokens):
         yield tokens
 
 
 @asynccontextmanager
-async def _opened(store: str | None) -> "AsyncGenerator[tuple[Store, Tokens]]":
+async def _opened(store: str | None, *, make: bool = False) -> "AsyncGenerator[tuple[Store, Tokens]]":
     from midcourse.server.tokens import Tokens
 
     url = store or DEFAULT_STORE
     path = store_path(url)
-    if path is not None:
+    if make and path is not None:  # tokens may be there before the server's first start
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    else:
+        check_there(url)
     opened = await open_store(url)
     try:
         yield opened, Tokens(opened, SystemClock())
