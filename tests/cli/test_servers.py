@@ -46,6 +46,8 @@ def test_where_the_token_comes_from(midcourse: Command, server: str, folder: Pat
     wrong = midcourse("ps", "--url", server, "--token", "mct_wrong-0123456789")
     assert wrong.code == 1
     assert "mct_wrong" not in wrong.err
+    assert "does not accept this token: it is unknown, revoked or expired" in wrong.err
+    assert "Give another one with --token" in wrong.err
     assert midcourse("ps", "--store", "sqlite:///served.db", env={"MIDCOURSE_URL": "http://127.0.0.1:9"}).code == 0
 
 

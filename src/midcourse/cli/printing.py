@@ -82,13 +82,20 @@ def _with_options(text: str) -> str:
     return _HINT.sub(repeated, text)
 
 
+_NO_TOKEN: Final = (
+    "The server needs a token. Give --token, set MIDCOURSE_TOKEN, or run this beside its .midcourse folder."
+)
+_BAD_TOKEN: Final = (
+    "The server does not accept this token: it is unknown, revoked or expired. Give another one with --token or "
+    "MIDCOURSE_TOKEN. To make one, where the server runs: midcourse token add NAME"
+)
+
+
 def complain(error: MidcourseError, *, as_json: bool) -> None:
     """Say on stderr what went wrong: the sentence, or with --json its code and facts as well."""
     if error.code == "unauthorized":  # the server speaks to programs; here is a person
-        error = MidcourseError(
-            "The server does not know you. Give --token, set MIDCOURSE_TOKEN, or run it beside its .midcourse folder.",
-            code=error.code,
-        )
+        words = _BAD_TOKEN if error.message.startswith("This token") else _NO_TOKEN
+        error = MidcourseError(words, code=error.code)
     if as_json:
         told = {"code": error.code, "detail": str(error), **spelled(error.fields)}
         print(_encoder.encode(told).decode(), file=sys.stderr)

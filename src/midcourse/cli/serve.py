@@ -124,7 +124,7 @@ def serve(
         ),
     ] = "10s",
     metrics_open: Annotated[
-        bool, typer.Option("--metrics-open", help="Serve /metrics without authentication.")
+        bool, typer.Option("--metrics-open", help="Serve /metrics to this machine without authentication.")
     ] = False,
     traces: Annotated[
         bool,

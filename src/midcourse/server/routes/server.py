@@ -116,7 +116,9 @@ async def list_tokens(request: Request, caller: Operator) -> Response:
     return answer({"tokens": [token_view(one) for one in await _tokens(request).list(tenant=caller.tenant)]})
 
 
-@router.post("/tokens", status_code=201, responses=answers("NewlyMadeToken", 201, "token_exists", body=True))
+@router.post(
+    "/tokens", status_code=201, responses=answers("NewlyMadeToken", 201, "token_exists", "session_not_found", body=True)
+)
 async def add_token(body: NewToken, request: Request, caller: Administrator) -> Response:
     """Make a token. It is shown this once: only its hash is kept.
 
