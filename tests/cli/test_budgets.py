@@ -42,6 +42,21 @@ def test_resume_at_the_cap_is_refused_with_the_sum_and_budget_raises_it(midcours
     assert midcourse("show", "sess_spent", "--json").json()["status"] == "running"
 
 
+def test_at_the_cap_every_hint_names_the_command_that_raises_it_with_the_sum(midcourse: Command) -> None:
+    asyncio.run(_spent())
+    for command in (("show", "sess_spent"), ("answer", "sess_spent")):
+        said = midcourse(*command).out
+        assert "midcourse resume sess_spent --budget 0.81" in said
+        assert "Or end it: midcourse cancel sess_spent" in said
+        assert "midcourse answer sess_spent" not in said, "an answer does not raise it"
+    for name in ("sess_waiting", "sess_two", "sess_written", "sess_paused"):
+        midcourse("cancel", name)
+    listed = midcourse("inbox", "list").out
+    assert "Raise the budget to $0.81 or more" in listed
+    assert "See how to raise it: midcourse show sess_spent\n" in listed
+    assert "midcourse answer" not in listed
+
+
 @pytest.mark.parametrize("columns", ["60", "80", "200"])
 def test_ps_and_show_tell_the_cap_beside_what_is_spent_of_it(midcourse: Command, columns: str) -> None:
     asyncio.run(_spent())

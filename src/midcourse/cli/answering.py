@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import msgspec
 import typer
 
-from midcourse.cli.asked import details, title
+from midcourse.cli.asked import details, how_to_answer, title
 from midcourse.cli.command import Call, command
 from midcourse.cli.opening import SessionArgument, find, opened
 from midcourse.cli.printing import plain, print_json, say
@@ -129,7 +129,7 @@ def _show(state: Session, asked: Mapping[str, OpenAsk | ChildAsk], *, as_json: b
         say(f"{name}  {_words(ask)}" + (f" [{' / '.join(options)}]" if options else ""))
         say(*details(ask.reason, ask.prompt, changes=state.changes))
     if asked:
-        say(f"Answer with: midcourse answer {state.id} --ask {next(iter(asked))} TEXT")
+        say(how_to_answer(state, next(iter(asked))))
 
 
 def _which(state: Session, asked: Mapping[str, OpenAsk | ChildAsk]) -> MidcourseError:

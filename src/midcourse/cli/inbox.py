@@ -8,7 +8,7 @@ import typer
 from msgspec.structs import replace
 from rich.text import Text
 
-from midcourse.cli.asked import summary
+from midcourse.cli.asked import is_at_cap, summary
 from midcourse.cli.command import Call, command
 from midcourse.cli.opening import find, opened
 from midcourse.cli.printing import console, plain, print_json, room_beside, say, shortened, show_table
@@ -74,7 +74,10 @@ def _show(inbox: Inbox, *, is_mine: bool, as_json: bool, clears: bool) -> None:
     if inbox.asks:
         _list(inbox.asks, now)
         first = inbox.asks[0]
-        say(f"Answer with: midcourse answer {first.session} --ask {first.ask} TEXT")
+        if is_at_cap(first.step):
+            say(f"See how to raise it: midcourse show {first.session}")
+        else:
+            say(f"Answer with: midcourse answer {first.session} --ask {first.ask} TEXT")
     else:
         nothing = "No session asks you anything." if is_mine else "No session asks anything."
         runs = "1 session runs." if inbox.running == 1 else f"{inbox.running} sessions run."

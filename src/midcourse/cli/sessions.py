@@ -6,10 +6,10 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from midcourse.cli.asked import details, last_words, title
+from midcourse.cli.asked import details, how_to_answer, last_words, title
 from midcourse.cli.command import Call, command
 from midcourse.cli.opening import SessionArgument, find, opened
-from midcourse.cli.printing import plain, print_json, room_beside, say, shortened, show_table
+from midcourse.cli.printing import plain, print_json, room_beside, say, say_wrapped, shortened, show_table
 from midcourse.cli.receipts import show_receipt
 from midcourse.cli.words import (
     ago,
@@ -258,8 +258,8 @@ def _describe_asks(state: Session, steps: Sequence[StepView], now: float) -> Non
         say(*details(ask.reason, ask.prompt, call=call, said=said, changes=state.changes))
         if ask.options:
             say(f"  Options: {', '.join(ask.options)}")
-        say(f"  Answer it with: midcourse answer {state.id} --ask {ask.id} TEXT")
+        say_wrapped(*how_to_answer(state, ask.id).split("\n"), indent=2)
     for asked in state.child_asks:
         say("", f"A child asks ({asked.reason}, {ago(asked.since, now)}): {title(asked.reason, asked.prompt)}")
         say(*details(asked.reason, asked.prompt))
-        say(f"  Answer it with: midcourse answer {state.id} --ask {asked.child}/{asked.ask} TEXT")
+        say_wrapped(how_to_answer(state, f"{asked.child}/{asked.ask}"), indent=2)
