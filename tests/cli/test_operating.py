@@ -108,7 +108,7 @@ def test_a_session_that_runs_by_its_status_and_that_nobody_drives_is_called_so(m
     assert alone == {"sess_left": True, "sess_purge": False, "sess_spare": False}
     said = midcourse("show", "sess_left").out
     assert "running, nobody drives it  sess_left" in said
-    assert "no other has taken it" in said
+    assert "its process has ended" in said
     assert (
         shown(midcourse, "show", "sess_left")["unattended"],
         shown(midcourse, "show", "sess_purge")["unattended"],
@@ -163,7 +163,7 @@ def test_at_a_terminal_somebody_is_asked_before_a_word_refuses(midcourse: Comman
     os.close(above)
     os.close(below)
     assert (done.returncode, done.stdout.strip()) == (1, "")
-    assert "'maybe' is neither yes nor no: it refuses, and the agent is told that. Send it? [y/N]" in done.stderr
+    assert "'maybe' is neither yes nor no: it refuses, and the agent reads it. Send it? [y/N]" in done.stderr
     assert "Nothing was sent." in done.stderr
     assert len(shown(midcourse, "show", "sess_purge")["asks"]) == 1
 
@@ -184,7 +184,7 @@ def test_what_a_restore_halted_is_lifted_at_once_and_each_says_what_is_unknown(m
     midcourse("store", "backup", "b.db")
     midcourse("store", "restore", "b.db", "--into", "again")
     there = ("--store", "sqlite:///again/midcourse.db")
-    assert "An operator lifts this: midcourse session lift " in midcourse("show", "sess_left", *there).out
+    assert "The role operate lifts this: midcourse session lift " in midcourse("show", "sess_left", *there).out
     assert midcourse("session", "lift", *there).code == 2
     assert midcourse("session", "lift", "sess_left", "--restored", *there).code == 2
     assert shown(midcourse, "session", "lift", "--label", "us", *there) == {"outcomes": []}

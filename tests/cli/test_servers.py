@@ -1,5 +1,6 @@
 """The same commands over a server, and the token that is found without being asked for."""
 
+import json
 from pathlib import Path
 
 from tests.cli.conftest import Command
@@ -106,3 +107,21 @@ def test_the_link_of_a_store_that_nobody_serves_names_the_store(midcourse: Comma
     refused = midcourse("browser", "link", "--store", store)
     assert refused.code == 1
     assert refused.err == f"No server runs for {store}. Start one with: midcourse serve --store {store}\n"
+
+
+def test_one_person_has_one_name_on_a_file_over_a_server_and_in_python(
+    midcourse: Command, server: str, folder: Path
+) -> None:
+    """``local``: whoever has the store itself, and whoever comes with the server's own token."""
+    keep_token(folder)
+    there, here = ("--url", server), ("--store", "sqlite:///served.db")
+    assert midcourse("pause", "sess_waiting", *there).code == 0
+    assert midcourse("resume", "sess_waiting", *here).code == 0
+    assert midcourse("pause", "sess_waiting", *here).code == 0
+    for where in (there, here):
+        assert midcourse("inbox", "list", "--json", *where).json()["you"] == "local"
+        shown = midcourse("show", "sess_waiting", "--json", *where).json()
+        assert shown["pause"]["by"] == "local"
+        entries = [json.loads(line) for line in midcourse("audit", "list", "--json", *where).out.splitlines()]
+        steered = [one["by"] for one in entries if one["action"] in ("pause", "resume")]
+        assert set(steered) == {"ada", "local"}, "ada paused one of the stories"

@@ -97,11 +97,11 @@ def _words(ask: OpenAsk | ChildAsk) -> str:
 
 
 def _be_sure(meant: Any) -> None:
-    """Ask somebody at a terminal whether what is neither yes nor no is meant to refuse."""
+    """Have a person at a terminal confirm a text that is neither yes nor no."""
     said = answer_value(meant)
     if is_yes(said) or is_no(said) or is_unclear(said) or not sys.stdin.isatty():
         return
-    question = f"'{_cut(meant)}' is neither yes nor no: it refuses, and the agent is told that. Send it?"
+    question = f"'{_cut(meant)}' is neither yes nor no: it refuses, and the agent reads it. Send it?"
     if not typer.confirm(plain(question, lines=False), err=True):
         raise InvalidInput("Nothing was sent. Answer yes or no, or say it again with --as-is.", field="value")
 

@@ -1,4 +1,4 @@
-"""``midcourse artifact list``: what agents made themselves, and when somebody should look at it."""
+"""``midcourse artifact``: what agents made, and when to review it."""
 
 from typing import Annotated
 

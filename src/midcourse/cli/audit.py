@@ -1,4 +1,4 @@
-"""``midcourse audit``: who did what, the same as a file that proves itself, and such a file checked anywhere."""
+"""``midcourse audit``: who did what, as a list and as a file that can be verified anywhere."""
 
 import os
 from collections.abc import AsyncIterator, Sequence
@@ -230,7 +230,7 @@ def _tell(found: Verified, file: Path, *, as_json: bool) -> None:
 
 
 def _titled(title: Title) -> str:
-    """What a file says of itself. Nothing proves it: ask whoever made it."""
+    """Return what a file says of itself, which nothing proves."""
     of = [
         "of all tenants" if title.tenant is None else f"of tenant '{title.tenant}'",
         f"of session {title.session}" if title.session is not None else "",

@@ -121,7 +121,7 @@ async def try_policies(
 
 @contextmanager
 def _progress() -> "Generator[Progress | None]":
-    """A bar on stderr, if somebody looks."""
+    """Show a progress bar on a terminal's stderr."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -135,7 +135,7 @@ def _progress() -> "Generator[Progress | None]":
 
 
 async def recordings_in(given: Iterable[str]) -> "list[Recording]":
-    """Every run of these files and stores. What was left out is told on stderr."""
+    """Return every run of these files and stores; list what was left out on stderr."""
     from midcourse.backtest import Recording, read_recordings
 
     noticed: list[Notice] = []
@@ -229,7 +229,7 @@ async def _events(handle: Handle[Any]) -> list[Recorded]:
 
 
 def _tell_notices(notices: "Sequence[Notice]") -> None:
-    """What was left out of the files, on stderr, so that it stands in nobody's way."""
+    """List what was left out of the files, on stderr."""
     for notice in notices[:_MOST]:
         tell(plain(str(notice), lines=False))
     rest = notices[_MOST:]

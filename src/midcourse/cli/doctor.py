@@ -190,7 +190,7 @@ def _signals() -> Iterator[Check]:
         shipped()
         yield Check("risk", "ok", "the model that comes with the package can be read")
     except (MidcourseError, OSError) as error:
-        yield Check("risk", "warn", str(error), "Install midcourse anew, or name a model: serve --risk-model.")
+        yield Check("risk", "warn", str(error), "Reinstall midcourse, or name a model: serve --risk-model.")
 
 
 def _console() -> Check:

@@ -18,7 +18,7 @@ from midcourse.runtime.clock import SystemClock
 
 _LONG = 100
 _FOLLOWING = 3600.0
-"""Seconds that a server which went away is waited for by somebody who follows."""
+"""Seconds to wait for a server that went away, with --follow."""
 
 
 @command("events", "Print what happened; --follow prints what happens.", until_interrupted="follow")

@@ -1,4 +1,4 @@
-"""Which sessions a command is about: those of a file here, or those of a server. And one of them by its id."""
+"""The sessions of a command, in a file here or on a server; and one of them by its id."""
 
 import os
 import stat
@@ -131,7 +131,7 @@ def others(store: str) -> str:
 
 @asynccontextmanager
 async def opened(target: Target, *, patience: float = 10.0) -> AsyncGenerator[Sessions]:
-    """The sessions, to look at and to steer. A file is opened beside whoever else has it open, and never made.
+    """Open the sessions, to read and to steer. Other programs may have the file open; it is never made.
 
     Raises:
         StoreUnavailable: there is no such file.

@@ -25,7 +25,7 @@ _PIPE_WIDTH = 200
 _GAP: Final = 2
 """Columns between two of a table."""
 _LONGEST_WORD: Final = 30
-"""Signs of the longest word that is kept whole: what is longer is a path, or somebody's JSON."""
+"""Signs of the longest word that is kept whole: what is longer is a path, or JSON."""
 _COMMAND: Final = re.compile(r"(?<=[:?.] )midcourse [^,;]+$")
 """What a sentence ends with for people to copy: it stays on one line."""
 _CLINGS: Final = ("Pe", "Pf", "Po")
@@ -117,7 +117,7 @@ def print_json(value: object) -> None:
 
 
 def plain(text: str, *, lines: bool = True) -> str:
-    """Somebody else's text as a terminal may show it: no escape sequence moves the cursor or hides what follows."""
+    """Return text that is safe on a terminal: no escape sequence moves the cursor or hides what follows."""
     kept = "\n\t" if lines else ""
     return "".join(sign if sign.isprintable() or sign in kept else _shown(sign) for sign in text)
 

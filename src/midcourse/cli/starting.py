@@ -16,7 +16,7 @@ from midcourse.core.terms import TaskClass, Terms
 from midcourse.errors import MidcourseError
 
 _FOLLOWING: Final = 3600.0
-"""Seconds that a server which went away is waited for by somebody who follows."""
+"""Seconds to wait for a server that went away, with --follow."""
 
 
 @command("agent list", "List the agents of a server.")

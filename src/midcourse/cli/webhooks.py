@@ -1,4 +1,4 @@
-"""``midcourse webhook``: programs that are told of asks, alarms and stops, and what came of telling them."""
+"""``midcourse webhook``: programs that are notified of asks, alarms and stops, and their responses."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
