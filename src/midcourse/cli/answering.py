@@ -32,8 +32,7 @@ async def answer(
         str | None, typer.Option("--json-value", metavar="JSON", help="The answer as JSON, in place of TEXT.")
     ] = None,
     ask: Annotated[
-        str | None,
-        typer.Option("--ask", metavar="ID", help="Which ask to answer, such as ask_2, if several are open."),
+        str | None, typer.Option("--ask", metavar="ID", help="Which ask to answer, such as ask_2, if several are open.")
     ] = None,
     as_is: Annotated[bool, typer.Option("--as-is", help="Send the text as it is, without a confirmation.")] = False,
     wait: Annotated[float, typer.Option("--wait", metavar="SECONDS", min=0.0, help="Timeout of the decision.")] = 10.0,

@@ -9,12 +9,11 @@ import typer
 
 from midcourse.api import Midcourse
 from midcourse.cli.command import NOWHERE, STORE, Call, command
-from midcourse.cli.opening import opened
+from midcourse.cli.opening import opened, span_option
 from midcourse.cli.printing import plain, print_json, room_beside, say, say_wrapped, show_table
 from midcourse.cli.words import clock_time
 from midcourse.core.audit import Audited, Details
 from midcourse.core.audit_export import Title, Verified, verify
-from midcourse.core.policy.spans import span_of
 from midcourse.errors import InvalidInput
 from midcourse.ports.handle import Sessions
 from midcourse.runtime.clock import SystemClock
@@ -167,11 +166,7 @@ def _began(since: str | None) -> float | None:
 
 
 def _span(text: str, option: str) -> float:
-    try:
-        seconds = float(span_of(text))
-    except ValueError as error:
-        raise typer.BadParameter(f"{option}: {error}.") from error
-    if seconds < SHORTEST:
+    if (seconds := span_option(text, option)) < SHORTEST:
         raise typer.BadParameter(f"{option}: it is at least a second.")
     return seconds
 

@@ -42,12 +42,7 @@ COMMANDS: Final[dict[str, Declared]] = {}
 
 
 def command(
-    path: str,
-    short: str,
-    *,
-    where: Mapping[str, Any] = ANYWHERE,
-    has_json: bool = True,
-    until_interrupted: str = "",
+    path: str, short: str, *, where: Mapping[str, Any] = ANYWHERE, has_json: bool = True, until_interrupted: str = ""
 ) -> Callable[[Callable[..., Coroutine[Any, Any, None]]], Callable[..., None]]:
     """Declare a command. Its parameter ``call`` is replaced by ``--store``, ``--url``, ``--token`` and ``--json``.
 

@@ -13,15 +13,7 @@ import typer
 
 import midcourse
 from midcourse.cli.command import Call, command
-from midcourse.cli.opening import (
-    DEFAULT_STORE,
-    FOLDER,
-    Target,
-    server_folder,
-    store_path,
-    token_file,
-    token_for,
-)
+from midcourse.cli.opening import DEFAULT_STORE, FOLDER, Target, server_folder, store_path, token_file, token_for
 from midcourse.cli.printing import print_json, say, say_wrapped
 from midcourse.cli.store_checks import Check, store_checks
 from midcourse.client.whereabouts import whereabouts

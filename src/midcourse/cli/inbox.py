@@ -10,12 +10,11 @@ from rich.text import Text
 
 from midcourse.cli.asked import is_at_cap, summary
 from midcourse.cli.command import Call, command
-from midcourse.cli.opening import find, opened
+from midcourse.cli.opening import find, opened, span_option
 from midcourse.cli.printing import console, plain, print_json, room_beside, say, shortened, show_table
 from midcourse.cli.words import ago, clock_time, span
 from midcourse.core.inbox import Inbox, InboxAsk
 from midcourse.core.policy.profiles import STANDARD
-from midcourse.core.policy.spans import span_of
 from midcourse.core.session import Session
 from midcourse.errors import InvalidInput
 from midcourse.runtime.clock import SystemClock
@@ -164,11 +163,7 @@ async def hand_over(
       midcourse inbox hand-over bob --for 30m
       midcourse inbox hand-over bob --for 0
     """
-    try:
-        seconds = 0.0 if lasts.strip() == "0" else float(span_of(lasts))
-    except ValueError as error:
-        raise typer.BadParameter(f"--for: {error}.") from error
-
+    seconds = 0.0 if lasts.strip() == "0" else span_option(lasts, "--for")
     async with opened(call) as sessions:
         made = await sessions.hand_over(to, seconds)
     if call.as_json:

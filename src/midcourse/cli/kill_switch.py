@@ -44,7 +44,7 @@ async def throw(
 
     \b
     Examples:
-      midcourse kill-switch throw --agent records-cleaner --reason "deletes the wrong records"
+      midcourse kill-switch throw --agent mailer --reason "wrong recipients"
       midcourse kill-switch throw --all --yes --reason "the price feed is wrong"
     """
     scope = _scope(everything, agent, label, tenant)

@@ -1,7 +1,8 @@
 """The root of the command line: answers ``--version`` at once, builds the command tree only when it is used."""
 
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -87,9 +88,15 @@ def build() -> "typer.Typer":
     for path in (*EVERYDAY, *SERVING):
         app.command(path, short_help=COMMANDS[path].short)(COMMANDS[path].run)
     for group, (short, text) in GROUPS.items():
-        below = typer.Typer(help=text, no_args_is_help=True, **settings)
-        for path, declared in COMMANDS.items():
-            if path.startswith(f"{group} "):
-                below.command(path.removeprefix(f"{group} "), short_help=declared.short)(declared.run)
+        own = {path: one for path, one in COMMANDS.items() if path.startswith(f"{group} ")}
+        examples = "\n".join(f"  {_example_of(one.run)}" for one in own.values())
+        below = typer.Typer(help=f"{text}\n\n\b\nExamples:\n{examples}", no_args_is_help=True, **settings)
+        for path, declared in own.items():
+            below.command(path.removeprefix(f"{group} "), short_help=declared.short)(declared.run)
         app.add_typer(below, name=group, short_help=short)
     return app
+
+
+def _example_of(run: Callable[..., None]) -> str:
+    """Return the first example of a command's help."""
+    return re.split(r"Examples?:\n", run.__doc__ or "")[-1].lstrip().partition("\n")[0]

@@ -14,6 +14,7 @@ import midcourse
 from midcourse.client.address import TOKEN_VARIABLE, URL_VARIABLE, address_of
 from midcourse.client.remote import RemoteMidcourse
 from midcourse.client.whereabouts import whereabouts
+from midcourse.core.policy.spans import span_of
 from midcourse.errors import MidcourseError, SessionNotFound, StoreUnavailable
 from midcourse.ports.handle import Handle, Sessions
 
@@ -51,6 +52,19 @@ TokenOption = Annotated[
 SessionArgument = Annotated[
     str, typer.Argument(metavar="SESSION", help="A session's id, or the beginning of it.", show_default=False)
 ]
+
+
+def span_option(written: str, option: str, otherwise: str = "") -> float:
+    """Return the seconds that an option is given as: ``30s``, ``12h``, ``90d``."""
+    try:
+        return float(span_of(written))
+    except ValueError as error:
+        raise typer.BadParameter(f"{option}: {error}{otherwise}.") from error
+
+
+def span_or_never(written: str, option: str) -> float | None:
+    """Return the same; None for ``never``."""
+    return None if written == "never" else span_option(written, option, "; or never")
 
 
 @dataclass(frozen=True)
@@ -160,8 +174,7 @@ async def find(sessions: Sessions, given: str) -> Handle[Any]:
         found = await _beginning_with(sessions, given)
         if not found and isinstance(sessions, RemoteMidcourse):  # the server speaks to programs; here is a person
             raise SessionNotFound(
-                f"There is no session '{given}' at {sessions.url}. List them with: midcourse ps --all",
-                session_id=given,
+                f"There is no session '{given}' at {sessions.url}. List them with: midcourse ps --all", session_id=given
             ) from error
         if not found:
             raise

@@ -25,8 +25,7 @@ if TYPE_CHECKING:  # YAML and HTTP are imported when they are needed: other comm
     from midcourse.policies.kept import KeptPolicy, Summary
 
 PolicyArgument = Annotated[
-    str,
-    typer.Argument(metavar="POLICY", help="A policy's name, NAME@VERSION, or a YAML file.", show_default=False),
+    str, typer.Argument(metavar="POLICY", help="A policy's name, NAME@VERSION, or a YAML file.", show_default=False)
 ]
 FileArgument = Annotated[
     str, typer.Argument(metavar="FILE", help="A YAML file. -: from standard input.", show_default=False)
@@ -123,11 +122,7 @@ async def check(call: Call, file: FileArgument) -> None:
 
 
 @command("policy diff", "Show how two policies differ.")
-async def diff(
-    call: Call,
-    first: PolicyArgument,
-    second: PolicyArgument,
-) -> None:
+async def diff(call: Call, first: PolicyArgument, second: PolicyArgument) -> None:
     """Show how the second policy differs from the first, and which of it steps in earlier. Changes nothing.
 
     \b
@@ -150,8 +145,7 @@ async def diff(
 
 @command("policy history", "Show the versions of a policy.")
 async def history(
-    call: Call,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A policy's name.", show_default=False)],
+    call: Call, name: Annotated[str, typer.Argument(metavar="NAME", help="A policy's name.", show_default=False)]
 ) -> None:
     """Show every version of a policy, the newest first: who saved it, when and why. Changes nothing.
 

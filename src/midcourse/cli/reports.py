@@ -8,10 +8,10 @@ import msgspec
 import typer
 
 from midcourse.cli.command import Call, command
+from midcourse.cli.opening import span_option
 from midcourse.cli.printing import print_json, say
 from midcourse.cli.report_source import reports_of
 from midcourse.cli.words import ago
-from midcourse.core.policy.spans import span_of
 from midcourse.errors import InvalidInput
 from midcourse.runtime.clock import SystemClock
 
@@ -82,11 +82,7 @@ async def report(
 
 
 def _began(since: str) -> float:
-    try:
-        span = span_of(since)
-    except ValueError as error:
-        raise typer.BadParameter(f"--since: {error}.") from error
-    return max(0.0, SystemClock().now() - span)
+    return max(0.0, SystemClock().now() - span_option(since, "--since"))
 
 
 def _write(file: Path, content: bytes) -> None:
@@ -193,11 +189,7 @@ def _describe(one: "Proposal") -> None:
 
 
 @command("policy accept", "Save the policy that a proposal describes.")
-async def accept(
-    call: Call,
-    proposal: ProposalArgument,
-    why: WhyOption,
-) -> None:
+async def accept(call: Call, proposal: ProposalArgument, why: WhyOption) -> None:
     """Save the policy that a proposal describes. Agents that name it use it from their next session on.
 
     \b
@@ -208,16 +200,12 @@ async def accept(
 
 
 @command("policy refuse", "Refuse a proposal.")
-async def refuse(
-    call: Call,
-    proposal: ProposalArgument,
-    why: WhyOption,
-) -> None:
+async def refuse(call: Call, proposal: ProposalArgument, why: WhyOption) -> None:
     """Refuse a proposal, and say why. The same change is not proposed again.
 
     \b
     Example:
-      midcourse policy refuse prop_1f20c4a9b3d1 --why "the labels were made on a bad day"
+      midcourse policy refuse prop_1f20c4a9b3d1 --why "hasty labels"
     """
     await _settle("refuse", proposal, why, call)
 

@@ -18,13 +18,14 @@ from midcourse.cli.opening import (
     StoreOption,
     others,
     server_folder,
+    span_option,
+    span_or_never,
     store_path,
     token_for,
 )
 from midcourse.cli.printing import complain, say, say_as_it_is
 from midcourse.client.address import TOKEN_VARIABLE
 from midcourse.client.whereabouts import whereabouts
-from midcourse.core.policy.spans import span_of
 from midcourse.errors import InvalidInput, MidcourseError
 
 if TYPE_CHECKING:
@@ -50,8 +51,7 @@ def serve(
     store: StoreOption = None,
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, max=65535, help="The port. Default: 8420, or the next free one."),
+        int | None, typer.Option(metavar="N", min=1, max=65535, help="The port. Default: 8420, or the next free one.")
     ] = None,
     token: Annotated[
         str | None,
@@ -127,12 +127,10 @@ def serve(
         bool, typer.Option("--metrics-open", help="Serve /metrics to this machine without authentication.")
     ] = False,
     traces: Annotated[
-        bool,
-        typer.Option("--traces", help="Send OpenTelemetry spans to OTEL_EXPORTER_OTLP_ENDPOINT."),
+        bool, typer.Option("--traces", help="Send OpenTelemetry spans to OTEL_EXPORTER_OTLP_ENDPOINT.")
     ] = False,
     traces_content: Annotated[
-        bool,
-        typer.Option("--traces-content", help="Send spans with prompts, answers and arguments in them."),
+        bool, typer.Option("--traces-content", help="Send spans with prompts, answers and arguments in them.")
     ] = False,
     keep_for: Annotated[
         str, typer.Option(metavar="SPAN", help="Erase the texts of sessions this long after they ended: 90d, or never.")
@@ -151,6 +149,7 @@ def serve(
       midcourse serve --agents shop.agents
       midcourse serve --agents bot.py --store sqlite:///runs.db --port 9000
     """
+    kept = span_or_never(keep_for, "--keep-for")
     wishes = functools.partial(
         _serve,
         demo,
@@ -165,15 +164,15 @@ def serve(
         policy,
         risk_model,
         prices,
-        _seconds_between(review_every),
+        span_or_never(review_every, "--review-every"),
         escalate_to,
-        _seconds_of(grace, "--grace"),
-        _seconds_of(drain_delay, "--drain-delay"),
+        span_option(grace, "--grace"),
+        span_option(drain_delay, "--drain-delay"),
         root_path,
-        _seconds_of(request_timeout, "--request-timeout"),
+        span_option(request_timeout, "--request-timeout"),
         metrics_open,
         "content" if traces_content else "plain" if traces else "none",
-        _days_kept(keep_for),
+        None if kept is None else kept / 86_400,
     )
     if not reload:
         _explained(wishes)
@@ -194,31 +193,6 @@ def _watched(place: str) -> Path:
     if not path.exists():
         path = Path(place.replace(".", "/"))
     return path if path.is_dir() else path.parent
-
-
-def _days_kept(written: str) -> float | None:
-    if written == "never":
-        return None
-    try:
-        return float(span_of(written)) / 86_400
-    except ValueError as error:
-        raise typer.BadParameter(f"--keep-for: {error}; or never.") from error
-
-
-def _seconds_between(written: str) -> float | None:
-    if written == "never":
-        return None
-    try:
-        return float(span_of(written))
-    except ValueError as error:
-        raise typer.BadParameter(f"--review-every: {error}; or never.") from error
-
-
-def _seconds_of(written: str, option: str) -> float:
-    try:
-        return float(span_of(written))
-    except ValueError as error:
-        raise typer.BadParameter(f"{option}: {error}.") from error
 
 
 def _explained(act: "functools.partial[None]") -> None:
@@ -430,8 +404,7 @@ async def link(call: Call) -> None:
         found = whereabouts(folder, store)
         if found is None:
             raise MidcourseError(
-                f"No server runs for {store}.{others(store)} Start one with: midcourse serve",
-                code="server_not_running",
+                f"No server runs for {store}.{others(store)} Start one with: midcourse serve", code="server_not_running"
             )
         if found.is_token_given and not token:
             raise MidcourseError(

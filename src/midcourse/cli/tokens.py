@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from midcourse.cli.command import STORE, Call, command
-from midcourse.cli.opening import DEFAULT_STORE, check_there, store_path
+from midcourse.cli.opening import DEFAULT_STORE, check_there, span_or_never, store_path
 from midcourse.cli.printing import print_json, say, show_table
 from midcourse.cli.words import ago, span
 from midcourse.core.ids import SessionId
-from midcourse.core.policy.spans import span_of
 from midcourse.core.tenants import MARK, tenant_of
 from midcourse.errors import InvalidInput
 from midcourse.runtime.clock import SystemClock
@@ -47,7 +46,7 @@ async def add(
     """
     from midcourse.server.tokens import expiry
 
-    lifetime = _lifetime(expires)
+    lifetime = span_or_never(expires, "--expires")
 
     whose = tenant
     reached = session or only
@@ -94,8 +93,7 @@ async def show(call: Call) -> None:
 
 @command("token revoke", "Revoke a token.", where=STORE)
 async def revoke(
-    call: Call,
-    name: Annotated[str, typer.Argument(help="The token's name; with a tenant, acme~name.")],
+    call: Call, name: Annotated[str, typer.Argument(help="The token's name; with a tenant, acme~name.")]
 ) -> None:
     """Revoke a token, and log out the browsers that logged in with it.
 
@@ -143,8 +141,7 @@ async def show_browsers(call: Call) -> None:
 
 @command("browser end", "Log a browser out.", where=STORE)
 async def end_browser(
-    call: Call,
-    name: Annotated[str, typer.Argument(metavar="ID", help="Its id, from midcourse browser list.")],
+    call: Call, name: Annotated[str, typer.Argument(metavar="ID", help="Its id, from midcourse browser list.")]
 ) -> None:
     """Log a browser out. A running server refuses it within a second, and ends its open streams within five.
 
@@ -161,15 +158,6 @@ async def end_browser(
         print_json({"ended": name})
     else:
         say(f"Browser session {name} has ended.")
-
-
-def _lifetime(written: str) -> float | None:
-    if written == "never":
-        return None
-    try:
-        return float(span_of(written))
-    except ValueError as error:
-        raise typer.BadParameter(f"--expires: {error}; or never.") from error
 
 
 def _left(expires_at: float | None, now: float) -> str:

@@ -10,16 +10,10 @@ import typer
 
 from midcourse.api import Midcourse
 from midcourse.cli.command import NOWHERE, STORE, Call, command
-from midcourse.cli.opening import (
-    DEFAULT_STORE,
-    find,
-    opened,
-    store_path,
-)
+from midcourse.cli.opening import DEFAULT_STORE, find, opened, span_option, store_path
 from midcourse.cli.printing import print_json, say
 from midcourse.core.bulk import MOST_SESSIONS, NOT_REACHABLE, BulkOutcome
 from midcourse.core.ids import SessionId, depth_of
-from midcourse.core.policy.spans import span_of
 from midcourse.core.session import Status
 from midcourse.errors import InvalidInput
 from midcourse.ports.handle import Sessions
@@ -57,7 +51,7 @@ async def erase_command(
     """
     if (session is None) == (older_than is None):
         raise typer.BadParameter("Name a session, or give --older-than.")
-    days = None if older_than is None else _days(older_than)
+    days = None if older_than is None else span_option(older_than, "--older-than") / _DAY
 
     async with opened(call) as sessions:
         if session is not None:
@@ -144,13 +138,6 @@ async def _restored(sessions: Sessions, agent: str | None, label: str | None) ->
             if (await (await sessions.get(head.id)).state()).halted_by == RESTORE:
                 found.append(head.id)
     return sorted(found, key=lambda one: (depth_of(one), one))
-
-
-def _days(written: str) -> float:
-    try:
-        return float(span_of(written)) / _DAY
-    except ValueError as error:
-        raise typer.BadParameter(f"--older-than: {error}.") from error
 
 
 def _be_sure(question: str, yes: bool) -> None:
