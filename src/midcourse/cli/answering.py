@@ -9,7 +9,7 @@ import typer
 
 from midcourse.cli.asked import details, how_to_answer, title
 from midcourse.cli.command import Call, command
-from midcourse.cli.opening import SessionArgument, find, opened
+from midcourse.cli.opening import SessionArgument, argument, find, flag, opened, option
 from midcourse.cli.printing import plain, print_json, say
 from midcourse.cli.words import reply_words
 from midcourse.core.asks import NEED_APPROVAL, is_no, is_unclear, is_yes
@@ -27,15 +27,13 @@ _SHOWN: Final = 200
 async def answer(
     call: Call,
     session: SessionArgument,
-    value: Annotated[str | None, typer.Argument(metavar="TEXT", help="The answer.", show_default=False)] = None,
-    json_value: Annotated[
-        str | None, typer.Option("--json-value", metavar="JSON", help="The answer as JSON, in place of TEXT.")
-    ] = None,
+    value: Annotated[str | None, argument("TEXT", "The answer.")] = None,
+    json_value: Annotated[str | None, option("--json-value", "JSON", "The answer as JSON, in place of TEXT.")] = None,
     ask: Annotated[
-        str | None, typer.Option("--ask", metavar="ID", help="Which ask to answer, such as ask_2, if several are open.")
+        str | None, option("--ask", "ID", "Which ask to answer, such as ask_2, if several are open.")
     ] = None,
-    as_is: Annotated[bool, typer.Option("--as-is", help="Send the text as it is, without a confirmation.")] = False,
-    wait: Annotated[float, typer.Option("--wait", metavar="SECONDS", min=0.0, help="Timeout of the decision.")] = 10.0,
+    as_is: Annotated[bool, flag("--as-is", "Send the text as it is, without a confirmation.")] = False,
+    wait: Annotated[float, option("--wait", "SECONDS", "Timeout of the decision.", min=0.0)] = 10.0,
 ) -> None:
     """Answer what a session asks. An ask takes one answer, which is final; the session continues with it.
 

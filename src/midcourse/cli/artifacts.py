@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from midcourse.cli.command import Call, command
-from midcourse.cli.opening import opened
+from midcourse.cli.opening import argument, flag, opened, option
 from midcourse.cli.printing import print_json, say, show_table
 from midcourse.cli.words import ago, span
 from midcourse.runtime.clock import SystemClock
@@ -14,8 +14,8 @@ from midcourse.runtime.clock import SystemClock
 @command("artifact list", "List what agents made, and what is due for review.")
 async def artifacts(
     call: Call,
-    due: Annotated[bool, typer.Option("--due", help="Only those that are due for review.")] = False,
-    session: Annotated[str | None, typer.Option("--session", metavar="ID", help="Only those of this session.")] = None,
+    due: Annotated[bool, flag("--due", "Only those that are due for review.")] = False,
+    session: Annotated[str | None, option("--session", "ID", "Only those of this session.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="List at most so many.")] = 100,
 ) -> None:
     """List what agents reported that they made, and whether it is due for review, the most urgent first.
@@ -51,9 +51,9 @@ async def artifacts(
 @command("artifact reviewed", "Record that you reviewed an artifact.")
 async def reviewed(
     call: Call,
-    session: Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.", show_default=False)],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The artifact's name.", show_default=False)],
-    documentation: Annotated[str, typer.Option("--says", metavar="TEXT", help="What the artifact is.")] = "",
+    session: Annotated[str, argument("SESSION", "The session's id.")],
+    name: Annotated[str, argument("NAME", "The artifact's name.")],
+    documentation: Annotated[str, option("--says", "TEXT", "What the artifact is.")] = "",
 ) -> None:
     """Record that you reviewed an artifact. It comes up for review again later, as often as its policy says.
 

@@ -9,7 +9,7 @@ import typer
 
 from midcourse.api import Midcourse
 from midcourse.cli.command import NOWHERE, STORE, Call, command
-from midcourse.cli.opening import opened, span_option
+from midcourse.cli.opening import argument, opened, option, span_option
 from midcourse.cli.printing import plain, print_json, room_beside, say, say_wrapped, show_table
 from midcourse.cli.words import clock_time
 from midcourse.core.audit import Audited, Details
@@ -24,13 +24,9 @@ _DETAIL: Final = 30
 """Columns that a table must have left for the details."""
 
 
-SinceOption = Annotated[
-    str | None, typer.Option("--since", metavar="SPAN", help="Only what is not older: 12h, 7d, 90d.")
-]
-SessionOption = Annotated[
-    str | None, typer.Option("--session", metavar="SESSION", help="Only what concerns this session.")
-]
-FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A file of the log.", show_default=False)]
+SinceOption = Annotated[str | None, option("--since", "SPAN", "Only what is not older: 12h, 7d, 90d.")]
+SessionOption = Annotated[str | None, option("--session", "SESSION", "Only what concerns this session.")]
+FileArgument = Annotated[Path, argument("FILE", "A file of the log.")]
 
 
 @command("audit list", "List who did what, the newest last.")
@@ -38,9 +34,7 @@ async def show(
     call: Call,
     since: SinceOption = None,
     session: SessionOption = None,
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="COUNT", min=1, help="The most that are listed: the newest.")
-    ] = 1000,
+    limit: Annotated[int, option("--limit/-n", "COUNT", "The most that are listed: the newest.", min=1)] = 1000,
 ) -> None:
     """List who did what, the newest last. On a server this takes the role operate. Changes nothing.
 
@@ -138,9 +132,7 @@ async def verify_file(call: Call, file: FileArgument) -> None:
 @command("audit prune", "Remove old entries.", where=STORE)
 async def prune(
     call: Call,
-    older_than: Annotated[
-        str, typer.Option("--older-than", metavar="SPAN", help="Remove entries that are older than this.")
-    ] = "90d",
+    older_than: Annotated[str, option("--older-than", "SPAN", "Remove entries that are older than this.")] = "90d",
 ) -> None:
     """Remove old entries. A running server does this by itself, after 90 days.
 

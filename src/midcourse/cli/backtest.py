@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from midcourse.cli.command import NOWHERE, Call, command
-from midcourse.cli.opening import Target, opened, store_path
+from midcourse.cli.opening import Target, argument, flag, opened, option, store_path
 from midcourse.cli.printing import plain, print_json, say, say_wrapped, show_table, tell
 from midcourse.core.events import Recorded
 from midcourse.core.policy.decisions import INTERRUPTS
@@ -34,43 +34,27 @@ _STORES = (".db", ".sqlite", ".sqlite3")
 @command("policy backtest", "Try policies on recorded runs.", where=NOWHERE)
 async def try_policies(
     call: Call,
-    files: Annotated[
-        list[str],
-        typer.Argument(metavar="FILES", help="Recorded runs, or folders of them; or a store.", show_default=False),
-    ],
+    files: Annotated[list[str], argument("FILES", "Recorded runs, or folders of them; or a store.")],
     policy: Annotated[
         list[str] | None,
-        typer.Option(
-            "--policy",
-            "-p",
-            metavar="POLICY",
-            help="A built-in policy, one saved in the store, or a YAML file; may be repeated.",
-        ),
+        option("--policy/-p", "POLICY", "A built-in policy, one saved in the store, or a YAML file; may be repeated."),
     ] = None,
-    risk: Annotated[
-        bool, typer.Option("--risk", help="Also use the combined risk model that comes with Midcourse.")
-    ] = False,
-    risk_model: Annotated[
-        Path | None, typer.Option("--risk-model", metavar="FILE", help="Also use this combined risk model.")
-    ] = None,
-    drift: Annotated[
-        bool, typer.Option("--drift", help="Also measure how far actions are from the goal. Slow.")
-    ] = False,
+    risk: Annotated[bool, flag("--risk", "Also use the combined risk model that comes with Midcourse.")] = False,
+    risk_model: Annotated[Path | None, option("--risk-model", "FILE", "Also use this combined risk model.")] = None,
+    drift: Annotated[bool, flag("--drift", "Also measure how far actions are from the goal. Slow.")] = False,
     domain_by: Annotated[
-        Literal["source", "none"], typer.Option("--domain-by", help="Where the risk model finds a run's domain.")
+        Literal["source", "none"], flag("--domain-by", "Where the risk model finds a run's domain.")
     ] = "source",
     plan_asks: Annotated[
         bool,
         typer.Option("--plan-asks/--no-plan-asks", help="Whether asking an agent for its plan counts as stopping it."),
     ] = True,
-    output: Annotated[
-        Literal["table", "json"], typer.Option("--format", help="Tables for people, or one JSON document.")
-    ] = "table",
+    output: Annotated[Literal["table", "json"], flag("--format", "Tables for people, or one JSON document.")] = "table",
     plots: Annotated[
-        Path | None, typer.Option("--plots", metavar="DIR", help="Draw the figures into this folder, as PNG and SVG.")
+        Path | None, option("--plots", "DIR", "Draw the figures into this folder, as PNG and SVG.")
     ] = None,
     verdicts: Annotated[
-        Path | None, typer.Option("--verdicts", metavar="FILE", help="Write the verdict on each run, one per line.")
+        Path | None, option("--verdicts", "FILE", "Write the verdict on each run, one per line.")
     ] = None,
 ) -> None:
     """Try policies on recorded runs: which runs they would have stopped, when, and what that would have saved.

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 import typer
 
 from midcourse.cli.command import Call, command
-from midcourse.cli.opening import SessionArgument, find, opened
+from midcourse.cli.opening import SessionArgument, argument, find, flag, opened, option
 from midcourse.cli.printing import print_json, say
 from midcourse.cli.receipts import show_receipt
 from midcourse.cli.words import cut_words, needed_words, reply_words
@@ -26,36 +26,25 @@ PAUSABLE: Final = tuple(one.value for one in (Status.QUEUED, Status.RUNNING, Sta
 _UNDO_FAILED: Final = ("undo failed", "undo ran with unknown result")
 Until = Literal["stopping", "stopped"]
 UntilOption = Annotated[
-    Until,
-    typer.Option("--until", help="Wait until no call starts any more (stopping), or until no call runs (stopped)."),
+    Until, flag("--until", "Wait until no call starts any more (stopping), or until no call runs (stopped).")
 ]
-WaitOption = Annotated[float, typer.Option("--wait", metavar="SECONDS", min=0.0, help="Timeout of that wait.")]
-ReasonOption = Annotated[
-    str, typer.Option("--reason", "-m", metavar="TEXT", help="Why: kept in the journal and the audit log.")
-]
+WaitOption = Annotated[float, option("--wait", "SECONDS", "Timeout of that wait.", min=0.0)]
+ReasonOption = Annotated[str, option("--reason/-m", "TEXT", "Why: kept in the journal and the audit log.")]
 
 
 @command("pause", "Stop a session; resume keeps its context.")
 async def pause(
     call: Call,
-    session: Annotated[
-        str | None,
-        typer.Argument(metavar="SESSION", help="A session's id, or the beginning of it.", show_default=False),
-    ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Pause every session that can be paused.")] = False,
-    agent: Annotated[
-        str | None, typer.Option("--agent", metavar="NAME", help="Pause every session of this agent.")
-    ] = None,
+    session: Annotated[str | None, argument("SESSION", "A session's id, or the beginning of it.")] = None,
+    everything: Annotated[bool, flag("--all", "Pause every session that can be paused.")] = False,
+    agent: Annotated[str | None, option("--agent", "NAME", "Pause every session of this agent.")] = None,
     status: Annotated[
-        list[str] | None,
-        typer.Option("--status", metavar="STATUS", help="Pause every session in this status; may be repeated."),
+        list[str] | None, option("--status", "STATUS", "Pause every session in this status; may be repeated.")
     ] = None,
     reason: ReasonOption = "",
     grace: Annotated[
         float | None,
-        typer.Option(
-            "--grace", metavar="SECONDS", min=0.0, help="Abort tool calls after this time. Default: let them finish."
-        ),
+        option("--grace", "SECONDS", "Abort tool calls after this time. Default: let them finish.", min=0.0),
     ] = None,
     until: UntilOption = "stopping",
     wait: WaitOption = 10.0,
@@ -140,11 +129,10 @@ async def resume(
     call: Call,
     session: SessionArgument,
     pause: Annotated[
-        str | None,
-        typer.Option("--pause", metavar="ID", help="Resume only if this is still the current pause, such as pause_2."),
+        str | None, option("--pause", "ID", "Resume only if this is still the current pause, such as pause_2.")
     ] = None,
     budget: Annotated[
-        float | None, typer.Option("--budget", metavar="DOLLARS", help="Raise the budget to this sum, and continue.")
+        float | None, option("--budget", "DOLLARS", "Raise the budget to this sum, and continue.")
     ] = None,
     wait: WaitOption = 10.0,
 ) -> None:
@@ -174,7 +162,7 @@ async def resume(
 async def redirect(
     call: Call,
     session: SessionArgument,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What should change.", show_default=False)],
+    text: Annotated[str, argument("TEXT", "What should change.")],
     level: Annotated[
         Literal["step", "goal", "clarify"],
         typer.Option(
@@ -183,12 +171,10 @@ async def redirect(
             show_default=False,
         ),
     ],
-    go_on: Annotated[bool, typer.Option("--resume", help="Also resume a paused session.")] = False,
+    go_on: Annotated[bool, flag("--resume", "Also resume a paused session.")] = False,
     grace: Annotated[
         float | None,
-        typer.Option(
-            "--grace", metavar="SECONDS", min=0.0, help="Abort tool calls after this time. Default: let them finish."
-        ),
+        option("--grace", "SECONDS", "Abort tool calls after this time. Default: let them finish.", min=0.0),
     ] = None,
     wait: WaitOption = 10.0,
 ) -> None:
@@ -221,29 +207,25 @@ async def cancel(
     reason: ReasonOption = "",
     undo: Annotated[
         Literal["in-flight", "all", "none"] | None,
-        typer.Option(
+        flag(
             "--undo",
-            help="in-flight: roll back calls in flight (the default); all: also finished calls, newest first; "
-            "none: only stop.",
+            "in-flight: roll back calls in flight (the default); all: also finished calls, newest first; none: "
+            "only stop.",
         ),
     ] = None,
     preview: Annotated[
-        bool, typer.Option("--preview", help="Cancel nothing: show what each --undo would do to each effect.")
+        bool, flag("--preview", "Cancel nothing: show what each --undo would do to each effect.")
     ] = False,
     force: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--force",
-            help="End a protected session at once and discard its work; takes the role operate. Default: let it "
+            "End a protected session at once and discard its work; takes the role operate. Default: let it "
             "finish its turn.",
         ),
     ] = False,
-    restart: Annotated[
-        bool, typer.Option("--restart", help="With --force: start the same goal again in a new session.")
-    ] = False,
-    grace: Annotated[
-        float, typer.Option("--grace", metavar="SECONDS", min=0.0, help="Abort calls in flight after this time.")
-    ] = 2.0,
+    restart: Annotated[bool, flag("--restart", "With --force: start the same goal again in a new session.")] = False,
+    grace: Annotated[float, option("--grace", "SECONDS", "Abort calls in flight after this time.", min=0.0)] = 2.0,
     until: UntilOption = "stopped",
     wait: WaitOption = 10.0,
 ) -> None:
@@ -300,8 +282,8 @@ async def cancel(
 async def undo(
     call: Call,
     session: SessionArgument,
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why: kept in the journal.")] = "",
-    wait: Annotated[float, typer.Option("--wait", metavar="SECONDS", min=0.0, help="Timeout.")] = 60.0,
+    reason: Annotated[str, option("--reason", "TEXT", "Why: kept in the journal.")] = "",
+    wait: Annotated[float, option("--wait", "SECONDS", "Timeout.", min=0.0)] = 60.0,
 ) -> None:
     """Roll back every effect of an ended session that can be undone, newest first.
 
@@ -342,10 +324,10 @@ def _why_undo_failed(session: str, failed: Sequence[ReceiptLine]) -> str:
 async def message(
     call: Call,
     session: SessionArgument,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The message.", show_default=False)],
+    text: Annotated[str, argument("TEXT", "The message.")],
     behaviour: Annotated[
         Literal["enqueue", "redirect", "reject"],
-        typer.Option("--if-busy", help="If the session is busy: queue the message, redirect the session, or refuse."),
+        flag("--if-busy", "If the session is busy: queue the message, redirect the session, or refuse."),
     ] = "enqueue",
     wait: WaitOption = 10.0,
 ) -> None:

@@ -13,7 +13,7 @@ import typer
 
 import midcourse
 from midcourse.cli.command import Call, command
-from midcourse.cli.opening import DEFAULT_STORE, FOLDER, Target, server_folder, store_path, token_file, token_for
+from midcourse.cli.opening import DEFAULT_STORE, FOLDER, Target, flag, server_folder, store_path, token_file, token_for
 from midcourse.cli.printing import print_json, say, say_wrapped
 from midcourse.cli.store_checks import Check, store_checks
 from midcourse.client.whereabouts import whereabouts
@@ -47,8 +47,7 @@ _TOO_LITTLE: Final = 100 * 1024**2
 
 @command("doctor", "Check this machine, the store and the server.")
 async def doctor(
-    call: Call,
-    deep: Annotated[bool, typer.Option("--deep", help="Also check every page of the store and every journal.")] = False,
+    call: Call, deep: Annotated[bool, flag("--deep", "Also check every page of the store and every journal.")] = False
 ) -> None:
     """Check this machine: Python, the store and its content, the disk, the token, the server, the extras.
 

@@ -7,7 +7,7 @@ import msgspec
 import typer
 
 from midcourse.cli.command import Call, command
-from midcourse.cli.opening import SessionArgument, find, opened
+from midcourse.cli.opening import SessionArgument, find, flag, opened, option
 from midcourse.cli.printing import plain, print_json, say
 from midcourse.cli.words import clock_time, intervention_words
 from midcourse.core.events import InterventionMade, Recorded
@@ -25,13 +25,11 @@ _FOLLOWING = 3600.0
 async def events(
     call: Call,
     session: SessionArgument,
-    after: Annotated[int, typer.Option("--after", metavar="POSITION", min=0, help="Begin after this position.")] = 0,
+    after: Annotated[int, option("--after", "POSITION", "Begin after this position.", min=0)] = 0,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Continue with new events, also of later turns, until Ctrl-C.")
+        bool, flag("--follow/-f", "Continue with new events, also of later turns, until Ctrl-C.")
     ] = False,
-    deltas: Annotated[
-        bool, typer.Option("--deltas", help="With --follow: also preview text while it streams.")
-    ] = False,
+    deltas: Annotated[bool, flag("--deltas", "With --follow: also preview text while it streams.")] = False,
 ) -> None:
     """Print a session's events, oldest first: position, time, type and fields.
 

@@ -4,13 +4,12 @@ import asyncio
 from collections.abc import Sequence
 from typing import Annotated, Final
 
-import typer
 from msgspec.structs import replace
 from rich.text import Text
 
 from midcourse.cli.asked import is_at_cap, summary
 from midcourse.cli.command import Call, command
-from midcourse.cli.opening import find, opened, span_option
+from midcourse.cli.opening import argument, find, flag, opened, option, span_option
 from midcourse.cli.printing import console, plain, print_json, room_beside, say, shortened, show_table
 from midcourse.cli.words import ago, clock_time, span
 from midcourse.core.inbox import Inbox, InboxAsk
@@ -33,8 +32,8 @@ _LINES: Final = 5
 @command("inbox list", "List what people are asked, by deadline.", until_interrupted="watch")
 async def show(
     call: Call,
-    mine: Annotated[bool, typer.Option("--mine", help="Only what you are asked.")] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Show it again when it changes, until Ctrl-C.")] = False,
+    mine: Annotated[bool, flag("--mine", "Only what you are asked.")] = False,
+    watch: Annotated[bool, flag("--watch", "Show it again when it changes, until Ctrl-C.")] = False,
 ) -> None:
     """List what people are asked over all sessions, the most urgent first, and the alarms.
 
@@ -120,9 +119,9 @@ def _row(ask: InboxAsk, now: float) -> tuple[Text | str, ...]:
 @command("inbox take", "Take an ask, or give it to another person.")
 async def take(
     call: Call,
-    session: Annotated[str, typer.Argument(metavar="SESSION", help="A session's id, or the beginning of it.")],
-    ask: Annotated[str | None, typer.Argument(metavar="ASK", help="Which ask, if several are open.")] = None,
-    owner: Annotated[str | None, typer.Option("--for", metavar="NAME", help="Give it to this person.")] = None,
+    session: Annotated[str, argument("SESSION", "A session's id, or the beginning of it.")],
+    ask: Annotated[str | None, argument("ASK", "Which ask, if several are open.")] = None,
+    owner: Annotated[str | None, option("--for", "NAME", "Give it to this person.")] = None,
 ) -> None:
     """Take an ask, so that others see who answers it; or give it to another person. The last change counts.
 
@@ -152,8 +151,8 @@ def _only(state: Session) -> str:
 @command("inbox hand-over", "Hand your asks over for a while.")
 async def hand_over(
     call: Call,
-    to: Annotated[str, typer.Argument(metavar="NAME", help="Who is asked instead of you.")],
-    lasts: Annotated[str, typer.Option("--for", metavar="SPAN", help="How long: 1h, 30m, 2d; 0 ends it.")] = "1h",
+    to: Annotated[str, argument("NAME", "Who is asked instead of you.")],
+    lasts: Annotated[str, option("--for", "SPAN", "How long: 1h, 30m, 2d; 0 ends it.")] = "1h",
 ) -> None:
     """Hand your asks over to another person for a while. Afterwards you are asked again.
 

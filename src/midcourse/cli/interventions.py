@@ -7,7 +7,7 @@ import typer
 
 from midcourse.cli.command import Call, command
 from midcourse.cli.controls import control
-from midcourse.cli.opening import SessionArgument, find, opened
+from midcourse.cli.opening import SessionArgument, argument, find, flag, opened, option
 from midcourse.cli.printing import plain, print_json, room_beside, say, say_wrapped, show_table
 from midcourse.cli.words import ago, clock_time, intervention_words, span
 from midcourse.core.interventions import Intervention, LabelledAlarm
@@ -20,26 +20,21 @@ from midcourse.runtime.clock import SystemClock
 _MOST = 1000
 _WHY = 40
 """Columns that a table must have left for why."""
-LimitOption = Annotated[int, typer.Option("--limit", metavar="NUMBER", min=1, max=_MOST, help="List at most so many.")]
-NoteOption = Annotated[str, typer.Option("--note", "-m", metavar="TEXT", help="Why, for later readers.")]
-WaitOption = Annotated[float, typer.Option("--wait", metavar="SECONDS", min=0.0, help="Timeout of the decision.")]
+LimitOption = Annotated[int, option("--limit", "NUMBER", "List at most so many.", min=1, max=_MOST)]
+NoteOption = Annotated[str, option("--note/-m", "TEXT", "Why, for later readers.")]
+WaitOption = Annotated[float, option("--wait", "SECONDS", "Timeout of the decision.", min=0.0)]
 
 
 @command("intervention list", "List where policies stepped in, and why.")
 async def interventions(
     call: Call,
-    session: Annotated[
-        str | None,
-        typer.Argument(metavar="SESSION", help="Only those of this session, with all reasons.", show_default=False),
-    ] = None,
-    agent: Annotated[str | None, typer.Option("--agent", metavar="NAME", help="Only those of this agent.")] = None,
+    session: Annotated[str | None, argument("SESSION", "Only those of this session, with all reasons.")] = None,
+    agent: Annotated[str | None, option("--agent", "NAME", "Only those of this agent.")] = None,
     verdict: Annotated[
         Literal["right", "wrong", "unsure", "none"] | None,
-        typer.Option("--label", help="Only those with this label; none: only those without a label."),
+        flag("--label", "Only those with this label; none: only those without a label."),
     ] = None,
-    hours: Annotated[
-        float | None, typer.Option("--hours", metavar="NUMBER", min=0.0, help="Only those of so many last hours.")
-    ] = None,
+    hours: Annotated[float | None, option("--hours", "NUMBER", "Only those of so many last hours.", min=0.0)] = None,
     limit: LimitOption = 50,
 ) -> None:
     """List where policies stepped in or notified people: of one session, or of all, newest first.
@@ -105,16 +100,14 @@ def _show(handle: Handle[Any], found: Sequence[Intervention], *, as_json: bool) 
 @command("intervention alarms", "List the alarms that people receive.")
 async def alarms(
     call: Call,
-    person: Annotated[
-        str | None, typer.Option("--person", metavar="NAME", help="Only those of this person's sessions.")
-    ] = None,
+    person: Annotated[str | None, option("--person", "NAME", "Only those of this person's sessions.")] = None,
     gather: Annotated[
         float | None,
-        typer.Option(
+        option(
             "--gather",
-            metavar="SECONDS",
+            "SECONDS",
+            "Collect alarms that do not interrupt for so long. Default: as the policy says.",
             min=0.0,
-            help="Collect alarms that do not interrupt for so long. Default: as the policy says.",
         ),
     ] = None,
     limit: LimitOption = 20,
@@ -154,15 +147,9 @@ def _list_batches(found: Sequence[Batch]) -> None:
 async def label(
     call: Call,
     session: SessionArgument,
-    about: Annotated[
-        str,
-        typer.Argument(
-            metavar="ID", help="An intervention (int_3), a pause (pause_1) or a message (msg_2).", show_default=False
-        ),
-    ],
+    about: Annotated[str, argument("ID", "An intervention (int_3), a pause (pause_1) or a message (msg_2).")],
     verdict: Annotated[
-        Literal["right", "wrong", "unsure"],
-        typer.Argument(metavar="right|wrong|unsure", help="Whether it was right to step in.", show_default=False),
+        Literal["right", "wrong", "unsure"], argument("right|wrong|unsure", "Whether it was right to step in.")
     ],
     note: NoteOption = "",
     wait: WaitOption = 10.0,

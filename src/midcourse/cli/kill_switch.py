@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from midcourse.cli.command import Call, command
-from midcourse.cli.opening import opened
+from midcourse.cli.opening import argument, flag, opened, option
 from midcourse.cli.printing import print_json, say, show_table, tell
 from midcourse.cli.words import ago, clock_time, span
 from midcourse.core.spelling import spelled
@@ -13,28 +13,20 @@ from midcourse.core.switches import Scope, SwitchPreview, SwitchReport, check_sc
 from midcourse.errors import InvalidInput
 from midcourse.runtime.clock import SystemClock
 
-WaitOption = Annotated[float, typer.Option("--wait", metavar="SECONDS", min=0.0, max=60.0, help="Timeout.")]
-SwitchArgument = Annotated[str, typer.Argument(metavar="SWITCH", help="Its id, as list shows it.", show_default=False)]
+WaitOption = Annotated[float, option("--wait", "SECONDS", "Timeout.", min=0.0, max=60.0)]
+SwitchArgument = Annotated[str, argument("SWITCH", "Its id, as list shows it.")]
 _SHOWN = 20
 
 
 @command("kill-switch throw", "Halt everything in a scope.")
 async def throw(
     call: Call,
-    reason: Annotated[
-        str, typer.Option("--reason", "-m", metavar="TEXT", help="Why. People with a halted session read it.")
-    ],
-    everything: Annotated[bool, typer.Option("--all", help="Halt all sessions.")] = False,
-    agent: Annotated[
-        str | None, typer.Option("--agent", metavar="NAME", help="Halt the sessions of this agent.")
-    ] = None,
-    label: Annotated[
-        str | None, typer.Option("--label", metavar="LABEL", help="Halt the sessions with this label.")
-    ] = None,
-    tenant: Annotated[
-        str | None, typer.Option("--tenant", metavar="NAME", help="Halt the sessions of this tenant.")
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    reason: Annotated[str, option("--reason/-m", "TEXT", "Why. People with a halted session read it.")],
+    everything: Annotated[bool, flag("--all", "Halt all sessions.")] = False,
+    agent: Annotated[str | None, option("--agent", "NAME", "Halt the sessions of this agent.")] = None,
+    label: Annotated[str | None, option("--label", "LABEL", "Halt the sessions with this label.")] = None,
+    tenant: Annotated[str | None, option("--tenant", "NAME", "Halt the sessions of this tenant.")] = None,
+    yes: Annotated[bool, flag("--yes/-y", "Do not ask for confirmation.")] = False,
     wait: WaitOption = 5.0,
 ) -> None:
     """Halt every session in the scope, and report each: stopped, still running, or not reachable.
@@ -103,9 +95,7 @@ async def show(call: Call, switch: SwitchArgument) -> None:
 
 @command("kill-switch lift", "Lift one; its sessions stay halted.")
 async def lift(
-    call: Call,
-    switch: SwitchArgument,
-    why: Annotated[str, typer.Option("--why", "-m", metavar="TEXT", help="Why, for the audit log.")],
+    call: Call, switch: SwitchArgument, why: Annotated[str, option("--why/-m", "TEXT", "Why, for the audit log.")]
 ) -> None:
     """Lift a kill switch: new sessions in its scope run. The sessions that it halted wait for release.
 
@@ -129,9 +119,7 @@ async def lift(
 async def release(
     call: Call,
     switch: SwitchArgument,
-    sessions: Annotated[
-        list[str] | None, typer.Argument(metavar="SESSION…", help="Only these. Default: all that it halted.")
-    ] = None,
+    sessions: Annotated[list[str] | None, argument("SESSION…", "Only these. Default: all that it halted.")] = None,
     wait: WaitOption = 5.0,
 ) -> None:
     """Return the sessions that a lifted kill switch had halted to the state they were in.

@@ -27,6 +27,23 @@ _SHOWN: Final = 5
 LOCAL: Final = "local"
 """The person at this terminal in a file's journal, as in the Python API. A server knows people by their tokens."""
 STORE_VARIABLE: Final = "MIDCOURSE_STORE"
+
+
+def option(names: str, kind: str, text: str, **more: Any) -> Any:
+    """Return an option that takes a value, with its names as ``--reason/-m``."""
+    return typer.Option(*names.split("/"), metavar=kind, help=text, **more)
+
+
+def flag(names: str, text: str) -> Any:
+    """Return an option that takes no value."""
+    return typer.Option(*names.split("/"), help=text)
+
+
+def argument(kind: str, text: str) -> Any:
+    """Return an argument."""
+    return typer.Argument(metavar=kind, help=text, show_default=False)
+
+
 StoreOption = Annotated[
     str | None,
     typer.Option(
@@ -38,20 +55,13 @@ StoreOption = Annotated[
     ),
 ]
 UrlOption = Annotated[
-    str | None,
-    typer.Option("--url", metavar="URL", help=f"A server, such as http://127.0.0.1:8420. Or {URL_VARIABLE}."),
+    str | None, option("--url", "URL", f"A server, such as http://127.0.0.1:8420. Or {URL_VARIABLE}.")
 ]
 TokenOption = Annotated[
     str | None,
-    typer.Option(
-        "--token",
-        metavar="TOKEN",
-        help=f"Your token. Or {TOKEN_VARIABLE}. Default, for a server here: the file {TOKEN_FILE}.",
-    ),
+    option("--token", "TOKEN", f"Your token. Or {TOKEN_VARIABLE}. Default, for a server here: the file {TOKEN_FILE}."),
 ]
-SessionArgument = Annotated[
-    str, typer.Argument(metavar="SESSION", help="A session's id, or the beginning of it.", show_default=False)
-]
+SessionArgument = Annotated[str, argument("SESSION", "A session's id, or the beginning of it.")]
 
 
 def span_option(written: str, option: str, otherwise: str = "") -> float:

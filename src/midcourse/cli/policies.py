@@ -6,10 +6,8 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
-import typer
-
 from midcourse.cli.command import NOWHERE, Call, command
-from midcourse.cli.opening import DEFAULT_STORE, LOCAL, Target, check_there, store_path
+from midcourse.cli.opening import DEFAULT_STORE, LOCAL, Target, argument, check_there, flag, option, store_path
 from midcourse.cli.opening import token_for as token_of_target
 from midcourse.cli.printing import print_json, say, say_as_it_is, show_table
 from midcourse.cli.words import ago, clock_time
@@ -24,12 +22,8 @@ if TYPE_CHECKING:  # YAML and HTTP are imported when they are needed: other comm
     from midcourse.client.policies import RemotePolicies
     from midcourse.policies.kept import KeptPolicy, Summary
 
-PolicyArgument = Annotated[
-    str, typer.Argument(metavar="POLICY", help="A policy's name, NAME@VERSION, or a YAML file.", show_default=False)
-]
-FileArgument = Annotated[
-    str, typer.Argument(metavar="FILE", help="A YAML file. -: from standard input.", show_default=False)
-]
+PolicyArgument = Annotated[str, argument("POLICY", "A policy's name, NAME@VERSION, or a YAML file.")]
+FileArgument = Annotated[str, argument("FILE", "A YAML file. -: from standard input.")]
 
 
 # ---- looking
@@ -70,7 +64,7 @@ async def show(
     policy: PolicyArgument,
     output: Annotated[
         Literal["yaml", "json"],
-        typer.Option("--format", help="yaml: a file with what differs from its base; json: the whole policy."),
+        flag("--format", "yaml: a file with what differs from its base; json: the whole policy."),
     ] = "yaml",
 ) -> None:
     """Show a policy: as an annotated file, or as JSON with everything it inherits.
@@ -144,9 +138,7 @@ async def diff(call: Call, first: PolicyArgument, second: PolicyArgument) -> Non
 
 
 @command("policy history", "Show the versions of a policy.")
-async def history(
-    call: Call, name: Annotated[str, typer.Argument(metavar="NAME", help="A policy's name.", show_default=False)]
-) -> None:
+async def history(call: Call, name: Annotated[str, argument("NAME", "A policy's name.")]) -> None:
     """Show every version of a policy, the newest first: who saved it, when and why. Changes nothing.
 
     \b
@@ -189,9 +181,7 @@ async def schema(call: Call) -> None:
 
 @command("policy save", "Save a file as the next version.")
 async def save(
-    call: Call,
-    file: FileArgument,
-    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="Why it changes, for later readers.")],
+    call: Call, file: FileArgument, why: Annotated[str, option("--why", "TEXT", "Why it changes, for later readers.")]
 ) -> None:
     """Save a file as the next version of its policy, with who saved it and why. Earlier versions are kept.
 
@@ -213,16 +203,12 @@ async def save(
 @command("policy calibrate", "Find thresholds in your own runs.", where=NOWHERE, has_json=False)
 async def calibrate(
     call: Call,
-    files: Annotated[list[str], typer.Argument(metavar="FILES", help="Recorded runs, or a store.", show_default=False)],
-    policy: Annotated[
-        str, typer.Option("--policy", "-p", metavar="POLICY", help="The policy to start from.")
-    ] = "standard",
+    files: Annotated[list[str], argument("FILES", "Recorded runs, or a store.")],
+    policy: Annotated[str, option("--policy/-p", "POLICY", "The policy to start from.")] = "standard",
     false_stops: Annotated[
-        float, typer.Option("--false-stops", metavar="SHARE", help="The share of successful runs that may be stopped.")
+        float, option("--false-stops", "SHARE", "The share of successful runs that may be stopped.")
     ] = 0.1,
-    drift: Annotated[
-        bool, typer.Option("--drift", help="Also measure how far actions are from the goal. Slow.")
-    ] = False,
+    drift: Annotated[bool, flag("--drift", "Also measure how far actions are from the goal. Slow.")] = False,
 ) -> None:
     """Print a policy whose thresholds are as early as your own recorded runs allow.
 

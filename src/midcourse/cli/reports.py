@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from midcourse.cli.command import Call, command
-from midcourse.cli.opening import span_option
+from midcourse.cli.opening import argument, flag, option, span_option
 from midcourse.cli.printing import print_json, say
 from midcourse.cli.report_source import reports_of
 from midcourse.cli.words import ago
@@ -18,16 +18,10 @@ from midcourse.runtime.clock import SystemClock
 if TYPE_CHECKING:  # what these need is imported when they run: other commands are not to wait for it
     from midcourse.reports.proposals import Proposal
 
-SinceOption = Annotated[
-    str, typer.Option("--since", metavar="SPAN", help="Only sessions that began in this time: 12h, 7d, 90d.")
-]
-PolicyOption = Annotated[
-    str, typer.Option("--policy", metavar="NAME", help="The policy whose targets apply to sessions without one.")
-]
-WhyOption = Annotated[str, typer.Option("--why", metavar="TEXT", help="Why, for later readers.")]
-ProposalArgument = Annotated[
-    str, typer.Argument(metavar="PROPOSAL", help="A proposal's id, as the list shows it.", show_default=False)
-]
+SinceOption = Annotated[str, option("--since", "SPAN", "Only sessions that began in this time: 12h, 7d, 90d.")]
+PolicyOption = Annotated[str, option("--policy", "NAME", "The policy whose targets apply to sessions without one.")]
+WhyOption = Annotated[str, option("--why", "TEXT", "Why, for later readers.")]
+ProposalArgument = Annotated[str, argument("PROPOSAL", "A proposal's id, as the list shows it.")]
 _ANSWER = 12
 """Columns that the answer of a checklist's item takes."""
 
@@ -41,11 +35,9 @@ async def report(
     since: SinceOption = "7d",
     output: Annotated[
         Literal["table", "json", "html"],
-        typer.Option("--format", help="Tables for people, one JSON document, or a page for a browser."),
+        flag("--format", "Tables for people, one JSON document, or a page for a browser."),
     ] = "table",
-    file: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file instead of the screen.")
-    ] = None,
+    file: Annotated[Path | None, option("--output/-o", "FILE", "Write to this file instead of the screen.")] = None,
     policy: PolicyOption = "standard",
 ) -> None:
     """Measure interruptions: rates per task class against targets, time to stop, how often it was right to step in, and
@@ -103,14 +95,9 @@ def _write(file: Path, content: bytes) -> None:
 async def checklist(
     call: Call,
     since: SinceOption = "30d",
-    policy: Annotated[
-        str, typer.Option("--policy", metavar="NAME", help="The policy that you want to use.")
-    ] = "standard",
+    policy: Annotated[str, option("--policy", "NAME", "The policy that you want to use.")] = "standard",
     backtest: Annotated[
-        Path | None,
-        typer.Option(
-            "--backtest", metavar="FILE", help="A file that `midcourse policy backtest --format json` printed."
-        ),
+        Path | None, option("--backtest", "FILE", "A file that `midcourse policy backtest --format json` printed.")
     ] = None,
 ) -> None:
     """Check what must hold before you use a policy, from recorded sessions. Each item holds, does not, or is unknown.
@@ -145,9 +132,7 @@ async def checklist(
 async def review(
     call: Call,
     since: SinceOption = "30d",
-    everything: Annotated[
-        bool, typer.Option("--all", "-a", help="Also proposals that were accepted or refused.")
-    ] = False,
+    everything: Annotated[bool, flag("--all/-a", "Also proposals that were accepted or refused.")] = False,
 ) -> None:
     """Propose thresholds from the labels that people gave, per agent and per person.
 

@@ -3,19 +3,14 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from midcourse.cli.command import NOWHERE, Call, command
+from midcourse.cli.opening import argument, option
 from midcourse.cli.printing import print_json, say, tell
 
 
 @command("risk show", "Show what to expect of a model.", where=NOWHERE)
 async def show(
-    call: Call,
-    model: Annotated[
-        Path | None,
-        typer.Argument(metavar="MODEL", help="A file that `midcourse risk train` wrote.", show_default=False),
-    ] = None,
+    call: Call, model: Annotated[Path | None, argument("MODEL", "A file that `midcourse risk train` wrote.")] = None
 ) -> None:
     """Show what a model was trained on and what to expect of it. Default: the one that comes with Midcourse.
 
@@ -40,16 +35,10 @@ async def show(
 @command("risk train", "Train a model on your own runs.", where=NOWHERE)
 async def train(
     call: Call,
-    files: Annotated[
-        list[str],
-        typer.Argument(metavar="FILES", help="Recorded runs with their outcomes, or a store.", show_default=False),
-    ],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="MODEL", help="The file to write.")],
+    files: Annotated[list[str], argument("FILES", "Recorded runs with their outcomes, or a store.")],
+    out: Annotated[Path, option("--out/-o", "MODEL", "The file to write.")],
     false_stops: Annotated[
-        float,
-        typer.Option(
-            "--false-stops", metavar="SHARE", help="The share of successful runs that may be stopped.", min=0.0
-        ),
+        float, option("--false-stops", "SHARE", "The share of successful runs that may be stopped.", min=0.0)
     ] = 0.1,
 ) -> None:
     """Train a combined risk model on your own runs, and show what to expect of it on similar ones.

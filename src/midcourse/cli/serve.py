@@ -16,6 +16,8 @@ from midcourse.cli.opening import (
     DEFAULT_STORE,
     FOLDER,
     StoreOption,
+    flag,
+    option,
     others,
     server_folder,
     span_option,
@@ -38,13 +40,13 @@ _PARTS: Final = ("fastapi", "prometheus_client", "pydantic", "sse_starlette", "s
 
 
 def serve(
-    demo: Annotated[bool, typer.Option("--demo", help="Also serve the sample agents.")] = False,
+    demo: Annotated[bool, flag("--demo", "Also serve the sample agents.")] = False,
     agents: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--agents",
-            metavar="PLACE",
-            help="Agents to serve: a .py with decorated functions, a .yaml, a folder of these, or a module such as "
+            "PLACE",
+            "Agents to serve: a .py with decorated functions, a .yaml, a folder of these, or a module such as "
             "shop.agents. May be repeated.",
         ),
     ] = None,
@@ -81,10 +83,7 @@ def serve(
         typer.Option(metavar="FILE", help="Prices of models that are on no price list: a YAML file of your own."),
     ] = None,
     review_every: Annotated[
-        str,
-        typer.Option(
-            "--review-every", metavar="SPAN", help="How often thresholds are reviewed from labels: 7d, 12h, or never."
-        ),
+        str, option("--review-every", "SPAN", "How often thresholds are reviewed from labels: 7d, 12h, or never.")
     ] = "7d",
     escalate_to: Annotated[
         str,
@@ -100,42 +99,34 @@ def serve(
     ] = "10s",
     drain_delay: Annotated[
         str,
-        typer.Option(
+        option(
             "--drain-delay",
-            metavar="SPAN",
-            help="How long the server accepts work after SIGTERM, while /readyz reports that it is stopping: 10s, or "
+            "SPAN",
+            "How long the server accepts work after SIGTERM, while /readyz reports that it is stopping: 10s, or "
             "0s. Only if /readyz was read within the last minute.",
         ),
     ] = "10s",
     root_path: Annotated[
         str,
-        typer.Option(
-            "--root-path",
-            metavar="PATH",
-            help="The prefix that a proxy in front removes from the path, such as /midcourse.",
-        ),
+        option("--root-path", "PATH", "The prefix that a proxy in front removes from the path, such as /midcourse."),
     ] = "",
     request_timeout: Annotated[
         str,
-        typer.Option(
-            "--request-timeout",
-            metavar="SPAN",
-            help="The timeout of a request's head: 10s, 500ms. A body has three times that.",
+        option(
+            "--request-timeout", "SPAN", "The timeout of a request's head: 10s, 500ms. A body has three times that."
         ),
     ] = "10s",
     metrics_open: Annotated[
-        bool, typer.Option("--metrics-open", help="Serve /metrics to this machine without authentication.")
+        bool, flag("--metrics-open", "Serve /metrics to this machine without authentication.")
     ] = False,
-    traces: Annotated[
-        bool, typer.Option("--traces", help="Send OpenTelemetry spans to OTEL_EXPORTER_OTLP_ENDPOINT.")
-    ] = False,
+    traces: Annotated[bool, flag("--traces", "Send OpenTelemetry spans to OTEL_EXPORTER_OTLP_ENDPOINT.")] = False,
     traces_content: Annotated[
-        bool, typer.Option("--traces-content", help="Send spans with prompts, answers and arguments in them.")
+        bool, flag("--traces-content", "Send spans with prompts, answers and arguments in them.")
     ] = False,
     keep_for: Annotated[
         str, typer.Option(metavar="SPAN", help="Erase the texts of sessions this long after they ended: 90d, or never.")
     ] = "never",
-    reload: Annotated[bool, typer.Option("--reload", help="Restart when an agent's file changes.")] = False,
+    reload: Annotated[bool, flag("--reload", "Restart when an agent's file changes.")] = False,
 ) -> None:
     """Serve the HTTP API over a store, and run its agents.
 

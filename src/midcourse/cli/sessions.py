@@ -8,7 +8,7 @@ import typer
 
 from midcourse.cli.asked import details, how_to_answer, last_words, title
 from midcourse.cli.command import Call, command
-from midcourse.cli.opening import SessionArgument, find, opened
+from midcourse.cli.opening import SessionArgument, find, flag, opened, option
 from midcourse.cli.printing import plain, print_json, room_beside, say, say_wrapped, shortened, show_table
 from midcourse.cli.receipts import show_receipt
 from midcourse.cli.words import (
@@ -41,17 +41,12 @@ _ANSWERS = Contact()
 async def ps(
     call: Call,
     status: Annotated[
-        list[str] | None,
-        typer.Option("--status", metavar="STATUS", help="Only sessions in this status; may be repeated."),
+        list[str] | None, option("--status", "STATUS", "Only sessions in this status; may be repeated.")
     ] = None,
-    agent: Annotated[str | None, typer.Option("--agent", metavar="NAME", help="Only sessions of this agent.")] = None,
-    search: Annotated[
-        str, typer.Option("--search", metavar="TEXT", help="Only sessions with this text in id, agent or goal.")
-    ] = "",
-    everything: Annotated[bool, typer.Option("--all", "-a", help="Also sessions that have ended.")] = False,
-    limit: Annotated[
-        int, typer.Option("--limit", metavar="NUMBER", min=1, max=_MOST, help="List at most so many.")
-    ] = 50,
+    agent: Annotated[str | None, option("--agent", "NAME", "Only sessions of this agent.")] = None,
+    search: Annotated[str, option("--search", "TEXT", "Only sessions with this text in id, agent or goal.")] = "",
+    everything: Annotated[bool, flag("--all/-a", "Also sessions that have ended.")] = False,
+    limit: Annotated[int, option("--limit", "NUMBER", "List at most so many.", min=1, max=_MOST)] = 50,
 ) -> None:
     """List the sessions that have not ended, newest first; --all and --status choose others.
 
@@ -129,9 +124,7 @@ def _short(text: str, most: int = 80) -> str:
 async def show(
     call: Call,
     session: SessionArgument,
-    at: Annotated[
-        int | None, typer.Option("--at", metavar="POSITION", help="Show it as it was at this position of its journal.")
-    ] = None,
+    at: Annotated[int | None, option("--at", "POSITION", "Show it as it was at this position of its journal.")] = None,
 ) -> None:
     """Show everything about a session: running calls, questions, plan, messages, receipt and result.
 

@@ -4,12 +4,20 @@ import shlex
 import sys
 from typing import Annotated, Final
 
-import typer
-
 import midcourse
 from midcourse.cli.command import Call, command
 from midcourse.cli.events import print_events
-from midcourse.cli.opening import DEFAULT_STORE, Target, opened, others, server_folder, token_for
+from midcourse.cli.opening import (
+    DEFAULT_STORE,
+    Target,
+    argument,
+    flag,
+    opened,
+    option,
+    others,
+    server_folder,
+    token_for,
+)
 from midcourse.cli.printing import print_json, say, tell
 from midcourse.client.whereabouts import whereabouts
 from midcourse.core.terms import TaskClass, Terms
@@ -48,25 +56,19 @@ async def agents(call: Call) -> None:
 @command("start", "Start an agent of a server with a goal.")
 async def start(
     call: Call,
-    agent: Annotated[str, typer.Argument(metavar="AGENT", help="An agent of the server.", show_default=False)],
-    goal: Annotated[str, typer.Argument(metavar="GOAL", help="What the agent should do.", show_default=False)] = "",
+    agent: Annotated[str, argument("AGENT", "An agent of the server.")],
+    goal: Annotated[str, argument("GOAL", "What the agent should do.")] = "",
     label: Annotated[
-        list[str] | None,
-        typer.Option("--label", metavar="LABEL", help="A label to find and stop the session by; may be repeated."),
+        list[str] | None, option("--label", "LABEL", "A label to find and stop the session by; may be repeated.")
     ] = None,
     task_class: Annotated[
-        TaskClass | None, typer.Option("--class", help="How long such a task takes. Default: the agent's.")
+        TaskClass | None, flag("--class", "How long such a task takes. Default: the agent's.")
     ] = None,
     budget: Annotated[
-        float | None,
-        typer.Option("--budget", metavar="DOLLARS", help="What the session may cost. Default: the agent's."),
+        float | None, option("--budget", "DOLLARS", "What the session may cost. Default: the agent's.")
     ] = None,
-    session: Annotated[
-        str | None, typer.Option("--session", metavar="ID", help="An id of your own. Default: a new one.")
-    ] = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Print its events until it ends. Ctrl-C leaves it running.")
-    ] = False,
+    session: Annotated[str | None, option("--session", "ID", "An id of your own. Default: a new one.")] = None,
+    follow: Annotated[bool, flag("--follow/-f", "Print its events until it ends. Ctrl-C leaves it running.")] = False,
 ) -> None:
     """Start an agent of a server with a goal. Prints the new session's id and nothing else.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from midcourse.cli.command import STORE, Call, command
-from midcourse.cli.opening import DEFAULT_STORE, check_there, span_or_never, store_path
+from midcourse.cli.opening import DEFAULT_STORE, argument, check_there, span_or_never, store_path
 from midcourse.cli.printing import print_json, say, show_table
 from midcourse.cli.words import ago, span
 from midcourse.core.ids import SessionId
@@ -140,9 +140,7 @@ async def show_browsers(call: Call) -> None:
 
 
 @command("browser end", "Log a browser out.", where=STORE)
-async def end_browser(
-    call: Call, name: Annotated[str, typer.Argument(metavar="ID", help="Its id, from midcourse browser list.")]
-) -> None:
+async def end_browser(call: Call, name: Annotated[str, argument("ID", "Its id, from midcourse browser list.")]) -> None:
     """Log a browser out. A running server refuses it within a second, and ends its open streams within five.
 
     \b

@@ -10,7 +10,7 @@ import typer
 
 from midcourse.api import Midcourse
 from midcourse.cli.command import NOWHERE, STORE, Call, command
-from midcourse.cli.opening import DEFAULT_STORE, find, opened, span_option, store_path
+from midcourse.cli.opening import DEFAULT_STORE, argument, find, flag, opened, option, span_option, store_path
 from midcourse.cli.printing import print_json, say
 from midcourse.core.bulk import MOST_SESSIONS, NOT_REACHABLE, BulkOutcome
 from midcourse.core.ids import SessionId, depth_of
@@ -27,15 +27,13 @@ _FILE: Final = "midcourse.db"
 @command("session erase", "Erase the texts of ended sessions.")
 async def erase_command(
     call: Call,
-    session: Annotated[
-        str | None, typer.Argument(metavar="[SESSION]", help="A session's id, or the beginning of it.")
-    ] = None,
+    session: Annotated[str | None, argument("[SESSION]", "A session's id, or the beginning of it.")] = None,
     older_than: Annotated[
-        str | None, typer.Option("--older-than", metavar="SPAN", help="Every session that ended longer ago: 90d, 12h.")
+        str | None, option("--older-than", "SPAN", "Every session that ended longer ago: 90d, 12h.")
     ] = None,
-    children: Annotated[bool, typer.Option("--children", help="Also erase its children.")] = False,
+    children: Annotated[bool, flag("--children", "Also erase its children.")] = False,
     reason: Annotated[str, typer.Option(metavar="WORDS", help="Why: kept in the journal and the audit log.")] = "",
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    yes: Annotated[bool, flag("--yes/-y", "Do not ask for confirmation.")] = False,
 ) -> None:
     """Erase every text of an ended session: goal, messages, arguments, results, answers, reports, reasons.
 
@@ -80,14 +78,11 @@ async def erase_command(
 async def lift_command(
     call: Call,
     names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[SESSION]...", help="The sessions' ids, or the beginnings of them.", show_default=False
-        ),
+        list[str] | None, argument("[SESSION]...", "The sessions' ids, or the beginnings of them.")
     ] = None,
-    restored: Annotated[bool, typer.Option("--restored", help="Every session that a restore halted.")] = False,
-    agent: Annotated[str | None, typer.Option("--agent", metavar="NAME", help="Only those of this agent.")] = None,
-    label: Annotated[str | None, typer.Option("--label", metavar="LABEL", help="Only those with this label.")] = None,
+    restored: Annotated[bool, flag("--restored", "Every session that a restore halted.")] = False,
+    agent: Annotated[str | None, option("--agent", "NAME", "Only those of this agent.")] = None,
+    label: Annotated[str | None, option("--label", "LABEL", "Only those with this label.")] = None,
 ) -> None:
     """Let sessions continue that a restore halted: each returns to the state it was in. This takes the role operate.
 
@@ -172,8 +167,7 @@ async def compact_command(call: Call) -> None:
 
 @command("store backup", "Copy a store to a file, while it is in use.", where=STORE)
 async def backup_command(
-    call: Call,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The backup to write. It must not exist yet.")],
+    call: Call, file: Annotated[Path, argument("FILE", "The backup to write. It must not exist yet.")]
 ) -> None:
     """Copy a store to a file, as it is at one moment, while servers and programs write; and check the copy.
 
@@ -197,10 +191,8 @@ async def backup_command(
 @command("store restore", "Make a store from a backup.", where=NOWHERE)
 async def restore_command(
     call: Call,
-    backup: Annotated[Path, typer.Argument(metavar="BACKUP", help="A file that 'midcourse store backup' made.")],
-    into: Annotated[
-        Path, typer.Option("--into", metavar="FOLDER_OR_FILE", help="Where to put the store. It must not exist yet.")
-    ],
+    backup: Annotated[Path, argument("BACKUP", "A file that 'midcourse store backup' made.")],
+    into: Annotated[Path, option("--into", "FOLDER_OR_FILE", "Where to put the store. It must not exist yet.")],
 ) -> None:
     """Make a store from a backup. Sessions that had not ended are halted, because the original may still run.
 

@@ -8,7 +8,7 @@ import typer
 
 import midcourse
 from midcourse.cli.command import Call, command
-from midcourse.cli.opening import DEFAULT_STORE, LOCAL, Target, token_for
+from midcourse.cli.opening import DEFAULT_STORE, LOCAL, Target, argument, option, token_for
 from midcourse.cli.printing import print_json, say, show_table
 from midcourse.cli.words import ago, span
 from midcourse.core.webhooks import ALL, KINDS, DeliveryView, WebhookView, delivery_view, webhook_view
@@ -19,18 +19,17 @@ from midcourse.wiring import open_store
 if TYPE_CHECKING:
     from midcourse.ports.store import Store
 
-WebhookArgument = Annotated[str, typer.Argument(metavar="WEBHOOK", help="Its id, from midcourse webhook list.")]
+WebhookArgument = Annotated[str, argument("WEBHOOK", "Its id, from midcourse webhook list.")]
 
 
 @command("webhook add", "Notify a program of what happens.")
 async def add(
     call: Call,
-    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="The endpoint: http:// or https://….")],
+    address: Annotated[str, argument("ADDRESS", "The endpoint: http:// or https://….")],
     kinds: Annotated[
-        list[str] | None,
-        typer.Option("--kind", metavar="KIND", help=f"May be repeated: {', '.join(KINDS)}. Default: all of them."),
+        list[str] | None, option("--kind", "KIND", f"May be repeated: {', '.join(KINDS)}. Default: all of them.")
     ] = None,
-    about: Annotated[str, typer.Option("--about", metavar="TEXT", help="A note on its purpose.")] = "",
+    about: Annotated[str, option("--about", "TEXT", "A note on its purpose.")] = "",
 ) -> None:
     """Notify a program of what happens from now on. Prints the signing secret, only once.
 
@@ -117,9 +116,7 @@ async def try_it(call: Call, webhook: WebhookArgument) -> None:
 async def deliveries(
     call: Call,
     webhook: WebhookArgument,
-    limit: Annotated[
-        int, typer.Option("--limit", metavar="NUMBER", min=1, max=1000, help="List at most so many.")
-    ] = 20,
+    limit: Annotated[int, option("--limit", "NUMBER", "List at most so many.", min=1, max=1000)] = 20,
 ) -> None:
     """List the notifications of the last seven days, the newest first, and their responses.
 
