@@ -38,7 +38,8 @@ BEYOND: Final = (
     "[share a server](../how-to/share-a-server.md).",
     "Programs send `Authorization: Bearer TOKEN`.",
     "## Browsers",
-    "A browser holds no token. `midcourse link` makes a **login code** and prints a link with it. The code works once, "
+    "A browser holds no token. `midcourse browser link` makes a **login code** and prints a link with it. "
+    "The code works once, "
     "within a minute. It stands behind the `#` of the link, which browsers send to no server: no access log has it. "
     "The page sends it in the body of `POST /login`, and gets a **browser session** for it, with the name and role of "
     "the token that made the code. The login page also takes a token, pasted. If the browser belongs to another "

@@ -20,7 +20,8 @@ def parts(table: Table) -> Iterator[str]:
     )
     yield (
         "These numbers are starting points, and weak ones on real runs: calibrate them from your own, and let "
-        "`midcourse backtest` say what a policy would have done before it is switched on. `null` is no threshold. "
+        "`midcourse policy backtest` say what a policy would have done before it is switched on. "
+        "`null` is no threshold. "
         "A span of time is written 500ms, 30s, 15m, 1h or 7d; a number alone is seconds."
     )
     yield "## The document"

@@ -1,4 +1,4 @@
-"""``midcourse artifacts``: what agents made, what of it is due, and that somebody has looked."""
+"""``midcourse artifact list``: what agents made, what of it is due, and that somebody has looked."""
 
 import asyncio
 from pathlib import Path
@@ -30,22 +30,20 @@ def store(tmp_path: Path) -> str:
 
 
 def test_artifacts_lists_what_is_due_first_and_who_looked_sees_it_later_again(midcourse: Command, store: str) -> None:
-    everything = midcourse("artifacts", "--store", store).out
+    everything = midcourse("artifact", "list", "--store", store).out
     assert everything.index("notes.md") < everything.index("report.md")
     assert "nothing says what it is" in everything
-    assert [one["name"] for one in midcourse("artifacts", "--store", store, "--due", "--json").json()["artifacts"]] == [
-        "notes.md"
-    ]
-    assert "1" in midcourse("inbox", "--store", store).out.partition("due for review: ")[2]
-    done = midcourse("artifacts", "--store", store, "--reviewed", "sess_1", "notes.md", "--says", "what was tried")
+    assert [
+        one["name"] for one in midcourse("artifact", "list", "--store", store, "--due", "--json").json()["artifacts"]
+    ] == ["notes.md"]
+    assert "1" in midcourse("inbox", "list", "--store", store).out.partition("due for review: ")[2]
+    done = midcourse("artifact", "reviewed", "--store", store, "sess_1", "notes.md", "--says", "what was tried")
     assert done.out == "'notes.md' comes up again in 7 d.\n"
-    assert midcourse("artifacts", "--store", store, "--due", "--json").json() == {"artifacts": []}
-    [kept] = midcourse("artifacts", "--store", store, "--session", "sess_1", "--json").json()["artifacts"]
+    assert midcourse("artifact", "list", "--store", store, "--due", "--json").json() == {"artifacts": []}
+    [kept] = midcourse("artifact", "list", "--store", store, "--session", "sess_1", "--json").json()["artifacts"]
     assert kept["documentation"] == "what was tried"
 
 
-def test_what_was_never_made_and_words_about_nothing_are_refused(midcourse: Command, store: str) -> None:
-    done = midcourse("artifacts", "--store", store, "--reviewed", "sess_1", "x.md")
+def test_what_was_never_made_cannot_be_reviewed(midcourse: Command, store: str) -> None:
+    done = midcourse("artifact", "reviewed", "--store", store, "sess_1", "x.md")
     assert (done.code, "has told of no artifact 'x.md'" in done.err) == (1, True)
-    done = midcourse("artifacts", "--store", store, "--says", "x")
-    assert (done.code, "--says goes with --reviewed" in done.err) == (1, True)

@@ -1,4 +1,4 @@
-"""``midcourse backtest``: tables for people, one document for programs, and clear words for bad input."""
+"""``midcourse policy backtest``: tables for people, one document for programs, and clear words for bad input."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ RUNS = str(DATA / "runs.jsonl")
 
 
 def test_it_prints_the_figures_by_source(midcourse: Command) -> None:
-    done = midcourse("backtest", RUNS)
+    done = midcourse("policy", "backtest", RUNS)
     assert done.code == 0, done.err
     header, *rows = done.out.splitlines()[1:]
     assert header.split()[:3] == ["source", "policy", "runs"]
@@ -25,7 +25,7 @@ def test_it_prints_the_figures_by_source(midcourse: Command) -> None:
 
 
 def test_its_document_has_every_source_on_top(midcourse: Command) -> None:
-    done = midcourse("backtest", "--policy", "standard", RUNS, "--format", "json")
+    done = midcourse("policy", "backtest", "--policy", "standard", RUNS, "--format", "json")
     assert done.code == 0, done.err
     document = done.json()
     assert done.out.count("\n") == 1
@@ -36,12 +36,12 @@ def test_its_document_has_every_source_on_top(midcourse: Command) -> None:
     assert document["sources"]["desk"]["recall"] is None
     assert document["policies"]["standard@1"]["sources"] == document["sources"]
     assert document["baseline"]["all"]["interventions"] == 0
-    assert midcourse("backtest", RUNS, "--json").json() == document
+    assert midcourse("policy", "backtest", RUNS, "--json").json() == document
 
 
 def test_policies_are_built_in_or_files_and_stand_side_by_side(midcourse: Command, folder: Path) -> None:
     (folder / "strict.yaml").write_text("policy: strict\nsignals:\n  errors:\n    streak: 2\n")
-    done = midcourse("backtest", "-p", "permissive", "-p", "strict.yaml", RUNS, "--format", "json")
+    done = midcourse("policy", "backtest", "-p", "permissive", "-p", "strict.yaml", RUNS, "--format", "json")
     assert done.code == 0, done.err
     document = done.json()
     assert list(document["policies"]) == ["permissive@1", "strict@0"]
@@ -50,11 +50,11 @@ def test_policies_are_built_in_or_files_and_stand_side_by_side(midcourse: Comman
 
 def test_a_policy_that_cannot_be_read_is_told_and_nothing_runs(midcourse: Command, folder: Path) -> None:
     (folder / "typo.yaml").write_text("policy: mine\nsignals:\n  scope_drfit:\n    warn: 0.5\n")
-    done = midcourse("backtest", "-p", "typo.yaml", RUNS)
+    done = midcourse("policy", "backtest", "-p", "typo.yaml", RUNS)
     assert (done.code, done.out) == (1, "")
     assert "line 3" in done.err
     assert "scope_drift" in done.err
-    nobody = midcourse("backtest", "-p", "nobody", RUNS).err
+    nobody = midcourse("policy", "backtest", "-p", "nobody", RUNS).err
     assert "There is no policy" in nobody
     assert "midcourse policy show NAME > NAME.yaml" in nobody
 
@@ -64,19 +64,19 @@ def test_a_policy_that_is_saved_in_the_store_is_found_there(midcourse: Command, 
     store = "sqlite:///.midcourse/midcourse.db"
     assert midcourse("policy", "save", "mine.yaml", "--why", "a trial").code == 0
     for given in (store, ".midcourse/midcourse.db"):
-        done = midcourse("backtest", "-p", "mine", given, "--json")
+        done = midcourse("policy", "backtest", "-p", "mine", given, "--json")
         assert done.code == 0, done.err
         assert list(done.json()["policies"]) == ["mine@1"]
-    elsewhere = midcourse("backtest", "-p", "mine", RUNS)
+    elsewhere = midcourse("policy", "backtest", "-p", "mine", RUNS)
     assert (elsewhere.code, elsewhere.out) == (1, "")
-    assert "There is no policy" in midcourse("backtest", "-p", "yours", store).err
-    missing = midcourse("backtest", "-p", "standard", "sqlite:///nowhere.db")
+    assert "There is no policy" in midcourse("policy", "backtest", "-p", "yours", store).err
+    missing = midcourse("policy", "backtest", "-p", "standard", "sqlite:///nowhere.db")
     assert "There is no store" in missing.err
     assert not (folder / "nowhere.db").exists()
 
 
 def test_a_file_that_is_not_there_is_told(midcourse: Command) -> None:
-    done = midcourse("backtest", "nowhere.jsonl", "--format", "json")
+    done = midcourse("policy", "backtest", "nowhere.jsonl", "--format", "json")
     assert (done.code, done.out) == (1, "")
     told = json.loads(done.err)
     assert told["code"] == "no_such_file"
@@ -86,38 +86,38 @@ def test_a_file_that_is_not_there_is_told(midcourse: Command) -> None:
 def test_what_is_left_out_is_told_on_stderr_and_counted(midcourse: Command, folder: Path) -> None:
     cut = (DATA / "runs.jsonl").read_text()[:-100]
     (folder / "cut.jsonl").write_text(cut)
-    done = midcourse("backtest", "cut.jsonl", "--format", "json")
+    done = midcourse("policy", "backtest", "cut.jsonl", "--format", "json")
     assert done.code == 0
     assert "cut.jsonl, line 5: This line is not JSON" in done.err
     document = done.json()
     assert (document["all"]["runs"], document["left_out"]) == (4, 1)
     assert document["notices"][0]["line"] == 5
-    assert "Left out: 1 lines" in midcourse("backtest", "cut.jsonl").out
+    assert "Left out: 1 lines" in midcourse("policy", "backtest", "cut.jsonl").out
 
 
 def test_what_became_of_each_run_can_be_written(midcourse: Command, folder: Path) -> None:
-    done = midcourse("backtest", "-p", "standard", "-p", "permissive", RUNS, "--verdicts", "verdicts.jsonl")
+    done = midcourse("policy", "backtest", "-p", "standard", "-p", "permissive", RUNS, "--verdicts", "verdicts.jsonl")
     assert done.code == 0, done.err
     lines = [json.loads(line) for line in (folder / "verdicts.jsonl").read_text().splitlines()]
     assert len(lines) == 2 * 5
     stopped = next(line for line in lines if line["stopped_at_step"] is not None)
     assert (stopped["policy"], stopped["run_id"]) == ("standard@1", "fixer/b/0")
     assert "errors" in stopped["why"]
-    refused = midcourse("backtest", RUNS, "--verdicts", "no/such/folder.jsonl")
+    refused = midcourse("policy", "backtest", RUNS, "--verdicts", "no/such/folder.jsonl")
     assert refused.code == 1
     assert "cannot be written" in refused.err
 
 
 def test_asking_for_a_plan_need_not_count(midcourse: Command) -> None:
-    counted = midcourse("backtest", RUNS, "--json").json()["all"]
-    only_stops = midcourse("backtest", "--no-plan-asks", RUNS, "--json").json()["all"]
+    counted = midcourse("policy", "backtest", RUNS, "--json").json()["all"]
+    only_stops = midcourse("policy", "backtest", "--no-plan-asks", RUNS, "--json").json()["all"]
     assert counted["levels"] == {"ask_plan": 1}
     assert "ask_plan" not in only_stops["levels"]
     assert only_stops["warnings"] > counted["warnings"]
 
 
 def test_pictures_are_drawn_where_they_are_wanted(midcourse: Command, folder: Path) -> None:
-    done = midcourse("backtest", RUNS, "--plots", "pictures")
+    done = midcourse("policy", "backtest", RUNS, "--plots", "pictures")
     assert done.code == 0, done.err
     assert "Drawn: pictures/recall.png" in done.out
     assert (folder / "pictures" / "when.svg").is_file()
@@ -138,25 +138,25 @@ def test_the_risk_is_switched_on_before_the_files(
     midcourse: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("midcourse.monitors.risk.shipped", lambda: load(model(folder)))
-    done = midcourse("backtest", "--policy", "standard", "--risk", RUNS, "--format", "json")
+    done = midcourse("policy", "backtest", "--policy", "standard", "--risk", RUNS, "--format", "json")
     assert done.code == 0, done.err
     document = done.json()
     assert document["risk"] is True
     assert document["sources"]["fixer"]["signals"]["risk"] == {"interventions": 1, "failures": 1, "successes": 0}
-    own = midcourse("backtest", "--risk-model", str(model(folder)), RUNS, "--format", "json").json()
+    own = midcourse("policy", "backtest", "--risk-model", str(model(folder)), RUNS, "--format", "json").json()
     assert own == document
-    assert midcourse("backtest", RUNS, "--json").json()["risk"] is False
+    assert midcourse("policy", "backtest", RUNS, "--json").json()["risk"] is False
 
 
 def test_a_file_that_is_no_risk_model_is_told(midcourse: Command) -> None:
-    done = midcourse("backtest", "--risk-model", RUNS, RUNS)
+    done = midcourse("policy", "backtest", "--risk-model", RUNS, RUNS)
     assert (done.code, done.out) == (1, "")
     assert "runs.jsonl is no risk model" in done.err
 
 
 @pytest.mark.parametrize("given", [".midcourse/midcourse.db", "sqlite:///.midcourse/midcourse.db"])
 def test_the_sessions_of_a_store_are_runs_of_their_agents(midcourse: Command, given: str) -> None:
-    done = midcourse("backtest", given, "--json")
+    done = midcourse("policy", "backtest", given, "--json")
     assert done.code == 0, done.err
     document = done.json()
     assert document["sources"]["told-writer"]["runs"] >= 1
@@ -166,14 +166,14 @@ def test_the_sessions_of_a_store_are_runs_of_their_agents(midcourse: Command, gi
 
 
 def test_files_of_several_formats_are_read_together(midcourse: Command) -> None:
-    done = midcourse("backtest", str(DATA), "--json")
+    done = midcourse("policy", "backtest", str(DATA), "--json")
     assert done.code == 0, done.err
     assert set(done.json()["sources"]) == {"fixer", "desk", "claude_code", "otel"}
     assert "Nobody knows the price of nobody-9" in done.err
 
 
 def test_its_help_has_an_example(midcourse: Command) -> None:
-    done = midcourse("backtest", "--help")
+    done = midcourse("policy", "backtest", "--help")
     assert "Examples:" in done.out
-    assert "  midcourse backtest" in done.out
+    assert "  midcourse policy backtest" in done.out
     assert "--json" in done.out

@@ -54,14 +54,29 @@ async def _watched() -> None:
 
 def test_a_cap_that_held_is_the_same_to_the_report_the_checklist_and_the_signals(midcourse: Command) -> None:
     asyncio.run(_watched())
-    report = midcourse("report", "--json").json()
+    report = midcourse("report", "show", "--json").json()
     [row] = report["classes"]
-    assert row["task_class"] == midcourse("signals", "sess_spent", "--json").json()["task_class"] == "long"
+    assert row["task_class"] == midcourse("session", "signals", "sess_spent", "--json").json()["task_class"] == "long"
     assert (row["interrupted_by"]["budget"], report["by"].get("policy"), report["alerts"]) == (1, None, [])
-    assert "1 by its budget" in midcourse("report").out
-    items = {one["id"]: one for one in midcourse("checklist", "--json").json()["items"]}
+    assert "1 by its budget" in midcourse("report", "show").out
+    items = {one["id"]: one for one in midcourse("report", "checklist", "--json").json()["items"]}
     assert items["strategy-finish"]["answer"] == "unknown"
     assert items["labelled"]["todo"] == "No policy has stepped in yet."
+
+
+def test_at_the_cap_every_hint_names_the_command_that_raises_it_with_the_sum(midcourse: Command) -> None:
+    asyncio.run(_spent())
+    for command in (("show", "sess_spent"), ("answer", "sess_spent")):
+        said = midcourse(*command).out
+        assert "midcourse resume sess_spent --budget 0.81" in said
+        assert "Or end it: midcourse cancel sess_spent" in said
+        assert "midcourse answer sess_spent" not in said, "an answer does not raise it"
+    for name in ("sess_waiting", "sess_two", "sess_written", "sess_paused"):
+        midcourse("cancel", name)
+    listed = midcourse("inbox", "list").out
+    assert "Raise the budget to $0.81 or more" in listed
+    assert "See how to raise it: midcourse show sess_spent\n" in listed
+    assert "midcourse answer" not in listed
 
 
 @pytest.mark.parametrize("columns", ["60", "80", "200"])

@@ -67,7 +67,7 @@ def test_a_changed_record_is_found_by_a_deep_look(midcourse: Command) -> None:
     spoil("UPDATE journal SET record = replace(record, 'session', 'Session') WHERE place % 4294967296 = 1")
     damaged = found(midcourse, "journals", "--deep")
     assert damaged["status"] == "fail"
-    assert "midcourse restore" in damaged["advice"]
+    assert "midcourse store restore" in damaged["advice"]
 
 
 def test_a_record_that_only_looks_erased_is_found(midcourse: Command) -> None:
@@ -80,7 +80,7 @@ def test_a_record_that_only_looks_erased_is_found(midcourse: Command) -> None:
 def test_an_erased_session_is_well(midcourse: Command) -> None:
     with closing(sqlite3.connect(STORE)) as connection:
         (name,) = connection.execute("SELECT id FROM sessions WHERE status = 'completed' LIMIT 1").fetchone()
-    assert midcourse("erase", name, "--yes").code == 0
+    assert midcourse("session", "erase", name, "--yes").code == 0
     assert "1 of them erased" in found(midcourse, "journals", "--deep")["detail"]
 
 
@@ -95,7 +95,7 @@ def test_a_detail_of_the_audit_log_that_was_taken_away_by_hand_is_found(midcours
     assert found(midcourse, "audit")["status"] == "ok"
     spoil("UPDATE audit SET entry = CAST(replace(entry, 'let me look', '') AS BLOB)")
     assert "its detail is gone" in found(midcourse, "audit")["detail"]
-    assert "its detail is gone" in midcourse("audit", "--check").err
+    assert "its detail is gone" in midcourse("audit", "check").err
 
 
 def test_a_damaged_head_is_found(midcourse: Command) -> None:

@@ -1,47 +1,98 @@
-"""The help teaches, and asking for the version is fast."""
+"""The help teaches, old spellings name the new ones, and asking for the version is fast."""
 
+import re
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 import typer
 
+from midcourse.cli.groups import EVERYDAY, GROUPS, MOVED, SERVING
 from midcourse.cli.main import build
 from tests.cli.conftest import Command
 
-COMMANDS = (
-    *("ps", "show", "events", "pause", "resume", "redirect", "cancel", "answer", "doctor"),
-    *("interventions", "alarms", "label", "rate", "signals", "start"),
+ROOT: Any = typer.main.get_command(build())
+BELOW = {f"{group} {name}": one for group in GROUPS for name, one in ROOT.commands[group].commands.items()}
+COMMANDS: dict[str, Any] = {name: ROOT.commands[name] for name in (*EVERYDAY, *SERVING)} | BELOW
+AVOIDED = re.compile(
+    r"\b(nobody|somebody|whoever|everybody|anybody|goe?s? on|lets? go|set going|told of|is told|its own accord)\b",
+    re.IGNORECASE,
 )
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_each_help_has_an_example_and_says_what_changes(midcourse: Command, command: str) -> None:
-    done = midcourse(command, "--help")
+@pytest.mark.parametrize("path", COMMANDS)
+def test_each_help_has_an_example_of_its_command(midcourse: Command, path: str) -> None:
+    done = midcourse(*path.split(), "--help")
     assert done.code == 0
-    assert "Examples:" in done.out
-    assert f"  midcourse {command}" in done.out
-    assert "--json" in done.out
-    assert "--store" in done.out
-    assert "--url" in done.out
+    assert re.search("Examples?:\n", done.out)
+    assert f"  midcourse {path}" in done.out
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_each_group_has_an_example_and_does_nothing_by_itself(midcourse: Command, group: str) -> None:
+    done = midcourse(group)
+    assert "Examples:\n" in done.err
+    assert f"  midcourse {group} " in done.err
+    shown = re.findall(rf"^  +midcourse {group} ([a-z-]+)", done.err, re.MULTILINE)
+    assert shown
+    assert set(shown) <= set(ROOT.commands[group].commands)
+
+
+@pytest.mark.parametrize("path", ["", *GROUPS, *COMMANDS])
+def test_each_help_is_in_plain_english(midcourse: Command, path: str) -> None:
+    said = " ".join(midcourse(*path.split(), "--help").out.split())
+    assert AVOIDED.findall(said) == []
+
+
+def test_each_command_of_sessions_takes_a_store_a_server_and_json(midcourse: Command) -> None:
+    for path in (*EVERYDAY, "doctor", "inbox list", "policy save", "session rate", "kill-switch throw"):
+        options = {option for one in COMMANDS[path].params for option in one.opts}
+        assert {"--store", "--url", "--token", "--json"} <= options, path
 
 
 def test_without_a_command_it_says_what_there_is(midcourse: Command) -> None:
     done = midcourse()
     assert done.code == 0
-    for command in COMMANDS:
-        assert f"\n  {command}" in done.out
+    for name in (*EVERYDAY, *SERVING, *GROUPS):
+        assert f"\n  {name} " in done.out
     assert "..." not in done.out.partition("Commands:")[2]
+    assert len(EVERYDAY) <= 12
+    assert set(ROOT.commands) == {*EVERYDAY, *SERVING, *GROUPS}
+
+
+def test_the_list_of_commands_fits_eighty_columns(midcourse: Command) -> None:
+    for path in ("", *GROUPS):
+        for line in midcourse(*path.split(), "--help", env={"COLUMNS": "80"}).out.splitlines():
+            assert len(line) <= 80, line
+
+
+@pytest.mark.parametrize(("old", "new"), MOVED.items())
+def test_an_old_spelling_is_refused_with_the_new_one(midcourse: Command, old: str, new: str) -> None:
+    assert new in COMMANDS
+    done = midcourse(*old.split(), "sess_waiting", "--yes")
+    assert done.code == 2
+    assert f"'midcourse {old}' is now: midcourse {new}\n" in done.err
+
+
+@pytest.mark.parametrize(("typed", "group"), [("audit --since 7d", "audit"), ("report --since 7d", "report")])
+def test_an_option_behind_a_group_is_refused_with_the_commands_there_are(
+    midcourse: Command, typed: str, group: str
+) -> None:
+    done = midcourse(*typed.split())
+    assert done.code == 2
+    assert f"Options follow a command: midcourse {group} {'|'.join(ROOT.commands[group].commands)} --since" in done.err
+
+
+def test_a_word_of_other_tools_is_answered_with_ours(midcourse: Command) -> None:
+    assert "Did you mean 'ps'?" in midcourse("ls").err
+    assert "Did you mean 'pause'?" in midcourse("stop").err
+    assert "Did you mean 'backup'?" in midcourse("store", "backp").err
 
 
 @pytest.mark.parametrize("columns", ["40", "80", "200"])
 def test_help_fits_any_terminal(midcourse: Command, columns: str) -> None:
     assert midcourse("cancel", "-h", env={"COLUMNS": columns}).code == 0
-
-
-def test_every_command_is_tested_here() -> None:
-    group = typer.main.get_command(build())
-    assert set(COMMANDS) <= set(getattr(group, "commands", {}))
 
 
 def test_the_version_is_told_without_building_the_command_tree() -> None:

@@ -61,6 +61,6 @@ def test_the_operators_token_is_never_beside_the_users_database(midcourse: Comma
 
 
 def test_the_options_of_one_command_stand_in_no_hint_of_the_next(midcourse: Command, tmp_path: Path) -> None:
-    midcourse("report", "--store", f"sqlite:///{tmp_path}/nowhere.db")
-    told = midcourse("backtest", "--policy", "nobody", str(tmp_path))
+    midcourse("report", "show", "--store", f"sqlite:///{tmp_path}/nowhere.db")
+    told = midcourse("policy", "backtest", "--policy", "nobody", str(tmp_path))
     assert "midcourse policy show NAME > NAME.yaml" in told.err

@@ -27,9 +27,9 @@ def test_it_counts_asks_halts_reports_lifts_and_releases(midcourse: Command, tmp
     not_sure = midcourse("kill-switch", "throw", "--label", "night", "--reason", "freeze", *where, typed="n\n")
     assert "Halt 2 sessions now: sessions of label 'night'." in not_sure.err
     nobody = midcourse("kill-switch", "throw", "--label", "night", "--reason", "freeze", *where, typed="")
-    assert "Nothing was halted: nobody answered. Say --yes" in nobody.err
+    assert "Nothing was halted: the question was not answered. Add --yes" in nobody.err
     assert not_sure.code != 0
-    assert "No kill switch stands" in midcourse("kill-switch", "list", *where).out
+    assert "No kill switch is on" in midcourse("kill-switch", "list", *where).out
     thrown = midcourse("kill-switch", "throw", "--label", "night", "--reason", "freeze", "--yes", *where)
     assert "stands: 2 stopped." in thrown.out
     [listed] = midcourse("kill-switch", "list", "--json", *where).json()["switches"]

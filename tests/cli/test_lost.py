@@ -84,3 +84,29 @@ def test_a_command_that_a_silent_worker_has_not_decided_is_shown_as_stored(
         finally:
             process.kill()
             process.wait()
+
+
+def test_show_and_every_reply_name_the_same_time_since_which_a_worker_has_not_answered(
+    midcourse: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of the oldest command it has not decided: one worker, one silence."""
+    defaults = Settings.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "unreachable_after", 0.5)
+    (folder / "job.py").write_text(JOB)
+    here = ("--json", "--store", "sqlite:///lost.db")
+    process = subprocess.Popen([sys.executable, "job.py"], cwd=folder, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    with process.stdout:
+        try:
+            assert process.stdout.readline() == "sending\n"
+            process.send_signal(signal.SIGSTOP)
+            paused, resumed, again = (
+                midcourse(verb, "sess_lost", *here).json()["unreachable_since"] for verb in ("pause", "resume", "pause")
+            )
+            assert paused is not None
+            shown = midcourse("show", "sess_lost", *here).json()["unreachable_since"]
+            assert [resumed, again, shown] == [paused] * 3
+        finally:
+            process.kill()
+            process.wait()

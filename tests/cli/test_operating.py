@@ -74,12 +74,12 @@ def shown(midcourse: Command, *arguments: str) -> Any:
 
 
 def test_an_approval_in_the_inbox_says_which_call_with_what_and_why(midcourse: Command) -> None:
-    ask = shown(midcourse, "inbox")["asks"][0]
+    ask = shown(midcourse, "inbox", "list")["asks"][0]
     assert (ask["tool"], ask["why"]) == ("purge", "changes something in prod")
     assert ask["arguments"].startswith("[[0,1,2,3,")
     assert len(ask["arguments"]) == 1000
     for columns in (80, 120):
-        lines = midcourse("inbox", env=width(columns)).out.splitlines()
+        lines = midcourse("inbox", "list", env=width(columns)).out.splitlines()
         told = [line for line in lines if "need_approval: purge (changes something in prod) [[0,1" in line]
         assert len(told) == 2
         assert all(line.endswith("…") for line in told)
@@ -108,7 +108,7 @@ def test_a_session_that_runs_by_its_status_and_that_nobody_drives_is_called_so(m
     assert alone == {"sess_left": True, "sess_purge": False, "sess_spare": False}
     said = midcourse("show", "sess_left").out
     assert "running, nobody drives it  sess_left" in said
-    assert "no other has taken it" in said
+    assert "its process has ended" in said
     assert (
         shown(midcourse, "show", "sess_left")["unattended"],
         shown(midcourse, "show", "sess_purge")["unattended"],
@@ -163,7 +163,7 @@ def test_at_a_terminal_somebody_is_asked_before_a_word_refuses(midcourse: Comman
     os.close(above)
     os.close(below)
     assert (done.returncode, done.stdout.strip()) == (1, "")
-    assert "'maybe' is neither yes nor no: it refuses, and the agent is told that. Send it? [y/N]" in done.stderr
+    assert "'maybe' is neither yes nor no: it refuses, and the agent reads it. Send it? [y/N]" in done.stderr
     assert "Nothing was sent." in done.stderr
     assert len(shown(midcourse, "show", "sess_purge")["asks"]) == 1
 
@@ -181,22 +181,22 @@ def test_whoever_has_the_file_may_end_what_is_halted(midcourse: Command) -> None
 
 
 def test_what_a_restore_halted_is_lifted_at_once_and_each_says_what_is_unknown(midcourse: Command) -> None:
-    midcourse("backup", "b.db")
-    midcourse("restore", "b.db", "--into", "again")
+    midcourse("store", "backup", "b.db")
+    midcourse("store", "restore", "b.db", "--into", "again")
     there = ("--store", "sqlite:///again/midcourse.db")
-    assert "An operator lifts this: midcourse lift " in midcourse("show", "sess_left", *there).out
-    assert midcourse("lift", *there).code == 2
-    assert midcourse("lift", "sess_left", "--restored", *there).code == 2
-    assert shown(midcourse, "lift", "--label", "us", *there) == {"outcomes": []}
-    some = shown(midcourse, "lift", "--label", "eu", "--agent", "operated-purger", *there)["outcomes"]
+    assert "The role operate lifts this: midcourse session lift " in midcourse("show", "sess_left", *there).out
+    assert midcourse("session", "lift", *there).code == 2
+    assert midcourse("session", "lift", "sess_left", "--restored", *there).code == 2
+    assert shown(midcourse, "session", "lift", "--label", "us", *there) == {"outcomes": []}
+    some = shown(midcourse, "session", "lift", "--label", "eu", "--agent", "operated-purger", *there)["outcomes"]
     assert [(one["session"], one["status"]) for one in some] == [("sess_purge", "waiting"), ("sess_spare", "waiting")]
-    rest = midcourse("lift", "--restored", *there)
+    rest = midcourse("session", "lift", "--restored", *there)
     assert (rest.code, rest.out.startswith("sess_left  is running")) == (0, True)
-    again = midcourse("lift", "sess_left", "sess_spare", *there)
+    again = midcourse("session", "lift", "sess_left", "sess_spare", *there)
     assert again.code == 1
     assert "Cannot lift session 'sess_left': it is running (not_allowed)" in again.out
     assert "0 of 2 are back where they were." in again.out
-    assert "Nothing of that is halted" in midcourse("lift", "--restored", *there).out
+    assert "No such session is halted" in midcourse("session", "lift", "--restored", *there).out
 
 
 def test_what_is_unknown_of_a_lifted_session_is_named(midcourse: Command, folder: Path) -> None:
@@ -205,26 +205,30 @@ def test_what_is_unknown_of_a_lifted_session_is_named(midcourse: Command, folder
         async with package.open(f"sqlite:///{folder}/lost.db", durability="process") as mc:
             session = await mc.start(sleeper, session_id="sess_lost")
             await until(session, "step.begun")
-            await asyncio.to_thread(midcourse, "backup", "lost-copy.db", "--store", f"sqlite:///{folder}/lost.db")
+            await asyncio.to_thread(
+                midcourse, "store", "backup", "lost-copy.db", "--store", f"sqlite:///{folder}/lost.db"
+            )
             await session.cancel(grace=0, until="stopped")
 
     asyncio.run(lose())
-    unknown = shown(midcourse, "restore", "lost-copy.db", "--into", "lost")["unknown"]["sess_lost"]
-    [lifted] = shown(midcourse, "lift", "sess_lost", "--store", "sqlite:///lost/midcourse.db")["outcomes"]
+    unknown = shown(midcourse, "store", "restore", "lost-copy.db", "--into", "lost")["unknown"]["sess_lost"]
+    [lifted] = shown(midcourse, "session", "lift", "sess_lost", "--store", "sqlite:///lost/midcourse.db")["outcomes"]
     assert (lifted["ok"], lifted["unknown"], len(unknown)) == (True, unknown, 1)
 
 
 def test_the_newest_entries_of_the_audit_log_are_shown_in_the_order_of_time(midcourse: Command) -> None:
     for word in ("one", "two", "three"):
         assert midcourse("pause", "sess_purge", "--reason", word).code == 0
-    said = midcourse("audit", "-n", "2")
+    said = midcourse("audit", "list", "-n", "2")
     assert said.out.index("two") < said.out.index("three")
     assert "one" not in said.out
     assert "The newest 2." in said.out
-    entries = [json.loads(line) for line in midcourse("audit", "--json").out.splitlines()]
+    entries = [json.loads(line) for line in midcourse("audit", "list", "--json").out.splitlines()]
     assert [one["action"] for one in entries] == ["session.start"] * 3 + ["pause"] * 3
     assert (entries[0]["by"], entries[0]["detail"]) == ("ada", "operated-purger: clean up")
-    assert [json.loads(line) for line in midcourse("audit", "-n", "2", "--json").out.splitlines()] == entries[-2:]
+    assert [json.loads(line) for line in midcourse("audit", "list", "-n", "2", "--json").out.splitlines()] == entries[
+        -2:
+    ]
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_a_model_of_ones_own_is_made_in_one_command_and_used_by_a_backtest(
     code, said = typed("risk", "train", str(recorded), "-o", str(model))
     assert code == 0, said
     assert "mine: 40 runs, 20 failed" in said
-    code, said = typed("backtest", str(recorded), "--risk-model", str(model), "--format", "json")
+    code, said = typed("policy", "backtest", str(recorded), "--risk-model", str(model), "--format", "json")
     assert code == 0, said
     source = json.loads(said)["sources"]["mine"]
     assert source["recall"] == 1.0

@@ -75,8 +75,8 @@ def test_ctrl_c_lets_sessions_go_says_how_to_come_back_and_they_go_on(tmp_path: 
         until(lambda: api.get("/sessions/sess_ticks").json()["finished_steps"] > 3, "it does not tick")
     said = (tmp_path / "serve.txt").read_text(encoding="utf-8")
     again = f"midcourse serve --agents agents --port {port}"
-    assert said.splitlines()[-1] == f"1 session was let go, none cancelled. To go on: {again}"
-    assert midcourse(tmp_path, "link").returncode == 1, "no server runs"
+    assert said.splitlines()[-1] == f"1 session was stopped, none cancelled. To continue: {again}"
+    assert midcourse(tmp_path, "browser", "link").returncode == 1, "no server runs"
 
     with served(tmp_path, "--agents", "agents", port=port) as server, client(server) as api:
         before = api.get("/sessions/sess_ticks").json()["finished_steps"]
@@ -87,7 +87,7 @@ def test_sigterm_is_an_end_as_good_as_ctrl_c(tmp_path: Path, agents: Path) -> No
     with served(tmp_path, "--agents", str(agents)) as server:
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(30) == 0
-    assert "Nothing was running. To go on:" in (tmp_path / "serve.txt").read_text(encoding="utf-8")
+    assert "Nothing was running. To continue:" in (tmp_path / "serve.txt").read_text(encoding="utf-8")
 
 
 def entered(server: Served, link: str) -> str:
@@ -102,13 +102,16 @@ def entered(server: Served, link: str) -> str:
 
 def test_a_link_lets_a_browser_in_and_each_is_another(tmp_path: Path) -> None:
     with served(tmp_path) as server:
-        links = [midcourse(tmp_path, "link").stdout.strip() for _ in range(2)]
+        links = [midcourse(tmp_path, "browser", "link").stdout.strip() for _ in range(2)]
         assert links[0] != links[1]
         assert [entered(server, link) for link in links] == ["local", "local"]
         ann = midcourse(tmp_path, "token", "add", "ann").stdout.strip()
         for options in ([], ["--url", server.url]):
-            assert entered(server, midcourse(tmp_path, "link", "--token", ann, *options).stdout.strip()) == "ann"
-        assert entered(server, midcourse(tmp_path, "link", "--url", server.url).stdout.strip()) == "local"
+            assert (
+                entered(server, midcourse(tmp_path, "browser", "link", "--token", ann, *options).stdout.strip())
+                == "ann"
+            )
+        assert entered(server, midcourse(tmp_path, "browser", "link", "--url", server.url).stdout.strip()) == "local"
     kept = tmp_path / ".midcourse" / "token"
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
 
@@ -116,8 +119,8 @@ def test_a_link_lets_a_browser_in_and_each_is_another(tmp_path: Path) -> None:
 def test_without_a_terminal_nothing_secret_is_printed_or_logged(tmp_path: Path) -> None:
     """Under systemd what is printed is in the journal, which others read."""
     with served(tmp_path) as server:
-        assert "  open   the link that this prints: midcourse link\n" in server.said
-        link = midcourse(tmp_path, "link").stdout.strip()
+        assert "  open   the link that this prints: midcourse browser link\n" in server.said
+        link = midcourse(tmp_path, "browser", "link").stdout.strip()
         entered(server, link)
     for name in ("serve.txt", "serve.log", "logs/app.log"):
         text = (tmp_path / name).read_text(encoding="utf-8")
@@ -129,7 +132,7 @@ def test_on_a_terminal_the_link_that_is_printed_opens_at_once(tmp_path: Path) ->
     with served(tmp_path, terminal=True, COLUMNS="200") as server:
         link = re.search(r"open   (http\S+)", server.said)
         assert link is not None
-        assert "It works once, within a minute. For another one: midcourse link" in server.said
+        assert "It works once, within a minute. For another one: midcourse browser link" in server.said
         assert entered(server, link[1]) == "local"
 
 
@@ -137,8 +140,8 @@ def test_a_given_token_is_kept_nowhere_and_the_link_says_so(tmp_path: Path) -> N
     with served(tmp_path, MIDCOURSE_TOKEN=GIVEN) as server:
         with client(server, GIVEN) as api:
             assert api.get("/me").json()["role"] == "operate"
-        refused = midcourse(tmp_path, "link")
-        assert entered(server, midcourse(tmp_path, "link", "--token", GIVEN).stdout.strip()) == "local"
+        refused = midcourse(tmp_path, "browser", "link")
+        assert entered(server, midcourse(tmp_path, "browser", "link", "--token", GIVEN).stdout.strip()) == "local"
     assert refused.returncode == 1
     assert "Put it into MIDCOURSE_TOKEN, and run this again." in refused.stderr
     assert not (tmp_path / ".midcourse" / "token").exists()
@@ -298,7 +301,7 @@ def test_an_agent_that_does_not_let_go_keeps_no_server(tmp_path: Path, agent: st
         time.sleep(1)
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(30) == 0
-    assert "1 session was let go, none cancelled." in (tmp_path / "serve.txt").read_text(encoding="utf-8")
+    assert "1 session was stopped, none cancelled." in (tmp_path / "serve.txt").read_text(encoding="utf-8")
     assert "running" in midcourse(tmp_path, "ps").stdout
 
 
@@ -323,5 +326,5 @@ def test_what_cannot_be_served_is_said_in_a_sentence(tmp_path: Path, arguments: 
 def test_a_server_of_another_store_names_it_in_the_command_for_a_link(tmp_path: Path) -> None:
     store = "sqlite:///other.db"
     with served(tmp_path, "--store", store) as server:
-        assert f"midcourse link --store {store}" in server.said
-        assert entered(server, midcourse(tmp_path, "link", "--store", store).stdout.strip()) == "local"
+        assert f"midcourse browser link --store {store}" in server.said
+        assert entered(server, midcourse(tmp_path, "browser", "link", "--store", store).stdout.strip()) == "local"

@@ -1,5 +1,6 @@
 """The same commands over a server, and the token that is found without being asked for."""
 
+import json
 from pathlib import Path
 
 from tests.cli.conftest import Command
@@ -46,6 +47,8 @@ def test_where_the_token_comes_from(midcourse: Command, server: str, folder: Pat
     wrong = midcourse("ps", "--url", server, "--token", "mct_wrong-0123456789")
     assert wrong.code == 1
     assert "mct_wrong" not in wrong.err
+    assert "does not accept this token: it is unknown, revoked or expired" in wrong.err
+    assert "Give another one with --token" in wrong.err
     assert midcourse("ps", "--store", "sqlite:///served.db", env={"MIDCOURSE_URL": "http://127.0.0.1:9"}).code == 0
 
 
@@ -94,13 +97,31 @@ def test_who_reviews_a_server_is_told_when_it_reviews_and_how_to_do_it_now(
     midcourse: Command, server: str, folder: Path
 ) -> None:
     keep_token(folder)
-    out = midcourse("review", "--url", server).out
+    out = midcourse("policy", "review", "--url", server).out
     assert out.startswith("Nothing is proposed.\nA server makes its reviews by itself, once a week")
-    assert "midcourse review --store sqlite:///FILE" in out
+    assert "midcourse policy review --store sqlite:///FILE" in out
 
 
 def test_the_link_of_a_store_that_nobody_serves_names_the_store(midcourse: Command) -> None:
     store = "sqlite:///x.db"
-    refused = midcourse("link", "--store", store)
+    refused = midcourse("browser", "link", "--store", store)
     assert refused.code == 1
     assert refused.err == f"No server runs for {store}. Start one with: midcourse serve --store {store}\n"
+
+
+def test_one_person_has_one_name_on_a_file_over_a_server_and_in_python(
+    midcourse: Command, server: str, folder: Path
+) -> None:
+    """``local``: whoever has the store itself, and whoever comes with the server's own token."""
+    keep_token(folder)
+    there, here = ("--url", server), ("--store", "sqlite:///served.db")
+    assert midcourse("pause", "sess_waiting", *there).code == 0
+    assert midcourse("resume", "sess_waiting", *here).code == 0
+    assert midcourse("pause", "sess_waiting", *here).code == 0
+    for where in (there, here):
+        assert midcourse("inbox", "list", "--json", *where).json()["you"] == "local"
+        shown = midcourse("show", "sess_waiting", "--json", *where).json()
+        assert shown["pause"]["by"] == "local"
+        entries = [json.loads(line) for line in midcourse("audit", "list", "--json", *where).out.splitlines()]
+        steered = [one["by"] for one in entries if one["action"] in ("pause", "resume")]
+        assert set(steered) == {"ada", "local"}, "ada paused one of the stories"

@@ -113,19 +113,16 @@ def test_what_a_force_comes_to_is_shown_first_with_what_may_happen_a_second_time
 
     asyncio.run(begin())
     waits = midcourse("cancel", "sess_order", "--preview").out
-    assert "begins the same anew" not in waits
+    assert "starts with the same goal" not in waits
     ends = midcourse("cancel", "sess_order", "--force", "--preview").out
-    assert "With midcourse cancel sess_order --force …\nwhat it has reached is discarded. Nothing begins anew." in ends
+    assert "With midcourse cancel sess_order --force …\nits work is discarded. No new session starts." in ends
     assert "a second time" not in ends
     assert midcourse("cancel", "sess_order", "--restart").code == 2
     forced = midcourse("cancel", "sess_order", "--force", "--restart", "--preview").out
-    assert (
-        "With midcourse cancel sess_order --force --restart …\nwhat it has reached is discarded, and a new session"
-        in forced
-    )
+    assert "With midcourse cancel sess_order --force --restart …\nits work is discarded, and a new session" in forced
     told = forced[forced.index("--undo all") : forced.index("--undo none")]
     assert "send_mail may happen a second time in the session that begins anew." in told
-    assert "leave out --restart: then nothing is begun anew" in forced
+    assert "leave out --restart: then no new session starts" in forced
     as_json = midcourse("cancel", "sess_order", "--force", "--restart", "--preview", "--json").json()
     assert {one["begins_anew"] for one in as_json.values()} == {True}
     assert midcourse("show", "sess_order", "--json").json()["status"] == "waiting"

@@ -30,7 +30,7 @@ def test_an_undo_exits_with_1_if_it_failed(
     async def undo(*_: object, **__: object) -> Receipt:
         return receipt
 
-    monkeypatch.setattr("midcourse.api.session.SessionHandle.undo", undo)
+    monkeypatch.setattr("midcourse.handle.session.SessionHandle.undo", undo)
     done = midcourse("undo", "sess_cancelled")
     assert done.code == code
     assert "it is locked" in done.out
@@ -49,7 +49,7 @@ def test_an_undo_that_waits_for_a_tool_names_it_and_exits_with_1(
         return msgspec.structs.replace(await read(control, session_id), needs=("shop.tools:make",))
 
     read = Control.session
-    monkeypatch.setattr("midcourse.api.session.SessionHandle.undo", undo)
+    monkeypatch.setattr("midcourse.handle.session.SessionHandle.undo", undo)
     monkeypatch.setattr(Control, "session", session)
     done = midcourse("undo", "sess_cancelled")
     assert done.code == 1

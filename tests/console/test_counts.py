@@ -137,7 +137,7 @@ def test_an_ask_is_due_at_the_same_time_for_the_same_reason_wherever_it_is_shown
     expect(run.tray).to_contain_text(re.compile(rf"{until_deadline} \d\d:\d\d"))
     expect(run.sentence).to_contain_text(re.compile(r"\d\d:\d\d left"))
     told = subprocess.run(
-        [sys.executable, "-m", "midcourse", "inbox", "--url", window.url, "--token", TOKEN],
+        [sys.executable, "-m", "midcourse", "inbox", "list", "--url", window.url, "--token", TOKEN],
         capture_output=True,
         text=True,
         check=True,

@@ -4,8 +4,8 @@ import pytest
 
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
+from midcourse.core.caps import at_cap
 from midcourse.core.codec import inline
-from midcourse.core.decisions import at_cap
 from midcourse.core.ids import Position, StepId
 from midcourse.core.policy.profiles import STANDARD
 from midcourse.core.terms import Terms

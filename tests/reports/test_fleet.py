@@ -1,20 +1,19 @@
 """Facts out of a store: of a time, page by page, whatever else lies there."""
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
-from midcourse.core.decisions import at_cap
+from midcourse.core.caps import at_cap
 from midcourse.core.fold import Row
 from midcourse.core.ids import Position, SessionId
 from midcourse.core.policy.profiles import BUILT_IN, STANDARD
 from midcourse.core.terms import Terms
 from midcourse.policies.kept import save
-from midcourse.ports.store import Head, Store
+from midcourse.ports.store import NEWEST, Head, HeadQuery, Store
 from midcourse.reports.fleet import Fleet, FleetSession, default_policy, report_on
 from midcourse.wiring import open_store
 from tests.reports.journals import Journal
@@ -127,18 +126,20 @@ async def test_a_class_that_nobody_declared_is_what_its_watch_took_it_for(store:
     assert not any(one.is_class_declared for one in found.values())
 
 
-async def test_the_runs_that_a_class_rests_on_are_read_once_whatever_came_between(store: Store) -> None:
+async def test_the_runs_that_a_class_rests_on_are_read_once_whatever_came_between(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     runs = [Journal(f"sess_{n:04}", terms=Terms(), began=10.0 * n).started(0.0) for n in range(450)]
     await keep(store, *(run.happens(ev.SessionCompleted(), at=5.0) for run in runs))
     pages = list[int]()
     heads = store.heads
 
-    async def counted(**wanted: Any) -> Sequence[Head]:
-        found = await heads(**wanted)
-        pages.append(len(found) if wanted.get("statuses") else 0)
+    async def counted(query: HeadQuery = NEWEST) -> Sequence[Head]:
+        found = await heads(query)
+        pages.append(len(found) if query.statuses else 0)
         return found
 
-    store.heads = counted
+    monkeypatch.setattr(store, "heads", counted)
     found = await gathered(Fleet(store, since=0.0, until=1e9))
     assert [one.facts.task_class for one in found] == ["short"] * 445 + ["long"] * 5
     assert sum(pages) == 450

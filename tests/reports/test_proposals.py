@@ -285,7 +285,7 @@ def test_a_threshold_goes_down_only_where_people_stepped_in_first_and_quality_al
     found = only(reviewed(session(*good(), values=misses)))
     assert changes(found) == [("signals.loops.intervene", "5", "3.5", True)]
     assert "In 11 sessions of researcher a person stepped in, rightly, before the policy did" in found.evidence[0]
-    assert "midcourse backtest" in found.evidence[0]
+    assert "midcourse policy backtest" in found.evidence[0]
 
 
 @pytest.mark.parametrize(

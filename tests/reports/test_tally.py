@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
-from midcourse.core.decisions import at_cap
+from midcourse.core.caps import at_cap
 from midcourse.core.policy.decisions import Decision
 from midcourse.core.policy.profiles import BUILT_IN, STANDARD
 from midcourse.core.rates import MEANINGS, by_whom

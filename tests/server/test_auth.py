@@ -215,7 +215,7 @@ async def test_a_code_is_made_with_a_token_and_lets_in_once(client: httpx2.Async
     assert (await client.get("/look", headers=ours)).json() == "ada"
     again = await client.post("/login", json={"credential": code})
     assert (again.status_code, again.json()["code"]) == (401, "login_refused")
-    assert "midcourse link" in again.json()["detail"]
+    assert "midcourse browser link" in again.json()["detail"]
     assert "Set-Cookie" not in again.headers
     from_browser = await client.post("/login/codes", headers={**ours, "Origin": "http://localhost"})
     assert (from_browser.status_code, from_browser.json()["code"]) == (403, "forbidden")

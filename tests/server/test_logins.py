@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from midcourse.core.audit import decode_entry
 from midcourse.core.ids import SessionId
 from midcourse.errors import AccessDenied, MidcourseError
-from midcourse.ports.store import Store
+from midcourse.ports.store import Creation, Store
 from midcourse.server.logins import CODE_SECONDS, SESSION_SECONDS, Login, Logins
 from midcourse.server.tokens import HOST, Principal, Tokens, expiry
 from midcourse.stores.sqlite.memory import MemoryStore
+from midcourse.testing.store_promises.given import head, rows
 from midcourse.wiring import open_store
 from tests.server.ticking import StillClock
 
@@ -207,7 +208,8 @@ async def test_another_identity_takes_a_confirmation_and_the_code_is_still_good(
     assert await here.who(await here.logins.log_in(ada, HERE, current="ada (approve)")) == ADA
 
 
-async def test_a_sessions_own_token_lets_no_browser_in(here: Process) -> None:
+async def test_a_sessions_own_token_lets_no_browser_in(here: Process, store: Store) -> None:
+    await store.create(Creation(head(SessionId("sess_1")), rows(1, 1)))
     token = await here.tokens.add("itself", "operate", SessionId("sess_1"))
     assert await refused(here.logins.code_for(token)) == "forbidden"
     assert await refused(here.logins.log_in(token, HERE)) == "forbidden"

@@ -73,7 +73,7 @@ async def test_a_session_never_answers_its_own_asks(memory: Place) -> None:
             made = await operator.post("/tokens", json={"name": "itself", "role": "operate", "session": session})
             async with server.client(made.json()["token"]) as itself:
                 me = (await itself.get("/me")).json()
-                assert me == {"name": "itself", "role": "agent", "session": session, "tenant": "", "only": None}
+                assert me == {"name": "itself", "role": "agent", "session": session, "tenant": None, "only": None}
 
                 async def child_asks() -> list[Data]:
                     return (await itself.get(f"/sessions/{session}")).json()["child_asks"]

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from midcourse.core.ids import SessionId
 from midcourse.errors import InvalidInput, StoreUnavailable
-from midcourse.ports.store import Store
+from midcourse.ports.store import Creation, Store
 from midcourse.server.roles import LADDER, includes, role_named
 from midcourse.server.tokens import Principal, Tokens, check_given_token, local_token, new_token
 from midcourse.stores.sqlite.memory import MemoryStore
+from midcourse.testing.store_promises.given import head, rows
 from midcourse.wiring import open_store
 from tests.server.ticking import StillClock
 
@@ -45,6 +46,7 @@ def test_each_role_may_what_the_ones_before_may() -> None:
 async def test_a_token_is_whose_it_was_made_for(store: Store, clock: StillClock) -> None:
     tokens = Tokens(store, clock)
     ada = await tokens.add("ada@example.org", "approve")
+    await store.create(Creation(head(SessionId("sess_1")), rows(1, 1)))
     child = await tokens.add("child", "steer", SessionId("sess_1"))
     assert await tokens.principal_of(ada) == Principal("ada@example.org", "approve")
     known = await tokens.principal_of(child)

@@ -219,7 +219,7 @@ class Midcourse:
     def audit_export(
         self, *, session: str | None = None, since: float | None = None, tenant: str | None = None
     ) -> AsyncIterator[bytes]:
-        """The audit log as a file in pieces, JSON lines that prove themselves: ``midcourse audit --verify FILE``.
+        """The audit log as a file in pieces, JSON lines that prove themselves: ``midcourse audit verify FILE``.
 
         Entries that are not of ``session``, or that ``tenant`` may not see, are there as their digests alone. It begins
         with the first ``since`` a time.

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Final
 import msgspec
 import typer
 
-from midcourse.cli.asked import details, title
-from midcourse.cli.opening import HERE, JsonOption, SessionArgument, Target, find, opened, with_target
-from midcourse.cli.people import me
-from midcourse.cli.printing import carry_out, plain, print_json, say
+from midcourse.cli.asked import details, how_to_answer, title
+from midcourse.cli.command import Call, command
+from midcourse.cli.opening import SessionArgument, argument, find, flag, opened, option
+from midcourse.cli.printing import plain, print_json, say
 from midcourse.cli.words import reply_words
 from midcourse.core.asks import NEED_APPROVAL, is_no, is_unclear, is_yes
 from midcourse.core.requests import answer_value
@@ -23,34 +23,23 @@ _SHOWN: Final = 200
 """Characters of an answer that are repeated."""
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add this command."""
-    app.command("answer", short_help="Answer what a session asks.")(answer)
-
-
-@with_target
-def answer(
+@command("answer", "Answer what a session asks.")
+async def answer(
+    call: Call,
     session: SessionArgument,
-    value: Annotated[str | None, typer.Argument(metavar="TEXT", help="The answer.", show_default=False)] = None,
-    json_value: Annotated[
-        str | None, typer.Option("--json-value", metavar="JSON", help="The answer as JSON, in place of TEXT.")
-    ] = None,
+    value: Annotated[str | None, argument("TEXT", "The answer.")] = None,
+    json_value: Annotated[str | None, option("--json-value", "JSON", "The answer as JSON, in place of TEXT.")] = None,
     ask: Annotated[
-        str | None,
-        typer.Option("--ask", metavar="ID", help="Which ask, such as ask_2, if several are open."),
+        str | None, option("--ask", "ID", "Which ask to answer, such as ask_2, if several are open.")
     ] = None,
-    as_is: Annotated[bool, typer.Option("--as-is", help="Send whatever it is, and do not ask.")] = False,
-    wait: Annotated[
-        float, typer.Option("--wait", metavar="SECONDS", min=0.0, help="The most to wait for the decision.")
-    ] = 10.0,
-    target: Target = HERE,
-    as_json: JsonOption = False,
+    as_is: Annotated[bool, flag("--as-is", "Send the text as it is, without a confirmation.")] = False,
+    wait: Annotated[float, option("--wait", "SECONDS", "Timeout of the decision.", min=0.0)] = 10.0,
 ) -> None:
-    """Answer what a session asks. It goes on with that, once: an ask takes one answer, and it cannot be taken back.
+    """Answer what a session asks. An ask takes one answer, which is final; the session continues with it.
 
-    Where an approval is asked for (need_approval), yes, approve and true approve. Words that may mean yes (y, ok,
-    sure) are asked about again; any other text refuses and is passed on. At a terminal you are asked before such a text
-    is sent (not with --as-is). Without an answer this shows what is asked.
+    An approval (need_approval) is given by yes, approve or true. Words that may mean yes (y, ok, sure) need a clearer
+    answer; any other text refuses, and the agent reads it. A terminal asks you to confirm such a text, unless you give
+    --as-is. Without an answer, this shows the open asks.
 
     \b
     Examples:
@@ -71,30 +60,27 @@ def answer(
                 f"--json-value is no JSON ({error}). A text needs quotes inside: '\"yes\"'."
             ) from None
 
-    async def work() -> None:
-        async with opened(target) as sessions:
-            handle = await find(sessions, session)
-            state = await handle.state()
-            asked = _asked(state)
-            if not is_given:
-                _show(state, asked, as_json=as_json)
-                return
-            if ask is None and len(asked) > 1:
-                raise _which(state, asked)
-            named = ask if ask is not None or not asked else next(iter(asked))
-            if not (as_is or as_json) and named in asked and asked[named].reason == NEED_APPROVAL:
-                _be_sure(meant)
-            reply = await handle.answer(meant, ask=named, wait=wait, by=me())
-        if as_json:
-            print_json({**spelled(reply), "sentence": str(reply)})
+    async with opened(call) as sessions:
+        handle = await find(sessions, session)
+        state = await handle.state()
+        asked = _asked(state)
+        if not is_given:
+            _show(state, asked, as_json=call.as_json)
             return
-        if named in asked:
-            say(f"Answered {named} ({_words(asked[named])})")
-        if reply.counted:
-            say(_counted(reply.counted, meant))
-        say(f"{handle.id}: {reply_words(reply, SystemClock().now())}")
-
-    carry_out(work(), as_json=as_json)
+        if ask is None and len(asked) > 1:
+            raise _which(state, asked)
+        named = ask if ask is not None or not asked else next(iter(asked))
+        if not (as_is or call.as_json) and named in asked and asked[named].reason == NEED_APPROVAL:
+            _be_sure(meant)
+        reply = await handle.answer(meant, ask=named, wait=wait)
+    if call.as_json:
+        print_json({**spelled(reply), "sentence": str(reply)})
+        return
+    if named in asked:
+        say(f"Answered {named} ({_words(asked[named])})")
+    if reply.counted:
+        say(_counted(reply.counted, meant))
+    say(f"{handle.id}: {reply_words(reply, SystemClock().now())}")
 
 
 def _asked(state: Session) -> dict[str, OpenAsk | ChildAsk]:
@@ -108,11 +94,11 @@ def _words(ask: OpenAsk | ChildAsk) -> str:
 
 
 def _be_sure(meant: Any) -> None:
-    """Ask somebody at a terminal whether what is neither yes nor no is meant to refuse."""
+    """Have a person at a terminal confirm a text that is neither yes nor no."""
     said = answer_value(meant)
     if is_yes(said) or is_no(said) or is_unclear(said) or not sys.stdin.isatty():
         return
-    question = f"'{_cut(meant)}' is neither yes nor no: it refuses, and the agent is told that. Send it?"
+    question = f"'{_cut(meant)}' is neither yes nor no: it refuses, and the agent reads it. Send it?"
     if not typer.confirm(plain(question, lines=False), err=True):
         raise InvalidInput("Nothing was sent. Answer yes or no, or say it again with --as-is.", field="value")
 
@@ -140,7 +126,7 @@ def _show(state: Session, asked: Mapping[str, OpenAsk | ChildAsk], *, as_json: b
         say(f"{name}  {_words(ask)}" + (f" [{' / '.join(options)}]" if options else ""))
         say(*details(ask.reason, ask.prompt, changes=state.changes))
     if asked:
-        say(f"Answer with: midcourse answer {state.id} --ask {next(iter(asked))} TEXT")
+        say(how_to_answer(state, next(iter(asked))))
 
 
 def _which(state: Session, asked: Mapping[str, OpenAsk | ChildAsk]) -> MidcourseError:

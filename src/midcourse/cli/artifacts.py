@@ -1,77 +1,70 @@
-"""``midcourse artifacts``: what agents made themselves, and when somebody should look at it."""
+"""``midcourse artifact``: what agents made, and when to review it."""
 
 from typing import Annotated
 
 import typer
 
-from midcourse.cli.opening import HERE, JsonOption, Target, opened, with_target
-from midcourse.cli.people import me
-from midcourse.cli.printing import carry_out, print_json, say, show_table
+from midcourse.cli.command import Call, command
+from midcourse.cli.opening import argument, flag, opened, option
+from midcourse.cli.printing import print_json, say, show_table
 from midcourse.cli.words import ago, span
-from midcourse.errors import InvalidInput
 from midcourse.runtime.clock import SystemClock
 
 
-def add_to(root: typer.Typer) -> None:
-    """Add this command."""
-    root.command("artifacts", short_help="List what agents made, and what is due for review.")(artifacts)
-
-
-@with_target
-def artifacts(
-    look: Annotated[
-        tuple[str, str] | None,
-        typer.Option(
-            "--reviewed", metavar="SESSION NAME", help="You have looked at this one: it comes up later again."
-        ),
-    ] = None,
-    documentation: Annotated[
-        str, typer.Option("--says", metavar="TEXT", help="With --reviewed: what it is, for whoever finds it.")
-    ] = "",
-    due: Annotated[bool, typer.Option("--due", help="Only those that somebody should look at.")] = False,
-    session: Annotated[str | None, typer.Option("--session", metavar="ID", help="Only those of one session.")] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="How many at most.")] = 100,
-    target: Target = HERE,
-    as_json: JsonOption = False,
+@command("artifact list", "List what agents made, and what is due for review.")
+async def artifacts(
+    call: Call,
+    due: Annotated[bool, flag("--due", "Only those that are due for review.")] = False,
+    session: Annotated[str | None, option("--session", "ID", "Only those of this session.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="List at most so many.")] = 100,
 ) -> None:
-    """List what agents told they made, the most urgent first: who made it, in which session, what it is, and whether
-    it is due for review.
+    """List what agents reported that they made, and whether it is due for review, the most urgent first.
 
-    What nobody documented is due at once, everything else every seven days, or as often as the session's policy says.
+    An artifact without documentation is due at once, any other every seven days, or as often as the policy says.
 
     \b
     Examples:
-      midcourse artifacts --due
-      midcourse artifacts --reviewed sess_k04w1z report.md --says "the figures of May"
+      midcourse artifact list --due
+      midcourse artifact list --session sess_0198f2
     """
 
-    async def work() -> None:
-        if documentation and look is None:
-            raise InvalidInput("--says goes with --reviewed SESSION NAME.", field="says")
-        now = SystemClock().now()
-        async with opened(target) as sessions:
-            if look is not None:
-                known = await sessions.reviewed(*look, documentation, by=me())
-                if as_json:
-                    print_json(known)
-                else:
-                    say(f"'{known.name}' comes up again in {span(known.due_at - (known.reviewed_at or now))}.")
-                return
-            found = await sessions.artifacts(session=session, due=due, limit=limit)
-        if as_json:
-            print_json({"artifacts": found})
-            return
-        rows = [
-            (
-                one.name,
-                one.agent,
-                one.session,
-                ago(one.made_at, now),
-                "due" if one.is_due(now) else f"in {span(one.due_at - now)}",
-                one.documentation or "nothing says what it is",
-            )
-            for one in found
-        ]
-        show_table(("artifact", "agent", "session", "made", "review", "what it is"), rows, whole=("artifact",))
+    now = SystemClock().now()
+    async with opened(call) as sessions:
+        found = await sessions.artifacts(session=session, due=due, limit=limit)
+    if call.as_json:
+        print_json({"artifacts": found})
+        return
+    rows = [
+        (
+            one.name,
+            one.agent,
+            one.session,
+            ago(one.made_at, now),
+            "due" if one.is_due(now) else f"in {span(one.due_at - now)}",
+            one.documentation or "nothing says what it is",
+        )
+        for one in found
+    ]
+    show_table(("artifact", "agent", "session", "made", "review", "what it is"), rows, whole=("artifact",))
 
-    carry_out(work(), as_json=as_json)
+
+@command("artifact reviewed", "Record that you reviewed an artifact.")
+async def reviewed(
+    call: Call,
+    session: Annotated[str, argument("SESSION", "The session's id.")],
+    name: Annotated[str, argument("NAME", "The artifact's name.")],
+    documentation: Annotated[str, option("--says", "TEXT", "What the artifact is.")] = "",
+) -> None:
+    """Record that you reviewed an artifact. It comes up for review again later, as often as its policy says.
+
+    \b
+    Examples:
+      midcourse artifact reviewed sess_0198f2 report.md
+      midcourse artifact reviewed sess_0198f2 report.md --says "the figures of May"
+    """
+    async with opened(call) as sessions:
+        known = await sessions.reviewed(session, name, documentation)
+    if call.as_json:
+        print_json(known)
+    else:
+        say(f"'{known.name}' comes up again in {span(known.due_at - (known.reviewed_at or SystemClock().now()))}.")

@@ -3,10 +3,12 @@
 from collections.abc import Iterable, Sequence
 
 from midcourse.cli.printing import plain, shortened
-from midcourse.core.asks import NEED_APPROVAL, wanted_by
+from midcourse.core.asks import NEED_APPROVAL, REVIEW, wanted_by
+from midcourse.core.budget import BUDGET, wanted
 from midcourse.core.events import Change
 from midcourse.core.inbox import InboxAsk
 from midcourse.core.inspection import StepView
+from midcourse.core.session import Session
 
 
 def title(reason: str, prompt: str) -> str:
@@ -38,6 +40,22 @@ def details(
         ("Changed since", "; ".join(map(change_words, changes))),
     ]
     return [shortened(f"  {name}: {plain(value, lines=False)}") for name, value in facts if value]
+
+
+def how_to_answer(session: Session, ask: str) -> str:
+    """Return the command that answers an ask. At its cap a session takes no answer, only a larger budget."""
+    enough = wanted(session)
+    if enough is not None and any(one.id == ask and is_at_cap(one.step) for one in session.asks):
+        return (
+            f"Raise the budget with: midcourse resume {session.id} --budget {enough:g}\n"
+            f"Or end it: midcourse cancel {session.id}"
+        )
+    return f"Answer with: midcourse answer {session.id} --ask {ask} TEXT"
+
+
+def is_at_cap(step: str) -> bool:
+    """Return whether an ask with this step is what a session asks at its cap."""
+    return f"{REVIEW}#{BUDGET}" in step
 
 
 def last_words(steps: Iterable[StepView]) -> str:

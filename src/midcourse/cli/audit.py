@@ -1,4 +1,4 @@
-"""``midcourse audit``: who did what, the same as a file that proves itself, and such a file checked anywhere."""
+"""``midcourse audit``: who did what, as a list and as a file that can be verified anywhere."""
 
 import os
 from collections.abc import AsyncIterator, Sequence
@@ -8,121 +8,46 @@ from typing import Annotated, Final
 import typer
 
 from midcourse.api import Midcourse
-from midcourse.cli.opening import HERE, JsonOption, StoreOption, Target, opened, with_target
-from midcourse.cli.people import me
-from midcourse.cli.printing import carry_out, plain, print_json, room_beside, say, say_wrapped, show_table
+from midcourse.cli.command import NOWHERE, STORE, Call, command
+from midcourse.cli.opening import argument, opened, option, span_option
+from midcourse.cli.printing import plain, print_json, room_beside, say, say_wrapped, show_table
 from midcourse.cli.words import clock_time
 from midcourse.core.audit import Audited, Details
 from midcourse.core.audit_export import Title, Verified, verify
-from midcourse.core.policy.spans import span_of
 from midcourse.errors import InvalidInput
 from midcourse.handle import Sessions
 from midcourse.runtime.clock import SystemClock
 
-app = typer.Typer(
-    help="Who did what. Every command and every change of the server's own things is there for 90 days.",
-    invoke_without_command=True,
-)
 SHORTEST: Final = 1.0
 _PAGE: Final = 1000
 _DETAIL: Final = 30
 """Columns that a table must have left for the details."""
 
 
-def add_to(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(app, name="audit", short_help="Who did what, and the proof of it.")
+SinceOption = Annotated[str | None, option("--since", "SPAN", "Only what is not older: 12h, 7d, 90d.")]
+SessionOption = Annotated[str | None, option("--session", "SESSION", "Only what concerns this session.")]
+FileArgument = Annotated[Path, argument("FILE", "A file of the log.")]
 
 
-@app.callback()
-@with_target
-def show(
-    context: typer.Context,
-    since: Annotated[str | None, typer.Option(metavar="SPAN", help="What is not older: 12h, 7d, 90d.")] = None,
-    session: Annotated[str | None, typer.Option(metavar="SESSION", help="Only what concerns this session.")] = None,
-    export: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the log to a file that can be checked anywhere.")
-    ] = None,
-    verify: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Check such a file: no store and no server is needed.")
-    ] = None,
-    check: Annotated[bool, typer.Option("--check", help="Check the whole log, and print how it stands.")] = False,
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="COUNT", min=1, help="How many at most: the newest.")
-    ] = 1000,
-    target: Target = HERE,
-    as_json: JsonOption = False,
+@command("audit list", "List who did what, the newest last.")
+async def show(
+    call: Call,
+    since: SinceOption = None,
+    session: SessionOption = None,
+    limit: Annotated[int, option("--limit/-n", "COUNT", "The most that are listed: the newest.", min=1)] = 1000,
 ) -> None:
-    """List who did what, the newest last; or write it to a file, or check one.
-
-    Each entry follows from the one before: one that was changed or removed by hand is named, also in a file. Of a
-    server it takes the role operate.
+    """List who did what, the newest last. On a server this takes the role operate. Changes nothing.
 
     \b
     Examples:
-      midcourse audit -n 20
-      midcourse audit --since 7d
-      midcourse audit --session sess_0198f2
-      midcourse audit --export audit.jsonl
-      midcourse audit --verify audit.jsonl
+      midcourse audit list -n 20
+      midcourse audit list --since 7d
+      midcourse audit list --session sess_0198f2
     """
-    if context.invoked_subcommand is not None:
-        return
-    if verify is not None:
-        carry_out(_verify(verify, as_json=as_json), as_json=as_json)
-        return
-    began = None if since is None else SystemClock().now() - _span(since, "--since")
-    if export is not None:
-        work = _export(target, export, session, began, as_json=as_json)
-    elif check:
-        work = _check(target, as_json=as_json)
-    else:
-        work = _list(target, session, began, limit, as_json=as_json)
-    carry_out(work, as_json=as_json)
-
-
-@app.command("prune")
-def prune(
-    older_than: Annotated[
-        str, typer.Option("--older-than", metavar="SPAN", help="What is older is taken away.")
-    ] = "90d",
-    store: StoreOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Take old entries away. A running server does this by itself, after 90 days.
-
-    What is left still proves itself: it follows from the last entry that was taken away, and an entry says who did it.
-    Export the log first if you want to keep it.
-    """
-
-    async def work() -> None:
-        span = _span(older_than, "--older-than")
-        async with opened(Target(store)) as sessions:
-            assert isinstance(sessions, Midcourse)
-            gone = await sessions.prune_audit(SystemClock().now() - span, by=me())
-        if as_json:
-            print_json({"pruned": gone})
-        else:
-            say(f"{gone:,} entries are gone." if gone else f"Nothing is older than {older_than}.")
-
-    carry_out(work(), as_json=as_json)
-
-
-def _span(text: str, option: str) -> float:
-    try:
-        seconds = float(span_of(text))
-    except ValueError as error:
-        raise typer.BadParameter(f"{option}: {error}.") from error
-    if seconds < SHORTEST:
-        raise typer.BadParameter(f"{option}: it is at least a second.")
-    return seconds
-
-
-async def _list(target: Target, session: str | None, since: float | None, limit: int, *, as_json: bool) -> None:
     now = SystemClock().now()
-    async with opened(target) as sessions:
-        found = await _newest(sessions, session, since, limit)
-    if as_json:
+    async with opened(call) as sessions:
+        found = await _newest(sessions, session, _began(since), limit)
+    if call.as_json:
         for one in found:
             print_json({"seq": one.seq, **_fields(one)})
     elif found:
@@ -135,9 +60,107 @@ async def _list(target: Target, session: str | None, since: float | None, limit:
                 say(f"{entry}  {when}  {who} ({role})  {did}: {outcome}  {about}".rstrip(), hang=3)
                 say_wrapped(plain(more, lines=False), indent=3)
         if len(found) == limit and found[0].seq > 1:
-            say(f"The newest {limit:,}. More: -n, or all of them in a file with --export.")
+            say(f"The newest {limit:,}. More: -n, or all of them in a file: midcourse audit export FILE")
     else:
         say("Nothing yet.")
+
+
+@command("audit check", "Check that nothing was changed or left out.")
+async def check(call: Call) -> None:
+    """Check the whole log: that no entry was changed or removed. Changes nothing.
+
+    \b
+    Examples:
+      midcourse audit check
+    """
+    count, last, details = 0, 0, Details()
+    async with opened(call) as sessions:
+        async for page in _all(sessions):
+            count, last = count + len(page), page[-1].seq
+            for one in page:
+                details.see(one.seq, one.entry)
+    details.check()
+    if call.as_json:
+        print_json({"entries": count, "last": last})
+    else:
+        say(f"{count:,} entries, up to {last}. Each follows from the one before: nothing was changed or left out.")
+
+
+@command("audit export", "Write the log to a file that proves itself.")
+async def export(call: Call, file: FileArgument, since: SinceOption = None, session: SessionOption = None) -> None:
+    """Write the log to a file that can be verified anywhere. On a server this takes the role operate.
+
+    \b
+    Examples:
+      midcourse audit export audit.jsonl
+      midcourse audit export audit.jsonl --since 7d --session sess_0198f2
+    """
+    if file.exists():
+        raise InvalidInput(f"{file} is there already. Name another file, or remove that one.", field="file")
+    partial = file.with_name(f"{file.name}.part")
+    try:
+        async with opened(call) as sessions:
+            with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:  # noqa: ASYNC230 - nobody else waits here
+                async for piece in sessions.audit_export(session=session, since=_began(since)):
+                    out.write(piece)
+        with partial.open("rb") as written:
+            found = verify(written)
+        partial.rename(file)
+    except OSError as error:
+        raise InvalidInput(f"{file} cannot be written ({error.strerror or error}).", field="file") from error
+    finally:
+        partial.unlink(missing_ok=True)
+    _tell(found, file, as_json=call.as_json)
+
+
+@command("audit verify", "Verify an exported file.", where=NOWHERE)
+async def verify_file(call: Call, file: FileArgument) -> None:
+    """Verify a file that `midcourse audit export` wrote. It needs no store and no server. Changes nothing.
+
+    \b
+    Examples:
+      midcourse audit verify audit.jsonl
+    """
+    try:
+        with file.open("rb") as lines:
+            found = verify(lines)
+    except OSError as error:
+        raise InvalidInput(f"{file} cannot be read ({error.strerror or error}).", field="file") from error
+    _tell(found, file, as_json=call.as_json)
+
+
+@command("audit prune", "Remove old entries.", where=STORE)
+async def prune(
+    call: Call,
+    older_than: Annotated[str, option("--older-than", "SPAN", "Remove entries that are older than this.")] = "90d",
+) -> None:
+    """Remove old entries. A running server does this by itself, after 90 days.
+
+    What is left still proves itself: it follows from the last entry that was removed, and an entry says who did it.
+    Export the log first if you want to keep it.
+
+    \b
+    Examples:
+      midcourse audit prune --older-than 30d
+    """
+    span = _span(older_than, "--older-than")
+    async with opened(call) as sessions:
+        assert isinstance(sessions, Midcourse)
+        gone = await sessions.prune_audit(SystemClock().now() - span)
+    if call.as_json:
+        print_json({"pruned": gone})
+    else:
+        say(f"{gone:,} entries were removed." if gone else f"Nothing is older than {older_than}.")
+
+
+def _began(since: str | None) -> float | None:
+    return None if since is None else SystemClock().now() - _span(since, "--since")
+
+
+def _span(text: str, option: str) -> float:
+    if (seconds := span_option(text, option)) < SHORTEST:
+        raise typer.BadParameter(f"{option}: it is at least a second.")
+    return seconds
 
 
 async def _newest(sessions: Sessions, session: str | None, since: float | None, limit: int) -> list[Audited]:
@@ -171,49 +194,6 @@ def _row(one: Audited, now: float) -> tuple[str, ...]:
     return str(one.seq), clock_time(entry.at, now), entry.by, entry.role, entry.action, entry.outcome, about, more
 
 
-async def _check(target: Target, *, as_json: bool) -> None:
-    """Read all of it: every page is checked on the way."""
-    count, last, details = 0, 0, Details()
-    async with opened(target) as sessions:
-        async for page in _all(sessions):
-            count, last = count + len(page), page[-1].seq
-            for one in page:
-                details.see(one.seq, one.entry)
-    details.check()
-    if as_json:
-        print_json({"entries": count, "last": last})
-    else:
-        say(f"{count:,} entries, up to {last}. Each follows from the one before: nothing was changed or left out.")
-
-
-async def _export(target: Target, file: Path, session: str | None, since: float | None, *, as_json: bool) -> None:
-    if file.exists():  # noqa: ASYNC240 - nobody else waits here
-        raise InvalidInput(f"{file} is there already. Name another file, or remove that one.", field="export")
-    partial = file.with_name(f"{file.name}.part")
-    try:
-        async with opened(target) as sessions:
-            with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:  # noqa: ASYNC230 - nobody else waits here
-                async for piece in sessions.audit_export(session=session, since=since):
-                    out.write(piece)
-        with partial.open("rb") as written:
-            found = verify(written)
-        partial.rename(file)
-    except OSError as error:
-        raise InvalidInput(f"{file} cannot be written ({error.strerror or error}).", field="export") from error
-    finally:
-        partial.unlink(missing_ok=True)
-    _tell(found, file, as_json=as_json)
-
-
-async def _verify(file: Path, *, as_json: bool) -> None:
-    try:
-        with file.open("rb") as lines:
-            found = verify(lines)
-    except OSError as error:
-        raise InvalidInput(f"{file} cannot be read ({error.strerror or error}).", field="verify") from error
-    _tell(found, file, as_json=as_json)
-
-
 def _tell(found: Verified, file: Path, *, as_json: bool) -> None:
     if as_json:
         shown = ("first", "last", "digest", "withheld")
@@ -237,7 +217,7 @@ def _tell(found: Verified, file: Path, *, as_json: bool) -> None:
 
 
 def _titled(title: Title) -> str:
-    """What a file says of itself. Nothing proves it: ask whoever made it."""
+    """Return what a file says of itself, which nothing proves."""
     of = [
         "of all tenants" if title.tenant is None else f"of tenant '{title.tenant}'",
         f"of session {title.session}" if title.session is not None else "",

@@ -1,4 +1,4 @@
-"""``midcourse backtest``: what policies would have done on recorded runs."""
+"""``midcourse policy backtest``: what policies would have done on recorded runs."""
 
 import sys
 from collections.abc import AsyncIterator, Generator, Iterable, Sequence
@@ -10,8 +10,9 @@ import msgspec
 import typer
 from rich.console import Console
 
-from midcourse.cli.opening import JsonOption, Target, opened, store_path
-from midcourse.cli.printing import carry_out, plain, print_json, say, say_wrapped, show_table
+from midcourse.cli.command import NOWHERE, Call, command
+from midcourse.cli.opening import Target, argument, flag, opened, option, store_path
+from midcourse.cli.printing import plain, print_json, say, say_wrapped, show_table, tell
 from midcourse.core.events import Recorded
 from midcourse.core.policy.decisions import INTERRUPTS
 from midcourse.core.spelling import spelled
@@ -30,102 +31,81 @@ _PAGE = 1000
 _STORES = (".db", ".sqlite", ".sqlite3")
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add this command."""
-    app.command("backtest", short_help="Try policies on recorded runs.")(try_policies)
-
-
-def try_policies(
-    files: Annotated[
-        list[str],
-        typer.Argument(metavar="FILES", help="Recorded runs, or folders of them; or a store.", show_default=False),
-    ],
+@command("policy backtest", "Try policies on recorded runs.", where=NOWHERE)
+async def try_policies(
+    call: Call,
+    files: Annotated[list[str], argument("FILES", "Recorded runs, or folders of them; or a store.")],
     policy: Annotated[
         list[str] | None,
-        typer.Option(
-            "--policy",
-            "-p",
-            metavar="POLICY",
-            help="A built-in one, one saved in the store, or a YAML file; may be repeated.",
-        ),
+        option("--policy/-p", "POLICY", "A built-in policy, one saved in the store, or a YAML file; may be repeated."),
     ] = None,
-    risk: Annotated[bool, typer.Option("--risk", help="Also the combined risk that comes with Midcourse.")] = False,
-    risk_model: Annotated[
-        Path | None, typer.Option("--risk-model", metavar="FILE", help="Also the combined risk of this model.")
-    ] = None,
-    drift: Annotated[bool, typer.Option("--drift", help="Also how far actions are from their goal. Slow.")] = False,
+    risk: Annotated[bool, flag("--risk", "Also use the combined risk model that comes with Midcourse.")] = False,
+    risk_model: Annotated[Path | None, option("--risk-model", "FILE", "Also use this combined risk model.")] = None,
+    drift: Annotated[bool, flag("--drift", "Also measure how far actions are from the goal. Slow.")] = False,
     domain_by: Annotated[
-        Literal["source", "none"], typer.Option("--domain-by", help="What the risk takes a run's domain from.")
+        Literal["source", "none"], flag("--domain-by", "Where the risk model finds a run's domain.")
     ] = "source",
     plan_asks: Annotated[
         bool,
         typer.Option("--plan-asks/--no-plan-asks", help="Whether asking an agent for its plan counts as stopping it."),
     ] = True,
-    output: Annotated[
-        Literal["table", "json"], typer.Option("--format", help="Tables for people, or one JSON document.")
-    ] = "table",
+    output: Annotated[Literal["table", "json"], flag("--format", "Tables for people, or one JSON document.")] = "table",
     plots: Annotated[
-        Path | None, typer.Option("--plots", metavar="DIR", help="Draw the figures there, as PNG and SVG.")
+        Path | None, option("--plots", "DIR", "Draw the figures into this folder, as PNG and SVG.")
     ] = None,
     verdicts: Annotated[
-        Path | None, typer.Option("--verdicts", metavar="FILE", help="Write what became of each run, one a line.")
+        Path | None, option("--verdicts", "FILE", "Write the verdict on each run, one per line.")
     ] = None,
-    as_json: JsonOption = False,
 ) -> None:
-    """Try policies on recorded runs: which they would have stopped, when, and what that had saved.
+    """Try policies on recorded runs: which runs they would have stopped, when, and what that would have saved.
 
-    A run counts as stopped at the first decision that interrupts it; nothing after that counts. Recall is the share of
-    failed runs that were stopped, false stops the share of succeeding ones. What is saved is a share of the failed
-    runs' steps, minutes and dollars. In brackets: 95 % of it, if other tasks like these had been recorded.
+    A run counts as stopped at the first decision that interrupts it. Recall is the share of failed runs that were
+    stopped, false stops the share of successful ones. Savings are shares of the failed runs' steps, minutes and
+    dollars. In brackets: the 95 % confidence interval over tasks like these.
 
-    Files are runs with their steps, one a line; transcripts of Claude Code; OpenTelemetry traces (OTLP JSON, or a span
-    a line); journals as `midcourse events --json` prints them; packed with gzip or not. What cannot be read of them is
-    told on stderr. The sessions of a store: sqlite:///file.db. Changes nothing.
+    Files are runs with their steps, one per line; transcripts of Claude Code; OpenTelemetry traces (OTLP JSON, or one
+    span per line); journals as `midcourse events --json` prints them; each may be gzipped. Parts that cannot be read
+    are listed on stderr. For the sessions of a store, give sqlite:///file.db. Changes nothing.
 
     \b
     Examples:
-      midcourse backtest runs.jsonl.gz
-      midcourse backtest --policy standard --policy mine.yaml --plots pictures runs/
-      midcourse backtest --policy conservative --risk runs.jsonl.gz --format json
+      midcourse policy backtest runs.jsonl.gz
+      midcourse policy backtest --policy standard --policy mine.yaml --plots pictures runs/
+      midcourse policy backtest --policy conservative --risk runs.jsonl.gz --format json
     """
-    is_json = as_json or output == "json"
+    from midcourse.backtest import backtest, risk_in
 
-    async def work() -> None:
-        from midcourse.backtest import backtest, risk_in
+    policies = await policies_in(policy or ["standard"], files)
+    noticed: list[Notice] = []
+    runs = [one async for one in runs_in(files, noticed)]
+    with _progress() as progress:
+        tried = backtest(
+            policies,
+            runs,
+            risk=risk_in(risk_model) if risk_model is not None else risk or None,
+            drift=drift,
+            domain_by=domain_by,
+            interrupts=INTERRUPTS if plan_asks else INTERRUPTS - {"ask_plan"},
+            progress=progress,
+            noticed=noticed,
+        )
+    _tell_notices(tried.notices)
+    if verdicts is not None:
+        _write(tried, verdicts)
+    drawn: Sequence[Path] = ()
+    if plots is not None:
+        from midcourse.backtest.plots import draw
 
-        policies = await policies_in(policy or ["standard"], files)
-        noticed: list[Notice] = []
-        runs = [one async for one in runs_in(files, noticed)]
-        with _progress() as progress:
-            tried = backtest(
-                policies,
-                runs,
-                risk=risk_in(risk_model) if risk_model is not None else risk or None,
-                drift=drift,
-                domain_by=domain_by,
-                interrupts=INTERRUPTS if plan_asks else INTERRUPTS - {"ask_plan"},
-                progress=progress,
-                noticed=noticed,
-            )
-        _tell_notices(tried.notices)
-        if verdicts is not None:
-            _write(tried, verdicts)
-        drawn: Sequence[Path] = ()
-        if plots is not None:
-            from midcourse.backtest.plots import draw
-
-            drawn = draw(tried, plots)
-        if is_json:
-            print_json(tried.to_json())
-        else:
-            _show(tried, drawn)
-
-    carry_out(work(), as_json=is_json)
+        drawn = draw(tried, plots)
+    if call.as_json:
+        print_json(tried.to_json())
+    else:
+        _show(tried, drawn)
 
 
 @contextmanager
 def _progress() -> "Generator[Progress | None]":
-    """A bar on stderr, if somebody looks."""
+    """Show a progress bar on a terminal's stderr."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -139,7 +119,7 @@ def _progress() -> "Generator[Progress | None]":
 
 
 async def recordings_in(given: Iterable[str]) -> "list[Recording]":
-    """Every run of these files and stores. What was left out is told on stderr."""
+    """Return every run of these files and stores; list what was left out on stderr."""
     from midcourse.backtest import Recording, read_recordings
 
     noticed: list[Notice] = []
@@ -233,13 +213,13 @@ async def _events(handle: SessionHandle[Any]) -> list[Recorded]:
 
 
 def _tell_notices(notices: "Sequence[Notice]") -> None:
-    """What was left out of the files, on stderr, so that it stands in nobody's way."""
+    """List what was left out of the files, on stderr."""
     for notice in notices[:_MOST]:
-        print(plain(str(notice), lines=False), file=sys.stderr)
+        tell(plain(str(notice), lines=False))
     rest = notices[_MOST:]
     if rest:
         left_out = sum(notice.left_out for notice in rest)
-        print(f"And {len(rest)} notices more, of {left_out} left out. All of them: --format json", file=sys.stderr)
+        tell(f"And {len(rest)} notices more, of {left_out} left out. All of them: --format json")
 
 
 def _write(tried: "Backtest", path: Path) -> None:

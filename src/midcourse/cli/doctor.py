@@ -12,19 +12,9 @@ from typing import Annotated, Final
 import typer
 
 import midcourse
-from midcourse.cli.opening import (
-    DEFAULT_STORE,
-    FOLDER,
-    HERE,
-    JsonOption,
-    Target,
-    server_folder,
-    store_path,
-    token_file,
-    token_for,
-    with_target,
-)
-from midcourse.cli.printing import carry_out, print_json, say, say_wrapped
+from midcourse.cli.command import Call, command
+from midcourse.cli.opening import DEFAULT_STORE, FOLDER, Target, flag, server_folder, store_path, token_file, token_for
+from midcourse.cli.printing import print_json, say, say_wrapped
 from midcourse.cli.store_checks import Check, store_checks
 from midcourse.client.whereabouts import whereabouts
 from midcourse.errors import AccessDenied, MidcourseError, ServerUnreachable
@@ -55,20 +45,13 @@ _LITTLE: Final = 1024**3
 _TOO_LITTLE: Final = 100 * 1024**2
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add this command."""
-    app.command("doctor", short_help="Look whether all is well on this machine.")(doctor)
-
-
-@with_target
-def doctor(
-    target: Target = HERE,
-    deep: Annotated[bool, typer.Option("--deep", help="Check every page of the store and every journal, too.")] = False,
-    as_json: JsonOption = False,
+@command("doctor", "Check this machine, the store and the server.")
+async def doctor(
+    call: Call, deep: Annotated[bool, flag("--deep", "Also check every page of the store and every journal.")] = False
 ) -> None:
-    """Look whether all is well here: Python, the store and what is in it, the disk, the token, the server, the extras.
+    """Check this machine: Python, the store and its content, the disk, the token, the server, the extras.
 
-    Each line is ok, warn or fail, with what to do. Exits with 1 if something fails. Changes nothing.
+    Each line is ok, warn or fail, and says what to do. Exits with 1 if a check fails. Changes nothing.
 
     \b
     Examples:
@@ -77,31 +60,28 @@ def doctor(
       midcourse doctor --url http://127.0.0.1:8420
     """
 
-    async def work() -> None:
-        checks = [
-            *_machine(),
-            *await _store(target, deep=deep),
-            *_disk(target),
-            *_token_file(target),
-            await _server(target),
-            *([await _redis(os.environ[REDIS_URL])] if os.environ.get(REDIS_URL) else []),
-            _extras(),
-            *_signals(),
-            _console(),
-            _terminal(),
-        ]
-        is_well = all(check.status != "fail" for check in checks)
-        if as_json:
-            print_json({"ok": is_well, "checks": [check._asdict() for check in checks]})
-        else:
-            width = max(len(check.name) for check in checks)
-            for check in checks:
-                say(f"{check.status:<4}  {check.name:<{width}}  {check.detail}", hang=width + 8)
-                say_wrapped(check.advice, indent=width + 8)
-        if not is_well:
-            raise typer.Exit(1)
-
-    carry_out(work(), as_json=as_json)
+    checks = [
+        *_machine(),
+        *await _store(call, deep=deep),
+        *_disk(call),
+        *_token_file(call),
+        await _server(call),
+        *([await _redis(os.environ[REDIS_URL])] if os.environ.get(REDIS_URL) else []),
+        _extras(),
+        *_signals(),
+        _console(),
+        _terminal(),
+    ]
+    is_well = all(check.status != "fail" for check in checks)
+    if call.as_json:
+        print_json({"ok": is_well, "checks": [check._asdict() for check in checks]})
+    else:
+        width = max(len(check.name) for check in checks)
+        for check in checks:
+            say(f"{check.status:<4}  {check.name:<{width}}  {check.detail}", hang=width + 8)
+            say_wrapped(check.advice, indent=width + 8)
+    if not is_well:
+        raise typer.Exit(1)
 
 
 def _machine() -> Iterator[Check]:
@@ -155,7 +135,8 @@ def _is_private(name: str, path: Path, wanted: int) -> Check | None:
 
 async def _server(target: Target) -> Check:
     is_named = target.server is not None
-    here = None if is_named else whereabouts(server_folder(target.store or DEFAULT_STORE))
+    store = target.store or DEFAULT_STORE
+    here = None if is_named else whereabouts(server_folder(store), store)
     if not is_named and here is None:  # nobody else at the usual port is told our token
         return Check("server", "ok", "none runs for this store", "Start one with 'midcourse serve' for the console.")
     url = target.server or (here.url if here else "")
@@ -200,7 +181,7 @@ def _signals() -> Iterator[Check]:
         shipped()
         yield Check("risk", "ok", "the model that comes with the package can be read")
     except (MidcourseError, OSError) as error:
-        yield Check("risk", "warn", str(error), "Install midcourse anew, or name a model: serve --risk-model.")
+        yield Check("risk", "warn", str(error), "Reinstall midcourse, or name a model: serve --risk-model.")
 
 
 def _console() -> Check:

@@ -6,8 +6,9 @@ from typing import Annotated, Any, cast
 import msgspec
 import typer
 
-from midcourse.cli.opening import HERE, JsonOption, SessionArgument, Target, find, opened, with_target
-from midcourse.cli.printing import INTERRUPTED, carry_out, plain, print_json, say
+from midcourse.cli.command import Call, command
+from midcourse.cli.opening import SessionArgument, find, flag, opened, option
+from midcourse.cli.printing import plain, print_json, say
 from midcourse.cli.words import clock_time, intervention_words
 from midcourse.core.events import InterventionMade, Recorded
 from midcourse.core.interventions import interventions_of
@@ -17,30 +18,23 @@ from midcourse.runtime.clock import SystemClock
 
 _LONG = 100
 _FOLLOWING = 3600.0
-"""Seconds that a server which went away is waited for by somebody who follows."""
+"""Seconds to wait for a server that went away, with --follow."""
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add this command."""
-    app.command("events", short_help="Print what happened, and what happens.")(events)
-
-
-@with_target
-def events(
+@command("events", "Print what happened; --follow prints what happens.", until_interrupted="follow")
+async def events(
+    call: Call,
     session: SessionArgument,
-    after: Annotated[int, typer.Option("--after", metavar="POSITION", min=0, help="Begin behind this position.")] = 0,
+    after: Annotated[int, option("--after", "POSITION", "Begin after this position.", min=0)] = 0,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with what happens, also in later turns, until Ctrl-C.")
+        bool, flag("--follow/-f", "Continue with new events, also of later turns, until Ctrl-C.")
     ] = False,
-    deltas: Annotated[
-        bool, typer.Option("--deltas", help="With --follow: also previews of streamed text, as it comes.")
-    ] = False,
-    target: Target = HERE,
-    as_json: JsonOption = False,
+    deltas: Annotated[bool, flag("--deltas", "With --follow: also preview text while it streams.")] = False,
 ) -> None:
-    """Print a session's events, oldest first: position, time, type and what it says.
+    """Print a session's events, oldest first: position, time, type and fields.
 
-    Whoever comes back with the last position seen misses nothing. With --json each event is one line. Changes nothing.
+    To continue later without a gap, give --after the last position you saw. With --json each event is one line.
+    Changes nothing.
 
     \b
     Examples:
@@ -49,17 +43,13 @@ def events(
       midcourse events sess_0198f2 --after 120 --json
     """
     if deltas and not follow:
-        raise typer.BadParameter("Previews are only there while they come: --deltas needs --follow.")
+        raise typer.BadParameter("--deltas needs --follow: previews are not stored.")
 
-    async def work() -> None:
-        async with opened(target, patience=_FOLLOWING if follow else 10.0) as sessions:
-            handle = await find(sessions, session)
-            last = None if follow else (await handle.state()).position
-            if last is None or last > after:
-                await print_events(handle, after, last, deltas=deltas, as_json=as_json)
-
-    # Ctrl-C is how it is meant to end.
-    carry_out(work(), as_json=as_json, interrupted=0 if follow else INTERRUPTED)
+    async with opened(call, patience=_FOLLOWING if follow else 10.0) as sessions:
+        handle = await find(sessions, session)
+        last = None if follow else (await handle.state()).position
+        if last is None or last > after:
+            await print_events(handle, after, last, deltas=deltas, as_json=call.as_json)
 
 
 async def print_events(

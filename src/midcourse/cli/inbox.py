@@ -1,21 +1,19 @@
-"""``midcourse inbox``: what people are asked over all sessions, whose it is, and who stands in for whom."""
+"""``midcourse inbox list``: what people are asked over all sessions, whose it is, and who stands in for whom."""
 
 import asyncio
 from collections.abc import Sequence
 from typing import Annotated, Final
 
-import typer
 from msgspec.structs import replace
 from rich.text import Text
 
-from midcourse.cli.asked import summary
-from midcourse.cli.opening import HERE, JsonOption, Target, find, opened, with_target
-from midcourse.cli.people import me
-from midcourse.cli.printing import carry_out, console, plain, print_json, room_beside, say, shortened, show_table
+from midcourse.cli.asked import is_at_cap, summary
+from midcourse.cli.command import Call, command
+from midcourse.cli.opening import argument, find, flag, opened, option, span_option
+from midcourse.cli.printing import console, plain, print_json, room_beside, say, shortened, show_table
 from midcourse.cli.words import ago, clock_time, span
 from midcourse.core.inbox import Inbox, InboxAsk
 from midcourse.core.policy.profiles import STANDARD
-from midcourse.core.policy.spans import span_of
 from midcourse.core.session import Session
 from midcourse.errors import InvalidInput
 from midcourse.runtime.clock import SystemClock
@@ -30,56 +28,38 @@ _WANTS: Final = 60
 _LINES: Final = 5
 """Lines that a question may take then."""
 
-app = typer.Typer(invoke_without_command=True)
 
-
-def add_to(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(app, name="inbox", short_help="What people are asked, by deadline.")
-
-
-@app.callback()
-@with_target
-def show(
-    context: typer.Context,
-    mine: Annotated[bool, typer.Option("--mine", help="Only what is asked of you.")] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Show it again whenever it changes, until Ctrl-C.")] = False,
-    target: Target = HERE,
-    as_json: JsonOption = False,
+@command("inbox list", "List what people are asked, by deadline.", until_interrupted="watch")
+async def show(
+    call: Call,
+    mine: Annotated[bool, flag("--mine", "Only what you are asked.")] = False,
+    watch: Annotated[bool, flag("--watch", "Show it again when it changes, until Ctrl-C.")] = False,
 ) -> None:
-    """List what people are asked over all sessions, the most urgent first, and below it the alarms.
+    """List what people are asked over all sessions, the most urgent first, and the alarms.
 
-    "due" says when it is escalated, or when it can no longer be answered, whichever is sooner; a ! says that it was
-    escalated. Changes nothing.
+    "due" shows when an ask is escalated or expires, whichever is sooner; ! marks an escalated one. Changes nothing.
 
     \b
     Examples:
-      midcourse inbox
-      midcourse inbox --watch
+      midcourse inbox list
+      midcourse inbox list --watch
       midcourse inbox take sess_0198f2
       midcourse inbox hand-over bob --for 1h
     """
-    if context.invoked_subcommand is not None:
-        if mine or watch or as_json or target != HERE:
-            raise typer.BadParameter(f"Options of '{context.invoked_subcommand}' stand behind it.")
-        return
 
-    async def work() -> None:
-        shown: Inbox | None = None
-        async with opened(target) as sessions:
-            while True:
-                found = await sessions.inbox(by=me())
-                if mine:
-                    asks = tuple(one for one in found.asks if one.owner == found.you)
-                    found = replace(found, asks=asks, alarms=(), artifacts=())
-                if found != shown:
-                    _show(found, is_mine=mine, as_json=as_json, clears=watch)
-                shown = found
-                if not watch:
-                    return
-                await asyncio.sleep(LOOK_EVERY)
-
-    carry_out(work(), as_json=as_json, interrupted=0 if watch else 130)
+    shown: Inbox | None = None
+    async with opened(call) as sessions:
+        while True:
+            found = await sessions.inbox()
+            if mine:
+                asks = tuple(one for one in found.asks if one.owner == found.you)
+                found = replace(found, asks=asks, alarms=(), artifacts=())
+            if found != shown:
+                _show(found, is_mine=mine, as_json=call.as_json, clears=watch)
+            shown = found
+            if not watch:
+                return
+            await asyncio.sleep(LOOK_EVERY)
 
 
 def _show(inbox: Inbox, *, is_mine: bool, as_json: bool, clears: bool) -> None:
@@ -92,9 +72,12 @@ def _show(inbox: Inbox, *, is_mine: bool, as_json: bool, clears: bool) -> None:
     if inbox.asks:
         _list(inbox.asks, now)
         first = inbox.asks[0]
-        say(f"Answer with: midcourse answer {first.session} --ask {first.ask} TEXT")
+        if is_at_cap(first.step):
+            say(f"See how to raise it: midcourse show {first.session}")
+        else:
+            say(f"Answer with: midcourse answer {first.session} --ask {first.ask} TEXT")
     else:
-        nothing = "Nobody asks you anything." if is_mine else "Nobody asks anything."
+        nothing = "No session asks you anything." if is_mine else "No session asks anything."
         runs = "1 session runs." if inbox.running == 1 else f"{inbox.running} sessions run."
         say(f"{nothing} {runs}" if inbox.running else nothing)
     tired_after = min((ask.tired_after for ask in inbox.asks), default=STANDARD.restraint.approvals_in_a_row)
@@ -106,9 +89,9 @@ def _show(inbox: Inbox, *, is_mine: bool, as_json: bool, clears: bool) -> None:
     for batch in inbox.alarms[:MOST_ALARMS]:
         told = "" if batch.ready_at <= now else f", told at {clock_time(batch.ready_at, now)}"
         alarms = "1 alarm" if len(batch.alarms) == 1 else f"{len(batch.alarms)} alarms"
-        say(f"{ago(batch.since, now)}: {alarms} for {batch.person or 'nobody'}{told}")
+        say(f"{ago(batch.since, now)}: {alarms} for {batch.person or 'no one in particular'}{told}")
     if inbox.artifacts:
-        say(f"Made by agents and due for review: {len(inbox.artifacts)}. List them with: midcourse artifacts --due")
+        say(f"Made by agents and due for review: {len(inbox.artifacts)}. List them with: midcourse artifact list --due")
 
 
 def _list(asks: Sequence[InboxAsk], now: float) -> None:
@@ -133,16 +116,14 @@ def _row(ask: InboxAsk, now: float) -> tuple[Text | str, ...]:
     return urgent, ask.session, ask.ask, ask.agent, ask.owner
 
 
-@app.command("take", short_help="Take an ask, or give it to somebody.")
-@with_target
-def take(
-    session: Annotated[str, typer.Argument(metavar="SESSION", help="A session's id, or enough of its beginning.")],
-    ask: Annotated[str | None, typer.Argument(metavar="ASK", help="Which ask, if several are open.")] = None,
-    owner: Annotated[str | None, typer.Option("--for", metavar="NAME", help="Give it to somebody else.")] = None,
-    target: Target = HERE,
-    as_json: JsonOption = False,
+@command("inbox take", "Take an ask, or give it to another person.")
+async def take(
+    call: Call,
+    session: Annotated[str, argument("SESSION", "A session's id, or the beginning of it.")],
+    ask: Annotated[str | None, argument("ASK", "Which ask, if several are open.")] = None,
+    owner: Annotated[str | None, option("--for", "NAME", "Give it to this person.")] = None,
 ) -> None:
-    """Take an ask, so that others see whose it is; or give it to somebody. The last word counts.
+    """Take an ask, so that others see who answers it; or give it to another person. The last change counts.
 
     \b
     Examples:
@@ -150,17 +131,14 @@ def take(
       midcourse inbox take sess_0198f2 ask_2 --for bob
     """
 
-    async def work() -> None:
-        async with opened(target) as sessions:
-            handle = await find(sessions, session)
-            named = ask or _only(await handle.state())
-            taken = await sessions.own(handle.id, named, owner, by=me())
-        if as_json:
-            print_json(taken)
-        else:
-            say(f"{taken.ask} of {taken.session} is {taken.owner}'s: {taken.prompt}")
-
-    carry_out(work(), as_json=as_json)
+    async with opened(call) as sessions:
+        handle = await find(sessions, session)
+        named = ask or _only(await handle.state())
+        taken = await sessions.own(handle.id, named, owner)
+    if call.as_json:
+        print_json(taken)
+    else:
+        say(f"{taken.ask} of {taken.session} is {taken.owner}'s: {taken.prompt}")
 
 
 def _only(state: Session) -> str:
@@ -170,15 +148,13 @@ def _only(state: Session) -> str:
     return str(state.asks[0].id)
 
 
-@app.command("hand-over", short_help="Let somebody stand in for you.")
-@with_target
-def hand_over(
-    to: Annotated[str, typer.Argument(metavar="NAME", help="Who stands in for you.")],
-    lasts: Annotated[str, typer.Option("--for", metavar="SPAN", help="For how long: 1h, 30m, 2d; 0 ends it.")] = "1h",
-    target: Target = HERE,
-    as_json: JsonOption = False,
+@command("inbox hand-over", "Hand your asks over for a while.")
+async def hand_over(
+    call: Call,
+    to: Annotated[str, argument("NAME", "Who is asked instead of you.")],
+    lasts: Annotated[str, option("--for", "SPAN", "How long: 1h, 30m, 2d; 0 ends it.")] = "1h",
 ) -> None:
-    """Let somebody stand in: what you are asked they are asked, until then; afterwards it is you again.
+    """Hand your asks over to another person for a while. Afterwards you are asked again.
 
     \b
     Examples:
@@ -186,21 +162,14 @@ def hand_over(
       midcourse inbox hand-over bob --for 30m
       midcourse inbox hand-over bob --for 0
     """
-    try:
-        seconds = 0.0 if lasts.strip() == "0" else float(span_of(lasts))
-    except ValueError as error:
-        raise typer.BadParameter(f"--for: {error}.") from error
-
-    async def work() -> None:
-        async with opened(target) as sessions:
-            made = await sessions.hand_over(to, seconds, by=me())
-        if as_json:
-            print_json(made)
-        elif not seconds:
-            say(f"{made.name} is asked again.")
-        else:
-            say(f"{made.to} is asked in place of {made.name} until {clock_time(made.until, made.at)}.")
-            if made.warning:
-                say(made.warning)
-
-    carry_out(work(), as_json=as_json)
+    seconds = 0.0 if lasts.strip() == "0" else span_option(lasts, "--for")
+    async with opened(call) as sessions:
+        made = await sessions.hand_over(to, seconds)
+    if call.as_json:
+        print_json(made)
+    elif not seconds:
+        say(f"{made.name} is asked again.")
+    else:
+        say(f"{made.to} is asked in place of {made.name} until {clock_time(made.until, made.at)}.")
+        if made.warning:
+            say(made.warning)

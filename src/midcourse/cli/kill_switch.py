@@ -1,125 +1,103 @@
 """``midcourse kill-switch``: the operator's standing emergency halt over a scope."""
 
-import sys
 from typing import Annotated, Any
 
 import typer
 
-from midcourse.cli.opening import HERE, JsonOption, Target, opened, with_target
-from midcourse.cli.people import me
-from midcourse.cli.printing import carry_out, plain, print_json, say, show_table
+from midcourse.cli.command import Call, command
+from midcourse.cli.opening import argument, flag, opened, option
+from midcourse.cli.printing import print_json, say, show_table, tell
 from midcourse.cli.words import ago, clock_time, span
 from midcourse.core.spelling import spelled
 from midcourse.core.switches import Scope, SwitchPreview, SwitchReport, check_scope
 from midcourse.errors import InvalidInput
 from midcourse.runtime.clock import SystemClock
 
-app = typer.Typer(
-    help="Halt every session in a scope at once, and whatever starts there, until it is lifted. "
-    "Nothing is undone, and lifting resumes nothing by itself. An operator's; to end one session, cancel it.",
-    no_args_is_help=True,
-)
-WaitOption = Annotated[float, typer.Option("--wait", metavar="SECONDS", min=0.0, max=60.0, help="The most to wait.")]
-SwitchArgument = Annotated[str, typer.Argument(metavar="SWITCH", help="Its id, as list shows it.", show_default=False)]
+WaitOption = Annotated[float, option("--wait", "SECONDS", "Timeout.", min=0.0, max=60.0)]
+SwitchArgument = Annotated[str, argument("SWITCH", "Its id, as list shows it.")]
 _SHOWN = 20
 
 
-def add_to(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(app, name="kill-switch", short_help="Halt everything in a scope at once.")
-
-
-@app.command("throw")
-@with_target
-def throw(
-    reason: Annotated[str, typer.Option("--reason", "-m", metavar="TEXT", help="Why. Everybody concerned reads it.")],
-    everything: Annotated[bool, typer.Option("--all", help="Over all sessions.")] = False,
-    agent: Annotated[str | None, typer.Option("--agent", metavar="NAME", help="Over those of an agent.")] = None,
-    label: Annotated[str | None, typer.Option("--label", metavar="LABEL", help="Over those with a label.")] = None,
-    tenant: Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="Over those of a tenant.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask first.")] = False,
+@command("kill-switch throw", "Halt everything in a scope.")
+async def throw(
+    call: Call,
+    reason: Annotated[str, option("--reason/-m", "TEXT", "Why. People with a halted session read it.")],
+    everything: Annotated[bool, flag("--all", "Halt all sessions.")] = False,
+    agent: Annotated[str | None, option("--agent", "NAME", "Halt the sessions of this agent.")] = None,
+    label: Annotated[str | None, option("--label", "LABEL", "Halt the sessions with this label.")] = None,
+    tenant: Annotated[str | None, option("--tenant", "NAME", "Halt the sessions of this tenant.")] = None,
+    yes: Annotated[bool, flag("--yes/-y", "Do not ask for confirmation.")] = False,
     wait: WaitOption = 5.0,
-    target: Target = HERE,
-    as_json: JsonOption = False,
 ) -> None:
-    """Halt every session in the scope, and tell what is known of each: stopped, still running, not reachable.
+    """Halt every session in the scope, and report each: stopped, still running, or not reachable.
 
-    It stands, also after a restart: what is started in its scope begins halted. Calls in flight are aborted where that
-    can be done; nothing is undone.
+    The switch stays on, also after a restart: a session that starts in its scope starts halted. Calls in flight are
+    aborted where that is possible; nothing is undone.
 
     \b
     Examples:
-      midcourse kill-switch throw --agent records-cleaner --reason "deletes the wrong records"
+      midcourse kill-switch throw --agent mailer --reason "wrong recipients"
       midcourse kill-switch throw --all --yes --reason "the price feed is wrong"
     """
     scope = _scope(everything, agent, label, tenant)
 
-    async def work() -> None:
-        async with opened(target) as sessions:
-            switches = sessions.kill_switch
-            if not yes:
-                _ask(scope, await switches.preview(scope), as_json=as_json)
-            _show(await switches.throw(scope, reason, by=me(), wait=wait), as_json=as_json)
-
-    carry_out(work(), as_json=as_json)
+    async with opened(call) as sessions:
+        switches = sessions.kill_switch
+        if not yes:
+            _ask(scope, await switches.preview(scope), as_json=call.as_json)
+        _show(await switches.throw(scope, reason, wait=wait), as_json=call.as_json)
 
 
-@app.command("list")
-@with_target
-def show_all(target: Target = HERE, as_json: JsonOption = False) -> None:
-    """List the kill switches: those that stand, then those that were lifted."""
+@command("kill-switch list", "List the kill switches.")
+async def show_all(call: Call) -> None:
+    """List the kill switches: first those that are on, then those that were lifted.
 
-    async def work() -> None:
-        async with opened(target) as sessions:
-            found = await sessions.kill_switch.reports(limit=_SHOWN)
-        if as_json:
-            print_json({"switches": [_view(one) for one in found]})
-        elif not found:
-            say("No kill switch stands, and none was thrown.")
-        else:
-            now = SystemClock().now()
-            rows = [
-                (
-                    one.switch.id,
-                    "stands" if one.switch.stands else "lifted",
-                    str(one.switch.scope),
-                    one.switch.reason,
-                    one.switch.by,
-                    ago(one.switch.at, now),
-                    str(len(one.sessions)),
-                )
-                for one in found
-            ]
-            show_table(("switch", "", "over", "reason", "by", "thrown", "holds"), rows)
+    \b
+    Examples:
+      midcourse kill-switch list
+    """
 
-    carry_out(work(), as_json=as_json)
+    async with opened(call) as sessions:
+        found = await sessions.kill_switch.reports(limit=_SHOWN)
+    if call.as_json:
+        print_json({"switches": [_view(one) for one in found]})
+    elif not found:
+        say("No kill switch is on, and none was thrown.")
+    else:
+        now = SystemClock().now()
+        rows = [
+            (
+                one.switch.id,
+                "stands" if one.switch.stands else "lifted",
+                str(one.switch.scope),
+                one.switch.reason,
+                one.switch.by,
+                ago(one.switch.at, now),
+                str(len(one.sessions)),
+            )
+            for one in found
+        ]
+        show_table(("switch", "", "over", "reason", "by", "thrown", "holds"), rows)
 
 
-@app.command("show")
-@with_target
-def show(
-    switch: SwitchArgument,
-    target: Target = HERE,
-    as_json: JsonOption = False,
+@command("kill-switch show", "Show what one holds.")
+async def show(call: Call, switch: SwitchArgument) -> None:
+    """Show the state of every session that a kill switch halted. Changes nothing.
+
+    \b
+    Examples:
+      midcourse kill-switch show ks_1a1e19
+    """
+
+    async with opened(call) as sessions:
+        _show(await sessions.kill_switch.report(switch), as_json=call.as_json)
+
+
+@command("kill-switch lift", "Lift one; its sessions stay halted.")
+async def lift(
+    call: Call, switch: SwitchArgument, why: Annotated[str, option("--why/-m", "TEXT", "Why, for the audit log.")]
 ) -> None:
-    """Show what is known now of every session that a kill switch holds. Changes nothing."""
-
-    async def work() -> None:
-        async with opened(target) as sessions:
-            _show(await sessions.kill_switch.report(switch), as_json=as_json)
-
-    carry_out(work(), as_json=as_json)
-
-
-@app.command("lift")
-@with_target
-def lift(
-    switch: SwitchArgument,
-    why: Annotated[str, typer.Option("--why", "-m", metavar="TEXT", help="Why, for the audit log.")],
-    target: Target = HERE,
-    as_json: JsonOption = False,
-) -> None:
-    """End a kill switch: what is started from here on runs. The sessions that it halted stay halted.
+    """Lift a kill switch: new sessions in its scope run. The sessions that it halted wait for release.
 
     \b
     Example:
@@ -127,47 +105,42 @@ def lift(
       midcourse kill-switch release ks_1a1e19
     """
 
-    async def work() -> None:
-        async with opened(target) as sessions:
-            switches = sessions.kill_switch
-            report = await switches.lift(switch, why, by=me())
-        _show(report, as_json=as_json)
-        if not as_json and report.sessions:
-            many = len(report.sessions)
-            what = "1 session stays" if many == 1 else f"{many} sessions stay"
-            say(f"{what} halted. Let them go back to where they were: midcourse kill-switch release {switch}")
-
-    carry_out(work(), as_json=as_json)
+    async with opened(call) as sessions:
+        switches = sessions.kill_switch
+        report = await switches.lift(switch, why)
+    _show(report, as_json=call.as_json)
+    if not call.as_json and report.sessions:
+        many = len(report.sessions)
+        what = "1 session stays" if many == 1 else f"{many} sessions stay"
+        say(f"{what} halted. Release them with: midcourse kill-switch release {switch}")
 
 
-@app.command("release")
-@with_target
-def release(
+@command("kill-switch release", "Let the sessions of a lifted one continue.")
+async def release(
+    call: Call,
     switch: SwitchArgument,
-    sessions: Annotated[
-        list[str] | None, typer.Argument(metavar="SESSION…", help="Only these; left out, all that it halted.")
-    ] = None,
+    sessions: Annotated[list[str] | None, argument("SESSION…", "Only these. Default: all that it halted.")] = None,
     wait: WaitOption = 5.0,
-    target: Target = HERE,
-    as_json: JsonOption = False,
 ) -> None:
-    """Let the sessions that a lifted kill switch had halted go back to where they were.
+    """Return the sessions that a lifted kill switch had halted to the state they were in.
 
-    Those that ran go on; those that were paused are paused again.
+    Those that ran continue; those that were paused are paused again.
+
+    \b
+    Examples:
+      midcourse kill-switch release ks_1a1e19
+      midcourse kill-switch release ks_1a1e19 sess_0198f2
     """
 
-    async def work() -> None:
-        async with opened(target) as store_or_server:
-            switches = store_or_server.kill_switch
-            done = await switches.release(switch, sessions or None, by=me(), wait=wait)
-        if as_json:
-            print_json({"outcomes": spelled(done)})
-            return
-        for one in done:
-            say(f"{one.session}  {one.status if one.ok else one.problem}")
-        say(f"{sum(one.ok for one in done)} of {len(done)} went back to where they were.")
-
-    carry_out(work(), as_json=as_json)
+    async with opened(call) as store_or_server:
+        switches = store_or_server.kill_switch
+        done = await switches.release(switch, sessions or None, wait=wait)
+    if call.as_json:
+        print_json({"outcomes": spelled(done)})
+        return
+    for one in done:
+        say(f"{one.session}  {one.status if one.ok else one.problem}")
+    say(f"{sum(one.ok for one in done)} of {len(done)} went back to where they were.")
 
 
 def _scope(everything: bool, agent: str | None, label: str | None, tenant: str | None) -> Scope:
@@ -186,15 +159,15 @@ def _scope(everything: bool, agent: str | None, label: str | None, tenant: str |
 
 def _ask(scope: Scope, found: SwitchPreview, *, as_json: bool) -> None:
     if as_json:
-        raise typer.BadParameter("With --json nobody can be asked. Say --yes.")
+        raise typer.BadParameter("--json cannot ask for confirmation. Add --yes.")
     many = "1 session" if found.count == 1 else f"{found.count} sessions"
     if found.hint:
-        print(plain(found.hint), file=sys.stderr)
+        tell(found.hint)
     try:
-        is_sure = typer.confirm(f"Halt {many} now: {scope}. What starts there begins halted. Go on?", err=True)
-    except typer.Abort as nobody:
-        said = "Nothing was halted: nobody answered. Say --yes to do it without being asked."
-        raise InvalidInput(said, field="yes") from nobody
+        is_sure = typer.confirm(f"Halt {many} now: {scope}. What starts there starts halted. Continue?", err=True)
+    except typer.Abort as unanswered:
+        said = "Nothing was halted: the question was not answered. Add --yes to halt without a question."
+        raise InvalidInput(said, field="yes") from unanswered
     if not is_sure:
         raise typer.Abort
 

@@ -1,22 +1,20 @@
-"""Which sessions a command is about: those of a file here, or those of a server. And one of them by its id."""
+"""The sessions of a command, in a file here or on a server; and one of them by its id."""
 
 import os
-import shlex
 import stat
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import wraps
-from inspect import Parameter, signature
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
 import midcourse
-from midcourse.cli.printing import repeat_in_hints
 from midcourse.client.address import TOKEN_VARIABLE, URL_VARIABLE, address_of
 from midcourse.client.remote import RemoteMidcourse
+from midcourse.client.whereabouts import whereabouts
+from midcourse.core.policy.spans import span_of
 from midcourse.errors import MidcourseError, SessionNotFound, StoreUnavailable
 from midcourse.handle import SessionHandle, Sessions
 
@@ -26,33 +24,57 @@ TOKEN_FILE: Final = FOLDER / "token"
 _PAGE: Final = 1000
 _SHOWN: Final = 5
 
+LOCAL: Final = "local"
+"""The person at this terminal in a file's journal, as in the Python API. A server knows people by their tokens."""
 STORE_VARIABLE: Final = "MIDCOURSE_STORE"
+
+
+def option(names: str, kind: str, text: str, **more: Any) -> Any:
+    """Return an option that takes a value, with its names as ``--reason/-m``."""
+    return typer.Option(*names.split("/"), metavar=kind, help=text, **more)
+
+
+def flag(names: str, text: str) -> Any:
+    """Return an option that takes no value."""
+    return typer.Option(*names.split("/"), help=text)
+
+
+def argument(kind: str, text: str) -> Any:
+    """Return an argument."""
+    return typer.Argument(metavar=kind, help=text, show_default=False)
+
+
 StoreOption = Annotated[
     str | None,
     typer.Option(
         "--store",
         metavar="URL",
-        help=f"A file with sessions. Or {STORE_VARIABLE}. Without --url: {DEFAULT_STORE}",
+        help=f"The store with the sessions. Or {STORE_VARIABLE}. Default: {DEFAULT_STORE}",
         envvar=STORE_VARIABLE,
         show_envvar=False,
     ),
 ]
 UrlOption = Annotated[
-    str | None,
-    typer.Option("--url", metavar="URL", help=f"A server, such as http://127.0.0.1:8420. Or {URL_VARIABLE}."),
+    str | None, option("--url", "URL", f"A server, such as http://127.0.0.1:8420. Or {URL_VARIABLE}.")
 ]
 TokenOption = Annotated[
     str | None,
-    typer.Option(
-        "--token",
-        metavar="TOKEN",
-        help=f"What the server knows you by. Or {TOKEN_VARIABLE}; or, for a server here, the file {TOKEN_FILE}.",
-    ),
+    option("--token", "TOKEN", f"Your token. Or {TOKEN_VARIABLE}. Default, for a server here: the file {TOKEN_FILE}."),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
-SessionArgument = Annotated[
-    str, typer.Argument(metavar="SESSION", help="A session's id, or enough of its beginning.", show_default=False)
-]
+SessionArgument = Annotated[str, argument("SESSION", "A session's id, or the beginning of it.")]
+
+
+def span_option(written: str, option: str, otherwise: str = "") -> float:
+    """Return the seconds that an option is given as: ``30s``, ``12h``, ``90d``."""
+    try:
+        return float(span_of(written))
+    except ValueError as error:
+        raise typer.BadParameter(f"{option}: {error}{otherwise}.") from error
+
+
+def span_or_never(written: str, option: str) -> float | None:
+    """Return the same; None for ``never``."""
+    return None if written == "never" else span_option(written, option, "; or never")
 
 
 @dataclass(frozen=True)
@@ -71,40 +93,6 @@ class Target:
         if self.url is not None or self.store is not None:
             return self.url
         return os.environ.get(URL_VARIABLE) or None
-
-
-HERE: Final = Target()
-"""What a command has by default; :func:`with_target` gives it the one that was named."""
-_WHERE: Final = {"store": StoreOption, "url": UrlOption, "token": TokenOption}
-
-
-def with_target(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command ``--store``, ``--url`` and ``--token`` in the place of its parameter ``target``."""
-    named = [Parameter(one, Parameter.KEYWORD_ONLY, default=None, annotation=kind) for one, kind in _WHERE.items()]
-    own = signature(command)
-    parameters = [
-        new
-        for one in own.parameters.values()
-        for new in (named if one.name == "target" else [one.replace(kind=Parameter.KEYWORD_ONLY)])
-    ]
-
-    @wraps(command)
-    def run(*, store: str | None, url: str | None, token: str | None, **given: object) -> None:
-        if url is not None and store == os.environ.get(STORE_VARIABLE):
-            store = None  # a server that was named wins over a file that lies around
-        repeat_in_hints(_named(store, url))
-        command(target=Target(store, url, token), **given)
-
-    run.__signature__ = own.replace(parameters=parameters)  # pyright: ignore[reportAttributeAccessIssue] - the options are read from it
-    return run
-
-
-def _named(store: str | None, url: str | None) -> str:
-    """The options that the next command needs as well: those of this one, as they were typed."""
-    if url is not None:
-        return f"--url {shlex.quote(url)}"
-    is_typed = store is not None and store != os.environ.get(STORE_VARIABLE)
-    return f"--store {shlex.quote(store or '')}" if is_typed else ""
 
 
 def server_folder(store: str) -> Path:
@@ -138,9 +126,36 @@ def token_for(target: Target, url: str) -> str | None:
         return None
 
 
+def check_there(given: str | None) -> str:
+    """Return the store that was given, or the usual one.
+
+    Raises:
+        StoreUnavailable: there is no such file; it is not made here.
+    """
+    store = given or DEFAULT_STORE
+    if store.startswith("memory:"):
+        raise StoreUnavailable("A store in memory belongs to one program. Name a file: --store sqlite:///runs.db.")
+    path = store_path(store)
+    if path is not None and not path.is_file():
+        raise StoreUnavailable(
+            f"There is no store at {path}. Name one with --store sqlite:///file.db, or a server with --url."
+            f"{others(store)}",
+            path=str(path),
+        )
+    return store
+
+
+def others(store: str) -> str:
+    """Return a sentence about the servers of this folder that have other stores; empty: there are none."""
+    folders = (server_folder(store).parent if store_path(store) else FOLDER, FOLDER)
+    records = sorted({one.parent for folder in folders for one in folder.glob("**/server-*.json")})
+    found = sorted({one.store for folder in records if (one := whereabouts(folder)) and one.store not in ("", store)})
+    return f" Servers run here with {', '.join(f'--store {one}' for one in found)}." if found else ""
+
+
 @asynccontextmanager
 async def opened(target: Target, *, patience: float = 10.0) -> AsyncGenerator[Sessions]:
-    """The sessions, to look at and to steer. A file is opened beside whoever else has it open, and never made.
+    """Open the sessions, to read and to steer. Other programs may have the file open; it is never made.
 
     Raises:
         StoreUnavailable: there is no such file.
@@ -151,15 +166,7 @@ async def opened(target: Target, *, patience: float = 10.0) -> AsyncGenerator[Se
         async with midcourse.connect(server, token=token_for(target, server), patience=patience) as remote:
             yield remote
         return
-    store = target.store or DEFAULT_STORE
-    if store.startswith("memory:"):
-        raise StoreUnavailable("A store in memory belongs to one program. Name a file: --store sqlite:///runs.db.")
-    path = store_path(store)
-    if path is not None and not path.is_file():
-        raise StoreUnavailable(
-            f"There is no store at {path}. Name one with --store sqlite:///file.db, or a server with --url.",
-            path=str(path),
-        )
+    store = check_there(target.store)
     async with midcourse.open(store, drive=False) as local:
         yield local
 
@@ -177,8 +184,7 @@ async def find(sessions: Sessions, given: str) -> SessionHandle[Any]:
         found = await _beginning_with(sessions, given)
         if not found and isinstance(sessions, RemoteMidcourse):  # the server speaks to programs; here is a person
             raise SessionNotFound(
-                f"There is no session '{given}' at {sessions.url}. List them with: midcourse ps --all",
-                session_id=given,
+                f"There is no session '{given}' at {sessions.url}. List them with: midcourse ps --all", session_id=given
             ) from error
         if not found:
             raise

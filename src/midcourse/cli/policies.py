@@ -6,16 +6,14 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
-import typer
-
-from midcourse.cli.opening import DEFAULT_STORE, HERE, JsonOption, Target, store_path, with_target
+from midcourse.cli.command import NOWHERE, Call, command
+from midcourse.cli.opening import DEFAULT_STORE, LOCAL, Target, argument, check_there, flag, option, store_path
 from midcourse.cli.opening import token_for as token_of_target
-from midcourse.cli.people import me
-from midcourse.cli.printing import carry_out, print_json, say, say_as_it_is, show_table
+from midcourse.cli.printing import print_json, say, say_as_it_is, show_table
 from midcourse.cli.words import ago, clock_time
 from midcourse.core.policy.checking import Change, difference, shown
 from midcourse.core.policy.document import Policy
-from midcourse.errors import InvalidInput, StoreUnavailable
+from midcourse.errors import InvalidInput
 from midcourse.ports.store import Store
 from midcourse.runtime.clock import SystemClock
 from midcourse.wiring import open_store
@@ -24,30 +22,15 @@ if TYPE_CHECKING:  # YAML and HTTP are imported when they are needed: other comm
     from midcourse.client.policies import RemotePolicies
     from midcourse.policies.kept import KeptPolicy, Summary
 
-app = typer.Typer(
-    help="When to interrupt: policies that come with Midcourse, files of your own, and those that were saved.",
-    no_args_is_help=True,
-)
-PolicyArgument = Annotated[
-    str,
-    typer.Argument(metavar="POLICY", help="A policy's name, NAME@VERSION, or a YAML file.", show_default=False),
-]
-FileArgument = Annotated[
-    str, typer.Argument(metavar="FILE", help="A YAML file. -: from standard input.", show_default=False)
-]
-
-
-def add_to(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(app, name="policy", short_help="Look at policies, check, compare and keep them.")
+PolicyArgument = Annotated[str, argument("POLICY", "A policy's name, NAME@VERSION, or a YAML file.")]
+FileArgument = Annotated[str, argument("FILE", "A YAML file. -: from standard input.")]
 
 
 # ---- looking
 
 
-@app.command("list", short_help="List the policies.")
-@with_target
-def list_all(target: Target = HERE, as_json: JsonOption = False) -> None:
+@command("policy list", "List the policies.")
+async def list_all(call: Call) -> None:
     """List the policies in their newest version. Changes nothing.
 
     \b
@@ -56,40 +39,35 @@ def list_all(target: Target = HERE, as_json: JsonOption = False) -> None:
       midcourse policy list --json | jq -r '.policies[].name'
     """
 
-    async def work() -> None:
-        async with _policies(target) as policies:
-            found = await policies.newest()
-        if as_json:
-            print_json({"policies": found})
-            return
-        now = SystemClock().now()
-        rows = [
-            (
-                f"{one.name}@{one.version}",
-                one.extends,
-                "built in" if one.at is None else ago(one.at, now),
-                one.by,
-                one.about,
-            )
-            for one in found
-        ]
-        show_table(("policy", "extends", "saved", "by", "about"), rows, whole=("policy",))
-
-    carry_out(work(), as_json=as_json)
+    async with _policies(call) as policies:
+        found = await policies.newest()
+    if call.as_json:
+        print_json({"policies": found})
+        return
+    now = SystemClock().now()
+    rows = [
+        (
+            f"{one.name}@{one.version}",
+            one.extends,
+            "built in" if one.at is None else ago(one.at, now),
+            one.by,
+            one.about,
+        )
+        for one in found
+    ]
+    show_table(("policy", "extends", "saved", "by", "about"), rows, whole=("policy",))
 
 
-@app.command("show", short_help="Show a policy, as YAML or JSON.")
-@with_target
-def show(
+@command("policy show", "Show a policy, as YAML or JSON.")
+async def show(
+    call: Call,
     policy: PolicyArgument,
     output: Annotated[
         Literal["yaml", "json"],
-        typer.Option("--format", help="What differs from its base, as a file; or all of it, as JSON."),
+        flag("--format", "yaml: a file with what differs from its base; json: the whole policy."),
     ] = "yaml",
-    target: Target = HERE,
-    as_json: JsonOption = False,
 ) -> None:
-    """Show a policy: as the file that it could be, with what each line means, or as JSON with all it inherits.
+    """Show a policy: as an annotated file, or as JSON with everything it inherits.
 
     Changes nothing.
 
@@ -101,27 +79,19 @@ def show(
       midcourse policy show careful > careful.yaml
     """
 
-    async def work() -> None:
-        from midcourse.policies.writing import to_document
+    from midcourse.policies.writing import to_document
 
-        async with _policies(target) as policies:
-            found, yaml = await policies.look(policy)
-        if as_json or output == "json":
-            print_json(to_document(found))
-        else:
-            say_as_it_is(*yaml.rstrip("\n").split("\n"))
-
-    carry_out(work(), as_json=as_json)
+    async with _policies(call) as policies:
+        found, yaml = await policies.look(policy)
+    if call.as_json:
+        print_json(to_document(found))
+    else:
+        say_as_it_is(*yaml.rstrip("\n").split("\n"))
 
 
-@app.command("check", short_help="Check a file.")
-@with_target
-def check(
-    file: FileArgument,
-    target: Target = HERE,
-    as_json: JsonOption = False,
-) -> None:
-    """Check a file: every mistake with its line; else what it changes. Exits with 1 if it is no policy.
+@command("policy check", "Check a file.")
+async def check(call: Call, file: FileArgument) -> None:
+    """Check a file: list each mistake with its line, or else what the policy changes. Exits with 1 on a mistake.
 
     Changes nothing.
 
@@ -131,31 +101,22 @@ def check(
       midcourse policy check mine.yaml --json | jq '.changes[] | select(.tightens)'
     """
 
-    async def work() -> None:
-        from midcourse.policies.loading import bare
+    from midcourse.policies.loading import bare
 
-        async with _policies(target) as policies:
-            policy = await policies.load_text(_text(file), file)
-            base = (await policies.look(policy.extends))[0] if policy.extends else bare()
-        changes = difference(base, policy)
-        if as_json:
-            print_json({"policy": policy.name, "extends": policy.extends, "changes": _spelled(changes)})
-            return
-        over = f"it extends {base.id}" if policy.extends else "it extends nothing"
-        say(f"'{policy.name}' is a policy; {over} and changes {_count(changes)}.")
-        _show_changes(changes, base.id, policy.name)
-
-    carry_out(work(), as_json=as_json)
+    async with _policies(call) as policies:
+        policy = await policies.load_text(_text(file), file)
+        base = (await policies.look(policy.extends))[0] if policy.extends else bare()
+    changes = difference(base, policy)
+    if call.as_json:
+        print_json({"policy": policy.name, "extends": policy.extends, "changes": _spelled(changes)})
+        return
+    over = f"it extends {base.id}" if policy.extends else "it extends nothing"
+    say(f"'{policy.name}' is a policy; {over} and changes {_count(changes)}.")
+    _show_changes(changes, base.id, policy.name)
 
 
-@app.command("diff", short_help="Show how two policies differ.")
-@with_target
-def diff(
-    first: PolicyArgument,
-    second: PolicyArgument,
-    target: Target = HERE,
-    as_json: JsonOption = False,
-) -> None:
+@command("policy diff", "Show how two policies differ.")
+async def diff(call: Call, first: PolicyArgument, second: PolicyArgument) -> None:
     """Show how the second policy differs from the first, and which of it steps in earlier. Changes nothing.
 
     \b
@@ -165,27 +126,19 @@ def diff(
       midcourse policy diff careful mine.yaml
     """
 
-    async def work() -> None:
-        async with _policies(target) as policies:
-            old, new = (await policies.look(first))[0], (await policies.look(second))[0]
-        changes = difference(old, new)
-        if as_json:
-            print_json({"from": old.id, "to": new.id, "changes": _spelled(changes)})
-        elif changes:
-            _show_changes(changes, old.id, new.id)
-        else:
-            say(f"{old.id} and {new.id} say the same.")
-
-    carry_out(work(), as_json=as_json)
+    async with _policies(call) as policies:
+        old, new = (await policies.look(first))[0], (await policies.look(second))[0]
+    changes = difference(old, new)
+    if call.as_json:
+        print_json({"from": old.id, "to": new.id, "changes": _spelled(changes)})
+    elif changes:
+        _show_changes(changes, old.id, new.id)
+    else:
+        say(f"{old.id} and {new.id} say the same.")
 
 
-@app.command("history", short_help="Show the versions of a policy.")
-@with_target
-def history(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A policy's name.", show_default=False)],
-    target: Target = HERE,
-    as_json: JsonOption = False,
-) -> None:
+@command("policy history", "Show the versions of a policy.")
+async def history(call: Call, name: Annotated[str, argument("NAME", "A policy's name.")]) -> None:
     """Show every version of a policy, the newest first: who saved it, when and why. Changes nothing.
 
     \b
@@ -193,24 +146,21 @@ def history(
       midcourse policy history careful
     """
 
-    async def work() -> None:
-        async with _policies(target) as policies:
-            found = await policies.history(name)
-        if as_json:
-            print_json({"versions": found})
-            return
-        now = SystemClock().now()
-        rows = [
-            (f"{one.name}@{one.version}", "built in" if one.at is None else clock_time(one.at, now), one.by, one.why)
-            for one in found
-        ]
-        show_table(("policy", "saved", "by", "why"), rows, whole=("policy", "saved"))
-
-    carry_out(work(), as_json=as_json)
+    async with _policies(call) as policies:
+        found = await policies.history(name)
+    if call.as_json:
+        print_json({"versions": found})
+        return
+    now = SystemClock().now()
+    rows = [
+        (f"{one.name}@{one.version}", "built in" if one.at is None else clock_time(one.at, now), one.by, one.why)
+        for one in found
+    ]
+    show_table(("policy", "saved", "by", "why"), rows, whole=("policy", "saved"))
 
 
-@app.command("schema", short_help="Print the schema for editors.")
-def schema() -> None:
+@command("policy schema", "Print the schema for editors.", where=NOWHERE, has_json=False)
+async def schema(call: Call) -> None:
     """Print the JSON schema of a policy file, for editors. Changes nothing.
 
     \b
@@ -220,59 +170,50 @@ def schema() -> None:
     Then begin a file with: # yaml-language-server: $schema=policy.schema.json
     """
 
-    async def work() -> None:
-        from midcourse.policies.schema import schema_json
+    from midcourse.policies.schema import schema_json
 
-        sys.stdout.buffer.write(schema_json().encode())
-        sys.stdout.flush()
-
-    carry_out(work(), as_json=False)
+    sys.stdout.buffer.write(schema_json().encode())
+    sys.stdout.flush()
 
 
 # ---- keeping
 
 
-@app.command("save", short_help="Keep a file as the next version.")
-@with_target
-def save(
-    file: FileArgument,
-    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="Why it is changed, for whoever looks later.")],
-    target: Target = HERE,
-    as_json: JsonOption = False,
+@command("policy save", "Save a file as the next version.")
+async def save(
+    call: Call, file: FileArgument, why: Annotated[str, option("--why", "TEXT", "Why it changes, for later readers.")]
 ) -> None:
-    """Keep a file as the next version of its policy, with who saved it and why. What was saved before stays.
+    """Save a file as the next version of its policy, with who saved it and why. Earlier versions are kept.
 
-    A file that says which version it was made from (version: 3) is refused once there is a newer one.
+    A file that names the version it was made from (version: 3) is refused once there is a newer one.
 
     \b
     Examples:
       midcourse policy save mine.yaml --why "three false alarms a day is too many"
     """
 
-    async def work() -> None:
-        async with _policies(target, make=True) as policies:
-            saved = await policies.save(_text(file), file, why)
-        if as_json:
-            print_json({"policy": saved.policy.name, "version": saved.policy.version, "at": saved.at, "by": saved.by})
-        else:
-            say(f"Saved as {saved.policy.id}.")
-
-    carry_out(work(), as_json=as_json)
+    async with _policies(call, make=True) as policies:
+        saved = await policies.save(_text(file), file, why)
+    if call.as_json:
+        print_json({"policy": saved.policy.name, "version": saved.policy.version, "at": saved.at, "by": saved.by})
+    else:
+        say(f"Saved as {saved.policy.id}.")
 
 
-@app.command("calibrate", short_help="Thresholds from your own runs.")
-def calibrate(
-    files: Annotated[list[str], typer.Argument(metavar="FILES", help="Recorded runs, or a store.", show_default=False)],
-    policy: Annotated[str, typer.Option("--policy", "-p", metavar="POLICY", help="What it starts from.")] = "standard",
+@command("policy calibrate", "Find thresholds in your own runs.", where=NOWHERE, has_json=False)
+async def calibrate(
+    call: Call,
+    files: Annotated[list[str], argument("FILES", "Recorded runs, or a store.")],
+    policy: Annotated[str, option("--policy/-p", "POLICY", "The policy to start from.")] = "standard",
     false_stops: Annotated[
-        float, typer.Option("--false-stops", metavar="SHARE", help="How many of the succeeding runs may be stopped.")
+        float, option("--false-stops", "SHARE", "The share of successful runs that may be stopped.")
     ] = 0.1,
-    drift: Annotated[bool, typer.Option("--drift", help="Also how far actions are from their goal. Slow.")] = False,
+    drift: Annotated[bool, flag("--drift", "Also measure how far actions are from the goal. Slow.")] = False,
 ) -> None:
     """Print a policy whose thresholds are as early as your own recorded runs allow.
 
-    Only what stops at least two failing runs is believed. What it says of these runs is too good to be true of others:
-    try it with `midcourse backtest` on runs that it has not seen before you save it. Changes nothing.
+    A threshold counts only if it stops at least two failing runs. The figures hold for these runs and are too good for
+    others: try the policy with `midcourse policy backtest` on other runs before you save it. Changes nothing.
 
     \b
     Examples:
@@ -280,20 +221,17 @@ def calibrate(
       midcourse policy calibrate runs/ --policy conservative --false-stops 0.05 > mine.yaml
     """
 
-    async def work() -> None:
-        from midcourse.backtest.calibrating import calibrate_runs
-        from midcourse.cli.backtest import policies_in, recordings_in
-        from midcourse.policies.writing import to_yaml
+    from midcourse.backtest.calibrating import calibrate_runs
+    from midcourse.cli.backtest import policies_in, recordings_in
+    from midcourse.policies.writing import to_yaml
 
-        [base] = await policies_in([policy], files)
-        found = calibrate_runs(await recordings_in(files), base, false_stops, drift=drift)
-        comments = (
-            f"# Would have stopped {found.stopped} of {found.failures} failing and {found.stopped_wrongly} of",
-            f"# {found.successes} succeeding runs: those that these thresholds were made from.",
-        )
-        say_as_it_is(*comments, *to_yaml(found.policy).rstrip("\n").split("\n"))
-
-    carry_out(work(), as_json=False)
+    [base] = await policies_in([policy], files)
+    found = calibrate_runs(await recordings_in(files), base, false_stops, drift=drift)
+    comments = (
+        f"# Would have stopped {found.stopped} of {found.failures} failing and {found.stopped_wrongly} of",
+        f"# {found.successes} succeeding runs: those that these thresholds were made from.",
+    )
+    say_as_it_is(*comments, *to_yaml(found.policy).rstrip("\n").split("\n"))
 
 
 def _text(file: str) -> str:
@@ -347,10 +285,7 @@ async def _store(target: Target, make: bool) -> Store:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         return await open_store(url)
     if target.store is not None:
-        raise StoreUnavailable(
-            f"There is no store at {path}. Name one with --store sqlite:///file.db, or a server with --url.",
-            path=str(path),
-        )
+        check_there(url)
     return await open_store("memory://")
 
 
@@ -380,7 +315,7 @@ class _Here:
     async def save(self, text: str, source: str, why: str) -> "KeptPolicy":
         policy = await self.load_text(text, source)
         return await self._kept.save(
-            self._store, policy, by=me(), why=why, now=SystemClock().now(), expects=policy.version or None
+            self._store, policy, by=LOCAL, why=why, now=SystemClock().now(), expects=policy.version or None
         )
 
 

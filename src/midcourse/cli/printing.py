@@ -5,8 +5,8 @@ import io
 import os
 import re
 import sys
-from collections.abc import Coroutine, Iterable, Iterator, Sequence
-from typing import Any, Final, TextIO, cast
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TextIO, cast
 from unicodedata import category
 
 import msgspec
@@ -25,7 +25,7 @@ _PIPE_WIDTH = 200
 _GAP: Final = 2
 """Columns between two of a table."""
 _LONGEST_WORD: Final = 30
-"""Signs of the longest word that is kept whole: what is longer is a path, or somebody's JSON."""
+"""Signs of the longest word that is kept whole: what is longer is a path, or JSON."""
 _COMMAND: Final = re.compile(r"(?<=[:?.] )midcourse [^,;]+$")
 """What a sentence ends with for people to copy: it stays on one line."""
 _CLINGS: Final = ("Pe", "Pf", "Po")
@@ -49,46 +49,65 @@ def carry_out(work: Coroutine[Any, Any, None], *, as_json: bool, interrupted: in
         raise typer.Exit(interrupted) from None
 
 
-_repeated: list[str] = []
-_HINT: Final = re.compile(
-    r"(?<![\w-])midcourse ((?:(?:kill-switch|policy|webhook|token|browser|risk) (?!calibrate)[a-z-]+)"
-    r"|(?:inbox|review|audit)(?: (?:take|hand-over|accept|refuse))?"
-    r"|ps|show|events|pause|resume|redirect|cancel|undo|message|answer|start|signals|rate|label|lift|interventions"
-    r"|artifacts|report|erase|alarms|serve|link|backup|doctor|compact)(?=[ .,;:)]|$)(?! --(?:store|url))"
-)
+class _Repeated(NamedTuple):
+    """The option that hints repeat, and which commands have it."""
+
+    name: str
+    value: str
+    commands: Mapping[str, Any]
+
+
+_repeated: list[_Repeated] = []
+_HINT: Final = re.compile(r"(?<![\w-])midcourse ([a-z][a-z-]*)( [a-z][a-z-]*)?(?=[ .,;:)']|$)(?! --(?:store|url))")
 """A command in a hint, which is to be typed as it stands."""
 
 
-def repeat_in_hints(options: str) -> None:
-    """Have every command in a hint carry these options (``--store …``), as the command that was typed does."""
-    _repeated[:] = [options] if options else []
+def repeat_in_hints(name: str, value: str, commands: Mapping[str, Any]) -> None:
+    """Have each command in a hint that has this option carry it (``--store …``), as the command that was typed does."""
+    _repeated[:] = [_Repeated(name, value, commands)] if name else []
 
 
 def _with_options(text: str) -> str:
     if not _repeated or "midcourse " not in text:
         return text
-    options = _repeated[0]
+    option = _repeated[0]
 
     def repeated(found: "re.Match[str]") -> str:
-        takes = not (options.startswith("--url") and found[1] in ("serve", "backup", "compact"))
-        return f"{found[0]} {options}" if takes else found[0]
+        verb, below = found[1], found[2] or ""
+        path = f"{verb}{below}" if f"{verb}{below}" in option.commands else verb
+        if path not in option.commands or option.name not in option.commands[path].options:
+            return found[0]
+        return f"midcourse {path} --{option.name} {option.value}{found[0].removeprefix(f'midcourse {path}')}"
 
     return _HINT.sub(repeated, text)
+
+
+_NO_TOKEN: Final = (
+    "The server needs a token. Give --token, set MIDCOURSE_TOKEN, or run this beside its .midcourse folder."
+)
+_BAD_TOKEN: Final = (
+    "The server does not accept this token: it is unknown, revoked or expired. Give another one with --token or "
+    "MIDCOURSE_TOKEN. To make one, where the server runs: midcourse token add NAME"
+)
 
 
 def complain(error: MidcourseError, *, as_json: bool) -> None:
     """Say on stderr what went wrong: the sentence, or with --json its code and facts as well."""
     if error.code == "unauthorized":  # the server speaks to programs; here is a person
-        error = MidcourseError(
-            "The server does not know you. Give --token, set MIDCOURSE_TOKEN, or run it beside its .midcourse folder.",
-            code=error.code,
-        )
+        words = _BAD_TOKEN if error.message.startswith("This token") else _NO_TOKEN
+        error = MidcourseError(words, code=error.code)
     if as_json:
         told = {"code": error.code, "detail": str(error), **spelled(error.fields)}
         print(_encoder.encode(told).decode(), file=sys.stderr)
     else:
-        for line in _broken(plain(_with_options(str(error))), _room(sys.stderr)):
-            print(line, file=sys.stderr)
+        tell(str(error))
+
+
+def tell(*lines: str) -> None:
+    """Print lines for people beside what a command answers: on stderr, where they are in no program's way."""
+    for line in lines:
+        for part in _broken(plain(_with_options(line)), _room(sys.stderr)):
+            print(part, file=sys.stderr, flush=True)
 
 
 def print_json(value: object) -> None:
@@ -98,7 +117,7 @@ def print_json(value: object) -> None:
 
 
 def plain(text: str, *, lines: bool = True) -> str:
-    """Somebody else's text as a terminal may show it: no escape sequence moves the cursor or hides what follows."""
+    """Return text that is safe on a terminal: no escape sequence moves the cursor or hides what follows."""
     kept = "\n\t" if lines else ""
     return "".join(sign if sign.isprintable() or sign in kept else _shown(sign) for sign in text)
 

@@ -28,5 +28,5 @@ def show_receipt(receipt: Receipt, *, unattended: bool = False) -> None:
 
 
 def _lost(line: ReceiptLine) -> ReceiptLine:
-    """The journal knows of no end, and nobody is left who could tell of one."""
+    """The journal has no end of it, and its process is gone."""
     return replace(line, outcome="unknown", detail=LOST) if line.outcome == "still running" else line

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
-from midcourse.cli.opening import DEFAULT_STORE, Target, store_path, token_for
-from midcourse.cli.people import me
-from midcourse.errors import StoreUnavailable
+from midcourse.cli.opening import LOCAL, Target, check_there, token_for
 from midcourse.ports.store import Store
 from midcourse.runtime.clock import SystemClock
 from midcourse.wiring import open_store
@@ -24,7 +22,7 @@ if TYPE_CHECKING:  # what these need is imported when they run: other commands a
 
 _ITS_OWN_REVIEWS = (
     "A server makes its reviews by itself, once a week unless it was started with another --review-every; this lists "
-    "what they proposed. To make one now, name its file on its machine: midcourse review --store sqlite:///FILE"
+    "what they proposed. To make one now, name its file on its machine: midcourse policy review --store sqlite:///FILE"
 )
 _WAIT = 270.0
 """Seconds beyond the usual that a server may take to read all it has."""
@@ -52,14 +50,7 @@ async def reports_of(target: Target) -> AsyncGenerator[Reports]:
         finally:
             await wire.close()
         return
-    url = target.store or DEFAULT_STORE
-    path = store_path(url)
-    if path is not None and not path.is_file():
-        raise StoreUnavailable(
-            f"There is no store at {path}. Name one with --store sqlite:///file.db, or a server with --url.",
-            path=str(path),
-        )
-    opened = await open_store(url)
+    opened = await open_store(check_there(target.store))
     try:
         yield _Here(opened)
     finally:
@@ -113,7 +104,7 @@ class _Here:
         from midcourse.reports.review import accept, refuse
 
         settle = accept if verb == "accept" else refuse
-        return await settle(self._store, name, by=me(), why=why, now=SystemClock().now())
+        return await settle(self._store, name, by=LOCAL, why=why, now=SystemClock().now())
 
 
 def _progress() -> "Progress | None":

@@ -6,16 +6,7 @@ from midcourse.cli.printing import say, say_wrapped, show_table
 from midcourse.core.rates import by_whom
 from midcourse.reports.intervals import Proportion
 from midcourse.reports.report import ClassRow, Report, SignalRow
-from midcourse.reports.words import (
-    amount,
-    estimated,
-    percent,
-    seconds,
-    signed,
-    span_of_range,
-    span_of_target,
-    tokens,
-)
+from midcourse.reports.words import amount, estimated, percent, seconds, signed, span_of_range, span_of_target, tokens
 
 
 def show(found: Report) -> None:
@@ -41,7 +32,7 @@ def show(found: Report) -> None:
         say("")
         say_wrapped(
             f"Questions: {found.answers.asked:,}, answered in {seconds(found.answers.seconds.p50)} (median); "
-            f"{percent(found.answers.within.share)} within {seconds(found.answers.target)}; {found.answers.open} open.",
+            f"{percent(found.answers.within.share)} within {seconds(found.answers.target)}; {found.answers.open} open."
         )
     if found.outlived_count:
         named = "; ".join(f"{name} ({', '.join(calls)})" for name, calls in found.outlived.items())

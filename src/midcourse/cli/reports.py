@@ -1,4 +1,4 @@
-"""``midcourse report``, ``checklist`` and ``review``: what interruptions came to, and what to change."""
+"""``midcourse report show``, ``checklist`` and ``review``: what interruptions came to, and what to change."""
 
 import sys
 from pathlib import Path
@@ -7,98 +7,74 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 import typer
 
-from midcourse.cli.opening import HERE, JsonOption, Target, with_target
-from midcourse.cli.printing import carry_out, print_json, say
+from midcourse.cli.command import Call, command
+from midcourse.cli.opening import argument, flag, option, span_option
+from midcourse.cli.printing import print_json, say
 from midcourse.cli.report_source import reports_of
 from midcourse.cli.words import ago
-from midcourse.core.policy.spans import span_of
 from midcourse.errors import InvalidInput
 from midcourse.runtime.clock import SystemClock
 
 if TYPE_CHECKING:  # what these need is imported when they run: other commands are not to wait for it
     from midcourse.reports.proposals import Proposal
 
-SinceOption = Annotated[
-    str, typer.Option("--since", metavar="SPAN", help="Sessions that began so long ago at most: 12h, 7d, 90d.")
-]
-PolicyOption = Annotated[
-    str, typer.Option("--policy", metavar="NAME", help="What sessions without a policy of their own are held against.")
-]
-WhyOption = Annotated[str, typer.Option("--why", metavar="TEXT", help="Why, for whoever looks at it later.")]
-ProposalArgument = Annotated[
-    str, typer.Argument(metavar="PROPOSAL", help="A proposal's id, as the list shows it.", show_default=False)
-]
+SinceOption = Annotated[str, option("--since", "SPAN", "Only sessions that began in this time: 12h, 7d, 90d.")]
+PolicyOption = Annotated[str, option("--policy", "NAME", "The policy whose targets apply to sessions without one.")]
+WhyOption = Annotated[str, option("--why", "TEXT", "Why, for later readers.")]
+ProposalArgument = Annotated[str, argument("PROPOSAL", "A proposal's id, as the list shows it.")]
 _ANSWER = 12
 """Columns that the answer of a checklist's item takes."""
-reviews = typer.Typer(help="What labels say of thresholds: proposals, which a person accepts or refuses.")
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add these commands."""
-    app.command("report", short_help="Show what interruptions came to, against the targets.")(report)
-    app.command("checklist", short_help="Check what must hold before a policy goes live.")(checklist)
-    app.add_typer(reviews, name="review", short_help="Propose thresholds from what people labelled.")
 
 
 # ---- report
 
 
-@with_target
-def report(
+@command("report show", "Measure interruptions against their targets.")
+async def report(
+    call: Call,
     since: SinceOption = "7d",
     output: Annotated[
         Literal["table", "json", "html"],
-        typer.Option("--format", help="Tables for people, one JSON document, or a page for a browser."),
+        flag("--format", "Tables for people, one JSON document, or a page for a browser."),
     ] = "table",
-    file: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there, and nothing on the screen.")
-    ] = None,
+    file: Annotated[Path | None, option("--output/-o", "FILE", "Write to this file instead of the screen.")] = None,
     policy: PolicyOption = "standard",
-    target: Target = HERE,
-    as_json: JsonOption = False,
 ) -> None:
-    """Show what interruptions came to: rates per task class against their targets, how fast a stop is a stop, whether
-    it was right to step in, and what it cost. Changes nothing.
+    """Measure interruptions: rates per task class against targets, time to stop, how often it was right to step in, and
+    cost. Changes nothing.
 
     \b
     Examples:
-      midcourse report
-      midcourse report --since 90d --format html -o report.html
-      midcourse report --json | jq -r '.alerts[].sentence'
+      midcourse report show
+      midcourse report show --since 90d --format html -o report.html
+      midcourse report show --json | jq -r '.alerts[].sentence'
     """
-    kind = "json" if as_json else output
+    kind = "json" if call.as_json else output
     if file is not None and kind == "table":
         kind = "html" if file.suffix in (".html", ".htm") else "json"
     began = _began(since)
 
-    async def work() -> None:
-        async with reports_of(target) as reports:
-            if kind == "html":
-                content = await reports.page(began, policy)
-            else:
-                found = await reports.report(began, policy)
-                content = b"" if kind == "table" else msgspec.json.encode(found) + b"\n"
-                if kind == "table":
-                    from midcourse.cli.report_tables import show
-
-                    show(found)
-                    return
-        if file is not None:
-            _write(file, content)
-            say(f"Written: {file}")
+    async with reports_of(call) as reports:
+        if kind == "html":
+            content = await reports.page(began, policy)
         else:
-            sys.stdout.buffer.write(content)
-            sys.stdout.flush()
+            found = await reports.report(began, policy)
+            content = b"" if kind == "table" else msgspec.json.encode(found) + b"\n"
+            if kind == "table":
+                from midcourse.cli.report_tables import show
 
-    carry_out(work(), as_json=kind == "json")
+                show(found)
+                return
+    if file is not None:
+        _write(file, content)
+        say(f"Written: {file}")
+    else:
+        sys.stdout.buffer.write(content)
+        sys.stdout.flush()
 
 
 def _began(since: str) -> float:
-    try:
-        span = span_of(since)
-    except ValueError as error:
-        raise typer.BadParameter(f"--since: {error}.") from error
-    return max(0.0, SystemClock().now() - span)
+    return max(0.0, SystemClock().now() - span_option(since, "--since"))
 
 
 def _write(file: Path, content: bytes) -> None:
@@ -115,46 +91,36 @@ def _write(file: Path, content: bytes) -> None:
 # ---- checklist
 
 
-@with_target
-def checklist(
+@command("report checklist", "Check what must hold before a policy goes live.")
+async def checklist(
+    call: Call,
     since: SinceOption = "30d",
-    policy: Annotated[
-        str, typer.Option("--policy", metavar="NAME", help="The policy that is to go live.")
-    ] = "standard",
+    policy: Annotated[str, option("--policy", "NAME", "The policy that you want to use.")] = "standard",
     backtest: Annotated[
-        Path | None,
-        typer.Option("--backtest", metavar="FILE", help="What `midcourse backtest --format json` printed here."),
+        Path | None, option("--backtest", "FILE", "A file that `midcourse policy backtest --format json` printed.")
     ] = None,
-    target: Target = HERE,
-    as_json: JsonOption = False,
 ) -> None:
-    """Check what must hold before a policy goes live, from what is recorded: each holds, does not, or is unknown yet.
+    """Check what must hold before you use a policy, from recorded sessions. Each item holds, does not, or is unknown.
 
-    Exits with 1 if anything does not hold. Changes nothing.
+    Exits with 1 if an item does not hold. Changes nothing.
 
     \b
     Examples:
-      midcourse checklist
-      midcourse checklist --policy careful --backtest result.json
-      midcourse checklist --url http://127.0.0.1:8420 --backtest result.json
+      midcourse report checklist
+      midcourse report checklist --policy careful --backtest result.json
+      midcourse report checklist --url http://127.0.0.1:8420 --backtest result.json
     """
     began = _began(since)
-    held = True
-
-    async def work() -> None:
-        nonlocal held
-        async with reports_of(target) as reports:
-            items = await reports.checklist(began, policy, backtest)
-        held = all(one.answer != "does not" for one in items)
-        if as_json:
-            print_json({"items": items})
-            return
-        signs = {"holds": "✓", "does not": "✕", "unknown": "?"}
-        for one in items:
-            say(f"{signs[one.answer]} {one.answer:<9} {one.what}", hang=_ANSWER)
-            say(*(f"{' ' * _ANSWER}{line}" for line in (one.number, one.todo) if line))
-
-    carry_out(work(), as_json=as_json)
+    async with reports_of(call) as reports:
+        items = await reports.checklist(began, policy, backtest)
+    held = all(one.answer != "does not" for one in items)
+    if call.as_json:
+        print_json({"items": items})
+        return
+    signs = {"holds": "✓", "does not": "✕", "unknown": "?"}
+    for one in items:
+        say(f"{signs[one.answer]} {one.answer:<9} {one.what}", hang=_ANSWER)
+        say(*(f"{' ' * _ANSWER}{line}" for line in (one.number, one.todo) if line))
     if not held:
         raise typer.Exit(1)
 
@@ -162,44 +128,36 @@ def checklist(
 # ---- review
 
 
-@reviews.callback(invoke_without_command=True)
-@with_target
-def review(
-    context: typer.Context,
+@command("policy review", "Propose thresholds from what people labelled.")
+async def review(
+    call: Call,
     since: SinceOption = "30d",
-    everything: Annotated[bool, typer.Option("--all", "-a", help="Also proposals that were settled.")] = False,
-    target: Target = HERE,
-    as_json: JsonOption = False,
+    everything: Annotated[bool, flag("--all/-a", "Also proposals that were accepted or refused.")] = False,
 ) -> None:
-    """Look at what people labelled, and list what that proposes for thresholds, per agent and per person.
+    """Propose thresholds from the labels that people gave, per agent and per person.
 
-    Nothing is put into force: a person accepts or refuses each. A server makes its review by itself; with --url this
-    lists what it has proposed.
+    A proposal changes nothing until you accept it. A server makes its reviews by itself; with --url, this lists its
+    proposals.
 
     \b
     Examples:
-      midcourse review
-      midcourse review --since 90d --all
-      midcourse review accept prop_1f20c4a9b3d1 --why "drift is too eager for the researcher"
+      midcourse policy review
+      midcourse policy review --since 90d --all
+      midcourse policy accept prop_1f20c4a9b3d1 --why "drift is too eager for the researcher"
     """
-    if context.invoked_subcommand is not None:
-        return
     began = _began(since)
 
-    async def work() -> None:
-        async with reports_of(target) as reports:
-            remarks = await reports.review(began)
-            found = [one for one in await reports.proposals() if everything or one.state == "open"]
-        if as_json:
-            print_json({"proposals": found, "remarks": remarks})
-            return
-        for one in found:
-            _describe(one)
-        if not found:
-            say("Nothing is proposed.")
-        say(*remarks)
-
-    carry_out(work(), as_json=as_json)
+    async with reports_of(call) as reports:
+        remarks = await reports.review(began)
+        found = [one for one in await reports.proposals() if everything or one.state == "open"]
+    if call.as_json:
+        print_json({"proposals": found, "remarks": remarks})
+        return
+    for one in found:
+        _describe(one)
+    if not found:
+        say("Nothing is proposed.")
+    say(*remarks)
 
 
 def _describe(one: "Proposal") -> None:
@@ -210,55 +168,40 @@ def _describe(one: "Proposal") -> None:
         say(f"  {change.path}: {change.before} → {change.after}{words}")
     say(*(f"  {line}" for line in one.evidence), hang=2)
     if one.state == "open":
-        say(f"  Accept it with: midcourse review accept {one.id} --why TEXT", "")
+        say(f"  Accept it with: midcourse policy accept {one.id} --why TEXT", "")
     else:
         say(f"  {one.state} by {one.by}: {one.why}" if one.by else f"  {one.state}", "")
 
 
-@reviews.command("accept", short_help="Save the policy that a proposal describes.")
-@with_target
-def accept(
-    proposal: ProposalArgument,
-    why: WhyOption,
-    target: Target = HERE,
-    as_json: JsonOption = False,
-) -> None:
+@command("policy accept", "Save the policy that a proposal describes.")
+async def accept(call: Call, proposal: ProposalArgument, why: WhyOption) -> None:
     """Save the policy that a proposal describes. Agents that name it use it from their next session on.
 
     \b
     Example:
-      midcourse review accept prop_1f20c4a9b3d1 --why "14 of 44 were wrong"
+      midcourse policy accept prop_1f20c4a9b3d1 --why "14 of 44 were wrong"
     """
-    _settle("accept", proposal, why, target, as_json=as_json)
+    await _settle("accept", proposal, why, call)
 
 
-@reviews.command("refuse", short_help="Say that a proposal is not wanted.")
-@with_target
-def refuse(
-    proposal: ProposalArgument,
-    why: WhyOption,
-    target: Target = HERE,
-    as_json: JsonOption = False,
-) -> None:
-    """Say that a proposal is not wanted, and why. The same is not proposed again.
+@command("policy refuse", "Refuse a proposal.")
+async def refuse(call: Call, proposal: ProposalArgument, why: WhyOption) -> None:
+    """Refuse a proposal, and say why. The same change is not proposed again.
 
     \b
     Example:
-      midcourse review refuse prop_1f20c4a9b3d1 --why "the labels were made on a bad day"
+      midcourse policy refuse prop_1f20c4a9b3d1 --why "hasty labels"
     """
-    _settle("refuse", proposal, why, target, as_json=as_json)
+    await _settle("refuse", proposal, why, call)
 
 
-def _settle(verb: Literal["accept", "refuse"], name: str, why: str, target: Target, *, as_json: bool) -> None:
-    async def work() -> None:
-        async with reports_of(target) as reports:
-            done = await reports.settle(verb, name, why)
-        if as_json:
-            print_json(done)
-        elif done.state == "accepted":
-            whom = f"the terms of {done.agent}" if done.agent else f"the terms of what {done.person} starts"
-            say(f"Kept as {done.kept_as}. It is used once {whom} name it: policy='{done.name}'.")
-        else:
-            say(f"{done.id} is refused.")
-
-    carry_out(work(), as_json=as_json)
+async def _settle(verb: Literal["accept", "refuse"], name: str, why: str, call: Call) -> None:
+    async with reports_of(call) as reports:
+        done = await reports.settle(verb, name, why)
+    if call.as_json:
+        print_json(done)
+    elif done.state == "accepted":
+        whom = f"the terms of {done.agent}" if done.agent else f"the terms of what {done.person} starts"
+        say(f"Kept as {done.kept_as}. It is used once {whom} name it: policy='{done.name}'.")
+    else:
+        say(f"{done.id} is refused.")

@@ -1,30 +1,18 @@
 """``midcourse risk``: the combined risk, and one made from runs of your own."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from midcourse.cli.opening import JsonOption
-from midcourse.cli.printing import carry_out, print_json, say
-
-app = typer.Typer(help="The chance that a run fails, by all signals together.", no_args_is_help=True)
+from midcourse.cli.command import NOWHERE, Call, command
+from midcourse.cli.opening import argument, option
+from midcourse.cli.printing import print_json, say, tell
 
 
-def add_to(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(app, name="risk", short_help="The combined risk, and one of your own runs.")
-
-
-@app.command("show", short_help="What to expect of a model.")
-def show(
-    model: Annotated[
-        Path | None, typer.Argument(metavar="MODEL", help="A file that `risk train` wrote.", show_default=False)
-    ] = None,
-    as_json: JsonOption = False,
+@command("risk show", "Show what to expect of a model.", where=NOWHERE)
+async def show(
+    call: Call, model: Annotated[Path | None, argument("MODEL", "A file that `midcourse risk train` wrote.")] = None
 ) -> None:
-    """Show what a model was made from and what to expect of it. Without MODEL, the one that comes with Midcourse.
+    """Show what a model was trained on and what to expect of it. Default: the one that comes with Midcourse.
 
     Changes nothing.
 
@@ -34,37 +22,30 @@ def show(
       midcourse risk show my-risk.json
     """
 
-    async def work() -> None:
-        from midcourse.backtest.training import summary
-        from midcourse.monitors.risk import load, shipped
+    from midcourse.backtest.training import summary
+    from midcourse.monitors.risk import load, shipped
 
-        found = shipped() if model is None else load(model)
-        if as_json:
-            print_json(found)
-        else:
-            say(*summary(found).split("\n"))
-
-    carry_out(work(), as_json=as_json)
+    found = shipped() if model is None else load(model)
+    if call.as_json:
+        print_json(found)
+    else:
+        say(*summary(found).split("\n"))
 
 
-@app.command("train", short_help="Make one from your own runs.")
-def train(
-    files: Annotated[
-        list[str],
-        typer.Argument(metavar="FILES", help="Recorded runs with their outcomes, or a store.", show_default=False),
-    ],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="MODEL", help="Where the model is written.")],
+@command("risk train", "Train a model on your own runs.", where=NOWHERE)
+async def train(
+    call: Call,
+    files: Annotated[list[str], argument("FILES", "Recorded runs with their outcomes, or a store.")],
+    out: Annotated[Path, option("--out/-o", "MODEL", "The file to write.")],
     false_stops: Annotated[
-        float,
-        typer.Option("--false-stops", metavar="SHARE", help="How many of the succeeding runs may be stopped.", min=0.0),
+        float, option("--false-stops", "SHARE", "The share of successful runs that may be stopped.", min=0.0)
     ] = 0.1,
-    as_json: JsonOption = False,
 ) -> None:
-    """Make a combined risk from runs of your own, and say what to expect of it on others like them.
+    """Train a combined risk model on your own runs, and show what to expect of it on similar ones.
 
-    Takes some minutes. Needs at least 20 runs that failed and 20 that succeeded. What is stated was measured on tasks
-    that the model had not seen. Use it with `midcourse backtest --risk-model MODEL` and `midcourse serve --risk-model
-    MODEL`.
+    This takes some minutes, and at least 20 runs that failed and 20 that succeeded. The figures were measured on tasks
+    that the model had not seen. Use it with `midcourse policy backtest --risk-model MODEL` and `midcourse serve
+    --risk-model MODEL`.
 
     \b
     Examples:
@@ -72,21 +53,14 @@ def train(
       midcourse risk train runs/ -o my-risk.json --false-stops 0.05
     """
 
-    async def work() -> None:
-        from midcourse.backtest.training import summary
-        from midcourse.backtest.training import train as make
-        from midcourse.cli.backtest import recordings_in
-        from midcourse.monitors.risk import save
+    from midcourse.backtest.training import summary
+    from midcourse.backtest.training import train as make
+    from midcourse.cli.backtest import recordings_in
+    from midcourse.monitors.risk import save
 
-        model = make(await recordings_in(files), target=false_stops, progress=None if as_json else _say_so)
-        save(model, out)
-        if as_json:
-            print_json(model)
-        else:
-            say(*summary(model).split("\n"), f"Written to {out}.")
-
-    carry_out(work(), as_json=as_json)
-
-
-def _say_so(said: str) -> None:
-    print(said, file=sys.stderr, flush=True)
+    model = make(await recordings_in(files), target=false_stops, progress=None if call.as_json else tell)
+    save(model, out)
+    if call.as_json:
+        print_json(model)
+    else:
+        say(*summary(model).split("\n"), f"Written to {out}.")

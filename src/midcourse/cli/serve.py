@@ -1,4 +1,4 @@
-"""``midcourse serve`` and ``midcourse link``: the HTTP API over a store, and the way into it."""
+"""``midcourse serve`` and ``midcourse browser link``: the HTTP API over a store, and the way into it."""
 
 import functools
 import os
@@ -11,20 +11,23 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import typer
 
 import midcourse
+from midcourse.cli.command import STORE, Call, add, command
 from midcourse.cli.opening import (
     DEFAULT_STORE,
     FOLDER,
     StoreOption,
-    Target,
+    flag,
+    option,
+    others,
     server_folder,
+    span_option,
+    span_or_never,
     store_path,
     token_for,
-    with_target,
 )
-from midcourse.cli.printing import carry_out, complain, say, say_as_it_is
+from midcourse.cli.printing import complain, say, say_as_it_is
 from midcourse.client.address import TOKEN_VARIABLE
 from midcourse.client.whereabouts import whereabouts
-from midcourse.core.policy.spans import span_of
 from midcourse.errors import InvalidInput, MidcourseError
 
 if TYPE_CHECKING:
@@ -36,116 +39,99 @@ _PARTS: Final = ("fastapi", "prometheus_client", "pydantic", "sse_starlette", "s
 """What the extra ``server`` brings, as it is imported."""
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command("serve")(serve)
-    app.command("link")(link)
-
-
 def serve(
-    demo: Annotated[bool, typer.Option("--demo", help="Serve the sample agents, too.")] = False,
+    demo: Annotated[bool, flag("--demo", "Also serve the sample agents.")] = False,
     agents: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--agents",
-            metavar="PLACE",
-            help="Agents to serve: a .py with decorated functions, a .yaml, a folder of them, or a module such as "
+            "PLACE",
+            "Agents to serve: a .py with decorated functions, a .yaml, a folder of these, or a module such as "
             "shop.agents. May be repeated.",
         ),
     ] = None,
     store: StoreOption = None,
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, max=65535, help="The port. Without it: 8420, or the next that is free."),
+        int | None, typer.Option(metavar="N", min=1, max=65535, help="The port. Default: 8420, or the next free one.")
     ] = None,
     token: Annotated[
         str | None,
         typer.Option(
-            metavar="TOKEN", help="The operator's token, instead of the one that is made.", envvar=TOKEN_VARIABLE
+            metavar="TOKEN", help="The operator's token. Default: one that is made and kept.", envvar=TOKEN_VARIABLE
         ),
     ] = None,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Another name this server goes by, behind a proxy, say. May be repeated."),
+        typer.Option(metavar="NAME", help="Another host name of this server, such as a proxy's. May be repeated."),
     ] = None,
     allow_origin: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="ORIGIN", help="A site whose pages may use the API. May be repeated; CORS is off otherwise."
-        ),
+        typer.Option(metavar="ORIGIN", help="A site whose pages may use the API (CORS). May be repeated."),
     ] = None,
-    redis: Annotated[str | None, typer.Option(metavar="URL", help="Where readable checkpoints go: redis://….")] = None,
+    redis: Annotated[
+        str | None, typer.Option(metavar="URL", help="Where to write readable checkpoints: redis://….")
+    ] = None,
     policy: Annotated[
-        str, typer.Option(metavar="NAME", help="The policy of agents that name none; 'none' leaves them alone.")
+        str, typer.Option(metavar="NAME", help="The default policy of agents; 'none' for no policy.")
     ] = "standard",
     risk_model: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A combined risk of your own, for policies that use one.")
+        Path | None, typer.Option(metavar="FILE", help="A combined risk model of your own, for policies that use one.")
     ] = None,
     prices: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="What models cost that are on no price list: a YAML file of your own."),
+        typer.Option(metavar="FILE", help="Prices of models that are on no price list: a YAML file of your own."),
     ] = None,
     review_every: Annotated[
-        str,
-        typer.Option(
-            "--review-every", metavar="SPAN", help="How often what people labelled is reviewed: 7d, 12h, or never."
-        ),
+        str, option("--review-every", "SPAN", "How often thresholds are reviewed from labels: 7d, 12h, or never.")
     ] = "7d",
     escalate_to: Annotated[
-        str, typer.Option(metavar="NAME", help="Whom an ask goes to that nobody answered in time; operate: the role.")
+        str,
+        typer.Option(
+            metavar="NAME", help="Who receives an ask that was not answered in time: a name, or a role such as operate."
+        ),
     ] = "operate",
     grace: Annotated[
         str,
         typer.Option(
-            metavar="SPAN", help="How long calls in flight may go on when the server is told to stop: 10s, 5m."
+            metavar="SPAN", help="How long calls in flight may take after the server is asked to stop: 10s, 5m."
         ),
     ] = "10s",
     drain_delay: Annotated[
         str,
-        typer.Option(
+        option(
             "--drain-delay",
-            metavar="SPAN",
-            help="How long it takes new work after SIGTERM, while /readyz says that it is about to end: 10s, or 0s. "
-            "Only where /readyz was asked within the last minute.",
+            "SPAN",
+            "How long the server accepts work after SIGTERM, while /readyz reports that it is stopping: 10s, or "
+            "0s. Only if /readyz was read within the last minute.",
         ),
     ] = "10s",
     root_path: Annotated[
         str,
-        typer.Option(
-            "--root-path",
-            metavar="PATH",
-            help="What a proxy in front of it takes away from the path, such as /midcourse.",
-        ),
+        option("--root-path", "PATH", "The prefix that a proxy in front removes from the path, such as /midcourse."),
     ] = "",
     request_timeout: Annotated[
         str,
-        typer.Option(
-            "--request-timeout",
-            metavar="SPAN",
-            help="How long a request's head may take to arrive: 10s, 500ms. A body has three times that.",
+        option(
+            "--request-timeout", "SPAN", "The timeout of a request's head: 10s, 500ms. A body has three times that."
         ),
     ] = "10s",
     metrics_open: Annotated[
-        bool, typer.Option("--metrics-open", help="Let everybody on this machine read /metrics, without a token.")
+        bool, flag("--metrics-open", "Serve /metrics to this machine without authentication.")
     ] = False,
-    traces: Annotated[
-        bool,
-        typer.Option("--traces", help="Send OpenTelemetry spans where OTEL_EXPORTER_OTLP_ENDPOINT says."),
-    ] = False,
+    traces: Annotated[bool, flag("--traces", "Send OpenTelemetry spans to OTEL_EXPORTER_OTLP_ENDPOINT.")] = False,
     traces_content: Annotated[
-        bool,
-        typer.Option("--traces-content", help="The same, with what was said, asked and given in them."),
+        bool, flag("--traces-content", "Send spans with prompts, answers and arguments in them.")
     ] = False,
     keep_for: Annotated[
-        str, typer.Option(metavar="SPAN", help="Erase what was said in sessions that ended so long ago: 90d, or never.")
+        str, typer.Option(metavar="SPAN", help="Erase the texts of sessions this long after they ended: 90d, or never.")
     ] = "never",
-    reload: Annotated[bool, typer.Option("--reload", help="Start again when an agent's file changes.")] = False,
+    reload: Annotated[bool, flag("--reload", "Restart when an agent's file changes.")] = False,
 ) -> None:
     """Serve the HTTP API over a store, and run its agents.
 
-    Everything that was running when the last server ended goes on. Ctrl-C lets each session go at its next safe point;
-    none is cancelled, and the same command goes on with them.
+    Sessions that ran when the last server ended continue. Ctrl-C stops each session at its next safe point and cancels
+    none; the same command continues them.
 
     \b
     Examples:
@@ -154,6 +140,7 @@ def serve(
       midcourse serve --agents shop.agents
       midcourse serve --agents bot.py --store sqlite:///runs.db --port 9000
     """
+    kept = span_or_never(keep_for, "--keep-for")
     wishes = functools.partial(
         _serve,
         demo,
@@ -168,15 +155,15 @@ def serve(
         policy,
         risk_model,
         prices,
-        _seconds_between(review_every),
+        span_or_never(review_every, "--review-every"),
         escalate_to,
-        _seconds_of(grace, "--grace"),
-        _seconds_of(drain_delay, "--drain-delay"),
+        span_option(grace, "--grace"),
+        span_option(drain_delay, "--drain-delay"),
         root_path,
-        _seconds_of(request_timeout, "--request-timeout"),
+        span_option(request_timeout, "--request-timeout"),
         metrics_open,
         "content" if traces_content else "plain" if traces else "none",
-        _days_kept(keep_for),
+        None if kept is None else kept / 86_400,
     )
     if not reload:
         _explained(wishes)
@@ -197,31 +184,6 @@ def _watched(place: str) -> Path:
     if not path.exists():
         path = Path(place.replace(".", "/"))
     return path if path.is_dir() else path.parent
-
-
-def _days_kept(written: str) -> float | None:
-    if written == "never":
-        return None
-    try:
-        return float(span_of(written)) / 86_400
-    except ValueError as error:
-        raise typer.BadParameter(f"--keep-for: {error}; or never.") from error
-
-
-def _seconds_between(written: str) -> float | None:
-    if written == "never":
-        return None
-    try:
-        return float(span_of(written))
-    except ValueError as error:
-        raise typer.BadParameter(f"--review-every: {error}; or never.") from error
-
-
-def _seconds_of(written: str, option: str) -> float:
-    try:
-        return float(span_of(written))
-    except ValueError as error:
-        raise typer.BadParameter(f"{option}: {error}.") from error
 
 
 def _explained(act: "functools.partial[None]") -> None:
@@ -280,10 +242,10 @@ def _serve(
     if demo:
         names += _samples()
     if not names:
-        say("No agents are served: give --agents or --demo. Sessions can be looked at and steered all the same.")
+        say("No agents are served: give --agents or --demo. You can still watch and steer sessions.")
     spans = None if traces == "none" else _spans(content=traces == "content")
     given = token_of(folder, token)
-    place = Place(folder=folder, host=host, port=port, is_token_given=token is not None)
+    place = Place(folder=folder, host=host, port=port, is_token_given=token is not None, store=store)
     listening = listen(place, say)
     server = Server(
         store=store,
@@ -302,7 +264,9 @@ def _serve(
         meter=spans,
     )
 
-    again = "midcourse link" if store == DEFAULT_STORE else f"midcourse link --store {shlex.quote(store)}"
+    again = (
+        "midcourse browser link" if store == DEFAULT_STORE else f"midcourse browser link --store {shlex.quote(store)}"
+    )
 
     async def ready(url: str) -> None:
         say(f"Midcourse serves {', '.join(names) or 'no agents'}.", f"  store  {_where(server, store)}")
@@ -316,7 +280,9 @@ def _serve(
             say(f"  proxy  the same below {server.root_path}, at the proxy's address")
         if not (BUILT / "index.html").is_file():
             say("  The console is not in this installation: run make console in a clone, or install a released wheel.")
-        say("  log    logs/app.log", "Ctrl-C lets the sessions go and leaves; nothing is cancelled.")
+        say(
+            "  log    logs/app.log", "Ctrl-C stops the server and cancels nothing: sessions continue with the next one."
+        )
         if host not in ("127.0.0.1", "localhost", "::1"):
             say("This is reachable from other machines, without TLS: put a proxy with TLS in front of it.")
 
@@ -354,11 +320,11 @@ def _spans(*, content: bool) -> "Spans":
 def _goodbye(parked: int) -> None:
     again = shlex.join(["midcourse", *_without_token(sys.argv[1:])])
     were = (
-        f"{parked} session{'s were' if parked != 1 else ' was'} let go, none cancelled"
+        f"{parked} session{'s were' if parked != 1 else ' was'} stopped, none cancelled"
         if parked
         else "Nothing was running"
     )
-    say(f"{were}. To go on: {again}")
+    say(f"{were}. To continue: {again}")
 
 
 def _without_token(arguments: Sequence[str]) -> list[str]:
@@ -403,34 +369,33 @@ def _folder_of(store: str) -> Path:
     return folder
 
 
-@with_target
-def link(target: Target) -> None:
-    """Print a link that lets a browser in: once, within a minute.
+add("serve", "Serve the API and the console, and run agents.", serve, STORE)
 
-    The browser is logged in as the token's holder: for a server of this folder the operator, who may do everything;
-    with --token, or MIDCOURSE_TOKEN, somebody else.
+
+@command("browser link", "Print a link that logs a browser in, once.", has_json=False)
+async def link(call: Call) -> None:
+    """Print a link that logs a browser in. It works once, within a minute.
+
+    For a server of this folder the browser gets the role operate. With --token, or MIDCOURSE_TOKEN, it gets the
+    permissions of that token.
 
     \b
     Examples:
-      midcourse link
-      midcourse link --url https://agents.example.org
+      midcourse browser link
+      midcourse browser link --url https://agents.example.org
     """
-    carry_out(_link(target), as_json=False)
-
-
-async def _link(target: Target) -> None:
     from midcourse.server.running import token_of
 
-    url, token = target.server, target.token or os.environ.get(TOKEN_VARIABLE)
+    url, token = call.server, call.token or os.environ.get(TOKEN_VARIABLE)
     if url is not None:
-        token = token or token_for(target, url)
+        token = token or token_for(call, url)
     else:
-        store = target.store or DEFAULT_STORE
+        store = call.store or DEFAULT_STORE
         folder = _folder_of(store)
-        found = whereabouts(folder)
+        found = whereabouts(folder, store)
         if found is None:
             raise MidcourseError(
-                f"No server runs for {store}. Start one with: midcourse serve", code="server_not_running"
+                f"No server runs for {store}.{others(store)} Start one with: midcourse serve", code="server_not_running"
             )
         if found.is_token_given and not token:
             raise MidcourseError(

@@ -6,9 +6,10 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from midcourse.cli.asked import details, last_words, title
-from midcourse.cli.opening import HERE, JsonOption, SessionArgument, Target, find, opened, with_target
-from midcourse.cli.printing import carry_out, plain, print_json, room_beside, say, shortened, show_table
+from midcourse.cli.asked import details, how_to_answer, last_words, title
+from midcourse.cli.command import Call, command
+from midcourse.cli.opening import SessionArgument, find, flag, opened, option
+from midcourse.cli.printing import plain, print_json, room_beside, say, say_wrapped, shortened, show_table
 from midcourse.cli.receipts import show_receipt
 from midcourse.cli.words import (
     ago,
@@ -36,30 +37,18 @@ _MOST = 1000
 _ANSWERS = Contact()
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add these commands."""
-    app.command("ps", short_help="List sessions.")(ps)
-    app.command("show", short_help="Show all that is known of a session.")(show)
-
-
-@with_target
-def ps(
+@command("ps", "List sessions.")
+async def ps(
+    call: Call,
     status: Annotated[
-        list[str] | None,
-        typer.Option("--status", metavar="STATUS", help="Only those in this status; may be repeated."),
+        list[str] | None, option("--status", "STATUS", "Only sessions in this status; may be repeated.")
     ] = None,
-    agent: Annotated[str | None, typer.Option("--agent", metavar="NAME", help="Only those of this agent.")] = None,
-    search: Annotated[
-        str, typer.Option("--search", metavar="TEXT", help="Only those with this in id, agent or goal.")
-    ] = "",
-    everything: Annotated[bool, typer.Option("--all", "-a", help="Also those that have ended.")] = False,
-    limit: Annotated[
-        int, typer.Option("--limit", metavar="NUMBER", min=1, max=_MOST, help="The most that are listed.")
-    ] = 50,
-    target: Target = HERE,
-    as_json: JsonOption = False,
+    agent: Annotated[str | None, option("--agent", "NAME", "Only sessions of this agent.")] = None,
+    search: Annotated[str, option("--search", "TEXT", "Only sessions with this text in id, agent or goal.")] = "",
+    everything: Annotated[bool, flag("--all/-a", "Also sessions that have ended.")] = False,
+    limit: Annotated[int, option("--limit", "NUMBER", "List at most so many.", min=1, max=_MOST)] = 50,
 ) -> None:
-    """List sessions, newest first: those that have not ended, unless --all or --status says otherwise.
+    """List the sessions that have not ended, newest first; --all and --status choose others.
 
     Changes nothing.
 
@@ -76,24 +65,17 @@ def ps(
         raise typer.BadParameter(f"There is no status {unknown[0]!r}. There are: {', '.join(Status)}.{near}")
     wanted = list(status or ([] if everything else sorted(LIVE)))
 
-    async def work() -> None:
-        async with opened(target) as sessions:
-            heads = await sessions.list(status=wanted, agent=agent, search=search, limit=limit)
-        if as_json:
-            print_json({"sessions": [_head(head) for head in heads]})
-        elif heads:
-            _list(heads)
-            if len(heads) == limit:
-                say(f"The newest {limit}. More: --limit, up to {_MOST}; or narrow it with --search, --agent, --status.")
-        else:
-            is_filtered = bool(status or agent or search)
-            say(
-                "No session matches."
-                if is_filtered or everything
-                else "No session is under way. With --all: ended ones."
-            )
-
-    carry_out(work(), as_json=as_json)
+    async with opened(call) as sessions:
+        heads = await sessions.list(status=wanted, agent=agent, search=search, limit=limit)
+    if call.as_json:
+        print_json({"sessions": [_head(head) for head in heads]})
+    elif heads:
+        _list(heads)
+        if len(heads) == limit:
+            say(f"The newest {limit}. More: --limit, up to {_MOST}; or narrow it with --search, --agent, --status.")
+    else:
+        is_filtered = bool(status or agent or search)
+        say("No session matches." if is_filtered or everything else "No session is under way. With --all: ended ones.")
 
 
 def _head(head: Head) -> dict[str, Any]:
@@ -138,16 +120,13 @@ def _short(text: str, most: int = 80) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-@with_target
-def show(
+@command("show", "Show everything about a session.")
+async def show(
+    call: Call,
     session: SessionArgument,
-    at: Annotated[
-        int | None, typer.Option("--at", metavar="POSITION", help="As it was at this position of its journal.")
-    ] = None,
-    target: Target = HERE,
-    as_json: JsonOption = False,
+    at: Annotated[int | None, option("--at", "POSITION", "Show it as it was at this position of its journal.")] = None,
 ) -> None:
-    """Show all that is known of a session: what runs, what it asks, its plan, its messages, its receipt, its result.
+    """Show everything about a session: running calls, questions, plan, messages, receipt and result.
 
     Changes nothing.
 
@@ -158,24 +137,21 @@ def show(
       midcourse show sess_0198f2 --json | jq .status
     """
 
-    async def work() -> None:
-        async with opened(target) as sessions:
-            handle = await find(sessions, session)
-            if at is not None:
-                looked = await handle.inspect(at)
-                _show_past(looked, as_json=as_json)
-                return
-            state = await handle.state()
-            is_there = state.status is Status.COMPLETED and state.erased_at is None
-            result = await handle.result() if is_there else None
-            contact = await _contact(sessions, state)
-            if as_json:
-                ended = {"result": result} if state.status is Status.COMPLETED else {}
-                print_json({**spelled(state), "goal": state.goal, **_json_of(contact), **ended})
-                return
-            await _show(handle, state, result, contact)
-
-    carry_out(work(), as_json=as_json)
+    async with opened(call) as sessions:
+        handle = await find(sessions, session)
+        if at is not None:
+            looked = await handle.inspect(at)
+            _show_past(looked, as_json=call.as_json)
+            return
+        state = await handle.state()
+        is_there = state.status is Status.COMPLETED and state.erased_at is None
+        result = await handle.result() if is_there else None
+        contact = await _contact(sessions, state)
+        if call.as_json:
+            ended = {"result": result} if state.status is Status.COMPLETED else {}
+            print_json({**spelled(state), "goal": state.goal, **_json_of(contact), **ended})
+            return
+        await _show(handle, state, result, contact)
 
 
 def _show_past(looked: Inspection, *, as_json: bool) -> None:
@@ -275,8 +251,8 @@ def _describe_asks(state: Session, steps: Sequence[StepView], now: float) -> Non
         say(*details(ask.reason, ask.prompt, call=call, said=said, changes=state.changes))
         if ask.options:
             say(f"  Options: {', '.join(ask.options)}")
-        say(f"  Answer it with: midcourse answer {state.id} --ask {ask.id} TEXT")
+        say_wrapped(*how_to_answer(state, ask.id).split("\n"), indent=2)
     for asked in state.child_asks:
         say("", f"A child asks ({asked.reason}, {ago(asked.since, now)}): {title(asked.reason, asked.prompt)}")
         say(*details(asked.reason, asked.prompt))
-        say(f"  Answer it with: midcourse answer {state.id} --ask {asked.child}/{asked.ask} TEXT")
+        say_wrapped(how_to_answer(state, f"{asked.child}/{asked.ask}"), indent=2)

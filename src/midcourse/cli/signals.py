@@ -1,9 +1,8 @@
-"""``midcourse signals``: how a session stands against the thresholds of its policy."""
+"""``midcourse session signals``: how a session stands against the thresholds of its policy."""
 
-import typer
-
-from midcourse.cli.opening import HERE, JsonOption, SessionArgument, Target, find, opened, with_target
-from midcourse.cli.printing import carry_out, print_json, say, show_table
+from midcourse.cli.command import Call, command
+from midcourse.cli.opening import SessionArgument, find, opened
+from midcourse.cli.printing import print_json, say, show_table
 from midcourse.cli.words import clock_time
 from midcourse.core.money import money
 from midcourse.core.signals import Signal, Signals
@@ -11,36 +10,24 @@ from midcourse.core.spelling import spelled
 from midcourse.runtime.clock import SystemClock
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add this command."""
-    app.command("signals", short_help="Show a session's signals beside their thresholds.")(signals)
-
-
-@with_target
-def signals(
-    session: SessionArgument,
-    target: Target = HERE,
-    as_json: JsonOption = False,
-) -> None:
-    """Show each signal of a session: its value, where its policy warns, steps in and stops, and what was not measured.
+@command("session signals", "Show a session's signals and their thresholds.")
+async def signals(call: Call, session: SessionArgument) -> None:
+    """Show each signal of a session: its value, the thresholds of its policy, and what was not measured.
 
     Measured from the journal, as the policy measures it. Changes nothing.
 
     \b
     Examples:
-      midcourse signals sess_0198f2
-      midcourse signals sess_0198f2 --json
+      midcourse session signals sess_0198f2
+      midcourse session signals sess_0198f2 --json
     """
 
-    async def work() -> None:
-        async with opened(target) as sessions:
-            found = await (await find(sessions, session)).signals()
-        if as_json:
-            print_json(spelled(found))
-        else:
-            _show(found)
-
-    carry_out(work(), as_json=as_json)
+    async with opened(call) as sessions:
+        found = await (await find(sessions, session)).signals()
+    if call.as_json:
+        print_json(spelled(found))
+    else:
+        _show(found)
 
 
 def _show(found: Signals) -> None:

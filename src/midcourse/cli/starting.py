@@ -1,116 +1,109 @@
-"""``midcourse agents`` and ``midcourse start``: what a server's agents do, and a goal for one of them."""
+"""``midcourse agent list`` and ``midcourse start``: what a server's agents do, and a goal for one of them."""
 
 import shlex
+import sys
 from typing import Annotated, Final
 
-import typer
-
 import midcourse
+from midcourse.cli.command import Call, command
 from midcourse.cli.events import print_events
-from midcourse.cli.opening import DEFAULT_STORE, FOLDER, HERE, JsonOption, Target, opened, token_for, with_target
-from midcourse.cli.people import me
-from midcourse.cli.printing import carry_out, print_json, say
+from midcourse.cli.opening import (
+    DEFAULT_STORE,
+    Target,
+    argument,
+    flag,
+    opened,
+    option,
+    others,
+    server_folder,
+    token_for,
+)
+from midcourse.cli.printing import print_json, say, tell
 from midcourse.client.whereabouts import whereabouts
 from midcourse.core.terms import TaskClass, Terms
 from midcourse.errors import MidcourseError
 
 _FOLLOWING: Final = 3600.0
-"""Seconds that a server which went away is waited for by somebody who follows."""
+"""Seconds to wait for a server that went away, with --follow."""
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add these commands."""
-    app.command("agents", short_help="List the agents of a server, and what to ask of them.")(agents)
-    app.command("start", short_help="Give an agent of a server a goal.")(start)
+@command("agent list", "List the agents of a server.")
+async def agents(call: Call) -> None:
+    """List the agents of a server: what each does, and example goals.
 
-
-@with_target
-def agents(target: Target = HERE, as_json: JsonOption = False) -> None:
-    """List the agents of a server: what each does, and examples of what to ask of it.
-
-    The server is the one of --url, or the one that was started here.
+    The server is the one of --url, or the one that runs for the store here.
 
     \b
     Examples:
-      midcourse agents
-      midcourse agents --json | jq -r '.agents[].name'
+      midcourse agent list
+      midcourse agent list --json | jq -r '.agents[].name'
     """
 
-    async def work() -> None:
-        there = _server(target)
-        assert there.server is not None
-        async with midcourse.connect(there.server, token=token_for(there, there.server)) as sessions:
-            known = await sessions.agents()
-        if as_json:
-            print_json({"agents": known})
-        elif not known:
-            say("No agent is registered there. Start the server with one: midcourse serve --agents FILE.")
-        for one in known if not as_json else ():
-            say(f"{one.name}  {one.description}".rstrip())
-            for goal in one.goals:
-                say(f"  midcourse start {one.name} {shlex.quote(goal)}")
-
-    carry_out(work(), as_json=as_json)
+    there = _server(call)
+    assert there.server is not None
+    async with midcourse.connect(there.server, token=token_for(there, there.server)) as sessions:
+        known = await sessions.agents()
+    if call.as_json:
+        print_json({"agents": known})
+    elif not known:
+        say("No agent is registered there. Start the server with one: midcourse serve --agents FILE.")
+    for one in known if not call.as_json else ():
+        say(f"{one.name}  {one.description}".rstrip())
+        for goal in one.goals:
+            say(f"  midcourse start {one.name} {shlex.quote(goal)}")
 
 
-@with_target
-def start(
-    agent: Annotated[str, typer.Argument(metavar="AGENT", help="An agent of the server.", show_default=False)],
-    goal: Annotated[str, typer.Argument(metavar="GOAL", help="What it is to do.", show_default=False)] = "",
+@command("start", "Start an agent of a server with a goal.")
+async def start(
+    call: Call,
+    agent: Annotated[str, argument("AGENT", "An agent of the server.")],
+    goal: Annotated[str, argument("GOAL", "What the agent should do.")] = "",
     label: Annotated[
-        list[str] | None,
-        typer.Option("--label", metavar="LABEL", help="What it can be found and stopped by; may be repeated."),
+        list[str] | None, option("--label", "LABEL", "A label to find and stop the session by; may be repeated.")
     ] = None,
     task_class: Annotated[
-        TaskClass | None, typer.Option("--class", help="How long such a task takes, instead of the agent's own.")
+        TaskClass | None, flag("--class", "How long such a task takes. Default: the agent's.")
     ] = None,
     budget: Annotated[
-        float | None, typer.Option("--budget", metavar="DOLLARS", help="What it may cost, instead of the agent's own.")
+        float | None, option("--budget", "DOLLARS", "What the session may cost. Default: the agent's.")
     ] = None,
-    session: Annotated[
-        str | None, typer.Option("--session", metavar="ID", help="An id of your own; without it, one is made.")
-    ] = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Print what happens until it has ended. Ctrl-C leaves it running.")
-    ] = False,
-    target: Target = HERE,
-    as_json: JsonOption = False,
+    session: Annotated[str | None, option("--session", "ID", "An id of your own. Default: a new one.")] = None,
+    follow: Annotated[bool, flag("--follow/-f", "Print its events until it ends. Ctrl-C leaves it running.")] = False,
 ) -> None:
-    """Give an agent a goal. It runs in the server; the id that is printed is what the other commands steer it by.
+    """Start an agent of a server with a goal. Prints the new session's id and nothing else.
 
-    The server is the one of --url, or the one that was started here. The policy is the agent's, or the server's.
+    The server is the one of --url, or the one that runs for the store here. The policy is the agent's, or the server's.
 
     \b
     Examples:
       midcourse start churn-memo "Write the churn memo for the north region"
       midcourse start researcher "What is known of tides" --label night --budget 2 --follow
-      midcourse start churn-memo "The same for the south" --json | jq -r .id
+      id=$(midcourse start churn-memo "The same for the south")
     """
     terms = Terms(task_class=task_class, budget=budget, labels=tuple(label or ()))
 
-    async def work() -> None:
-        async with opened(_server(target), patience=_FOLLOWING if follow else 10.0) as sessions:
-            handle = await sessions.start(agent, goal, session_id=session, terms=terms, by=me())
-            if as_json and not follow:
-                print_json({"id": handle.id, "agent": agent})
-            elif not as_json:
-                then = "" if follow else f" Follow it with: midcourse events {handle.id} --follow"
-                say(f"{handle.id} is started.{then}")
-            if follow:
-                await print_events(handle, 0, None, follow=False, as_json=as_json)
-
-    carry_out(work(), as_json=as_json)
+    async with opened(_server(call), patience=_FOLLOWING if follow else 10.0) as sessions:
+        handle = await sessions.start(agent, goal, session_id=session, terms=terms)
+        if call.as_json and not follow:
+            print_json({"id": handle.id, "agent": agent})
+        elif not call.as_json:
+            say(handle.id)
+            if not follow and sys.stderr.isatty():
+                tell(f"Follow it with: midcourse events {handle.id} --follow")
+        if follow:
+            await print_events(handle, 0, None, follow=False, as_json=call.as_json)
 
 
 def _server(target: Target) -> Target:
-    """The server that was named, or the one that runs here: a file holds sessions, and runs no agent."""
+    """Return the server that was named, or the one that runs for the store: a file runs no agent."""
     if target.server is not None:
         return target
-    here = whereabouts(FOLDER) if target.store is None else None
+    store = target.store or DEFAULT_STORE
+    here = whereabouts(server_folder(store), store)
     if here is None:
         raise MidcourseError(
-            f"No server is named, and a file such as {target.store or DEFAULT_STORE} runs no agents. Start a server "
-            "with 'midcourse serve --agents FILE' and give its --url; or start it from Python: mc.start(agent, goal).",
+            f"No server runs for {store}, and a file runs no agents.{others(store)} Start a server with 'midcourse "
+            "serve --agents FILE', or give the --url of one; or start the session from Python: mc.start(agent, goal).",
             code="server_not_running",
         )
     return Target(url=here.url, token=token_for(target, here.url))

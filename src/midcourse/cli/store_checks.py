@@ -25,7 +25,7 @@ _AHEAD: Final = 60.0
 _PAGE: Final = 1000
 _SHOWN: Final = 5
 _SURVIVES: Final = {"power": "a power failure", "process": "the end of its process", "nothing": "nothing"}
-_RESTORE: Final = "Stop what uses it, and restore a backup: midcourse restore."
+_RESTORE: Final = "Stop what uses it, and restore a backup: midcourse store restore."
 
 
 class Check(NamedTuple):
@@ -83,13 +83,13 @@ def _file(path: Path, *, deep: bool) -> Iterator[Check]:
             "log",
             "warn",
             f"the log beside the file has {file.log_bytes / 1024**2:,.0f} MB",
-            "Somebody reads all the time, or none closed it: end programs that hang, then run midcourse compact.",
+            "A program reads all the time, or hangs: end it, then run midcourse store compact.",
         )
     dead = [f"{worker} (process {pid})" for worker, pid, lives in file.workers if not lives]
     living = len(file.workers) - len(dead)
     if dead:
         told = f"{living} alive; ended without a word: {_some(dead)}"
-        yield Check("workers", "warn", told, "Their sessions go on with the next program that has the agents.")
+        yield Check("workers", "warn", told, "The next program with their agents continues their sessions.")
     else:
         yield Check("workers", "ok", f"{living} alive")
 
@@ -151,7 +151,7 @@ async def _driven(store: Store, now: float) -> Check:
     found = await store.unattended([status.value for status in NEEDS_DRIVING], now, limit=_PAGE)
     waiting = [one.head for one in found if one.head.parent is None]
     if not waiting:
-        return Check("driven", "ok", "every session that has something to do has somebody who does it")
+        return Check("driven", "ok", "every session with work to do has a process that drives it")
     agents = sorted({head.agent for head in waiting})
     return Check(
         "driven",

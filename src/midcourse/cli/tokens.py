@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from midcourse.cli.opening import DEFAULT_STORE, JsonOption, StoreOption, store_path
-from midcourse.cli.printing import carry_out, print_json, say, show_table
+from midcourse.cli.command import STORE, Call, command
+from midcourse.cli.opening import DEFAULT_STORE, argument, check_there, span_or_never, store_path
+from midcourse.cli.printing import print_json, say, show_table
 from midcourse.cli.words import ago, span
 from midcourse.core.ids import SessionId
-from midcourse.core.policy.spans import span_of
 from midcourse.core.tenants import MARK, tenant_of
 from midcourse.errors import InvalidInput
 from midcourse.runtime.clock import SystemClock
@@ -21,40 +21,22 @@ if TYPE_CHECKING:
     from midcourse.server.logins import Logins
     from midcourse.server.tokens import Tokens
 
-app = typer.Typer(
-    help="Who may use a store's server: watch, steer, approve or operate. Each may what the ones before may.",
-    no_args_is_help=True,
-)
 
-
-browsers = typer.Typer(
-    help="The browsers that are logged in to a store's server. A browser logs in with: midcourse link",
-    no_args_is_help=True,
-)
-
-
-def add_to(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(app, name="token", short_help="Who may use a server, and in which role.")
-    root.add_typer(browsers, name="browser", short_help="Which browsers are logged in to a server.")
-
-
-@app.command("add")
-def add(
-    name: Annotated[str, typer.Argument(help="Who it is for, as journals and the audit log will say.")],
-    role: Annotated[str, typer.Option(help="watch, steer, approve or operate.")] = "watch",
+@command("token add", "Make a token.", where=STORE)
+async def add(
+    call: Call,
+    name: Annotated[str, typer.Argument(help="Whom the token is for: the name in journals and the audit log.")],
+    role: Annotated[str, typer.Option(help="Its role: watch, steer, approve or operate.")] = "watch",
     session: Annotated[
-        str | None, typer.Option(help="For this session's agent and its tools. It has no role but 'agent'.")
+        str | None, typer.Option(help="Make it for the agent of this session and its tools, with the role agent.")
     ] = None,
-    only: Annotated[str | None, typer.Option(help="The one session that it reaches, with its role.")] = None,
+    only: Annotated[str | None, typer.Option(help="Limit it to this session.")] = None,
     tenant: Annotated[
-        str | None, typer.Option(help="Whose sessions it reaches, and no other's. Without: those of all.")
+        str | None, typer.Option(help="Limit it to the sessions of this tenant. Default: all sessions.")
     ] = None,
     expires: Annotated[str, typer.Option(metavar="SPAN", help="How long it is valid: 12h, 90d, or never.")] = "90d",
-    store: StoreOption = None,
-    json: JsonOption = False,
 ) -> None:
-    """Make a token and print it, this once: only its hash is kept.
+    """Make a token and print it. It is shown only once: the store keeps a hash.
 
     \b
     Examples:
@@ -64,129 +46,116 @@ def add(
     """
     from midcourse.server.tokens import expiry
 
-    lifetime = _lifetime(expires)
+    lifetime = span_or_never(expires, "--expires")
 
-    async def work() -> None:
-        whose = tenant
-        reached = session or only
-        if reached is not None:
-            whose = tenant_of(reached) or None
-            if tenant not in (None, whose):
-                raise InvalidInput(
-                    f"Session '{reached}' is not of tenant '{tenant}'. Leave --tenant out.", field="tenant"
-                )
-        async with _tokens(store) as tokens:
-            expires_at = expiry(lifetime, SystemClock().now())
-            agent, person = (None if one is None else SessionId(one) for one in (session, only))
-            token = await tokens.add(name, role, agent, tenant=whose, only=person, expires_at=expires_at)
-        if json:
-            may = "agent" if session else role
-            shown = {"name": name, "role": may, "session": session, "only": only, "tenant": whose}
-            print_json({**shown, "expires_at": expires_at, "token": token})
-        else:
-            say(token)
-
-    carry_out(work(), as_json=json)
+    whose = tenant
+    reached = session or only
+    if reached is not None:
+        whose = tenant_of(reached) or None
+        if tenant not in (None, whose):
+            raise InvalidInput(f"Session '{reached}' is not of tenant '{tenant}'. Leave --tenant out.", field="tenant")
+    async with _tokens(call.store, make=True) as tokens:
+        expires_at = expiry(lifetime, SystemClock().now())
+        agent, person = (None if one is None else SessionId(one) for one in (session, only))
+        token = await tokens.add(name, role, agent, tenant=whose, only=person, expires_at=expires_at)
+    if call.as_json:
+        may = "agent" if session else role
+        shown = {"name": name, "role": may, "session": session, "only": only, "tenant": whose}
+        print_json({**shown, "expires_at": expires_at, "token": token})
+    else:
+        say(token)
 
 
-@app.command("list")
-def show(store: StoreOption = None, json: JsonOption = False) -> None:
-    """List the tokens: names and roles, never the tokens themselves."""
+@command("token list", "List the tokens.", where=STORE)
+async def show(call: Call) -> None:
+    """List the tokens: names and roles, never the tokens themselves.
 
-    async def work() -> None:
-        async with _tokens(store) as tokens:
-            found = await tokens.list()
-        if json:
-            shown = ("name", "role", "session", "only", "tenant", "created_at", "expires_at")
-            print_json([{name: getattr(one, name) for name in shown} for one in found])
-        elif not found:
-            say("No tokens were added. Add one: midcourse token add NAME --role watch")
-        else:
-            now = SystemClock().now()
-            rows = [
-                (one.key, one.role, one.session or one.only or "", _left(one.expires_at, now), ago(one.created_at, now))
-                for one in found
-            ]
-            show_table(("name", "role", "session", "expires", "made"), rows)
-
-    carry_out(work(), as_json=json)
-
-
-@app.command("revoke")
-def revoke(
-    name: Annotated[str, typer.Argument(help="Its name; of a tenant's, acme~name.")],
-    store: StoreOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Take a token away, with the browsers that logged in with it.
-
-    A running server refuses it within a second, and ends its open streams within five.
+    \b
+    Examples:
+      midcourse token list
     """
 
-    async def work() -> None:
-        async with _tokens(store) as tokens:
-            if not await tokens.revoke(name):
-                sentence = f"There is no token '{name}'. List them: midcourse token list"
-                raise InvalidInput(sentence, code="token_not_found")
-        if json:
-            print_json({"revoked": name})
-        else:
-            say(f"'{name}' is revoked.")
-
-    carry_out(work(), as_json=json)
-
-
-@browsers.command("list")
-def show_browsers(store: StoreOption = None, json: JsonOption = False) -> None:
-    """List the browsers that are logged in, the newest first."""
-
-    async def work() -> None:
-        async with _logins(store) as logins:
-            found = await logins.list()
-        if json:
-            print_json(found)
-        elif not found:
-            say("No browser is logged in. Print a link for one: midcourse link")
-        else:
-            now = SystemClock().now()
-            rows = [
-                (one.id, f"{one.tenant}{MARK}{one.name}" if one.tenant else one.name, one.place,
-                 _left(one.expires_at, now), ago(one.created_at, now))
-                for one in found
-            ]  # fmt: skip
-            show_table(("id", "name", "at", "expires", "since"), rows)
-
-    carry_out(work(), as_json=json)
+    async with _tokens(call.store) as tokens:
+        found = await tokens.list()
+    if call.as_json:
+        shown = ("name", "role", "session", "only", "tenant", "created_at", "expires_at")
+        print_json([{name: getattr(one, name) for name in shown} for one in found])
+    elif not found:
+        say("No tokens were added. Add one: midcourse token add NAME --role watch")
+    else:
+        now = SystemClock().now()
+        rows = [
+            (one.key, one.role, one.session or one.only or "", _left(one.expires_at, now), ago(one.created_at, now))
+            for one in found
+        ]
+        show_table(("name", "role", "session", "expires", "made"), rows)
 
 
-@browsers.command("end")
-def end_browser(
-    name: Annotated[str, typer.Argument(metavar="ID", help="Its id, as midcourse browser list shows it.")],
-    store: StoreOption = None,
-    json: JsonOption = False,
+@command("token revoke", "Revoke a token.", where=STORE)
+async def revoke(
+    call: Call, name: Annotated[str, typer.Argument(help="The token's name; with a tenant, acme~name.")]
 ) -> None:
-    """Log a browser out. A running server refuses it within a second, and ends its open streams within five."""
+    """Revoke a token, and log out the browsers that logged in with it.
 
-    async def work() -> None:
-        async with _logins(store) as logins:
-            if not await logins.end(name):
-                sentence = f"There is no browser session '{name}'. List them: midcourse browser list"
-                raise InvalidInput(sentence, code="browser_session_not_found")
-        if json:
-            print_json({"ended": name})
-        else:
-            say(f"Browser session {name} has ended.")
+    A running server refuses it within a second, and ends its open streams within five.
 
-    carry_out(work(), as_json=json)
+    \b
+    Examples:
+      midcourse token revoke ada
+    """
+
+    async with _tokens(call.store) as tokens:
+        if not await tokens.revoke(name):
+            sentence = f"There is no token '{name}'. List them: midcourse token list"
+            raise InvalidInput(sentence, code="token_not_found")
+    if call.as_json:
+        print_json({"revoked": name})
+    else:
+        say(f"'{name}' is revoked.")
 
 
-def _lifetime(written: str) -> float | None:
-    if written == "never":
-        return None
-    try:
-        return float(span_of(written))
-    except ValueError as error:
-        raise typer.BadParameter(f"--expires: {error}; or never.") from error
+@command("browser list", "List the browsers that are logged in.", where=STORE)
+async def show_browsers(call: Call) -> None:
+    """List the browsers that are logged in, the newest first.
+
+    \b
+    Examples:
+      midcourse browser list
+    """
+
+    async with _logins(call.store) as logins:
+        found = await logins.list()
+    if call.as_json:
+        print_json(found)
+    elif not found:
+        say("No browser is logged in. Print a link for one: midcourse browser link")
+    else:
+        now = SystemClock().now()
+        rows = [
+            (one.id, f"{one.tenant}{MARK}{one.name}" if one.tenant else one.name, one.place,
+             _left(one.expires_at, now), ago(one.created_at, now))
+            for one in found
+        ]  # fmt: skip
+        show_table(("id", "name", "at", "expires", "since"), rows)
+
+
+@command("browser end", "Log a browser out.", where=STORE)
+async def end_browser(call: Call, name: Annotated[str, argument("ID", "Its id, from midcourse browser list.")]) -> None:
+    """Log a browser out. A running server refuses it within a second, and ends its open streams within five.
+
+    \b
+    Examples:
+      midcourse browser end 3f6c1f0b9d2a4e58
+    """
+
+    async with _logins(call.store) as logins:
+        if not await logins.end(name):
+            sentence = f"There is no browser session '{name}'. List them: midcourse browser list"
+            raise InvalidInput(sentence, code="browser_session_not_found")
+    if call.as_json:
+        print_json({"ended": name})
+    else:
+        say(f"Browser session {name} has ended.")
 
 
 def _left(expires_at: float | None, now: float) -> str:
@@ -204,19 +173,21 @@ async def _logins(store: str | None) -> "AsyncGenerator[Logins]":
 
 
 @asynccontextmanager
-async def _tokens(store: str | None) -> "AsyncGenerator[Tokens]":
-    async with _opened(store) as (_, tokens):
+async def _tokens(store: str | None, *, make: bool = False) -> "AsyncGenerator[Tokens]":
+    async with _opened(store, make=make) as (_, tokens):
         yield tokens
 
 
 @asynccontextmanager
-async def _opened(store: str | None) -> "AsyncGenerator[tuple[Store, Tokens]]":
+async def _opened(store: str | None, *, make: bool = False) -> "AsyncGenerator[tuple[Store, Tokens]]":
     from midcourse.server.tokens import Tokens
 
     url = store or DEFAULT_STORE
     path = store_path(url)
-    if path is not None:
+    if make and path is not None:  # tokens may be there before the server's first start
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    else:
+        check_there(url)
     opened = await open_store(url)
     try:
         yield opened, Tokens(opened, SystemClock())

@@ -1,4 +1,4 @@
-"""``midcourse webhook``: programs that are told of asks, alarms and stops, and what came of telling them."""
+"""``midcourse webhook``: programs that are notified of asks, alarms and stops, and their responses."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 import typer
 
 import midcourse
-from midcourse.cli.opening import DEFAULT_STORE, HERE, JsonOption, Target, token_for, with_target
-from midcourse.cli.people import me
-from midcourse.cli.printing import carry_out, print_json, say, show_table
+from midcourse.cli.command import Call, command
+from midcourse.cli.opening import DEFAULT_STORE, LOCAL, Target, argument, option, token_for
+from midcourse.cli.printing import print_json, say, show_table
 from midcourse.cli.words import ago, span
 from midcourse.core.webhooks import ALL, KINDS, DeliveryView, WebhookView, delivery_view, webhook_view
 from midcourse.runtime.clock import SystemClock
@@ -19,31 +19,19 @@ from midcourse.wiring import open_store
 if TYPE_CHECKING:
     from midcourse.ports.store import Store
 
-app = typer.Typer(
-    help="Programs that a server tells of asks, alarms and stops, signed. Over HTTP they take the role operate.",
-    no_args_is_help=True,
-)
-WebhookArgument = Annotated[str, typer.Argument(metavar="WEBHOOK", help="Its id, as the list says.")]
+WebhookArgument = Annotated[str, argument("WEBHOOK", "Its id, from midcourse webhook list.")]
 
 
-def add_to(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(app, name="webhook", short_help="Programs that are told of asks and stops.")
-
-
-@app.command("add", short_help="Tell a program of what happens.")
-@with_target
-def add(
-    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="Where it is sent: http:// or https://….")],
+@command("webhook add", "Notify a program of what happens.")
+async def add(
+    call: Call,
+    address: Annotated[str, argument("ADDRESS", "The endpoint: http:// or https://….")],
     kinds: Annotated[
-        list[str] | None,
-        typer.Option("--kind", metavar="KIND", help=f"May be repeated: {', '.join(KINDS)}. Without it: all of them."),
+        list[str] | None, option("--kind", "KIND", f"May be repeated: {', '.join(KINDS)}. Default: all of them.")
     ] = None,
-    about: Annotated[str, typer.Option("--about", metavar="TEXT", help="What it is for.")] = "",
-    target: Target = HERE,
-    as_json: JsonOption = False,
+    about: Annotated[str, option("--about", "TEXT", "A note on its purpose.")] = "",
 ) -> None:
-    """Tell a program of what happens from now on. Prints the secret that signs it, this once.
+    """Notify a program of what happens from now on. Prints the signing secret, only once.
 
     \b
     Examples:
@@ -51,35 +39,33 @@ def add(
       midcourse webhook add https://pager.example.com/midcourse --kind ask.opened --kind ask.escalated
     """
 
-    async def work() -> None:
-        async with _webhooks(target) as webhooks:
-            made, secret = await webhooks.add(address, kinds or [ALL], about=about)
-        if as_json:
-            print_json({"webhook": made, "secret": secret})
-        else:
-            say(f"{made.id} is told of {', '.join(made.kinds)}.", "Its secret, shown this once:", secret)
-
-    carry_out(work(), as_json=as_json)
+    async with _webhooks(call) as webhooks:
+        made, secret = await webhooks.add(address, kinds or [ALL], about=about)
+    if call.as_json:
+        print_json({"webhook": made, "secret": secret})
+    else:
+        say(f"{made.id} is notified of {', '.join(made.kinds)}.", "Its secret, shown this once:", secret)
 
 
-@app.command("list", short_help="List them, and whether it arrives.")
-@with_target
-def show(target: Target = HERE, as_json: JsonOption = False) -> None:
-    """List the webhooks, and whether what they are told arrives. Never their secrets."""
+@command("webhook list", "List them, and whether it arrives.")
+async def show(call: Call) -> None:
+    """List the webhooks, and whether notifications arrive. Never their secrets.
 
-    async def work() -> None:
-        async with _webhooks(target) as webhooks:
-            found = await webhooks.list()
-        if as_json:
-            print_json({"webhooks": found})
-        elif not found:
-            say("No program is told of anything. Add one: midcourse webhook add ADDRESS")
-        else:
-            now = SystemClock().now()
-            rows = [(one.id, ", ".join(one.kinds), _standing(one, now), one.url, one.about) for one in found]
-            show_table(("webhook", "told of", "stands", "address", "about"), rows, whole=("webhook",))
+    \b
+    Examples:
+      midcourse webhook list
+    """
 
-    carry_out(work(), as_json=as_json)
+    async with _webhooks(call) as webhooks:
+        found = await webhooks.list()
+    if call.as_json:
+        print_json({"webhooks": found})
+    elif not found:
+        say("There are no webhooks. Add one: midcourse webhook add ADDRESS")
+    else:
+        now = SystemClock().now()
+        rows = [(one.id, ", ".join(one.kinds), _standing(one, now), one.url, one.about) for one in found]
+        show_table(("webhook", "kinds", "state", "address", "about"), rows, whole=("webhook",))
 
 
 def _standing(one: WebhookView, now: float) -> str:
@@ -90,71 +76,65 @@ def _standing(one: WebhookView, now: float) -> str:
     return words + (f", {one.given_up} given up" if one.given_up else "")
 
 
-@app.command("remove", short_help="Forget one.")
-@with_target
-def remove(
+@command("webhook remove", "Remove one.")
+async def remove(call: Call, webhook: WebhookArgument) -> None:
+    """Remove a webhook, and the notifications that wait for it.
+
+    \b
+    Examples:
+      midcourse webhook remove wh_1a2b3c
+    """
+
+    async with _webhooks(call) as webhooks:
+        await webhooks.remove(webhook)
+    if call.as_json:
+        print_json({"removed": webhook})
+    else:
+        say(f"'{webhook}' is removed.")
+
+
+@command("webhook test", "Send a test notification.")
+async def try_it(call: Call, webhook: WebhookArgument) -> None:
+    """Send a test notification once, and report the response. Exits with 1 if it did not arrive.
+
+    \b
+    Examples:
+      midcourse webhook test wh_1a2b3c
+    """
+
+    async with _webhooks(call) as webhooks:
+        made = await webhooks.test(webhook)
+    if call.as_json:
+        print_json(made)
+    else:
+        say(f"{made.id}: {_outcome(made)}")
+    if made.state != "delivered":
+        raise typer.Exit(1)
+
+
+@command("webhook deliveries", "List what was sent.")
+async def deliveries(
+    call: Call,
     webhook: WebhookArgument,
-    target: Target = HERE,
-    as_json: JsonOption = False,
+    limit: Annotated[int, option("--limit", "NUMBER", "List at most so many.", min=1, max=1000)] = 20,
 ) -> None:
-    """Forget a webhook, and what it was still to be told."""
+    """List the notifications of the last seven days, the newest first, and their responses.
 
-    async def work() -> None:
-        async with _webhooks(target) as webhooks:
-            await webhooks.remove(webhook)
-        if as_json:
-            print_json({"removed": webhook})
-        else:
-            say(f"'{webhook}' is told nothing any more.")
+    \b
+    Examples:
+      midcourse webhook deliveries wh_1a2b3c
+    """
 
-    carry_out(work(), as_json=as_json)
-
-
-@app.command("test", short_help="Send one something, once.")
-@with_target
-def try_it(
-    webhook: WebhookArgument,
-    target: Target = HERE,
-    as_json: JsonOption = False,
-) -> None:
-    """Send a webhook something, once, and say what came of it. Exits with 1 if it did not arrive."""
-
-    async def work() -> None:
-        async with _webhooks(target) as webhooks:
-            made = await webhooks.test(webhook)
-        if as_json:
-            print_json(made)
-        else:
-            say(f"{made.id}: {_outcome(made)}")
-        if made.state != "delivered":
-            raise typer.Exit(1)
-
-    carry_out(work(), as_json=as_json)
-
-
-@app.command("deliveries", short_help="List what one is and was told.")
-@with_target
-def deliveries(
-    webhook: WebhookArgument,
-    limit: Annotated[int, typer.Option("--limit", metavar="NUMBER", min=1, max=1000, help="The most.")] = 20,
-    target: Target = HERE,
-    as_json: JsonOption = False,
-) -> None:
-    """List what a webhook is and was told in the last seven days, the newest first, and what it answered."""
-
-    async def work() -> None:
-        async with _webhooks(target) as webhooks:
-            found = await webhooks.deliveries(webhook, limit)
-        if as_json:
-            print_json({"deliveries": found})
-        elif not found:
-            say(f"'{webhook}' was told nothing so far.")
-        else:
-            now = SystemClock().now()
-            rows = [(ago(one.made_at, now), one.kind, one.session, one.id, _outcome(one, now)) for one in found]
-            show_table(("when", "kind", "session", "id", "came of it"), rows, whole=("when", "kind", "id"))
-
-    carry_out(work(), as_json=as_json)
+    async with _webhooks(call) as webhooks:
+        found = await webhooks.deliveries(webhook, limit)
+    if call.as_json:
+        print_json({"deliveries": found})
+    elif not found:
+        say(f"Nothing was sent to '{webhook}' so far.")
+    else:
+        now = SystemClock().now()
+        rows = [(ago(one.made_at, now), one.kind, one.session, one.id, _outcome(one, now)) for one in found]
+        show_table(("when", "kind", "session", "id", "response"), rows, whole=("when", "kind", "id"))
 
 
 def _outcome(one: DeliveryView, now: float | None = None) -> str:
@@ -187,7 +167,7 @@ class _OfStore:
     async def add(self, url: str, kinds: Sequence[str], *, about: str = "") -> tuple[WebhookView, str]:
         from midcourse.server.sending import made_webhook
 
-        made = await made_webhook(self._clock, url=url, kinds=kinds, about=about, tenant=None, by=me())
+        made = await made_webhook(self._clock, url=url, kinds=kinds, about=about, tenant=None, by=LOCAL)
         await self._outbox.add(made, role="operate")
         return webhook_view(made), made.secret
 
@@ -197,13 +177,13 @@ class _OfStore:
 
     async def remove(self, webhook: str) -> None:
         found = await self._outbox.webhook(webhook)
-        await self._outbox.remove(found, by=me(), role="operate", now=self._clock.now())
+        await self._outbox.remove(found, by=LOCAL, role="operate", now=self._clock.now())
 
     async def test(self, webhook: str) -> DeliveryView:
         from midcourse.server.sending import try_out
 
         found = await self._outbox.webhook(webhook)
-        return delivery_view(await try_out(self._outbox, found, self._clock, by=me(), role="operate"))
+        return delivery_view(await try_out(self._outbox, found, self._clock, by=LOCAL, role="operate"))
 
     async def deliveries(self, webhook: str, limit: int = 100) -> Sequence[DeliveryView]:
         found = await self._outbox.webhook(webhook)

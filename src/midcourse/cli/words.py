@@ -46,8 +46,8 @@ _DEFERRED: Final = {"pause": Status.PAUSING, "cancel": Status.CANCELLING}
 
 
 LEFT_ALONE: Final = (
-    "Nobody drives it: its process has ended, and no other has taken it. It goes on as soon as one that has its agent "
-    "does: midcourse serve, or a program that opens the store."
+    "Nobody drives it: its process has ended. It continues as soon as another process with its agent opens the store: "
+    "midcourse serve, or a program of yours."
 )
 """The first thing to know of a session that is at work by its status, and is not."""
 
@@ -164,7 +164,7 @@ def reply_words(reply: Reply, now: float) -> str:
     if reply.unknown:
         words.append(f"effects in flight unknown: {', '.join(reply.unknown)}")
     if reply.restarted_as:
-        words.append(f"what it had reached is discarded, and it was begun anew as {reply.restarted_as}")
+        words.append(f"its work is discarded, and it started again as {reply.restarted_as}")
     return "; ".join(words) + "."
 
 
@@ -193,7 +193,7 @@ def intervention_words(made: Intervention) -> str:
 def receipt_title(receipt: Receipt) -> str:
     """What the table below it is."""
     if not receipt.lines:
-        return "Nothing was changed: no call that could have an effect had begun."
+        return "Nothing was changed: no call with an effect had started."
     if receipt.final:
         return "Receipt:"
     return "What it would come to:" if receipt.is_preview else "Receipt, provisional (this is not the end yet):"
@@ -224,12 +224,12 @@ def situation(session: Session, now: float) -> str:
         case Status.HALTED:
             return f"Halted by {session.halted_by}. {_lifting(session)}"
         case _ if session.erased_at is not None:
-            return f"What was said and done in it was erased, {ago(session.erased_at, now)}. Nothing goes on in it."
+            return f"Its texts were erased, {ago(session.erased_at, now)}. It cannot continue."
         case Status.FAILED:
             return str(without_result(session))
         case Status.CANCELLED if session.discarded:
-            anew = f" It was begun anew as {session.restarted_as}." if session.restarted_as else ""
-            return f"It was forced to end half-way, and what it had reached is discarded.{anew}"
+            anew = f" It started again as {session.restarted_as}." if session.restarted_as else ""
+            return f"It was forced to end, and its work is discarded.{anew}"
         case _:
             return f"It has ended. A new turn: midcourse message {session.id} TEXT"
 
@@ -241,7 +241,7 @@ def _retry_words(call: OpenCall, now: float) -> str:
 
 
 def _resuming(session: Session) -> str:
-    """How a paused session goes on, and what becomes of an answer that was cut."""
+    """Return how to resume a paused session, and what happens to an answer that was cut."""
     enough = wanted(session)
     if enough is not None:
         raised = f"midcourse resume {session.id} --budget {exact_money(enough)[1:]}"
@@ -258,9 +258,9 @@ def cut_words(session: Session) -> str:
 
 
 def _lifting(session: Session) -> str:
-    """How a halt ends, in words that are true for whoever reads them."""
+    """Return how a halt ends, for readers in any role."""
     if session.switch:
         return (
-            f"An operator lifts the kill switch, and then lets it go back: midcourse kill-switch show {session.switch}"
+            f"The role operate lifts the kill switch and then releases it: midcourse kill-switch show {session.switch}"
         )
-    return f"An operator lifts this: midcourse lift {session.id}"
+    return f"The role operate lifts this: midcourse session lift {session.id}"

@@ -203,7 +203,7 @@ class RemoteMidcourse:
     async def audit_export(
         self, *, session: str | None = None, since: float | None = None, tenant: str | None = None
     ) -> AsyncIterator[bytes]:
-        """The audit log as a file in pieces, JSON lines that prove themselves: ``midcourse audit --verify FILE``.
+        """The audit log as a file in pieces, JSON lines that prove themselves: ``midcourse audit verify FILE``.
 
         Entries that the token may not see, or that are not of ``session``, are there as their digests alone.
         """

@@ -14,15 +14,19 @@ class Whereabouts(msgspec.Struct, frozen=True):
     pid: int
     is_token_given: bool = False
     """Whether its token came with ``--token``: then no file has it."""
+    store: str = ""
+    """The address of its store, as it was given; empty: a file beside this record."""
 
 
-def whereabouts(folder: Path) -> Whereabouts | None:
-    """The server of this folder that was started last and lives; None if there is none."""
+def whereabouts(folder: Path, store: str = "") -> Whereabouts | None:
+    """Return the server of this folder, and of ``store``, that was started last and lives; None if there is none."""
     found: list[tuple[float, Whereabouts]] = []
     for record in folder.glob("server-*.json"):
         with contextlib.suppress(OSError, msgspec.MsgspecError, OverflowError):
             one = msgspec.json.decode(record.read_bytes(), type=Whereabouts)
             os.kill(one.pid, 0)
+            if store and one.store not in ("", store) and not (_is_file(one.store) and _is_file(store)):
+                continue
             found.append((record.stat().st_mtime, one))
     return max(found, key=lambda entry: entry[0])[1] if found else None
 
@@ -43,6 +47,11 @@ def forget(folder: Path) -> None:
             pid = int(record.stem.removeprefix("server-"))
             if pid == os.getpid() or not _lives(pid):
                 record.unlink()
+
+
+def _is_file(store: str) -> bool:
+    # A folder is that of one file, by whatever path it was named; stores of other kinds share the usual one.
+    return store.startswith("sqlite:")
 
 
 def _lives(pid: int) -> bool:

@@ -53,7 +53,7 @@ def decide(session: Session, command: cmd.AnyCommand) -> Events:
             allowed=now,
             session_id=session.id,
             status=str(session.status),
-            **no.fields,
+            **{name: fact for name, fact in no.fields.items() if name != "allowed"},
         ) from None
 
 
@@ -81,7 +81,7 @@ def allowed(session: Session, role: cmd.Role = "steer", by: str = "") -> tuple[s
     verbs: list[str] = []
     is_at_cap = wanted(session) is not None
     for kind, row in TABLE.items():
-        is_hidden = kind in NO_BUTTONS and not (kind is cmd.Budget and wanted(session) is not None)
+        is_hidden = kind in NO_BUTTONS and not (kind is cmd.Budget and is_at_cap)
         if is_hidden or (is_agents and not could(session, kind, by)):
             continue
         is_offered = OFFERED_IF.get(row[session.status])

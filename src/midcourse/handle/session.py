@@ -347,7 +347,7 @@ class SessionHandle(Generic[T_co]):
 
         Its shape stays: when what happened, states, costs, the names of agents, tools and steps, who did what. With
         ``children`` its children are erased, too. ``reason`` says why, and stays. It cannot be taken back, and nothing
-        can be done with the session any more. What lay on the disk is gone after ``midcourse compact``.
+        can be done with the session any more. What lay on the disk is gone after ``midcourse store compact``.
 
         Raises:
             Refused: it, or a child, has not ended; nothing is erased then.

@@ -168,7 +168,7 @@ def _completed(report: Report, policy: Policy) -> ChecklistItem:
         f"{percent(target)} of all runs are completed{f', at {load}' if load else ''}",
         _ANSWERS[verdict(part, of, (target, 1.0))],
         f"{part:,} of {of:,} that have ended",
-        otherwise="See which class falls short: midcourse report.",
+        otherwise="See which class falls short: midcourse report show.",
         unknown=f"Let runs end: {ENOUGH} say enough.",
     )
 
@@ -209,7 +209,7 @@ def _labels(report: Report) -> ChecklistItem:
         "Enough interventions of each signal and agent are labelled",
         "unknown" if not by_agent else "does not" if few else "holds",
         f"{len(by_agent) - len(few)} of {len(by_agent)} are{f'; too few: {_some(few)}' if few else ''}",
-        otherwise="Label them right or wrong: midcourse label.",
+        otherwise="Label them right or wrong: midcourse intervention label.",
         unknown="No policy has stepped in yet.",
     )
 
@@ -222,7 +222,7 @@ def _wrong(report: Report) -> ChecklistItem:
         "No signal is wrong more often than the policy bears",
         "unknown" if not enough else "does not" if wrong else "holds",
         f"{len(wrong)} of {len(enough)} with enough labels are{f': {_some(wrong)}' if wrong else ''}",
-        otherwise="See what the review proposes: midcourse review.",
+        otherwise="See what the review proposes: midcourse policy review.",
         unknown="Too few labels.",
     )
 
@@ -237,7 +237,7 @@ def backtested(name: str, version: int, tried: Mapping[str, int] | None) -> Chec
         number += f"; the result is of {', '.join(known) or 'no policy'}"
     todo = (
         f"midcourse policy show {name} > {name}.yaml; "
-        f"midcourse backtest --policy {name}.yaml --format json RUNS > FILE; then --backtest FILE."
+        f"midcourse policy backtest --policy {name}.yaml --format json RUNS > FILE; then --backtest FILE."
     )
     answer: Answer = "unknown" if tried is None else "holds" if runs else "does not"
     what = f"Policy {policy} was tried on recorded runs"
@@ -276,7 +276,7 @@ def _strategies(report: Report) -> Iterator[ChecklistItem]:
         "No run was stopped automatically that its strategy lets finish",
         "does not" if count else "holds" if of else "unknown",
         f"{count:,} of {of:,} sessions that declared a short or protected class",
-        otherwise="See what stopped them: midcourse interventions.",
+        otherwise="See what stopped them: midcourse intervention list.",
         unknown="No such session began in this time.",
     )
     found, agree = report.recoveries, report.consistency

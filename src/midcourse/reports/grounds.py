@@ -53,7 +53,7 @@ def _domains(encoder: str) -> frozenset[str]:
 
 
 def read_backtest(path: Path) -> dict[str, int]:
-    """The policies that ``midcourse backtest --format json`` tried, and on how many runs each.
+    """The policies that ``midcourse policy backtest --format json`` tried, and on how many runs each.
 
     Raises:
         InvalidInput: the file cannot be read, or is none of those.
@@ -69,6 +69,7 @@ def read_backtest(path: Path) -> dict[str, int]:
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise InvalidInput(
-            f"{path} is not the result of a backtest ({why}). Make one with: midcourse backtest --format json … > FILE",
+            f"{path} is not the result of a backtest ({why}). Make one with: "
+            "midcourse policy backtest --format json … > FILE",
             field="backtest",
         ) from error

@@ -335,7 +335,7 @@ def _tightened(agent: str, of: _OfAgent, policy: Policy, evidence: list[str], re
     evidence.append(
         f"{told}. With {path} = {shown(_setting(after, path))} it would have in half of them, by {signal}; the quality "
         f"of interrupted runs is {percent(quality)}. How often it would be wrong is not known: try it on recorded runs "
-        "first (midcourse backtest)."
+        "first (midcourse policy backtest)."
     )
     return after
 

@@ -1,7 +1,7 @@
 """Policies on the runs that a store has recorded: what they would have done, and what thresholds those runs propose.
 
-The same functions as ``midcourse backtest`` and ``midcourse policy calibrate``. They compute for seconds and more: see
-``beside``.
+The same functions as ``midcourse policy backtest`` and ``midcourse policy calibrate``. They compute for seconds and
+more: see ``beside``.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -135,7 +135,7 @@ def proposed(found: Calibrated, policy: Policy, notes: tuple[str, ...] = ()) -> 
     )
 
 
-_NO_DRIFT: Final = "How far actions are from the goal is not measured here: midcourse backtest --drift does."
+_NO_DRIFT: Final = "How far actions are from the goal is not measured here: midcourse policy backtest --drift does."
 
 
 def tried(runs: Runs, policies: Sequence[Policy], going: Going) -> Trial:

@@ -236,13 +236,15 @@ class Control:
     async def _unanswered(self, session_id: SessionId, row: InboxRow, *, patient: bool) -> Reply:
         """It is durable and not decided: the owner is silent, unless the caller was too impatient to tell."""
         owned = await self.worker.store.head(session_id)
+        # One silence has one beginning, whichever command it is asked about.
+        oldest = min((one.put_at for one in await self.worker.store.undecided(session_id)), default=row.put_at)
         return Reply(
             level="accepted",
             status=owned.head.status,
             session=session_id,
             durability=self.worker.store.durability,
             position=owned.head.position,
-            unreachable_since=row.put_at if patient else None,
+            unreachable_since=oldest if patient else None,
         )
 
     async def _reply(

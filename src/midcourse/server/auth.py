@@ -67,7 +67,7 @@ class Access:
                 why = "This browser is not logged in any more: its session was ended, or has expired. Log in again"
             else:
                 why = "This request has no token. Send one in the header Authorization: Bearer"
-            raise AccessDenied(f"{why}; 'midcourse link' prints a link for browsers.", code="unauthorized")
+            raise AccessDenied(f"{why}; 'midcourse browser link' prints a link for browsers.", code="unauthorized")
         if not found.token:
             check_cookie_request(str(connection.scope.get("method", "")), connection.headers)
         return principal

@@ -237,7 +237,7 @@ def described(principal: Principal) -> str:
 def _refused(code: str = "login_refused") -> AccessDenied:
     return AccessDenied(
         "This code or token is not valid. A code works once, within a minute; a token may have expired or been "
-        "revoked. Run 'midcourse link' for a new link.",
+        "revoked. Run 'midcourse browser link' for a new link.",
         code=code,
     )
 

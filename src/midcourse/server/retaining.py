@@ -25,7 +25,9 @@ async def keep_erasing(control: Control, reading: Reading, days: float, *, every
         try:
             erased = await reading(midcourse.erase_older(days, limit=MOST))
             if erased:
-                log.info("retention: %s sessions erased; 'midcourse compact' takes them off the disk", len(erased))
+                log.info(
+                    "retention: %s sessions erased; 'midcourse store compact' takes them off the disk", len(erased)
+                )
         except MidcourseError as error:
             erased = ()
             log.warning("what is older than %g days could not be erased, and is tried again later: %s", days, error)

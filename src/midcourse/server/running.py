@@ -36,6 +36,7 @@ class Place:
     host: str = "127.0.0.1"
     port: int | None = None
     is_token_given: bool = False
+    store: str = ""
 
 
 def token_of(folder: Path, given: str | None) -> str:
@@ -126,7 +127,7 @@ def run(server: Server, place: Place, listening: socket.socket, *, ready: Callab
         timeout_graceful_shutdown=5,
         timeout_keep_alive=75,
     )
-    here = Whereabouts(url, os.getpid(), place.is_token_given)
+    here = Whereabouts(url, os.getpid(), place.is_token_given, place.store)
 
     async def begun() -> None:
         write_down(place.folder, here)

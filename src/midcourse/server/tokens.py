@@ -172,9 +172,13 @@ class Tokens:
         ``expires_at``: when it stops being valid; None: never.
 
         Raises:
-            InvalidInput: the name, role or tenant cannot be used; code ``token_exists`` if the tenant has such a name.
+            InvalidInput: the name, role or tenant cannot be used, or both ``session`` and ``only`` are given; code
+                ``token_exists`` if the tenant has such a name.
+            SessionNotFound: the session that it is for, or reaches, does not exist.
             Refused: ``idempotency_key_reused``: another token was made with that key.
         """
+        if session is not None and only is not None:
+            raise InvalidInput("session is for an agent's token, only for a person's: give one of them.", field="only")
         if _NAME.fullmatch(name) is None or name in RESERVED:
             raise InvalidInput(
                 f"{name!r} cannot be a token's name. Use 1 to 64 letters, digits and . _ @ + -, beginning with a "
@@ -184,6 +188,7 @@ class Tokens:
         known: Role = "agent" if session is not None else role_named(role)
         await check_people_send(self._store, "make a token")
         if (reached := session or only) is not None:
+            await self._store.head(reached)
             tenant = tenant_of(reached) or None
         if tenant is not None:
             check_tenant(tenant)
@@ -237,7 +242,16 @@ class Tokens:
         """Take a token away: here at once, in other processes within a second. False: there was none of that name.
 
         A tenant's is ``acme~name``; whoever is of that tenant may leave that out, and reaches no other's.
+
+        Raises:
+            InvalidInput: it is the server's own, which is on no shelf.
         """
+        if name == LOCAL and by.tenant is None:
+            raise InvalidInput(
+                f"'{LOCAL}' is the server's own token, from --token or the file token in the server's .midcourse "
+                "folder. To replace it, delete that file and start the server again.",
+                field="name",
+            )
         await check_people_send(self._store, "revoke a token")
         key = name if by.tenant is None or MARK in name else _key(by.tenant, name)
         reached = by.tenant is None or tenant_of(key) == by.tenant

@@ -160,8 +160,8 @@ def audit_view(entries: Sequence[Audited]) -> list[dict[str, Any]]:
 
 
 def principal_view(principal: Principal) -> dict[str, Any]:
-    """Whom a request comes from."""
-    return spelled(principal)
+    """Whom a request comes from. To an agent, no tenant is the same as to a person: null."""
+    return {**spelled(principal), "tenant": principal.tenant or None}
 
 
 def login_view(made: Login) -> dict[str, Any]:

@@ -1,18 +1,15 @@
 """A session whose journal could not be written goes on soon after the store works again, and does not try for ever."""
 
 import asyncio
-from collections.abc import Awaitable, Sequence
-from typing import Any
+from collections.abc import Awaitable
 
 import midcourse
-from midcourse.core.codec import Blob
-from midcourse.core.fold import Row
 from midcourse.core.ids import Epoch, SessionId
 from midcourse.core.session import Status
 from midcourse.errors import StoreFull
-from midcourse.ports.store import Head
+from midcourse.ports.store import Append
 from midcourse.runtime.unwritten import Unwritten
-from midcourse.stores.memory import MemoryStore
+from midcourse.stores.sqlite.memory import MemoryStore
 from midcourse.testing import FakeClock
 from tests.promises.faults import Faulty
 
@@ -24,10 +21,10 @@ class Cramped(Faulty):
 
     cramped = True
 
-    def append(self, head: Head, rows: Sequence[Row], *, blobs: Sequence[Blob] = (), **rest: Any) -> Awaitable[None]:
+    def append(self, append: Append) -> Awaitable[None]:
         """See the port."""
-        self.fails = lambda _: bool(blobs) and self.cramped
-        return super().append(head, rows, blobs=blobs, **rest)
+        self.fails = lambda _: bool(append.blobs) and self.cramped
+        return super().append(append)
 
 
 @midcourse.tool(effect="read")

@@ -19,7 +19,7 @@ export function Sentence(props: Props): JSX.Element {
   const { live, view, me } = props;
   const connection = live.connection.value;
   if (connection.state === "refused") {
-    return <><Lamp status={view.status} stale>Last seen {view.status}</Lamp><p class="doing">{connection.problem?.code === "unauthorized" ? "This page is not let in any more: open what midcourse link prints." : connection.problem?.detail}</p></>;
+    return <><Lamp status={view.status} stale>Last seen {view.status}</Lamp><p class="doing">{connection.problem?.code === "unauthorized" ? "This page is not let in any more: open what midcourse browser link prints." : connection.problem?.detail}</p></>;
   }
   const kept = live.outbox.kept.value.length;
   if (connection.state === "lost") {

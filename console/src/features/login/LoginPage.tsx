@@ -82,7 +82,7 @@ export function LoginPage({ client, why }: { client: Client; why: Problem | null
       {why && why.code !== "logged_out" && <p role="alert">This browser’s session was ended, or has expired. Nothing more is received here, and nothing can be sent.</p>}
       {unsent.length > 0 && <p role="alert">Not sent: <b>{unsent.map(capitalised).join(", ")}</b>. Look at the run again after you have logged in, and press again if you still want it.</p>}
       {!why && pageKey(client.base) && <p>This browser may be logged in already: <a href={new URL(".", document.baseURI).href}>open the console</a>.</p>}
-      <p>Run <code>midcourse link</code> where the server runs, and open what it prints. The link works once, within a minute.</p>
+      <p>Run <code>midcourse browser link</code> where the server runs, and open what it prints. The link works once, within a minute.</p>
       <form onSubmit={submit}>
         <label>Code or token<input class="field" type="password" autocomplete="off" spellcheck={false} value={typed} onInput={(event) => type(event.currentTarget.value)} /></label>
         <div class="row"><button class="btn solid" type="submit" disabled={isBusy}>Log in</button></div>

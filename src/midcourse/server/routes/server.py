@@ -82,7 +82,7 @@ async def audit(
 async def export_audit(
     caller: Operator, session: AuditSession = None, since: AuditSince = None, tenant: TenantQuery = None
 ) -> Response:
-    """The audit log as JSON lines that prove themselves: `midcourse audit --verify FILE` checks them anywhere.
+    """The audit log as JSON lines that prove themselves: `midcourse audit verify FILE` checks them anywhere.
 
     There is a line for every entry. Of one that the caller may not see, or did not ask for, it holds the digest alone,
     which is enough to see that nothing was changed or left out. The last line says where the log ended; a file without
@@ -119,7 +119,7 @@ async def list_tokens(request: Request, caller: Operator) -> Response:
 @router.post(
     "/tokens",
     status_code=201,
-    responses=answers("NewlyMadeToken", 201, "token_exists", "idempotency_key_reused", body=True),
+    responses=answers("NewlyMadeToken", 201, "token_exists", "session_not_found", "idempotency_key_reused", body=True),
 )
 async def add_token(body: NewToken, request: Request, caller: Administrator) -> Response:
     """Make a token. It is shown this once: only its hash is kept. A retry with its Idempotency-Key is answered alike.
