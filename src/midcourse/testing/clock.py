@@ -19,6 +19,7 @@ import random  # noqa: TID251 - chance with a seed
 import selectors
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Executor
+from math import ulp
 from typing import Any, TypeVar
 
 from midcourse.ports.store import Store
@@ -127,7 +128,10 @@ class _Loop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         """The clock's time, for every timer of this loop."""
-        return self._clock.monotonic()
+        now = self._clock.monotonic()
+        # A timer is due less than this early. With more, time stands still for whoever looks, and waits for the rest.
+        self._clock_resolution = ulp(now)
+        return now
 
     def run_in_executor(self, executor: Executor | None, func: Callable[..., Any], *args: Any) -> "asyncio.Future[Any]":
         """Run it in a thread; no time passes until it has ended."""

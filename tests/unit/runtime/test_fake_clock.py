@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from math import nextafter
 from pathlib import Path
 
 import pytest
@@ -112,3 +113,20 @@ def test_a_session_that_is_parked_asked_and_expires_takes_no_real_time(kind: str
     began = time.monotonic()
     clock.run(lives())
     assert time.monotonic() - began < 60
+
+
+def test_nothing_happens_a_rounding_error_before_its_time() -> None:
+    """What looks whether it is time yet, and waits for the rest, would wait for nothing without end."""
+    clock = FakeClock()
+    early: list[float] = []
+
+    def due(when: float) -> None:
+        early.append(when - clock.monotonic())
+
+    async def test() -> None:
+        for when in (0.5, nextafter(0.5, 0.0), 5.5, 5.499999999999998):
+            clock.call_at(when, due, when)
+        await clock.sleep(6)
+
+    clock.run(test())
+    assert early == [0.0] * 4
