@@ -1,5 +1,5 @@
 """Fixtures of the policy's tests."""
 
-from tests.promises.harness import place
+from tests.promises.harness import only_memory
 
-__all__ = ["place"]
+__all__ = ["only_memory"]

@@ -113,6 +113,18 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     return Place(request.param, tmp_path)
 
 
+@pytest.fixture
+def memory(tmp_path: Path) -> Place:
+    """An empty store in memory, for what neither files nor threads could make different."""
+    return Place("memory", tmp_path)
+
+
+@pytest.fixture(name="place")
+def only_memory(tmp_path: Path) -> Place:
+    """The same under the other name: a folder's conftest chooses whether its tests run on one store or on each."""
+    return Place("memory", tmp_path)
+
+
 class Tool:
     """A declared tool: it keeps what it was called with, and ends when it may.
 

@@ -1,1 +1,1 @@
-"""Where sessions live: in memory for tests, in a SQLite file for everything on one machine."""
+"""Where sessions live: SQLite, in memory for tests, in a file for everything on one machine."""

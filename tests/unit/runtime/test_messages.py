@@ -503,10 +503,10 @@ async def test_an_edit_before_the_model_reads_is_what_it_reads_and_one_after_it_
 @pytest.mark.parametrize("where", ["thread", "task", "agent"])
 @pytest.mark.parametrize("change", ["edit", "withdraw"])
 async def test_a_change_that_races_with_the_reading_is_refused_or_read_and_never_both_or_neither(
-    place: Place, where: str, change: str
+    each_place: Place, where: str, change: str
 ) -> None:
     """Many sessions, each with a reader that reads as soon as it may."""
-    tries = 15 if place.kind == "sqlite" else 40
+    place, tries = each_place, 15 if each_place.kind == "sqlite" else 40
 
     async def agent(run: midcourse.Run) -> list[str]:
         go = GO[run.session_id]

@@ -1,4 +1,4 @@
-"""Sessions in a SQLite file: several programs on one machine, each driving sessions of its own."""
+"""Sessions in SQLite: in a file that several programs of one machine share, or in the memory of one."""
 
 import sys
 
