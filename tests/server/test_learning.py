@@ -51,9 +51,9 @@ async def test_a_label_and_a_rating_reach_reports_metrics_and_proposals(memory: 
                 return (await client.get(f"{server.url}/metrics")).text
 
             metrics = await eventually(scraped, lambda text: "midcourse_false_positive_ratio{" in text)
-            assert 'midcourse_false_positive_ratio{task_class="short"} 1.0' in metrics
-            assert 'midcourse_interruption_ratio{task_class="short"} 1.0' in metrics
-            assert 'midcourse_interruption_by_ratio{by="person",task_class="short"} 0.25' in metrics
+            assert 'midcourse_false_positive_ratio{task_class="long"} 1.0' in metrics
+            assert 'midcourse_interruption_ratio{task_class="long"} 1.0' in metrics
+            assert 'midcourse_interruption_by_ratio{by="person",task_class="long"} 0.25' in metrics
 
             assert server.server.control is not None
             worker = server.server.control.worker
