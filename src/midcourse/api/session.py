@@ -6,7 +6,6 @@ from typing import Any, Generic, Literal, TypeVar, get_args, overload
 
 from msgspec.structs import replace
 
-from midcourse.api.correcting import check_correction
 from midcourse.api.erasing import erase_sessions
 from midcourse.api.naming import fresh_session_id
 from midcourse.core import commands as cmd
@@ -107,7 +106,6 @@ class SessionHandle(Generic[T_co]):
         A paused session keeps it for later, unless ``resume``; an ended one begins a new turn with it. A policy may
         want corrections (all but another goal) to be short.
         """
-        await check_correction(self._control, self.id, text, level)
         seconds = None if grace == math.inf else grace
         command = cmd.Redirect(
             id=self._command_id(command_id),

@@ -82,7 +82,13 @@ class Driver:
         self._gone = gone
         self._task = AgentTask(self.gate, around.clock, cleanup=around.settings.cleanup, moved=self.react)
         self._inbox = Inbox(
-            journal, self.gate, around.store, running=self.running, decided=self.wake, unavailable=unavailable
+            journal,
+            self.gate,
+            around.store,
+            running=self.running,
+            decided=self.wake,
+            unavailable=unavailable,
+            longest_correction=around.longest_correction,
         )
         begins = sponsor.unless_stopped if sponsor else at_once if orphaned else None
         self._starting = Starting(journal, around.admission, begins)

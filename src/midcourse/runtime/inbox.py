@@ -19,7 +19,7 @@ from midcourse.core.pauses import finishes_first
 from midcourse.core.rates import Stopper, stopper_of
 from midcourse.core.replies import Counted, RunningCall
 from midcourse.core.session import Session
-from midcourse.errors import AgentUnavailable, Damaged, Refused
+from midcourse.errors import AgentUnavailable, Damaged, InvalidInput, Refused
 from midcourse.ports.meter import StopVerb
 from midcourse.ports.store import Deciding, InboxRow, Store
 from midcourse.runtime.auditing import entry_of, is_of_erased
@@ -53,6 +53,7 @@ class Inbox:
         running: Callable[[], tuple[RunningCall, ...]],
         decided: Callable[[], None],
         unavailable: AgentUnavailable | None,
+        longest_correction: Callable[[str], int | None],
     ) -> None:
         self._journal = journal
         self._gate = gate
@@ -60,6 +61,7 @@ class Inbox:
         self._running = running
         self._decided = decided
         self._unavailable = unavailable
+        self._longest_correction = longest_correction
         self._decided_through = 0
         self._stop: _Stop | None = None
 
@@ -98,12 +100,12 @@ class Inbox:
             command = cmd.decode_command(row.content)
             if self._unavailable is not None and (isinstance(command, cmd.Resume) or getattr(command, "resume", False)):
                 raise self._unavailable
-            wanted = decide(session, command)
+            wanted = decide(session, command, longest_correction=self._longest_correction(session.terms.policy))
             # An answer to a review resumes, too.
             if self._unavailable is not None and any(isinstance(event, ev.SessionResumed) for event in wanted):
                 raise self._unavailable
             events = tuple(_timed(event, command, row) for event in wanted)
-        except (Refused, Damaged, AgentUnavailable) as error:
+        except (Refused, InvalidInput, Damaged, AgentUnavailable) as error:
             outcome = refusal(error, session.status.value, session.position)
         else:
             # What is protected is told at its next step, and not interrupted for it.

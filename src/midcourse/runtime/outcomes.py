@@ -4,7 +4,7 @@ import msgspec
 
 from midcourse.core.ids import MessageId, PauseId, Position, SessionId, StepId
 from midcourse.core.replies import Counted, RunningCall
-from midcourse.errors import Damaged, MidcourseError, Refused
+from midcourse.errors import Damaged, InvalidInput, MidcourseError, Refused
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -21,6 +21,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     unknown: tuple[StepId, ...] = ()
     deferred: bool = False
     counted: Counted = ""
+    field: str = ""
+    """Of ``invalid_input``: what of the command cannot be used."""
 
 
 _encoder = msgspec.json.Encoder()
@@ -43,6 +45,8 @@ def raise_if_refused(session_id: SessionId, outcome: Outcome) -> None:
         return
     if outcome.code == Damaged.code:  # whoever found the damage refused every command that lay in the inbox
         raise Damaged(outcome.message, session_id=session_id)
+    if outcome.code == InvalidInput.code:
+        raise InvalidInput(outcome.message, field=outcome.field)
     raise Refused(
         outcome.message,
         code=outcome.code,
@@ -55,4 +59,7 @@ def raise_if_refused(session_id: SessionId, outcome: Outcome) -> None:
 def refusal(error: MidcourseError, status: str, position: Position) -> Outcome:
     """The outcome of a command that was refused."""
     allowed = error.allowed if isinstance(error, Refused) else ()
-    return Outcome(code=error.code, message=error.message, allowed=allowed, status=status, position=position)
+    field = str(error.fields.get("field", "")) if isinstance(error, InvalidInput) else ""
+    return Outcome(
+        code=error.code, message=error.message, allowed=allowed, status=status, position=position, field=field
+    )

@@ -183,6 +183,11 @@ class Supervisor:
         policy = self._policies.get(name)
         return None if policy is None else policy.signals.cost.per_action
 
+    def longest_correction(self, name: str) -> int | None:
+        """Characters of the longest correction that a policy takes; None: any length, or nobody knows the policy."""
+        policy = self._policies.get(name)
+        return None if policy is None else policy.correction
+
     def requires_hypothesis(self, terms: Terms) -> bool:
         """Whether an agent under these terms must state a hypothesis before it acts. Not where nothing may pause it."""
         policy = self._policies.get(terms.policy)

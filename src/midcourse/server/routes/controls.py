@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from midcourse.api import Midcourse, check_correction
+from midcourse.api import Midcourse
 from midcourse.core import commands as cmd
 from midcourse.core.ids import AskId, MessageId, PauseId, SessionId
 from midcourse.core.replies import Reply
@@ -91,7 +91,6 @@ async def redirect(session_id: SessionPath, caller: Commander, body: schemas.Red
     Until it has, the message named in the answer can be edited and withdrawn. A session's policy may want corrections
     (all but another goal) to be short.
     """
-    await caller.read(check_correction(caller.control, SessionId(session_id), body.text, body.level))
     command = caller.wish(
         cmd.Redirect,
         text=body.text,
