@@ -1,7 +1,7 @@
 """Watches the sessions of this process under their policies, and carries out what the policies decide.
 
-Monitors measure, a policy decides, and this acts: a decision becomes a command in the session's own inbox, so that it
-is durable, in order with what people want, and refused like anything else that comes too late.
+Monitors measure, a policy decides, and this acts: the session's owner journals what a decision makes of it, in
+order with what people want; it changes nothing if it comes too late.
 """
 
 import asyncio
