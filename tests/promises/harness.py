@@ -15,7 +15,7 @@ from midcourse.api import Midcourse, SessionHandle
 from midcourse.core.events import Mode, Recorded, event_type
 from midcourse.core.ids import CommandId, SessionId
 from midcourse.core.replies import Durability
-from midcourse.ports.store import Store
+from midcourse.ports.store import InboxRow, Store
 from midcourse.runtime.agents import OnNewVersion
 from midcourse.runtime.settings import Settings
 from midcourse.runtime.tools import declared_tool, register
@@ -216,7 +216,8 @@ def silence(mc: Midcourse, session_id: str) -> Callable[[], None]:
     driver = mc._control.worker.driver(SessionId(session_id))  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
     assert driver is not None
 
-    async def nothing() -> dict[CommandId, Any]:
+    async def nothing(put: InboxRow | None = None) -> dict[CommandId, Any]:
+        del put
         return {}
 
     driver.settle = nothing

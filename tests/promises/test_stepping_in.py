@@ -24,6 +24,7 @@ from midcourse.errors import InvalidInput, Refused, StepError, StoreUnavailable
 from midcourse.policies import kept
 from midcourse.ports.store import NEWEST, HeadQuery
 from midcourse.runtime import standing, supervision, worker
+from midcourse.runtime.inbox import Inbox
 from midcourse.runtime.interventions import INTERVENTIONS, LABELS, Labelled, alarm_items, label_items, read_alarms
 from midcourse.runtime.settings import Settings
 from midcourse.runtime.supervision import Supervisor
@@ -469,11 +470,13 @@ async def test_what_interrupts_is_tried_again_when_the_lists_cannot_be_read(
         await session.cancel(grace=0)
 
 
-async def test_a_session_whose_question_cannot_be_written_begins_without_it(place: Place) -> None:
+async def test_a_session_whose_question_cannot_be_written_begins_without_it(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     script = Script()
     store = Faulty(await place.store())
     async with opened(place, script.agent, clock=script.clock, store=store) as mc:
-        failing(store, 1)
+        failing(store, 1, monkeypatch)
         session = await mc.start(script.agent, "fix it")
         await until(session, "step.begun")
         script.later("end")
@@ -532,9 +535,14 @@ class Unlisted(Faulty):
             raise StoreUnavailable("The lists are away; try again.")
 
 
-def failing(store: Faulty, times: int) -> list[str]:
-    """The next commands cannot be written, so often; what was tried."""
+def failing(store: Faulty, times: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The next commands cannot be written, so often, and nothing can be journaled here; what was tried."""
     tried: list[str] = []
+
+    async def released(_inbox: Inbox, _command: cmd.Intervene) -> bool:
+        return False
+
+    monkeypatch.setattr(Inbox, "step_in", released)
 
     def fails(write: str) -> bool:
         if write != "put":
@@ -547,6 +555,45 @@ def failing(store: Faulty, times: int) -> list[str]:
     return tried
 
 
+async def test_a_stop_is_journaled_at_once_and_never_passes_through_the_inbox(place: Place) -> None:
+    script = Script()
+    store = Faulty(await place.store())
+    async with opened(place, script.agent, clock=script.clock, store=store) as mc:
+        session = await script.started(mc)
+        await script.do(*("fail",) * 4)
+        written: list[str] = []
+        store.holds = lambda write: bool(written.append(write))
+        script.later("fail")
+        await until_status(session, "paused")
+        assert "put" not in written
+        assert (await levels(session)).count("stop") == 1
+        await session.cancel(grace=0)
+
+
+async def test_a_stop_that_cannot_be_journaled_is_carried_out_by_the_next_owner(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = Script()
+    store = Faulty(await place.store())
+    journal = Inbox.step_in
+
+    async def on_a_full_disk(inbox: Inbox, command: cmd.Intervene) -> bool:
+        store.fails = lambda write: write == "append"
+        try:
+            return await journal(inbox, command)
+        finally:
+            store.fails = lambda _: False
+
+    async with opened(place, script.agent, clock=script.clock, store=store) as mc:
+        session = await script.started(mc)
+        await script.do(*("fail",) * 4)
+        monkeypatch.setattr(Inbox, "step_in", on_a_full_disk)
+        script.later("fail")
+        await until_status(session, "paused")
+        assert (await levels(session)).count("stop") == 1
+        await session.cancel(grace=0)
+
+
 @pytest.mark.parametrize("times", [1, 2, 3])
 async def test_an_interruption_that_fails_is_tried_again_up_to_three_times(
     place: Place, times: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -557,7 +604,7 @@ async def test_an_interruption_that_fails_is_tried_again_up_to_three_times(
     async with opened(place, script.agent, clock=script.clock, store=store) as mc:
         session = await script.started(mc)
         await script.do(*("fail",) * 4)
-        tried = failing(store, times)
+        tried = failing(store, times, monkeypatch)
         with caplog.at_level(logging.WARNING, logger="midcourse"):
             script.later("fail")
             await until_status(session, "paused")
@@ -576,7 +623,7 @@ async def test_one_that_fails_four_times_is_given_up_with_a_word_and_decided_aga
     async with opened(place, script.agent, clock=script.clock, store=store) as mc:
         session = await script.started(mc)
         await script.do(*("fail",) * 4)
-        tried = failing(store, 4)
+        tried = failing(store, 4, monkeypatch)
         with caplog.at_level(logging.WARNING, logger="midcourse"):
             await script.do("fail")
             await until_true(lambda: len(tried) == 4)
@@ -598,7 +645,7 @@ async def test_a_pause_that_was_given_up_is_no_occasion_that_people_were_interru
     async with opened(place, script.agent, clock=script.clock, store=store) as mc:
         session = await script.started(mc)
         await script.do("ok", "ok", "ok", *("think 0.9",) * 11, minutes=0.3)
-        tried = failing(store, 4)
+        tried = failing(store, 4, monkeypatch)
         await script.do("think 0.9")
         await until_true(lambda: len(tried) >= 4)
         await a_while()

@@ -1,9 +1,8 @@
 """The public handle: open a store, start an agent, and pause, resume, redirect, cancel, answer or watch any session."""
 
-from midcourse.api.correcting import check_correction
 from midcourse.api.erasing import erase_sessions
 from midcourse.api.midcourse import Midcourse
 from midcourse.api.opening import connect, open
 from midcourse.handle.session import SessionHandle
 
-__all__ = ["Midcourse", "SessionHandle", "check_correction", "connect", "erase_sessions", "open"]
+__all__ = ["Midcourse", "SessionHandle", "connect", "erase_sessions", "open"]

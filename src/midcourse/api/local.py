@@ -5,7 +5,6 @@ from typing import Any, cast, get_args
 
 from msgspec.structs import replace
 
-from midcourse.api.correcting import check_correction
 from midcourse.api.erasing import erase_sessions
 from midcourse.api.naming import fresh_session_id
 from midcourse.core import commands as cmd
@@ -53,16 +52,11 @@ class LocalTransport:
 
     async def send(self, session_id: SessionId, command: AnyCommand, *, until: Level, wait: float) -> Reply:
         """Send a command, with the caller's role; the answer of a child's ask goes to the child."""
-        match command:
-            case cmd.Redirect():
-                await check_correction(self._control, session_id, command.text, command.level)
-            case cmd.Answer(ask=str(ask)) if "/" in ask:
-                child, _, name = ask.rpartition("/")
-                if not child.startswith(f"{session_id}."):
-                    raise InvalidInput(f"'{child}' is not a child of session '{session_id}'.", field="ask")
-                session_id, command = SessionId(child), replace(command, ask=AskId(name))
-            case _:
-                pass
+        if isinstance(command, cmd.Answer) and command.ask is not None and "/" in command.ask:
+            child, _, name = command.ask.rpartition("/")
+            if not child.startswith(f"{session_id}."):
+                raise InvalidInput(f"'{child}' is not a child of session '{session_id}'.", field="ask")
+            session_id, command = SessionId(child), replace(command, ask=AskId(name))
         own = signed(replace(command, role=self._role), await sender(self._worker.store))
         return await self._control.send(session_id, own, until=until, wait=wait)
 

@@ -11,8 +11,8 @@ from midcourse.core.agent_rights import could, leaves_as_it_is, objection
 from midcourse.core.budget import wanted
 from midcourse.core.commands import agent_of
 from midcourse.core.rules import OFFERED_IF, Events, Rule
-from midcourse.core.session import Session, Status
-from midcourse.errors import Refused
+from midcourse.core.session import ENDED, Session, Status
+from midcourse.errors import InvalidInput, Refused
 
 _ROWS: Final = {
     **pauses.TABLE,
@@ -33,16 +33,21 @@ NO_BUTTONS: Final = frozenset({cmd.OutsideEvent, cmd.Budget, cmd.Halt, cmd.Lift,
 A budget is named once it must be raised."""
 
 
-def decide(session: Session, command: cmd.AnyCommand) -> Events:
+def decide(session: Session, command: cmd.AnyCommand, *, longest_correction: int | None = None) -> Events:
     """The facts ``command`` makes in ``session``. No facts: it is granted and changes nothing.
+
+    ``longest_correction``: characters that the session's policy takes; None: any number.
 
     Raises:
         Refused: it is not allowed now, or not to the agent that sends it; the error says what is.
+        InvalidInput: it is a correction that is too long.
     """
     if agent_of(command.by) is not None:
         command = replace(command, role="agent")  # whatever it says: an agent has no rung
     try:
         _check(session, command)
+        if longest_correction is not None:
+            _check_correction(session, command, longest_correction)
         return () if leaves_as_it_is(session, command) else TABLE[type(command)][session.status](session, command)
     except Refused as no:
         now = allowed(session, command.role, command.by)
@@ -68,6 +73,18 @@ def _check(session: Session, command: cmd.AnyCommand) -> None:
         raise Refused(why, code="precondition_failed")
     if session.erased_at is not None and not isinstance(command, cmd.Cancel):
         raise Refused("what was said and done in it was erased. Start a new session", code="session_erased")
+
+
+def _check_correction(session: Session, command: cmd.AnyCommand, most: int) -> None:
+    """Refuse a redirect that is longer than the session's policy takes. Another goal, or turn, is no correction."""
+    if not isinstance(command, cmd.Redirect) or command.level == "goal" or session.status in ENDED:
+        return
+    if len(command.text) > most:
+        raise InvalidInput(
+            f"The correction has {len(command.text):,} characters; the policy '{session.terms.policy}' takes at most "
+            f"{most}. Say it shorter, or give another goal (level 'goal').",
+            field="text",
+        )
 
 
 def allowed(session: Session, role: cmd.Role = "steer", by: str = "") -> tuple[str, ...]:

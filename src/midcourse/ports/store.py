@@ -97,7 +97,10 @@ class Owned(msgspec.Struct, gc=False, frozen=True, kw_only=True):
 
 
 class InboxRow(msgspec.Struct, gc=False, frozen=True, kw_only=True):
-    """A command in an inbox. ``content`` is the command; ``outcome`` is None until it is decided."""
+    """A command in an inbox. ``content`` is the command; ``outcome`` is None until it is decided.
+
+    ``seq`` numbers the commands of a session from 1, without a gap.
+    """
 
     seq: int
     id: CommandId

@@ -210,7 +210,7 @@ class Control:
         while True:
             driver = worker.driver(session_id)
             if driver is not None:
-                decided = await driver.settle()
+                decided = await driver.settle(row)
                 if row.id in decided:
                     return decided[row.id]
             else:

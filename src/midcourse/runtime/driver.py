@@ -17,8 +17,9 @@ from midcourse.core.ids import CommandId, SessionId, StepId
 from midcourse.core.pace import Pace
 from midcourse.core.replies import RunningCall
 from midcourse.core.session import ENDED, Session, Status
-from midcourse.errors import AgentUnavailable, Diverged, Interrupt, MidcourseError, without_path
+from midcourse.errors import AgentUnavailable, Diverged, Interrupt, MidcourseError, StoreError, without_path
 from midcourse.ports.sender import enter_agent
+from midcourse.ports.store import InboxRow
 from midcourse.runtime.agent_task import AgentTask, Failed, Returned
 from midcourse.runtime.agents import Agent
 from midcourse.runtime.calls import Call
@@ -82,7 +83,13 @@ class Driver:
         self._gone = gone
         self._task = AgentTask(self.gate, around.clock, cleanup=around.settings.cleanup, moved=self.react)
         self._inbox = Inbox(
-            journal, self.gate, around.store, running=self.running, decided=self.wake, unavailable=unavailable
+            journal,
+            self.gate,
+            around.store,
+            running=self.running,
+            decided=self.wake,
+            unavailable=unavailable,
+            longest_correction=around.longest_correction,
         )
         begins = sponsor.unless_stopped if sponsor else at_once if orphaned else None
         self._starting = Starting(journal, around.admission, begins)
@@ -158,9 +165,12 @@ class Driver:
 
     # ---- on any thread
 
-    async def settle(self) -> dict[CommandId, Outcome]:
-        """Decide every undecided command, in inbox order; return what was decided here, once it is durable."""
-        return await self._inbox.settle()
+    async def settle(self, put: InboxRow | None = None) -> dict[CommandId, Outcome]:
+        """Decide every undecided command, in inbox order; return what was decided here, once it is durable.
+
+        ``put``: the row that was just put, which saves reading if it is the only one.
+        """
+        return await self._inbox.settle(put)
 
     async def recover(self) -> None:
         """Decide the inbox first, whoever wakes this driver meanwhile; then act on what the journal says."""
@@ -233,11 +243,14 @@ class Driver:
         return self._is_recovering
 
     async def step_in(self, command: Intervene) -> None:
-        """Put a policy's decision into the inbox, and decide it. What stops shuts the gate before it is written.
+        """Journal a policy's decision; while the session is released, put it into the inbox for its next owner.
 
         Raises:
             StoreError: it could not be written.
         """
+        with contextlib.suppress(StoreError):  # the journal is broken now: the next owner decides it
+            if await self._inbox.step_in(command):
+                return
         stops = command.decision.level in STOPS
         if stops:
             self.shut()

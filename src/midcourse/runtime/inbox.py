@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from midcourse.core import commands as cmd
 from midcourse.core import events as ev
 from midcourse.core.asks import NEED_APPROVAL, is_yes
-from midcourse.core.audit import AuditEntry
+from midcourse.core.audit import AuditEntry, decided
 from midcourse.core.budget import BUDGET
 from midcourse.core.caps import at_cap, pause_with_parent
 from midcourse.core.deadlines import DEADLINE, expire
@@ -19,7 +19,7 @@ from midcourse.core.pauses import finishes_first
 from midcourse.core.rates import Stopper, stopper_of
 from midcourse.core.replies import Counted, RunningCall
 from midcourse.core.session import Session
-from midcourse.errors import AgentUnavailable, Damaged, Refused
+from midcourse.errors import AgentUnavailable, Damaged, InvalidInput, Refused
 from midcourse.ports.meter import StopVerb
 from midcourse.ports.store import Deciding, InboxRow, Store
 from midcourse.runtime.auditing import entry_of, is_of_erased
@@ -53,6 +53,7 @@ class Inbox:
         running: Callable[[], tuple[RunningCall, ...]],
         decided: Callable[[], None],
         unavailable: AgentUnavailable | None,
+        longest_correction: Callable[[str], int | None],
     ) -> None:
         self._journal = journal
         self._gate = gate
@@ -60,15 +61,20 @@ class Inbox:
         self._running = running
         self._decided = decided
         self._unavailable = unavailable
+        self._longest_correction = longest_correction
         self._decided_through = 0
         self._stop: _Stop | None = None
 
-    async def settle(self) -> dict[CommandId, Outcome]:
-        """Decide every undecided command, in inbox order; return what was decided here, once it is durable."""
+    async def settle(self, put: InboxRow | None = None) -> dict[CommandId, Outcome]:
+        """Decide every undecided command, in inbox order; return what was decided here, once it is durable.
+
+        A row that has just been ``put``, right behind the last one decided here, is all there is: none is read.
+        """
         outcomes: dict[CommandId, Outcome] = {}
         written: list[Awaitable[None]] = []
         stops: list[_Stop] = []
-        for row in await self._store.undecided(self._journal.session.id):
+        is_next = put is not None and put.seq == self._decided_through + 1
+        for row in (put,) if put is not None and is_next else await self._store.undecided(self._journal.session.id):
             with self._journal.lock:
                 if self._journal.leaving or self._journal.broken or row.seq <= self._decided_through:
                     continue
@@ -83,8 +89,8 @@ class Inbox:
             self._decided()
             # A caller that is cancelled leaves the writes alone: the journal hears how each of them ended.
             await asyncio.gather(*map(asyncio.shield, written))
-            for verb, by, wished_at in stops:
-                self._journal.meter.stop_answered(verb, by, max(0.0, self._journal.now - wished_at))
+            for stop in stops:
+                self._answered(stop)
         return outcomes
 
     def _decide(self, row: InboxRow) -> tuple[Outcome, Awaitable[None]]:
@@ -92,26 +98,15 @@ class Inbox:
         # Whatever was put after a deadline comes too late, whenever somebody reads it. By the wall clock it may have
         # been put in the future.
         expired, entries = self._expired(min(row.put_at, self._journal.now))
-        session = self._journal.after(*expired)
+        session = self._journal.add(*expired)
         events: tuple[ev.AnyEvent, ...] = ()
         try:
             command = cmd.decode_command(row.content)
-            if self._unavailable is not None and (isinstance(command, cmd.Resume) or getattr(command, "resume", False)):
-                raise self._unavailable
-            wanted = decide(session, command)
-            # An answer to a review resumes, too.
-            if self._unavailable is not None and any(isinstance(event, ev.SessionResumed) for event in wanted):
-                raise self._unavailable
-            events = tuple(_timed(event, command, row) for event in wanted)
-        except (Refused, Damaged, AgentUnavailable) as error:
+            events = self._decided_events(session, command, row.put_at)
+        except (Refused, InvalidInput, Damaged, AgentUnavailable) as error:
             outcome = refusal(error, session.status.value, session.position)
         else:
-            # What is protected is told at its next step, and not interrupted for it.
-            cutting = [event for event in events if isinstance(event, CUTS_STREAMS)]
-            gentle = finishes_first(session) and all(isinstance(event, ev.SessionRedirected) for event in cutting)
-            if cutting and not gentle:
-                events = (*self._cut_streams(), *events)
-            ahead = self._journal.after(*expired, *events)
+            ahead = self._journal.add(*events)
             outcome = Outcome(
                 status=ahead.status.value,
                 position=ahead.position,
@@ -122,17 +117,62 @@ class Inbox:
                 deferred=ahead.finishing is not None and isinstance(command, cmd.Pause | cmd.Cancel),
                 counted=_counted(session, events),
             )
-            verb: StopVerb | None = next((_STOPS[type(event)] for event in events if type(event) in _STOPS), None)
-            if verb is not None and ahead.status is not session.status:
-                by = stopper_of(command.by, halts=verb == "halt")
-                self._stop = stop = _Stop(verb, by, _wished_at(command, row))
-                self._journal.meter.stopping(session.id, *stop)
+            self._stop = self._stopping(session, events, command, row.put_at)
         return outcome, self._journal.append(
-            *expired,
-            *events,
             deciding=Deciding(row.id, encode_outcome(outcome), forgets=is_of_erased(outcome)),
             audit=(*entries, entry_of(session.id, row, outcome, events)),
         )
+
+    def _decided_events(self, session: Session, command: cmd.AnyCommand, put_at: float) -> tuple[ev.AnyEvent, ...]:
+        """What ``command`` makes of the session, with the tails of the streams that it cuts."""
+        if self._unavailable is not None and (isinstance(command, cmd.Resume) or getattr(command, "resume", False)):
+            raise self._unavailable
+        wanted = decide(session, command, longest_correction=self._longest_correction(session.terms.policy))
+        # An answer to a review resumes, too.
+        if self._unavailable is not None and any(isinstance(event, ev.SessionResumed) for event in wanted):
+            raise self._unavailable
+        events = tuple(_timed(event, _wished_at(command, put_at)) for event in wanted)
+        # What is protected is told at its next step, and not interrupted for it.
+        cutting = [event for event in events if isinstance(event, CUTS_STREAMS)]
+        gentle = finishes_first(session) and all(isinstance(event, ev.SessionRedirected) for event in cutting)
+        return (*self._cut_streams(), *events) if cutting and not gentle else events
+
+    def _stopping(
+        self, before: Session, events: tuple[ev.AnyEvent, ...], command: cmd.AnyCommand, put_at: float
+    ) -> _Stop | None:
+        """The stop that ``command`` has become, told to the meter."""
+        verb: StopVerb | None = next((_STOPS[type(event)] for event in events if type(event) in _STOPS), None)
+        if verb is None or self._journal.session.status is before.status:
+            return None
+        stop = _Stop(verb, stopper_of(command.by, halts=verb == "halt"), _wished_at(command, put_at))
+        self._journal.meter.stopping(before.id, *stop)
+        return stop
+
+    async def step_in(self, command: cmd.Intervene) -> bool:
+        """Journal what the session's own policy has decided. False: nothing can be journaled here now.
+
+        Raises:
+            StoreError: it could not be written.
+        """
+        with self._journal.lock:
+            if self._journal.leaving or self._journal.broken:
+                return False
+            now = self._journal.now
+            expired, entries = self._expired(now)
+            session = self._journal.add(*expired)
+            events = self._decided_events(session, command, now)
+            self._journal.add(*events)
+            stop = self._stopping(session, events, command, now)
+            written = self._journal.append(audit=(*entries, decided(session.id, command, "ok", events)))
+        self._decided()
+        await asyncio.shield(written)
+        if stop is not None:
+            self._answered(stop)
+        return True
+
+    def _answered(self, stop: _Stop) -> None:
+        verb, by, wished_at = stop
+        self._journal.meter.stop_answered(verb, by, max(0.0, self._journal.now - wished_at))
 
     def expire(self, now: float) -> None:
         """Journal what deadlines make of the session. Under the lock."""
@@ -196,16 +236,16 @@ class Inbox:
         self._decided()
 
 
-def _wished_at(command: cmd.AnyCommand, row: InboxRow) -> float:
+def _wished_at(command: cmd.AnyCommand, put_at: float) -> float:
     """When somebody wanted it: a policy had decided before it could put it there, at the first try or the third."""
-    decided = command.decision.at if isinstance(command, cmd.Intervene) else None
-    return row.put_at if decided is None else min(decided, row.put_at)
+    at = command.decision.at if isinstance(command, cmd.Intervene) else None
+    return put_at if at is None else min(at, put_at)
 
 
-def _timed(event: ev.AnyEvent, command: cmd.AnyCommand, row: InboxRow) -> ev.AnyEvent:
+def _timed(event: ev.AnyEvent, wished_at: float) -> ev.AnyEvent:
     """A stop with the time of its wish: how long it took to be heard is known from the journal alone."""
     if isinstance(event, ev.PauseRequested | ev.CancelRequested | ev.SessionHalted):
-        return replace(event, wished_at=_wished_at(command, row))
+        return replace(event, wished_at=wished_at)
     return event
 
 

@@ -32,7 +32,6 @@ from midcourse.core.events import (
     StepRetrying,
     encode_record,
 )
-from midcourse.core.evolution import evolve
 from midcourse.core.fold import Fold, Row
 from midcourse.core.ids import Epoch, Position, StepId, checkpoint_id
 from midcourse.core.pace import USUAL, Pace
@@ -176,6 +175,14 @@ class Journal:
             if self._rows and not self.broken and not self.leaving:
                 self._write(None)
 
+    def add(self, *events: AnyEvent) -> Session:
+        """Fold ``events`` now, and return the session they make; the ``append`` that follows writes them."""
+        if self.broken:
+            raise self.broken
+        for event in events:
+            self._add(event)
+        return self.session
+
     def append(
         self,
         *events: AnyEvent,
@@ -187,10 +194,7 @@ class Journal:
 
         ``audit`` is written in the same transaction, with the time set to now.
         """
-        if self.broken:
-            raise self.broken
-        for event in events:
-            self._add(event)
+        self.add(*events)
         self._blobs.extend(blobs)
         return self._write(deciding, tuple(replace(entry, at=self.now) for entry in audit))
 
@@ -275,15 +279,6 @@ class Journal:
             self._grown(holds_end)
         else:
             self.give_up(error)
-
-    def after(self, *events: AnyEvent) -> Session:
-        """The session as it would be after ``events``."""
-        session = self.session
-        if events and self._taken is not None:
-            events = (self._taken, *events)
-        for event in events:
-            session = evolve(session, Recorded(Position(session.position + 1), session.at, event))
-        return session
 
     def give_up(self, error: BaseException) -> None:
         """Nothing more can be written: the owner stops, and the session goes on from what is durable."""

@@ -4,7 +4,7 @@ import msgspec
 
 from midcourse.core.ids import MessageId, PauseId, Position, SessionId, StepId
 from midcourse.core.replies import Counted, RunningCall
-from midcourse.errors import Damaged, MidcourseError, Refused
+from midcourse.errors import Damaged, InvalidInput, MidcourseError, Refused
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -22,6 +22,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     deferred: bool = False
     counted: Counted = ""
     raise_to: float | None = None
+    field: str = ""
+    """Of ``invalid_input``: what of the command cannot be used."""
 
 
 _encoder = msgspec.json.Encoder()
@@ -44,6 +46,8 @@ def raise_if_refused(session_id: SessionId, outcome: Outcome) -> None:
         return
     if outcome.code == Damaged.code:  # whoever found the damage refused every command that lay in the inbox
         raise Damaged(outcome.message, session_id=session_id)
+    if outcome.code == InvalidInput.code:
+        raise InvalidInput(outcome.message, field=outcome.field)
     more = {} if outcome.raise_to is None else {"raise_to": outcome.raise_to}
     raise Refused(
         outcome.message,
@@ -66,4 +70,5 @@ def refusal(error: MidcourseError, status: str, position: Position) -> Outcome:
         status=status,
         position=position,
         raise_to=raise_to if isinstance(raise_to, float) else None,
+        field=str(error.fields.get("field", "")) if isinstance(error, InvalidInput) else "",
     )

@@ -1,7 +1,7 @@
 """Watches the sessions of this process under their policies, and carries out what the policies decide.
 
-Monitors measure, a policy decides, and this acts: a decision becomes a command in the session's own inbox, so that it
-is durable, in order with what people want, and refused like anything else that comes too late.
+Monitors measure, a policy decides, and this acts: the session's owner journals what a decision makes of it, in
+order with what people want; it changes nothing if it comes too late.
 """
 
 import asyncio
@@ -181,6 +181,11 @@ class Supervisor:
         """Dollars that one call may cost under a session's policy; None: any sum, or nobody knows."""
         policy = self._policies.get(name)
         return None if policy is None else policy.signals.cost.per_action
+
+    def longest_correction(self, name: str) -> int | None:
+        """Characters of the longest correction that a policy takes; None: any length, or nobody knows the policy."""
+        policy = self._policies.get(name)
+        return None if policy is None else policy.correction
 
     def requires_hypothesis(self, terms: Terms) -> bool:
         """Whether an agent under these terms must state a hypothesis before it acts. Not where nothing may pause it."""

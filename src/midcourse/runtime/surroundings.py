@@ -81,6 +81,8 @@ class Surroundings:
     """Where the policy of that name wants a person to be asked; None if nobody watches."""
     most_for_a_call: Callable[[str], float | None]
     """Dollars that one call may cost under the policy of that name; None: any sum."""
+    longest_correction: Callable[[str], int | None]
+    """Characters of the longest correction that the policy of that name takes; None: any length."""
     requires_hypothesis: Callable[[Terms], bool]
     """Whether an agent under these terms must state a hypothesis before it acts."""
     tree: Tree

@@ -139,6 +139,7 @@ class Worker:
             admission=Admission(self.settings.max_running),
             environments=self.supervisor.environments,
             most_for_a_call=self.supervisor.most_for_a_call,
+            longest_correction=self.supervisor.longest_correction,
             requires_hypothesis=self.supervisor.requires_hypothesis,
             tree=tree,
             standing=self.standing,

@@ -10,9 +10,10 @@ from midcourse.core import events as ev
 from midcourse.core.deadlines import expire
 from midcourse.core.decisions import TABLE, allowed, decide
 from midcourse.core.effects import UndoChoice
-from midcourse.core.ids import AskId, Epoch, MessageId, PauseId
+from midcourse.core.events import Level
+from midcourse.core.ids import AskId, CommandId, Epoch, MessageId, PauseId
 from midcourse.core.session import ENDED, LIVE, Status
-from midcourse.errors import Refused
+from midcourse.errors import InvalidInput, Refused
 from tests.unit.core.stories import (
     ASK_1,
     ASK_2,
@@ -32,6 +33,7 @@ from tests.unit.core.stories import (
 )
 
 S = Status
+ID_1: Final = CommandId("one")
 
 # ---- the table of DESIGN section 2. In a cell: the status that follows; "same" when something is recorded and the
 # status stays; "nothing" when it is granted and changes nothing; or the refusal's code.
@@ -644,3 +646,24 @@ def test_deadlines_make_only_facts_that_can_happen(status: Status) -> None:
 @pytest.mark.parametrize("status", sorted({S.CANCELLING, *ENDED}))
 def test_nothing_expires_in_a_session_that_is_cancelling_or_has_ended(status: Status) -> None:
     assert expire(in_status(status).session, 1e9) == ()
+
+
+@pytest.mark.parametrize("status", sorted(LIVE))
+@pytest.mark.parametrize("level", ["step", "clarify"])
+def test_a_correction_is_no_longer_than_the_policy_takes(status: Status, level: Level) -> None:
+    session = in_status(status).session
+
+    with pytest.raises(InvalidInput, match="at most 10") as refused:
+        decide(session, cmd.Redirect(id=ID_1, text="x" * 11, level=level), longest_correction=10)
+
+    assert refused.value.fields == {"field": "text"}
+
+
+def test_another_goal_and_another_turn_may_be_of_any_length() -> None:
+    goal = cmd.Redirect(id=ID_1, text="x" * 11, level="goal")
+    turn = cmd.Redirect(id=ID_1, text="x" * 11)
+    short = cmd.Redirect(id=ID_1, text="x" * 10)
+
+    assert decide(in_status(S.RUNNING).session, goal, longest_correction=10)
+    assert decide(in_status(S.RUNNING).session, short, longest_correction=10)
+    assert decide(in_status(S.COMPLETED).session, turn, longest_correction=10)

@@ -7,7 +7,9 @@ from typing import Literal
 import pytest
 
 import midcourse
+from midcourse.core import commands as cmd
 from midcourse.core.events import Level
+from midcourse.core.ids import CommandId
 from tests.promises.harness import NEVER, Place, Tool, history, resumable, turns, types, until, until_status
 
 
@@ -288,3 +290,20 @@ async def test_a_redirect_while_pausing_does_not_hurry_the_pause(place: Place) -
         await session.resume()
         assert await session.result() == "elsewhere"
         assert len(tool.begun) == 1
+
+
+async def test_a_command_is_decided_after_what_was_put_before_it_unheard(place: Place) -> None:
+    """A process that dies behind its write wakes nobody: what it wished is decided all the same, and first."""
+    tool = Tool(holds=True)
+    agent = resumable(lambda run: run.step("work", tool.run, "x"))
+    async with place.open(agent) as mc:
+        session = await mc.start(agent, "go")
+        await tool.entered.wait()
+        await session.redirect("one")
+        other = await place.store()
+        unheard = cmd.Redirect(id=CommandId("unheard"), text="two")
+        await other.put(session.id, unheard.id, cmd.encode_command(unheard), 1.0)
+        await session.redirect("three")
+        assert [message.text for message in (await session.state()).messages] == ["go", "one", "two", "three"]
+        tool.may_end.set()
+        await session.result()

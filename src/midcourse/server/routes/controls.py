@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from midcourse.api import Midcourse, check_correction
+from midcourse.api import Midcourse
 from midcourse.core import commands as cmd
 from midcourse.core.ids import AskId, PauseId, SessionId
 from midcourse.core.replies import Level, Reply
@@ -84,8 +84,6 @@ async def _carry_out(caller: Caller, session_id: str, command: cmd.AnyCommand, u
             command = replace(command, pause=PauseId(expects), expects="")
         case cmd.Resume(expects=expects) if expects.startswith("pause_"):
             command = replace(command, expects="")
-        case cmd.Redirect():
-            await caller.read(check_correction(caller.control, SessionId(session_id), command.text, command.level))
         case cmd.Answer():
             return await _answer(caller, session_id, command, wait)
         case _:

@@ -31,14 +31,14 @@ class InboxPromises(StoreGiven):
         assert list(await store.undecided(SESSION)) == []
 
     async def test_commands_stay_in_the_order_they_were_put(self, store: Store, peer: Store) -> None:
-        """Undecided commands come in the order in which they were put, whoever put them and whatever time they say."""
+        """Undecided commands come in the order in which they were put, by number from 1, without a gap."""
         await owned(store)
         names = [CommandId(f"cmd_{9 - number}") for number in range(8)]
         for number, name in enumerate(names):
             await (store, peer)[number % 2].put(SESSION, name, b"", 100.0 - number)
         waiting = await store.undecided(SESSION)
         assert [row.id for row in waiting] == names
-        assert [row.seq for row in waiting] == sorted({row.seq for row in waiting})
+        assert [row.seq for row in waiting] == list(range(1, 1 + len(names)))
 
     async def test_an_id_is_one_command(self, store: Store, peer: Store) -> None:
         """The second put of an id changes nothing and returns the first one's row."""
