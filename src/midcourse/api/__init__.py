@@ -2,8 +2,9 @@
 
 from midcourse.api.correcting import check_correction
 from midcourse.api.erasing import erase_sessions
+from midcourse.api.local import addressed
 from midcourse.api.midcourse import Midcourse
 from midcourse.api.opening import connect, open
 from midcourse.handle.session import SessionHandle
 
-__all__ = ["Midcourse", "SessionHandle", "check_correction", "connect", "erase_sessions", "open"]
+__all__ = ["Midcourse", "SessionHandle", "addressed", "check_correction", "connect", "erase_sessions", "open"]
