@@ -34,6 +34,20 @@ from midcourse.runtime.erasing import children_of
 from midcourse.runtime.loading import content_of
 
 
+def addressed(session_id: SessionId, answer: cmd.Answer) -> tuple[SessionId, cmd.Answer]:
+    """Return the session that decides an answer, and the answer as it takes it: ``child/ask`` is the child's.
+
+    Raises:
+        InvalidInput: it names another session that is no child of this one.
+    """
+    child, _, name = (answer.ask or "").rpartition("/")
+    if not child:
+        return session_id, answer
+    if not child.startswith(f"{session_id}."):
+        raise InvalidInput(f"'{child}' is not a child of session '{session_id}'.", field="ask")
+    return SessionId(child), replace(answer, ask=AskId(name))
+
+
 class LocalTransport:
     """The sessions of an open store. ``role`` is what its caller may do with them."""
 
@@ -52,11 +66,8 @@ class LocalTransport:
 
     async def send(self, session_id: SessionId, command: AnyCommand, *, until: Level, wait: float) -> Reply:
         """Send a command, with the caller's role; the answer of a child's ask goes to the child."""
-        if isinstance(command, cmd.Answer) and command.ask is not None and "/" in command.ask:
-            child, _, name = command.ask.rpartition("/")
-            if not child.startswith(f"{session_id}."):
-                raise InvalidInput(f"'{child}' is not a child of session '{session_id}'.", field="ask")
-            session_id, command = SessionId(child), replace(command, ask=AskId(name))
+        if isinstance(command, cmd.Answer):
+            session_id, command = addressed(session_id, command)
         own = signed(replace(command, role=self._role), await sender(self._worker.store))
         return await self._control.send(session_id, own, until=until, wait=wait)
 

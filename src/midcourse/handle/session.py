@@ -4,13 +4,6 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Generic, Literal, TypeVar, overload
 
-<<<<<<< HEAD:src/midcourse/handle/session.py
-=======
-from msgspec.structs import replace
-
-from midcourse.api.erasing import erase_sessions
-from midcourse.api.naming import fresh_session_id
->>>>>>> core:src/midcourse/api/session.py
 from midcourse.core import commands as cmd
 from midcourse.core.codec import JSON
 from midcourse.core.commands import Behaviour
@@ -101,11 +94,7 @@ class SessionHandle(Generic[T_co]):
         A paused session keeps it for later, unless ``resume``; an ended one begins a new turn with it. A policy may
         want corrections (all but another goal) to be short.
         """
-<<<<<<< HEAD:src/midcourse/handle/session.py
         seconds = cmd.finite(grace)
-=======
-        seconds = None if grace == math.inf else grace
->>>>>>> core:src/midcourse/api/session.py
         command = cmd.Redirect(
             id=self._command_id(command_id),
             by=by,

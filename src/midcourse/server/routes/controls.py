@@ -7,12 +7,11 @@ from fastapi import APIRouter, Depends
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from midcourse.api import Midcourse
+from midcourse.api import Midcourse, addressed
 from midcourse.core import commands as cmd
-from midcourse.core.ids import AskId, PauseId, SessionId
+from midcourse.core.ids import PauseId, SessionId
 from midcourse.core.replies import Level, Reply
 from midcourse.core.requests import answer_value
-from midcourse.errors import InvalidInput
 from midcourse.runtime.desk import open_ask
 from midcourse.server.caller import Caller, commander_with
 from midcourse.server.counting import note_answer
@@ -97,12 +96,9 @@ async def _carry_out(caller: Caller, session_id: str, command: cmd.AnyCommand, u
 
 
 async def _answer(caller: Caller, session_id: str, command: cmd.Answer, wait: float) -> Reply:
-    child, _, name = (command.ask or "").rpartition("/")
-    if child and not child.startswith(f"{session_id}."):
-        raise InvalidInput(f"'{child}' is not a child of session '{session_id}'.", field="ask")
-    asked = await open_ask(caller.control.worker.store, SessionId(child or session_id), name or None)
-    own = replace(command, ask=AskId(name) if command.ask is not None else None)
-    reply = await caller.send(child or session_id, own, wait=wait)
+    holder, own = addressed(SessionId(session_id), command)
+    asked = await open_ask(caller.control.worker.store, holder, own.ask)
+    reply = await caller.send(holder, own, wait=wait)
     await note_answer(caller, asked, command.value, reply)
     return reply
 
