@@ -94,13 +94,15 @@ class Head(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=Tr
 class Owned(msgspec.Struct, gc=False, frozen=True, kw_only=True):
     """A head, who owns the session, and under which epoch. ``owner`` None: nobody. ``alive``: its process lives.
 
-    ``address`` is where a live owner is woken; ``pending``: a command is undecided.
+    ``address`` is where a live owner is woken; ``pending``: a command is undecided. ``heartbeat``: when a live owner
+    last asked ``changed``; None: the store does not know.
     """
 
     head: Head
     epoch: Epoch
     owner: WorkerId | None
     alive: bool
+    heartbeat: float | None = None
     address: str = ""
     pending: bool = False
 
@@ -425,5 +427,8 @@ class Store(Protocol):
         ...
 
     async def changed(self) -> bool:
-        """Whether another process may have written since the last call. Cheap: what an idle poll costs."""
+        """Whether another process may have written since the last call. Cheap: what an idle poll costs.
+
+        It is the heartbeat of this object's worker: see ``Owned``.
+        """
         ...

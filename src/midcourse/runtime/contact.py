@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from midcourse.core.contact import AT_WORK, Contact, pending_commands, unreachable_since
+from midcourse.core.contact import AT_WORK, Contact, pending_commands, silent_since, unreachable_since
 from midcourse.core.ids import SessionId
 from midcourse.ports.store import Head, Store
 from midcourse.runtime.worker import Worker
@@ -59,10 +59,12 @@ async def contact_of(worker: Worker, session_id: SessionId) -> Contact:
     owned = await worker.must_exist(session_id)
     # Decided between the two reads, a command is not pending; put between them, it is young.
     pending = pending_commands((row.put_at, row.content) for row in await worker.store.undecided(session_id))
-    since = unreachable_since(pending, before=worker.clock.now() - worker.settings.unreachable_after)
+    now, patience = worker.clock.now(), worker.settings.unreachable_after
+    since = unreachable_since(pending, before=now - patience)
     return Contact(
         pending=pending,
         unreachable_since=since if owned.alive else None,
+        silent_since=silent_since(owned.heartbeat, owned.head.updated_at, now=now, patience=patience),
         unattended=not owned.alive and (owned.head.status in AT_WORK or since is not None),
         unwritten=_is_unwritten(worker, session_id),
     )

@@ -53,6 +53,7 @@ def head(connection: sqlite3.Connection, session_id: SessionId, folder: Path, st
         owner=known.owner,
         alive=alive,
         address=known.address if alive else "",
+        heartbeat=locks.heartbeat(folder, known.owner) if alive and known.owner else None,
     )
 
 

@@ -372,6 +372,8 @@ class SqliteStore:
     async def changed(self) -> bool:
         """Whether anything may have been written since the last call. This store's own writes count too."""
         version = await self._reader.submit(reads.data_version)
+        if self._lock is not None:
+            self._lock.beat()
         before, self._seen = self._seen, version
         return version != before
 
