@@ -1,7 +1,7 @@
 /** One request to the server: JSON in and out, problems as errors that can be shown, every change with its key. */
 
 import { signal, type Signal } from "@preact/signals";
-import { type Heard, unsentWords } from "../model/contact";
+import { type Heard, type Press, unsentWords } from "../model/contact";
 import { pageKey } from "./pageKey";
 import type { Problem } from "./types";
 
@@ -50,7 +50,7 @@ export class Client {
   /** Why the server takes nothing from this page any more, once it has said so: its browser session is over. */
   readonly ended: Signal<Problem | null> = signal(null);
   /** What was pressed, and was not sent because of that. */
-  readonly unsent: Signal<readonly string[]> = signal([]);
+  readonly unsent: Signal<readonly Press[]> = signal([]);
   /** Who the server says we are; empty: it has not said yet. */
   identity = "";
 
@@ -85,7 +85,7 @@ export class Client {
   async send<T>(method: string, path: string, body: unknown, options: Options): Promise<T> {
     const answer = await this.ask(method, path, body, options);
     if (answer.status === 204) return undefined as T;
-    return await answer.json().catch((error: Error) => { throw new Unreachable("The answer broke off.", { cause: error }); }) as T;
+    return await answer.json().catch((error: Error) => { throw new Unreachable("The response was cut off.", { cause: error }); }) as T;
   }
 
   private async ask(method: string, path: string, body: unknown, options: Options): Promise<Response> {
