@@ -14,7 +14,7 @@ export interface Head {
   estimated?: boolean;
   /** Seconds it has worked, and since when it works now; what waits, is paused or halted does not. */
   worked: number; working_since: number | null;
-  /** It would go on, and nobody drives it: its process is gone, and no other has taken it. */
+  /** It would go on, and its worker is gone, and no other has taken it. */
   unattended: boolean;
   /** Its worker lives, and has not answered the commands that are stored since then. */
   unreachable_since: number | null; pending: PendingCommand[];
