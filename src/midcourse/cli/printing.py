@@ -80,7 +80,7 @@ def complain(error: MidcourseError, *, as_json: bool) -> None:
     """Say on stderr what went wrong: the sentence, or with --json its code and facts as well."""
     if error.code == "unauthorized":  # the server speaks to programs; here is a person
         error = MidcourseError(
-            "The server does not know you. Give --token, set MIDCOURSE_TOKEN, or run it beside its .midcourse folder.",
+            "Authentication failed. Give --token, set MIDCOURSE_TOKEN, or run it beside its .midcourse folder.",
             code=error.code,
         )
     if as_json:

@@ -8,7 +8,7 @@ import typer
 
 from midcourse.cli.opening import DEFAULT_STORE, JsonOption, StoreOption, store_path
 from midcourse.cli.printing import carry_out, print_json, say, show_table
-from midcourse.cli.words import ago, span
+from midcourse.cli.words import ago, expiry_words
 from midcourse.core.ids import SessionId
 from midcourse.core.policy.spans import span_of
 from midcourse.core.tenants import MARK, tenant_of
@@ -104,7 +104,13 @@ def show(store: StoreOption = None, json: JsonOption = False) -> None:
         else:
             now = SystemClock().now()
             rows = [
-                (one.key, one.role, one.session or one.only or "", _left(one.expires_at, now), ago(one.created_at, now))
+                (
+                    one.key,
+                    one.role,
+                    one.session or one.only or "",
+                    expiry_words(one.expires_at, now),
+                    ago(one.created_at, now),
+                )
                 for one in found
             ]
             show_table(("name", "role", "session", "expires", "made"), rows)
@@ -151,7 +157,7 @@ def show_browsers(store: StoreOption = None, json: JsonOption = False) -> None:
             now = SystemClock().now()
             rows = [
                 (one.id, f"{one.tenant}{MARK}{one.name}" if one.tenant else one.name, one.place,
-                 _left(one.expires_at, now), ago(one.created_at, now))
+                 expiry_words(one.expires_at, now), ago(one.created_at, now))
                 for one in found
             ]  # fmt: skip
             show_table(("id", "name", "at", "expires", "since"), rows)
@@ -187,12 +193,6 @@ def _lifetime(written: str) -> float | None:
         return float(span_of(written))
     except ValueError as error:
         raise typer.BadParameter(f"--expires: {error}; or never.") from error
-
-
-def _left(expires_at: float | None, now: float) -> str:
-    if expires_at is None:
-        return "never"
-    return f"in {span(expires_at - now)}" if expires_at > now else f"{span(now - expires_at)} ago"
 
 
 @asynccontextmanager
