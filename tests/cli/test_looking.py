@@ -44,7 +44,8 @@ def test_a_head_has_what_the_api_shows_of_it(midcourse: Command) -> None:
         *("id", "agent", "goal", "status", "turn", "position", "created_at", "updated_at", "asks", "cost"),
         *("finished_steps", "parent", "by", "task_class", "policy", "budget", "labels", "risk", "interventions"),
         *("busy", "busy_since", "switch", "was", "open_asks", "erased_at", "finishes_first", "unpriced", "worked"),
-        *("working_since", "unattended", "discarded", "unreachable_since", "pending", "estimated"),
+        *("working_since", "unattended", "discarded", "unreachable_since", "silent_since", "pending"),
+        "estimated",
     }
 
 

@@ -22,7 +22,16 @@ def test_every_page_over_an_old_store_says_what_it_said_when_the_store_was_writt
     found = pages_of(release)
     assert sorted(found) == sorted(expected)
     for address, page in expected.items():
-        assert found[address] == page, address
+        assert _known(found[address], page) == page, address
+
+
+def _known(found: Any, expected: Any) -> Any:
+    """Return ``found`` without the fields that ``expected`` lacks: a later release may add some."""
+    if isinstance(found, dict) and isinstance(expected, dict):
+        return {name: _known(found[name], value) for name, value in expected.items() if name in found}
+    if isinstance(found, list) and isinstance(expected, list) and len(found) == len(expected):
+        return [_known(one, other) for one, other in zip(found, expected, strict=True)]
+    return found
 
 
 def test_the_sessions_of_an_old_store_come_to_the_same_ends_with_the_same_effects(release: str) -> None:

@@ -248,9 +248,7 @@ async def test_another_identity_takes_a_confirmation(client: httpx2.AsyncClient,
     assert (await client.get("/look", headers=ours)).status_code == 401, "the session before it is over"
 
 
-async def test_a_session_whose_token_was_revoked_belongs_to_nobody(
-    client: httpx2.AsyncClient, tokens: Tokens
-) -> None:
+async def test_a_session_whose_token_was_revoked_belongs_to_nobody(client: httpx2.AsyncClient, tokens: Tokens) -> None:
     ours = await entered(client, await tokens.add("ada", "steer"))
     await tokens.revoke("ada")
     entering = await client.post("/login", json={"credential": LOCAL}, headers=ours)

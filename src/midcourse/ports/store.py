@@ -37,9 +37,9 @@ class Head(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=Tr
     from, and ``switch`` the kill switch that did it. ``finishes_first``: the stop that waits for the end of the turn.
     ``unpriced`` model calls have no known price: what was spent is at least ``cost``. ``estimated``: an answer that is
     still being written is in it. It has ``worked`` for so many seconds, and since ``working_since`` if that is set. The
-    last three are not written but set when sessions are listed: ``unattended``: there is something to do, and no
+    last four are not written but set when sessions are listed: ``unattended``: there is something to do, and no
     process that lives drives it; ``unreachable_since``: its worker lives, and has not answered the commands in
-    ``pending`` since then.
+    ``pending`` since then; ``silent_since``: its worker's process lives, and its last heartbeat was then.
     """
 
     id: SessionId
@@ -77,6 +77,7 @@ class Head(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=Tr
     estimated: bool = False
     unattended: bool = False
     unreachable_since: float | None = None
+    silent_since: float | None = None
     pending: tuple[PendingCommand, ...] = ()
 
     def fits(
@@ -414,8 +415,13 @@ class Store(Protocol):
         """
         ...
 
-    async def unattended(self, statuses: Sequence[str], now: float, limit: int = 100) -> Sequence[Owned]:
-        """Sessions without a live owner that have an undecided row, one of ``statuses``, or a past ``wake_at``."""
+    async def unattended(
+        self, statuses: Sequence[str], now: float, limit: int = 100, *, silent_before: float | None = None
+    ) -> Sequence[Owned]:
+        """Sessions without a live owner that have an undecided row, one of ``statuses``, or a past ``wake_at``.
+
+        With ``silent_before`` also those whose owner lives, and sent its last heartbeat before that time.
+        """
         ...
 
     async def unanswered(self, before: float, limit: int = 1000) -> Sequence[tuple[SessionId, InboxRow]]:

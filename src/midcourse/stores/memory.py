@@ -487,7 +487,9 @@ class MemoryStore:
 
         return self._write(write)
 
-    async def unattended(self, statuses: Sequence[str], now: float, limit: int = 100) -> Sequence[Owned]:
+    async def unattended(
+        self, statuses: Sequence[str], now: float, limit: int = 100, *, silent_before: float | None = None
+    ) -> Sequence[Owned]:
         """Sessions without a live owner that need one; see the port."""
         self._check_open()
         with self.memory.lock:

@@ -204,37 +204,49 @@ def audit(connection: sqlite3.Connection, after: int, limit: int) -> list[AuditR
 
 
 def unattended(
-    connection: sqlite3.Connection, statuses: Sequence[str], now: float, limit: int, folder: Path
+    connection: sqlite3.Connection,
+    statuses: Sequence[str],
+    now: float,
+    limit: int,
+    folder: Path,
+    silent_before: float | None,
 ) -> list[Owned]:
-    """Sessions without a live owner that need one, those with a command first."""
+    """Sessions without a live owner that need one, those with a command first; and those of silent owners."""
     # Liveness is looked up once for each owner, not for each session.
     owners: list[WorkerId] = [owner for (owner,) in connection.execute(READ["owners"]).fetchall()]
     dead = [owner for owner in owners if not locks.is_alive(folder, owner)]
-    takeable = {None, *dead}
+    beats = {} if silent_before is None else {one: locks.heartbeat(folder, one) for one in owners if one not in dead}
+    silent = {owner: at for owner, at in beats.items() if at is not None and at < (silent_before or 0.0)}
+    wanted = {None, *dead, *silent}
     found: dict[SessionId, Owned] = {}
-    with contextlib.closing(_candidates(connection, statuses, now, dead)) as candidates:
+    with contextlib.closing(_candidates(connection, statuses, now, [*dead, *silent])) as candidates:
         for row, addressed in candidates:
             if len(found) >= limit:
                 break
-            if row[0] in found or row[2] not in takeable:
+            if row[0] in found or row[2] not in wanted:
                 continue
             try:
                 known = read_ownership(row)
             except Damaged:
                 continue  # whoever asks for it by its id is told
             found[known.head.id] = Owned(
-                head=known.head, epoch=known.epoch, owner=known.owner, alive=False, pending=addressed
+                head=known.head,
+                epoch=known.epoch,
+                owner=known.owner,
+                alive=known.owner in silent,
+                heartbeat=silent.get(known.owner) if known.owner else None,
+                pending=addressed,
             )
     return list(found.values())
 
 
 def _candidates(
-    connection: sqlite3.Connection, statuses: Sequence[str], now: float, dead: Sequence[WorkerId]
+    connection: sqlite3.Connection, statuses: Sequence[str], now: float, owners: Sequence[WorkerId]
 ) -> Generator[tuple[Sequence[Any], bool], None, None]:
     queries: list[tuple[str, tuple[object, ...], bool]] = [
         (READ["addressed_sessions"], (), True),
         (READ["waking_sessions"], (now,), False),
-        *((READ["owned_sessions_in_status"], (owner, status), False) for owner in dead for status in statuses),
+        *((READ["owned_sessions_in_status"], (owner, status), False) for owner in owners for status in statuses),
         *((READ["free_sessions_in_status"], (status,), False) for status in statuses),
     ]
     for query, values, addressed in queries:

@@ -355,10 +355,19 @@ class SqliteStore:
         """Take the oldest rows of the audit log away; see the port."""
         return self.writer.submit(partial(writes.trim_audit, before=before, telling=telling, limit=limit))
 
-    async def unattended(self, statuses: Sequence[str], now: float, limit: int = 100) -> Sequence[Owned]:
+    async def unattended(
+        self, statuses: Sequence[str], now: float, limit: int = 100, *, silent_before: float | None = None
+    ) -> Sequence[Owned]:
         """Sessions without a live owner that need one; see the port."""
         return await self._reader.submit(
-            partial(reads.unattended, statuses=tuple(statuses), now=now, limit=limit, folder=self._folder)
+            partial(
+                reads.unattended,
+                statuses=tuple(statuses),
+                now=now,
+                limit=limit,
+                folder=self._folder,
+                silent_before=silent_before,
+            )
         )
 
     async def unanswered(self, before: float, limit: int = 1000) -> Sequence[tuple[SessionId, InboxRow]]:
