@@ -44,6 +44,13 @@ export function freshKey(): string {
 /** An answer without a problem document: of a proxy whose server is away. */
 export function unnamed(status: number): Problem { return { status, code: "", title: "", detail: `It answered ${status} without a reason.` }; }
 
+/** Seconds that a server's clock is ahead, by the date of an answer: the server may set it at any time from the request to the answer. */
+export function aheadBy(said: number, begun: number, ended: number): number {
+  const ahead = Math.min(said - begun, Math.max(0, said - ended)) / 1000;
+  // The header has whole seconds: less than that is no difference.
+  return Math.abs(ahead) > 2 ? ahead : 0;
+}
+
 export class Client {
   /** Seconds that the server's clock is ahead of ours. */
   ahead = 0;
@@ -98,13 +105,14 @@ export class Client {
     const init: RequestInit = { method, headers, credentials: "same-origin", cache: "no-store" };
     if (body !== undefined) init.body = JSON.stringify(body);
     if (options.signal) init.signal = options.signal;
+    const begun = Date.now();
     let answer: Response;
     try {
       answer = await fetch(this.url(path), init);
     } catch (error) {
       throw new Unreachable("No connection to the server.", { cause: error });
     }
-    this.compareClocks(answer);
+    this.compareClocks(answer, begun);
     if (answer.ok) return answer;
     // A proxy whose server is away answers without a problem document.
     const problem = (await answer.json().catch(() => null)) as Problem | null;
@@ -113,12 +121,9 @@ export class Client {
     throw this.refusal(problem);
   }
 
-  private compareClocks(answer: Response): void {
+  private compareClocks(answer: Response, begun: number): void {
     const said = Date.parse(answer.headers.get("date") ?? "");
-    if (Number.isNaN(said)) return;
-    const ahead = (said - Date.now()) / 1000;
-    // The header has whole seconds: less than that is no difference.
-    this.ahead = Math.abs(ahead) > 2 ? ahead : 0;
+    if (!Number.isNaN(said)) this.ahead = aheadBy(said, begun, Date.now());
   }
 }
 
