@@ -180,7 +180,7 @@ def test_a_revoked_token_ends_the_page_and_says_what_was_not_sent(browser: Brows
     window.page.route("**/pause", lambda route: route.abort())
     run.press("Pause")
     expect(run.sentence).to_be_visible()
-    httpx2.delete(f"{server.api}/tokens/goes-away", headers={"Authorization": f"Bearer {TOKEN}"}).raise_for_status()
+    api.delete("/tokens/goes-away")
     is_logged_out(window.page, "You are no longer logged in")
     expect(window.page.get_by_role("alert").first).to_contain_text("was ended or has expired")
     expect(window.page.get_by_text("Pause is not sent again. It may have arrived before")).to_be_visible()

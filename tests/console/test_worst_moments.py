@@ -298,6 +298,9 @@ def test_a_stopped_worker_is_named_with_the_age_of_its_heartbeat_before_anything
         before = clocks(window.page)
         window.page.wait_for_timeout(1_500)
         assert clocks(window.page) == before
+        row = window.open().locator(f"tr[data-id='{session}']")
+        expect(row).to_contain_text(f"its worker does not respond: last heartbeat {at}")
+        run = window.watch(session)
         owner.go_on()
         run.is_at("running")
         expect(run.sentence).not_to_contain_text("heartbeat")
@@ -514,7 +517,7 @@ def test_at_the_cap_the_bar_says_what_the_journal_says(opening: Opening, api: Ap
     run.is_at("paused")
     expect(run.tray).to_contain_text("The cap of $2 is reached.")
     expect(run.tray.locator(".review")).to_contain_text("The cap paused it")
-    expect(run.tray.get_by_role("button", name=re.compile("^Go on"))).to_have_count(0)  # it would be refused
+    expect(run.tray.get_by_role("button", name=re.compile("^Continue"))).to_have_count(0)  # it would be refused
     expect(run.slot("Resume")).to_have_accessible_name(re.compile("^Resume… after you raise the cap"))
     expect(run.handle.locator(".dials")).to_contain_text("$2.50 / $2")
     [pause] = api.events(session, "session.pause_requested")

@@ -17,7 +17,7 @@ export interface Head {
   /** It would go on, and its worker is gone, and no other has taken it. */
   unattended: boolean;
   /** Its worker lives, and has not answered the commands that are stored since then. */
-  unreachable_since: number | null; pending: PendingCommand[];
+  unreachable_since: number | null; silent_since: number | null; pending: PendingCommand[];
   /** The call that runs. */
   busy: string;
   /** The stop that waits for the end of the turn, because it is protected. */
