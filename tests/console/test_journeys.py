@@ -133,7 +133,7 @@ def test_while_it_pauses_the_call_is_named_and_paused_is_said_only_when_it_has_s
     expect(run.sentence).to_contain_text("irreversible, so it finishes first. Nothing else starts.")
     expect(run.slot("Pausing")).to_have_attribute("aria-disabled", "true")
     expect(run.slot("Pausing")).to_have_accessible_name(re.compile("waits for send_report"))
-    expect(run.call("send_report")).to_contain_text("still running: it cannot be torn")
+    expect(run.call("send_report")).to_contain_text("still running: it cannot be interrupted")
     assert api.status(session) == "pausing"
 
     GATES.open(session, "send")
@@ -250,7 +250,7 @@ def test_words_never_approve(window: Window, api: Api) -> None:
     run = window.watch(session)
     run.tray.get_by_role("button", name="Ask back…").click()
     expect(run.tray.get_by_label("Your answer")).to_be_focused()
-    expect(run.tray).to_contain_text("Words never approve")
+    expect(run.tray).to_contain_text("Text never approves")
     window.page.keyboard.type("yes, but only the first ten")
     window.page.keyboard.press("Enter")
     expect(run.tray).to_have_count(0)
