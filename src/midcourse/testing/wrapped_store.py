@@ -238,7 +238,9 @@ class WrappedStore:
         self, statuses: Sequence[str], now: float, limit: int = 100, *, silent_before: float | None = None
     ) -> Sequence[Owned]:
         """See the port."""
-        return await self._call("unattended", lambda: self.inner.unattended(statuses, now, limit, silent_before=silent_before))
+        return await self._call(
+            "unattended", lambda: self.inner.unattended(statuses, now, limit, silent_before=silent_before)
+        )
 
     async def unanswered(self, before: float, limit: int = 1000) -> Sequence[tuple[SessionId, InboxRow]]:
         """See the port."""
