@@ -42,15 +42,15 @@ BEYOND: Final = (
     "The code works once, "
     "within a minute. It stands behind the `#` of the link, which browsers send to no server: no access log has it. "
     "The page sends it in the body of `POST /login`, and gets a **browser session** for it, with the name and role of "
-    "the token that made the code. The login page also takes a token, pasted. If the browser belongs to another "
-    "identity, the page asks before it switches.",
+    "the token that made the code. The login page also takes a token, pasted. If the browser is logged in "
+    "with another identity, the page asks before it switches. A session that has ended asks nothing.",
     "A browser session has two secrets, and takes both. The cookie is `midcourse_PORT` (behind TLS "
     "`__Host-midcourse_PORT`): HttpOnly, SameSite=Strict, and Secure behind TLS. Browsers send a host's cookies to "
     "every port of the host, so another program there may see it. The page key is in the console's `localStorage`, "
     "which no other port can read; the page sends it in the header `Midcourse-Page`. The store keeps hashes of both, "
     "and at which address they are valid.",
-    "A browser session ends after seven days, when its token expires or is revoked, with *Log out* on the page *Keys "
-    "and settings*, or with `midcourse browser end ID` (`DELETE /browser-sessions/ID`); `midcourse browser list` shows "
+    "A browser session ends after seven days, when its token expires or is revoked, with *Log out* on the page "
+    "*Settings*, or with `midcourse browser end ID` (`DELETE /browser-sessions/ID`); `midcourse browser list` shows "
     "them. Its streams end at once, those at other processes within five seconds, and the page says so.",
     "## Where requests come from",
     "| | checked | otherwise |\n"

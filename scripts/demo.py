@@ -35,10 +35,10 @@ Two minutes:
   2. While it writes, press Pause (p). It stops at once; say why, or skip.
   3. Redirect (r), choose Step, say "only customers over $10k", Enter. Then Resume (p).
   4. When it says that the memo is written: Cancel (c). Nothing new starts while you look at what each
-     choice would undo. Choose "Undo all that can be", then Cancel run.
-  5. Read the receipt: the memo is undone. It says what became of everything, and nothing more than was seen.
+     choice would undo. Choose "Undo everything possible", then Cancel run.
+  5. Read the receipt: the memo is undone. It lists everything that the run did, as far as it was observed.
 More: records-cleaner asks before it deletes. repo-fixer goes astray: leave it alone, and after two
-minutes its policy steps in and says why. Ctrl-C and `make demo` again: what ran goes on.
+minutes its policy steps in and says why. Ctrl-C and `make demo` again: what ran continues.
 """
 
 

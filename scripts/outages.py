@@ -1,4 +1,5 @@
-"""Pictures of the console at its worst moments: a worker that is silent, a store that is held, no network, no server.
+"""Pictures of the console at its worst moments: a worker that is silent or gone, a store that is held, no network,
+no server, a login that has ended.
 
 Each in light and dark, wide and on a phone. ``make screenshots`` takes them; by themselves:
 ``.venv/bin/python -m scripts.outages TO [NAME …]``.
@@ -15,7 +16,7 @@ from typing import Final, Literal
 from playwright.sync_api import Browser, expect
 
 from tests.browser.chromium import browsing
-from tests.console.pages import Api, RunPage, Window, let_in
+from tests.console.pages import Api, RunPage, Window, let_in, link_for
 from tests.console.processes import Process, held, process
 
 SIZES: Final = (("", 1376, 860), ("-390", 390, 844))
@@ -40,6 +41,36 @@ class Outage:
         run = self.window.watch(session)
         run.is_at("paused" if "budget" in more else "running")
         return run
+
+
+def owner_stopped(outage: Outage) -> None:
+    """Nothing was pressed, and the worker sends no heartbeat."""
+    run = outage.begin()
+    outage.worker.stop()
+    run.is_at("Last seen running")
+
+
+def owner_killed(outage: Outage) -> None:
+    """The worker's process is gone."""
+    run = outage.begin()
+    outage.worker.kill()
+    expect(run.sentence).to_contain_text("Its worker is gone")
+
+
+def token_revoked(outage: Outage) -> None:
+    """The login ended while a pause was on its way."""
+    with Api(outage.server.url) as api:
+        token = api.post("/tokens", name="ada", role="steer")["token"]
+        page = outage.window.page
+        page.goto(link_for(outage.server.url, token))
+        page.get_by_role("button", name="Switch to ada").click()
+        expect(outage.window.top.get_by_role("link", name="Logged in as ada")).to_be_visible()
+        run = outage.begin()
+        page.route("**/pause", lambda route: route.abort())
+        run.press("Pause")
+        run.is_at("Pause not answered")
+        api.delete("/tokens/ada")
+    expect(page.get_by_role("heading", level=1)).to_have_text("You are no longer logged in")
 
 
 def owner_silent(outage: Outage) -> None:
@@ -109,8 +140,8 @@ def cap_reached(outage: Outage) -> None:
 OUTAGES: Final[dict[str, Callable[[Outage], None]]] = {
     one.__name__.replace("_", "-"): one
     for one in (
-        owner_silent, owner_silent_cancel, owner_silent_fleet, store_busy, stop_not_stored, offline, server_killed,
-        cap_reached,
+        owner_stopped, owner_killed, owner_silent, owner_silent_cancel, owner_silent_fleet, store_busy, stop_not_stored,
+        offline, server_killed, token_revoked, cap_reached,
     )
 }  # fmt: skip
 

@@ -154,7 +154,7 @@ def preview(desk: Desk) -> None:
     _second_turn(desk)
     desk.press("Cancel")
     desk.page.locator(".choices tbody tr").first.wait_for()
-    desk.page.get_by_role("radio", name="Undo all").check()
+    desk.page.get_by_role("radio", name="Undo everything").check()
 
 
 def receipt(desk: Desk) -> None:

@@ -115,7 +115,7 @@ def new_run(page: Page, server: Server) -> None:
 @scene
 def settings(page: Page, server: Server) -> None:
     page.goto(f"{server.url}/?settings")
-    page.get_by_role("heading", name="Keys and settings").wait_for()
+    page.get_by_role("heading", name="Settings").wait_for()
 
 
 @scene
@@ -141,7 +141,7 @@ def policy_stopped(page: Page, server: Server) -> None:
 def policy_judged(page: Page, server: Server) -> None:
     session = server.start("stumbles", f"{GOAL}, in short")
     watch(page, server, session)
-    page.get_by_role("button", name="Go on", exact=True).click()
+    page.get_by_role("button", name="Continue", exact=True).click()
     says(page, "completed")
     page.keyboard.press("+")
     page.get_by_text("You said: right.").wait_for()
@@ -193,7 +193,7 @@ def capped(page: Page, server: Server) -> None:
     page.wait_for_timeout(3000)
     slot(page, "Pause")
     says(page, "paused")
-    page.get_by_role("button", name="and go on").first.wait_for()
+    page.get_by_role("button", name="and resume").first.wait_for()
 
 
 @scene

@@ -92,7 +92,7 @@ export class MidcourseHandle extends HTMLElement {
     const session = this.getAttribute("session");
     const server = serverOf(this.getAttribute("src"));
     if (!session) return;
-    if (!server) { this.draw(<Wrong words={`Its src attribute is no address: ${this.getAttribute("src")}`} />); return; }
+    if (!server) { this.draw(<Wrong words={`Its src attribute is not an address: ${this.getAttribute("src")}`} />); return; }
     const client = new Client(new URL("api/v1", server).href, this.token);
     const live = new Live(client, session);
     this.live = live;

@@ -39,7 +39,7 @@ function Console(): JSX.Element {
     const ask = (): void => {
       client.get<Me>("/me").then((known) => { client.identity = known.name; know(known); self.value = known.name; reviveAll(client); watchAsks(client); watchSwitches(client); }, (error: Error) => {
         const { code, detail } = problemOf(error);
-        say({ code, detail: error instanceof Refusal ? detail : `${detail} It is tried again by itself.`.trim() });
+        say({ code, detail: error instanceof Refusal ? detail : `${detail} It is retried automatically.`.trim() });
         if (!(error instanceof Refusal)) setTimeout(ask, 1_000);
       });
     };
@@ -49,7 +49,7 @@ function Console(): JSX.Element {
   const query = address.value;
   useLanding(PAGES.map((page) => query.get(page)).join("\n"));
   if (isOutside || client.ended.value) return <LoginPage client={client} why={client.ended.value} />;
-  if (!me) return <main class="page">{problem ? <Refused {...problem} /> : isLate && <Rules words="Asking who you are…" rows={3} />}</main>;
+  if (!me) return <main class="page">{problem ? <Refused {...problem} /> : isLate && <Rules words="Loading…" rows={3} />}</main>;
   const run = query.get("run");
   if (run) return <RunPage key={run} client={client} me={me} id={run} />;
   if (query.has("inbox")) return <InboxPage client={client} me={me} />;

@@ -14,7 +14,7 @@ test("a child is said to be what it is itself, whatever became of its parent's c
   assert.equal(said(child("cancelled")), "cancelled");
   assert.equal(said(child("running")), "runs");
   assert.equal(said(child("halted", "send_report")), "halted: send_report still runs");
-  assert.equal(said(undefined), "where it stands is not known");
+  assert.equal(said(undefined), "its state is unknown");
 });
 
 test("a child that the stop did not reach may still run, wherever it was seen last", () => {

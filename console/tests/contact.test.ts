@@ -19,7 +19,7 @@ test("a connection is live only while a stream is open, and lost since it was lo
 
 test("reconnecting, offline, gone, a store that cannot be used and a proxy's answer are told apart, each with what is known", () => {
   const rows: [Heard, string, RegExp][] = [
-    [{ what: "ended" }, "Reconnecting", /is opened again/],
+    [{ what: "ended" }, "Reconnecting", /Reconnecting/],
     [{ what: "failed", isOnline: false }, "Offline", /This device has been offline since 14:03/],
     [{ what: "failed", isOnline: true }, "Server does not answer", /has not answered since 14:03/],
     [{ what: "unavailable", problem: BUSY }, "Store not available", /The server answers.*14:03: Another program has held the store for 10 s\./],
@@ -43,10 +43,10 @@ test("a live connection to a server that turns presses away is not called live",
 test("of each press it is said whether it was sent, stored or refused, and that it is sent again", () => {
   const offline = tried(PRESS, { what: "unanswered", isOnline: false });
   assert.equal(pressWords(PRESS, LIVE), "Pause sent. The server has not answered yet.");
-  assert.equal(pressWords(offline, { ...LIVE, state: "lost", why: "offline" }), "Pause not sent yet: this device is offline. It is kept, and sent when it is online again.");
-  assert.match(pressWords(tried(offline, { what: "unanswered", isOnline: true }), LIVE), /whether it arrived is not known\. It is sent again, and counts once/);
-  assert.equal(pressWords(tried(PRESS, { what: "turned away", problem: BUSY }), LIVE), "Pause not stored yet: Another program has held the store for 10 s. It is sent again, and counts once.");
-  assert.equal(pressWords(tried(PRESS, { what: "turned away", problem: REFUSED }), LIVE), "Pause not stored yet: the store has not taken it within 10 s, and may still do so. It is sent again, and counts once.");
+  assert.equal(pressWords(offline, { ...LIVE, state: "lost", why: "offline" }), "Pause not sent yet: this device is offline. It is kept, and sent when the device is online again.");
+  assert.match(pressWords(tried(offline, { what: "unanswered", isOnline: true }), LIVE), /whether it arrived is not known\. It is retried, and counts once/);
+  assert.equal(pressWords(tried(PRESS, { what: "turned away", problem: BUSY }), LIVE), "Pause not stored yet: Another program has held the store for 10 s. It is retried, and counts once.");
+  assert.equal(pressWords(tried(PRESS, { what: "turned away", problem: REFUSED }), LIVE), "Pause not stored yet: the store has not taken it within 10 s, and may still do so. It is retried, and counts once.");
   assert.deepEqual(pressSlot(offline), ["kept; sent when connected", "kept"]);
 });
 

@@ -16,14 +16,14 @@ const many = (more: Partial<Many>): string[] =>
 const statuses = (...all: Status[]): Head[] => all.map((status, index) => head(status, `${index}`));
 
 const ROWS: [string, Partial<Many>, string, string][] = [
-  ["all run", { heads: statuses("running", "waiting") }, "Pause 2 resume keeps their context", "Cancel 2… shows first what that means"],
-  ["one is paused", { heads: statuses("running", "running", "paused") }, "Pause 2 pauses 2; 1 is paused already", "Cancel 3… shows first what that means"],
-  ["one has ended", { heads: statuses("running", "completed") }, "Pause 1 pauses 1; 1 cannot be", "Cancel 1… shows first what that means"],
-  ["all are paused", { heads: statuses("paused", "paused") }, "Resume 2 each goes on where it stopped", "Cancel 2… shows first what that means"],
-  ["all have ended", { heads: statuses("completed", "failed") }, "(Pause) none of them runs", "(Cancel) none of them can be"],
-  ["a halted one, and no operator", { heads: statuses("halted"), role: "approve" }, "(Pause) none of them runs", "(Cancel) none of them can be"],
-  ["a halted one, and an operator", { heads: statuses("halted") }, "Resume 1 lifts the halt; each goes back to where it was", "Cancel 1… shows first what that means"],
-  ["who may only watch", { heads: statuses("running"), role: "watch" }, "(Pause) your token may only watch", "(Cancel) your token may only watch"],
+  ["all run", { heads: statuses("running", "waiting") }, "Pause 2 resume keeps their context", "Cancel 2… shows a preview first"],
+  ["one is paused", { heads: statuses("running", "running", "paused") }, "Pause 2 pauses 2; 1 is paused already", "Cancel 3… shows a preview first"],
+  ["one has ended", { heads: statuses("running", "completed") }, "Pause 1 pauses 1; 1 cannot be", "Cancel 1… shows a preview first"],
+  ["all are paused", { heads: statuses("paused", "paused") }, "Resume 2 each continues where it stopped", "Cancel 2… shows a preview first"],
+  ["all have ended", { heads: statuses("completed", "failed") }, "(Pause) none is running", "(Cancel) none can be cancelled"],
+  ["a halted one, and no operator", { heads: statuses("halted"), role: "approve" }, "(Pause) none is running", "(Cancel) none can be cancelled"],
+  ["a halted one, and an operator", { heads: statuses("halted") }, "Resume 1 lifts the halt; each goes back to where it was", "Cancel 1… shows a preview first"],
+  ["who may only watch", { heads: statuses("running"), role: "watch" }, "(Pause) your token can only watch", "(Cancel) your token can only watch"],
   ["no connection", { heads: statuses("running"), isLost: true }, "(Pause) when connected", "(Cancel) when connected"],
   ["asked, not answered", { heads: statuses("running"), asking: "pause" }, "(Pausing) asking the server", "(Cancel) asking the server"],
   ["the tray asks", { heads: statuses("running", "queued"), isCancelling: true }, "Keep them closes this; nothing was cancelled", "Cancel 2 runs undoes what is in flight, keeps finished work"],
@@ -34,12 +34,12 @@ test("what came of many is counted, what was reached first, and each by how it s
   const outcome = (ok: boolean, status: string, code = ""): BulkOutcome => ({ session: "s", ok, status, code, problem: "" });
   assert.equal(result(outcome(true, "pausing"), head("paused")), "paused");
   assert.equal(result(outcome(true, "pausing"), undefined), "pausing");
-  assert.equal(result(outcome(false, "completed", "session_ended"), head("completed")), "had ended");
+  assert.equal(result(outcome(false, "completed", "session_ended"), head("completed")), "already ended");
   assert.equal(result(outcome(false, "running", "not_reachable"), head("running")), "not reachable");
   assert.equal(result(outcome(true, "running", "not_durable"), head("running")), "stopped, not durable");
   assert.equal(result(outcome(false, "running", "not_reachable"), head("paused")), "paused");
   assert.equal(result(outcome(false, "halted", "operator_only"), head("halted")), "refused");
-  assert.equal(summary([...Array<string>(187).fill("paused"), "not reachable", ...Array<string>(3).fill("had ended")]), "187 paused, 3 had ended, 1 not reachable");
+  assert.equal(summary([...Array<string>(187).fill("paused"), "not reachable", ...Array<string>(3).fill("already ended")]), "187 paused, 3 already ended, 1 not reachable");
 });
 
 test("the filter is read from the address, and from among its words", () => {

@@ -36,7 +36,8 @@ test("a tape ends at its stop, else at all of it, else beyond its last mark", ()
 test("only what grows with time grows with time", () => {
   assert.equal(grown(gauge({}), 30).value, 4);
   assert.equal(grown(gauge({ name: "duration" }), 30).value, 34);
-  assert.equal(grown(gauge({ name: "duration" }), -5).value, 4);
+  assert.equal(grown(gauge({ name: "duration" }), -3).value, 1, "a clock that stopped earlier");
+  assert.equal(grown(gauge({ name: "duration" }), -5).value, 0);
 });
 
 test("as it was earlier, it was past what it was past then", () => {

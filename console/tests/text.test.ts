@@ -64,3 +64,13 @@ test("of a long text that was cut its end is shown, of a finished one its beginn
   assert.ok(excerpt(word, "head")?.text.startsWith("begins "));
   assert.equal(excerpt("short", "tail"), null);
 });
+
+test("what is missing between two previews is marked, and not left out in silence", () => {
+  const text = new Text();
+  text.write(1, 0, "one ");
+  text.show(1, 4, "two ");
+  text.show(1, 14, "four ");
+  assert.equal(text.preview.map((one) => one.text).join(""), "two … four ");
+  text.write(1, 4, "two three four ");
+  assert.deepEqual([text.current, text.preview], ["one two three four ", []]);
+});

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import midcourse as package
-from midcourse.cli.words import SHAPES, ago, span, spent
+from midcourse.cli.words import SHAPES, ago, expiry_words, span, spent
 from midcourse.core.session import Status
 from tests.cli.conftest import Command, in_a_process
 from tests.cli.stories import UMLAUT
@@ -44,7 +44,8 @@ def test_a_head_has_what_the_api_shows_of_it(midcourse: Command) -> None:
         *("id", "agent", "goal", "status", "turn", "position", "created_at", "updated_at", "asks", "cost"),
         *("finished_steps", "parent", "by", "task_class", "policy", "budget", "labels", "risk", "interventions"),
         *("busy", "busy_since", "switch", "was", "open_asks", "erased_at", "finishes_first", "unpriced", "worked"),
-        *("working_since", "unattended", "discarded", "unreachable_since", "pending", "estimated"),
+        *("working_since", "unattended", "discarded", "unreachable_since", "silent_since", "pending"),
+        "estimated",
     }
 
 
@@ -213,3 +214,10 @@ def test_times_are_said_in_words() -> None:
     assert [span(one) for one in (0.04, 3.21, 61, 7300, 200_000)] == ["0.0 s", "3.2 s", "1 min", "2 h", "2 d"]
     assert ago(100.0, 99.0) == "now"
     assert ago(100.0, 160.0) == "1 min ago"
+
+
+def test_what_has_expired_is_called_expired_and_not_merely_ago() -> None:
+    assert expiry_words(None, 100.0) == "never"
+    assert expiry_words(160.0, 100.0) == "in 1 min"
+    assert expiry_words(88.7, 100.0) == "expired 11.3 s ago"
+    assert expiry_words(100.0, 100.0) == "expired now"

@@ -67,6 +67,13 @@ class Elsewhere:
             for head in self.heads.values()
         ]
         await asyncio.gather(*made)
+        self._beating = asyncio.create_task(self._beat())
+
+    async def _beat(self) -> None:
+        """Send the heartbeats of a worker that lives."""
+        while True:
+            await self._store.changed()
+            await asyncio.sleep(0.2)
 
     def change(self, session: str, **fields: Any) -> None:
         """Something happens in a session."""
@@ -94,6 +101,7 @@ class Elsewhere:
 
     def close(self) -> None:
         """It ends."""
+        self._loop.call_soon_threadsafe(self._beating.cancel)
         self._do(self._store.close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)

@@ -41,6 +41,10 @@ class Api:
         assert answer.is_success, answer.text
         return answer.json()
 
+    def delete(self, path: str) -> None:
+        """Take something away."""
+        self._client.delete(path).raise_for_status()
+
     def start(self, agent: str, goal: str = "", **more: Any) -> str:
         """Start a run; its id."""
         return str(self.post("/sessions", agent=agent, goal=goal, **more)["id"])

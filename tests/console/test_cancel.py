@@ -25,7 +25,7 @@ def test_the_first_press_shuts_the_gate_and_the_receipt_says_what_became_of_each
     expect(run.call("send_report")).to_contain_text("running")
     previewed(run)
 
-    expect(run.tray).to_contain_text("The gate is shut. Nothing new starts. Choose what happens to what was done.")
+    expect(run.tray).to_contain_text("The gate is shut. Nothing new starts. Choose what to undo.")
     run.is_at("pausing")
     expect(run.sentence).to_contain_text(re.compile(r"Still running: send_report .* held for your choice \d\d:\d\d"))
     expect(run.slot("Keep going")).to_have_accessible_name(re.compile("resumes where it stopped"))
@@ -44,7 +44,7 @@ def test_the_first_press_shuts_the_gate_and_the_receipt_says_what_became_of_each
     assert "send_report" in rows[0], "what is in flight comes first"
     assert "fetch_customers" in rows[-1], "reads come last"
 
-    run.preview.get_by_role("radio", name="Undo all that can be").check()
+    run.preview.get_by_role("radio", name="Undo everything possible").check()
     expect(run.slot("Cancel run")).to_have_accessible_name(re.compile("undo 1, newest first"))
     run.press("Cancel run")
 
@@ -59,7 +59,7 @@ def test_the_first_press_shuts_the_gate_and_the_receipt_says_what_became_of_each
     expect(run.receipt).to_contain_text(
         re.compile(r"Cancelled\. 1 undone, 1 cannot be undone, 1 hold released\.by you at \d\d:\d\d:\d\d")
     )
-    expect(run.receipt).to_contain_text("undo all that can be · final")
+    expect(run.receipt).to_contain_text("undo everything possible · final")
     outcomes = run.receipt.get_by_role("listitem")
     expect(outcomes).to_contain_text([re.compile("^cannot be undone ?send_report"), "undone", "undone"])
     expect(run.receipt).to_contain_text("Written: survives the end of the process")
@@ -124,7 +124,7 @@ def test_a_redirect_instead_of_the_cancel_goes_on_with_it(window: Window, api: A
     expect(run.log).to_contain_text("word 1")
     previewed(run)
     run.press("Redirect")
-    expect(run.tray).to_contain_text("Instead of cancelling: the hold is lifted, and it goes on with this.")
+    expect(run.tray).to_contain_text("Instead of cancelling: the hold is lifted, and it continues with this.")
     window.page.keyboard.press("Escape")
     expect(run.preview).to_be_visible()
     run.press("Redirect")
@@ -171,7 +171,7 @@ def test_the_hold_of_a_page_that_is_gone_lapses_and_the_time_line_says_so(openin
     watching = opening().watch(session)
     watching.is_at("running")
     expect(watching.log).to_contain_text(
-        re.compile(r"the hold lapsed at \d\d:\d\d:\d\d, nobody had chosen; it went on")
+        re.compile(r"the hold expired at \d\d:\d\d:\d\d, nothing was chosen; it continued")
     )
     (resumed,) = api.events(session, "session.resumed")
     assert resumed["data"]["by"] == "lapse"
@@ -207,21 +207,21 @@ def test_force_shows_first_what_it_comes_to_and_only_the_second_press_ends_it_ha
     session, run = started(window, api, "Settle the order with a draft", task_class="protected")
     expect(run.call("write_draft")).to_contain_text("running")
     previewed(run)
-    run.preview.get_by_role("radio", name="Undo all that can be").check()
+    run.preview.get_by_role("radio", name="Undo everything possible").check()
     run.press("Cancel run")
     run.is_at("cancelling, finishes first")
-    expect(run.slot("Force")).to_have_accessible_name(re.compile("shows first what that means"))
+    expect(run.slot("Force")).to_have_accessible_name(re.compile("shows a preview first"))
 
     # By key: what it comes to is read, and left.
     run.key("c")
-    heading = run.tray.get_by_text("Force ends this turn half-way. That cannot be taken back.")
+    heading = run.tray.get_by_text("Force stops this turn before it is finished. This cannot be undone.")
     expect(heading).to_be_focused()
     expect(heading).to_have_accessible_description(
-        re.compile("Still running: write_draft.*discarded.*Nothing begins anew")
+        re.compile("Still running: write_draft.*discarded.*It is not restarted automatically")
     )
-    expect(run.tray).to_contain_text("What it has done: undo all that can be, as was chosen with the cancel.")
+    expect(run.tray).to_contain_text("Its effects: undo everything possible, as chosen with the cancel.")
     expect(run.tray).not_to_contain_text("a second time")  # all of it is undone
-    expect(run.slot("Force it")).to_have_accessible_name(re.compile("cannot be taken back"))
+    expect(run.slot("Force it")).to_have_accessible_name(re.compile("discarded; cannot be undone"))
     window.page.keyboard.press("Escape")
     expect(run.slot("Force")).to_be_focused()
     expect(run.tray).to_have_count(0)
@@ -240,7 +240,7 @@ def test_force_shows_first_what_it_comes_to_and_only_the_second_press_ends_it_ha
     run.is_at("cancelled")
     (forced,) = api.events(session, "session.cancel_requested")
     assert (forced["data"]["force"], forced["data"]["undo"]) == (True, "all"), "as was chosen with the cancel"
-    expect(run.receipt).not_to_contain_text("begun anew")
+    expect(run.receipt).not_to_contain_text("restarted as")
     expect(run.slot("Undo")).to_be_focused()
 
 
@@ -257,7 +257,7 @@ def test_what_may_happen_a_second_time_in_a_session_that_begins_anew_is_said(win
     window.page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
     said = run.sentence
     expect(said).to_have_text(
-        f"Begun anew as {session}-again. Forced to end half-way; what it had reached is discarded."
+        f"Restarted as {session}-again. Stopped by force before it was finished. Its progress is discarded."
     )
     assert said.evaluate("one => one.scrollHeight <= one.clientHeight"), "nothing of it is cut"
     GATES.open(f"{session}-again", "draft")
@@ -270,7 +270,7 @@ def test_what_ends_while_somebody_reads_what_a_force_comes_to_is_not_forced(wind
     previewed(run)
     run.press("Cancel run")
     run.press("Force")
-    expect(run.tray).to_contain_text("Force ends this turn half-way.")
+    expect(run.tray).to_contain_text("Force stops this turn before it is finished.")
     GATES.open(session, "words")
     GATES.open(session, "draft")
     run.is_at("completed")

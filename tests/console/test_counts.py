@@ -20,7 +20,7 @@ pytestmark = pytest.mark.timeout(180)
 
 CHOICES: Final = {
     "in-flight": "Undo what is in flight",
-    "all": "Undo all that can be",
+    "all": "Undo everything possible",
     "none": "Only stop",
 }
 

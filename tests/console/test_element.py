@@ -165,7 +165,7 @@ def test_a_session_that_is_not_there_and_a_server_that_does_not_answer_are_told_
     handle.evaluate("(one) => { one.setAttribute('session', 'sess_away'); }")
     expect(run.handle.get_by_role("alert")).to_contain_text(f"No answer from {server.url}")
     handle.evaluate("(one) => { one.setAttribute('src', 'https://['); }")
-    expect(run.handle.get_by_role("alert")).to_contain_text("no address")
+    expect(run.handle.get_by_role("alert")).to_contain_text("not an address")
 
 
 STYLED: Final = """

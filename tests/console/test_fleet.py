@@ -144,7 +144,7 @@ def test_a_row_does_not_move_from_under_the_pointer(opening: Opening, crowd: tup
     moving = "() => { window.t = setInterval(() => document.querySelector('tbody').dispatchEvent(new PointerEvent("
     page.evaluate(moving + "'pointermove', { pointerType: 'mouse', bubbles: true })), 200) }")
     worker.change("sess_00120", asks=1)
-    expect(last).to_contain_text("asks you something")
+    expect(last).to_contain_text("has a question for you")
     expect(first).to_contain_text("Task 00129")
     page.evaluate("clearInterval(window.t)")
     page.mouse.move(5, 5)
@@ -168,7 +168,7 @@ def test_many_are_paused_and_resumed_with_one_press_and_each_is_told(window: Win
     expect(page.locator(".tray")).to_contain_text("4 paused.")
     assert {api.status(one) for one in names} == {"paused"}
     assert api.events(names[0], "session.pause_requested")
-    expect(slot(page, "Resume 4")).to_contain_text("each goes on where it stopped")
+    expect(slot(page, "Resume 4")).to_contain_text("each continues where it stopped")
     page.keyboard.press("Escape")
     page.wait_for_timeout(GUARD)
     page.keyboard.press("p")

@@ -58,7 +58,7 @@ def test_the_guided_path_ends_with_the_memo_undone_and_a_receipt_that_says_so(
     expect(run.preview.get_by_role("row", name="write_memo").get_by_role("cell")).to_have_text(
         ["kept", "undone", "kept"]
     )
-    run.preview.get_by_role("radio", name="Undo all that can be").check()
+    run.preview.get_by_role("radio", name="Undo everything possible").check()
     run.press("Cancel run")
     run.is_at("cancelled")
 

@@ -106,7 +106,7 @@ def test_an_ask_is_open_in_place_with_what_why_and_what_happens_otherwise(window
     expect(rows).to_contain_text(re.compile(r'With\s*"crm.contacts", \[38 items\]'))
     expect(rows).to_contain_text("For the goalClean the contacts")
     expect(rows).to_contain_text("Because“Nobody has written to these 38 contacts since 2020.”")
-    expect(rows).to_contain_text("If nobody answersit waits")
+    expect(rows).to_contain_text("Without an answerit waits")
     # The button names the effect.
     expect(inbox.detail.get_by_role("button", name=APPROVE)).to_contain_text('Delete records: "crm.contacts"')
     page = inbox.page
@@ -186,24 +186,24 @@ def test_an_ask_is_taken_given_and_handed_over(window: Window, api: Api) -> None
         until(window.page, lambda: any(one["session"] == session for one in api.get("/inbox")["asks"]))
         inbox = InboxPage(window)
         inbox.shows(session)
-        expect(inbox.open).to_contain_text("bea has it")
-        expect(inbox.detail).to_contain_text("With bea")
+        expect(inbox.open).to_contain_text("assigned to bea")
+        expect(inbox.detail).to_contain_text("Assigned to bea")
         inbox.page.keyboard.press("t")
-        expect(inbox.detail).to_contain_text(re.compile(r"With you since .*\d\d:\d\d:\d\d"))
+        expect(inbox.detail).to_contain_text(re.compile(r"Assigned to you since .*\d\d:\d\d:\d\d"))
         expect(inbox.open).to_contain_text("yours")
 
-        inbox.detail.get_by_role("button", name="give to…").click()
-        name = inbox.detail.get_by_role("textbox", name="Give it to")
+        inbox.detail.get_by_role("button", name="assign to…").click()
+        name = inbox.detail.get_by_role("textbox", name="Assign it to")
         expect(name).to_be_focused()
         inbox.page.keyboard.press("Escape")
-        expect(inbox.detail.get_by_role("button", name="give to…")).to_be_focused()
+        expect(inbox.detail.get_by_role("button", name="assign to…")).to_be_focused()
         inbox.page.keyboard.press("Enter")
         expect(name).to_be_focused()
         inbox.page.keyboard.type("cleo")
         inbox.page.keyboard.press("Enter")
-        expect(inbox.detail).to_contain_text("With cleo")
+        expect(inbox.detail).to_contain_text("Assigned to cleo")
         inbox.detail.get_by_role("button", name=re.compile("^Take it")).click()
-        expect(inbox.detail).to_contain_text("With you since")
+        expect(inbox.detail).to_contain_text("Assigned to you since")
 
         mine = api.start("cleaner", goal("Clean what I began"))
         until(window.page, lambda: any(one["session"] == mine for one in api.get("/inbox")["asks"]))
@@ -212,7 +212,7 @@ def test_an_ask_is_taken_given_and_handed_over(window: Window, api: Api) -> None
         head.get_by_role("textbox", name="Hand over for an hour to").fill("bea")
         inbox.page.keyboard.press("Enter")
         expect(head).to_contain_text("Handed over to bea for 1 hour.")
-        expect(inbox.queue.get_by_text("Clean what I began").locator("..")).to_contain_text("bea has it")
+        expect(inbox.queue.get_by_text("Clean what I began").locator("..")).to_contain_text("assigned to bea")
         api.post("/inbox/hand-over", to="bea", seconds=0)
 
 
@@ -230,7 +230,7 @@ def test_new_asks_come_by_themselves_and_stand_by_their_deadline(window: Window,
     expect(inbox.detail.locator("code").first).to_have_text(waits)
     inbox.page.keyboard.press("j")
     inbox.shows(chooses)
-    expect(inbox.detail).to_contain_text("If nobody answersthe agent is told that nobody answered, at")
+    expect(inbox.detail).to_contain_text("Without an answerthe agent is notified that no answer came, at")
     inbox.detail.get_by_role("button", name="replace the ORM").click()
     expect(inbox.status).to_have_text("You answered “replace the ORM” to chooser.")
     until(inbox.page, lambda: len(answers(api, chooses)) == 1)
@@ -271,7 +271,7 @@ def test_who_may_only_watch_reads_and_is_told_what_it_takes(opening: Opening, ap
     (session,) = asked(api, window, 1)
     inbox = InboxPage(window)
     inbox.shows(session)
-    expect(inbox.detail).to_contain_text("Your token may not answer this: it needs the role approve.")
+    expect(inbox.detail).to_contain_text("Your token cannot answer this. It needs the role approve.")
     expect(inbox.detail.get_by_role("button")).to_have_count(0)
     inbox.page.keyboard.press("a")
     assert answers(api, session) == []
@@ -315,10 +315,10 @@ def test_what_an_agent_made_stands_in_the_inbox_until_somebody_has_looked_and_sa
     session = api.start("maker", goal("Take notes"))
     until(window.page, lambda: bool(api.get("/artifacts?due=true")["artifacts"]))
     inbox = InboxPage(window)
-    expect(inbox.open).to_contain_text("1 thing to look at")
+    expect(inbox.open).to_contain_text("1 item to review")
     expect(inbox.open).to_contain_text("<b>notes</b>.md")
     made = inbox.page.get_by_role("article", name="Made by agents")
-    expect(made).to_contain_text("Nothing says what it is.")
+    expect(made).to_contain_text("No documentation.")
     inbox.page.evaluate(AXE.read_text(encoding="utf-8"))
     assert grave(window) == []
     made.get_by_role("textbox", name="What it is").fill("what was tried")
@@ -330,3 +330,17 @@ def test_what_an_agent_made_stands_in_the_inbox_until_somebody_has_looked_and_sa
         "local",
         True,
     )
+
+
+def test_the_inbox_offers_the_new_cap_of_a_run_that_has_reached_its_own(window: Window, api: Api) -> None:
+    session = api.start("memo", goal("costly"), budget=2)
+    until(window.page, lambda: api.status(session) == "paused")
+    [review] = api.get(f"/sessions/{session}")["asks"]
+    inbox = InboxPage(window)
+    inbox.queue.get_by_text(review["prompt"][:30]).first.click()
+    field = inbox.detail.get_by_label("New cap in dollars")
+    assert f"Raise the budget to ${field.input_value()} or more" in review["prompt"]
+    field.fill("20")
+    inbox.detail.get_by_role("button", name="Raise the cap to $20 and resume").click()
+    until(window.page, lambda: api.status(session) == "running")
+    assert api.get(f"/sessions/{session}")["terms"]["budget"] == 20

@@ -58,7 +58,7 @@ def paused(window: Window, api: Api, words: str = "Find the login bug") -> tuple
     session = api.start("searcher", goal(words))
     run = window.watch(session)
     run.is_at("paused")
-    expect(run.tray.get_by_role("button", name="Go on", exact=True)).to_be_visible()
+    expect(run.tray.get_by_role("button", name="Continue", exact=True)).to_be_visible()
     return session, run
 
 
@@ -162,10 +162,10 @@ def test_who_only_watches_is_shown_labels_and_no_buttons(opening: Opening, api: 
     run = window.watch(session)
     expect(step_in(run, "Policy stopped it")).to_contain_text("said: right.")
     expect(run.log.get_by_role("button", name="Right")).to_have_count(0)
-    expect(run.tray).to_contain_text("Your token may not answer this: it needs the role steer.")
+    expect(run.tray).to_contain_text("Your token cannot answer this. It needs the role steer.")
     api.post(f"/sessions/{session}/cancel")
     run.is_at("cancelled")
-    expect(window.page.get_by_role("group", name="How content")).to_have_count(0)
+    expect(window.page.get_by_role("group", name="How satisfied")).to_have_count(0)
 
 
 def test_a_review_is_answered_with_go_on(window: Window, api: Api) -> None:
@@ -173,7 +173,7 @@ def test_a_review_is_answered_with_go_on(window: Window, api: Api) -> None:
     expect(run.tray).to_contain_text("It goes round: ")
     expect(run.tray.locator(".math")).to_contain_text(re.compile(r"^loops [89] ≥ 5"))
     expect(run.tray).not_to_contain_text("used after the resume")
-    run.tray.get_by_role("button", name="Go on", exact=True).click()
+    run.tray.get_by_role("button", name="Continue", exact=True).click()
 
     run.is_at("running")
     expect(run.tray).to_have_count(0)
@@ -210,7 +210,7 @@ def test_a_review_is_answered_with_cancel_after_its_preview(window: Window, api:
     expect(run.preview.get_by_role("row", name="create_table")).to_be_visible()
     run.press("Keep it")
     run.is_at("paused")
-    expect(run.tray.get_by_role("button", name="Go on", exact=True)).to_be_visible()
+    expect(run.tray.get_by_role("button", name="Continue", exact=True)).to_be_visible()
 
     window.page.keyboard.press("x")
     expect(run.preview.get_by_role("row", name="create_table")).to_be_visible()
@@ -224,7 +224,7 @@ def test_a_review_is_answered_with_cancel_after_its_preview(window: Window, api:
 def test_another_choice_of_what_to_undo_is_kept_when_a_review_is_cancelled(window: Window, api: Api) -> None:
     session, run = paused(window, api)
     run.tray.get_by_role("button", name="Cancel…").click()
-    run.preview.get_by_role("radio", name="Undo all that can be").check()
+    run.preview.get_by_role("radio", name="Undo everything possible").check()
     run.press("Cancel run")
     run.is_at("cancelled")
     expect(run.receipt).to_contain_text("1 undone")
@@ -260,7 +260,7 @@ def test_a_run_is_rated_at_its_end_with_one_tap(window: Window, api: Api) -> Non
     session = api.start("quick", goal("Be quick"))
     run = window.watch(session)
     run.is_at("completed")
-    rating = window.page.get_by_role("group", name="How content are you with this run?")
+    rating = window.page.get_by_role("group", name="How satisfied are you with this run?")
     rating.get_by_role("button", name="4 of 5").click()
     expect(rating.get_by_role("status")).to_have_text("Rated 4 of 5.")
     expect(rating.get_by_role("button", name="4 of 5")).to_have_attribute("aria-pressed", "true")
@@ -334,7 +334,7 @@ def test_an_alarm_that_could_wait_is_labelled_in_the_inbox_by_key(window: Window
     session, _ = paused(window, api)
     page = window.open("?inbox")
     queue = page.get_by_role("navigation", name="Asks by deadline")
-    group = queue.get_by_role("button", name=re.compile("Goes round without progress in"))
+    group = queue.get_by_role("button", name=re.compile("Repeats without progress in"))
     group.click()
     alarms = page.get_by_role("article", name="Alarms")
     newest = alarms.get_by_role("listitem").filter(has_text=session).first
@@ -357,13 +357,13 @@ def test_a_review_is_answered_from_the_inbox_and_its_cancel_shows_the_preview(wi
     page = window.open("?inbox")
     detail = page.get_by_role("article", name="Ask")
     expect(detail).to_contain_text("Policy paused it")
-    expect(detail.get_by_role("button", name="Go on", exact=True)).to_be_visible()
+    expect(detail.get_by_role("button", name="Continue", exact=True)).to_be_visible()
     page.keyboard.press("x")
     run = RunPage(page)
     expect(run.preview.get_by_role("row", name="create_table")).to_be_visible()
     run.press("Keep it")
     window.open("?inbox")
-    detail.get_by_role("button", name="Go on", exact=True).click()
+    detail.get_by_role("button", name="Continue", exact=True).click()
     until(page, lambda: [one["data"]["value"]["raw"] for one in api.events(session, "ask.answered")] == ["go on"])
 
 
@@ -374,10 +374,10 @@ def test_a_policys_work_fits_a_phone_and_can_be_hit(opening: Opening, api: Api) 
     step_in(run, "Policy noticed").get_by_role("button", name="why").click()
     window.is_narrow()
     hit_by_a_finger(window, "body")
-    run.tray.get_by_role("button", name="Go on", exact=True).click()
+    run.tray.get_by_role("button", name="Continue", exact=True).click()
     GATES.open(session, "end")
     run.is_at("completed")
-    expect(window.page.get_by_role("group", name="How content")).to_be_visible()
+    expect(window.page.get_by_role("group", name="How satisfied")).to_be_visible()
     window.is_narrow()
     hit_by_a_finger(window, "body")
 
@@ -393,7 +393,7 @@ def test_axe_finds_nothing_grave_in_a_policys_work(opening: Opening, api: Api) -
     found: list[str] = []
     for state in ("review", "rating"):
         if state == "rating":
-            run.tray.get_by_role("button", name="Go on", exact=True).click()
+            run.tray.get_by_role("button", name="Continue", exact=True).click()
             GATES.open(session, "end")
             run.is_at("completed")
             window.page.get_by_role("button", name="4 of 5").click()

@@ -133,7 +133,7 @@ def test_while_it_pauses_the_call_is_named_and_paused_is_said_only_when_it_has_s
     expect(run.sentence).to_contain_text("irreversible, so it finishes first. Nothing else starts.")
     expect(run.slot("Pausing")).to_have_attribute("aria-disabled", "true")
     expect(run.slot("Pausing")).to_have_accessible_name(re.compile("waits for send_report"))
-    expect(run.call("send_report")).to_contain_text("still running: it cannot be torn")
+    expect(run.call("send_report")).to_contain_text("still running: it cannot be interrupted")
     assert api.status(session) == "pausing"
 
     GATES.open(session, "send")
@@ -164,7 +164,7 @@ def test_redirect_in_the_middle_of_a_text(window: Window, api: Api) -> None:
     expect(run.log).to_contain_text("word 3")
     run.press("Redirect")
     expect(run.say).to_be_focused()
-    expect(run.tray).to_contain_text("Cuts the text being written now; what is written stays.")
+    expect(run.tray).to_contain_text("Interrupts the text that is being written. What is written is kept.")
     expect(run.tray).to_contain_text("It keeps running while you type.")
     expect(run.composer.get_by_role("radio", checked=True)).to_have_count(0)
 
@@ -207,17 +207,17 @@ def test_the_difference_stands_before_the_resume_and_can_be_changed_and_taken_ba
     expect(run.tray.get_by_role("deletion")).to_have_text(first)
     expect(run.tray.get_by_role("insertion")).to_have_text("EU first")
     expect(run.slot("Resume")).to_have_accessible_name(
-        re.compile(r"(continues at step \d+|begins this answer again) with your change")
+        re.compile(r"(continues at step \d+|restarts this answer) with your change")
     )
 
     run.tray.get_by_role("button", name="change", exact=True).click()
-    run.tray.get_by_label("Other words").fill("EU first, then the US")
+    run.tray.get_by_label("New text").fill("EU first, then the US")
     window.page.keyboard.press("Enter")
     expect(run.tray.get_by_role("insertion")).to_have_text("EU first, then the US")
 
     run.redirect("and briefly", "Step")
     expect(run.tray.get_by_role("insertion")).to_have_text(["EU first, then the US", "and briefly"])
-    run.tray.get_by_role("button", name="take back").last.click()
+    run.tray.get_by_role("button", name="withdraw").last.click()
     expect(run.tray.get_by_role("insertion")).to_have_text(["EU first, then the US"])
     expect(run.log.get_by_role("deletion")).to_have_text("and briefly")
 
@@ -250,7 +250,7 @@ def test_words_never_approve(window: Window, api: Api) -> None:
     run = window.watch(session)
     run.tray.get_by_role("button", name="Ask back…").click()
     expect(run.tray.get_by_label("Your answer")).to_be_focused()
-    expect(run.tray).to_contain_text("Words never approve")
+    expect(run.tray).to_contain_text("Text never approves")
     window.page.keyboard.type("yes, but only the first ten")
     window.page.keyboard.press("Enter")
     expect(run.tray).to_have_count(0)
@@ -263,7 +263,7 @@ def test_choices_and_questions_are_answered_in_the_tray(window: Window, api: Api
     session = api.start("chooser", goal("Fix something"))
     run = window.watch(session)
     expect(run.tray).to_contain_text(re.compile(r"Which first\?.*answer within 0?\d:\d\d"))
-    expect(run.tray).to_contain_text("then: the agent is told that nobody answered")
+    expect(run.tray).to_contain_text("then: the agent is notified that no answer came")
     run.tray.get_by_role("button", name="login bug").click()
     expect(run.tray).to_contain_text("login bug: what is the branch called?")
     run.tray.get_by_label("Your answer").fill("fix/login")
@@ -296,7 +296,8 @@ def test_the_cap_is_raised_and_it_goes_on_in_one_press(window: Window, api: Api)
     expect(run.log).to_contain_text("This costs.")
     run.is_at("paused")
     expect(run.tray).to_contain_text("The cap of $2 is reached.")
-    run.tray.get_by_role("button", name="Raise to $6 and go on").click()
+    run.tray.get_by_label("New cap in dollars").fill("6")
+    run.tray.get_by_role("button", name="Raise the cap to $6 and resume").click()
     run.is_at("running")
     expect(run.log).to_contain_text("word 1")
     expect(run.handle.get_by_role("meter", name="Spent of cap")).to_have_attribute(
@@ -318,7 +319,7 @@ def test_undo_after_the_end_and_a_new_turn(window: Window, api: Api) -> None:
     expect(run.receipt).to_contain_text(re.compile("kept.*create_table"))
     window.page.keyboard.press("Enter")
 
-    expect(run.log).to_contain_text("Undone as far as it can be. 1 undone")
+    expect(run.log).to_contain_text("Undone as far as possible. 1 undone")
     expect(run.slot("Undo")).to_have_accessible_name(re.compile("nothing left to undo"))
     run.press("New turn")
     window.page.get_by_label("What should it do next?").fill("Now the rest")

@@ -53,7 +53,7 @@ def test_a_run_is_started_paused_redirected_resumed_and_cancelled_without_a_mous
     run.key("c")
     expect(run.preview.get_by_role("row", name="create_table")).to_be_visible()
     keys.press("ArrowDown")
-    expect(run.preview.get_by_role("radio", name="Undo all that can be")).to_be_checked()
+    expect(run.preview.get_by_role("radio", name="Undo everything possible")).to_be_checked()
     run.key("Enter")
     run.is_at("cancelled")
     expect(run.polite).to_have_text(re.compile(r"Cancelled\. 1 undone, 1 hold released\."))
@@ -218,7 +218,7 @@ def test_the_list_is_walked_and_paused_with_keys(window: Window, api: Api) -> No
     RunPage(page).is_at("paused")
     expect(page.get_by_role("heading", level=1)).to_be_focused()  # the row went with the list
     page.keyboard.press("?")
-    expect(page.get_by_role("heading", name="Keys and settings")).to_be_visible()
+    expect(page.get_by_role("heading", name="Settings")).to_be_visible()
     page.keyboard.press("g")
     page.keyboard.press("f")
     expect(page.get_by_role("heading", name="Fleet")).to_be_visible()

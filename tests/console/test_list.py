@@ -108,7 +108,7 @@ def test_a_list_without_a_connection_says_so_and_comes_back(opening: Opening, ap
     window.page.route(sessions, lambda route: route.abort())
     page = window.open()
     expect(page.get_by_role("main")).to_contain_text(
-        re.compile(r"The server has not answered since \d\d:\d\d:\d\d\. It is tried again by itself\.")
+        re.compile(r"The server has not answered since \d\d:\d\d:\d\d\. It is retried automatically\.")
     )
     expect(window.top).to_contain_text("Server does not answer")
     page.unroute(sessions)

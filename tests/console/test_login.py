@@ -100,8 +100,8 @@ def test_a_link_of_another_identity_asks_before_it_switches(window: Window, serv
     is_in(page, "local")
     page.evaluate("address => { location.href = address; }", link_for(server.url, token))
     expect(page.get_by_role("heading", name="Switch to another identity?")).to_be_visible()
-    expect(page.get_by_role("main")).to_contain_text("This browser belongs to local (operate)")
-    expect(page.get_by_role("main")).to_contain_text("make it another-ann (watch)")
+    expect(page.get_by_role("main")).to_contain_text("This browser is logged in as local (operate)")
+    expect(page.get_by_role("main")).to_contain_text("The link you opened belongs to another-ann (watch)")
     page.get_by_role("button", name="Stay local (operate)").click()
     is_in(page, "local")
     page.goto(link_for(server.url, token))
@@ -110,9 +110,44 @@ def test_a_link_of_another_identity_asks_before_it_switches(window: Window, serv
     window.complaints.clear()  # the browser's line about the 409
 
 
+def test_a_pasted_token_of_another_identity_is_not_called_a_link(window: Window, server: Running, api: Api) -> None:
+    token = api.post("/tokens", name="pasted-ann", role="watch")["token"]
+    page = window.open()
+    is_in(page, "local")
+    page.goto(f"{server.url}/login")
+    page.get_by_label("Code or token").fill(token)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Switch to another identity?")).to_be_visible()
+    expect(page.get_by_role("main")).to_contain_text("What you entered belongs to pasted-ann (watch)")
+    expect(page.get_by_role("main")).not_to_contain_text("link")
+    page.get_by_role("button", name="Switch to pasted-ann (watch)").click()
+    is_in(page, "pasted-ann")
+    window.complaints.clear()  # the browser's line about the 409
+
+
+@pytest.mark.parametrize("width", [1376, 1280, 1024, 390])
+def test_every_page_says_who_is_logged_in(browser: Browser, server: Running, api: Api, width: int) -> None:
+    name = f"header-ann-{width}"
+    context = let_in(browser, server.url, api.post("/tokens", name=name, role="steer")["token"])
+    window = Window(context, server.url)
+    window.page.set_viewport_size({"width": width, "height": 844})
+    session = api.start("chooser", goal("Seen by Ann"))
+    for query in ("", "?inbox", "?policies", "?reports", "?new", "?settings", f"?run={session}"):
+        window.open(query)
+        expect(window.top.get_by_role("link", name=f"Logged in as {name}")).to_be_visible()
+        window.has_its_top()
+    window.open()
+    window.top.get_by_role("link", name=f"Logged in as {name}").click()
+    expect(window.page.get_by_role("heading", name="Settings", level=1)).to_be_visible()
+    expect(window.page.get_by_text(f"Logged in as {name} (steer)")).to_be_visible()
+    context.close()
+
+
 def test_a_logout_ends_it_in_every_tab_and_at_the_server(window: Window, server: Running, api: Api) -> None:
+    api.start("chooser", goal("Asks while logging out"))
     session = api.start("memo", goal("Looked at while logging out"))
     run = window.watch(session)
+    expect(window.page).to_have_title(re.compile(r"^\(\d+\) Looked at"))  # the open question is counted
     other = Window(window.page.context, server.url)
     page = other.open("?settings")
     expect(page.get_by_text("Logged in as local (operate) until")).to_be_visible()
@@ -120,7 +155,10 @@ def test_a_logout_ends_it_in_every_tab_and_at_the_server(window: Window, server:
     (cookie,) = page.context.cookies()
     page.get_by_role("button", name="Log out").click()
     is_logged_out(page, "You are logged out")
-    is_logged_out(window.page, "You are not logged in any more")
+    is_logged_out(window.page, "You are no longer logged in")
+    for one in (page, window.page):
+        expect(one).to_have_title("Log in · Midcourse")
+        expect(one.get_by_role("link", name="Logged in as")).to_have_count(0)
     expect(run.handle).to_have_count(0)
     assert page.context.cookies() == []
     kept = {"Cookie": f"{cookie.get('name')}={cookie.get('value')}", "Midcourse-Page": stored}
@@ -142,11 +180,12 @@ def test_a_revoked_token_ends_the_page_and_says_what_was_not_sent(browser: Brows
     window.page.route("**/pause", lambda route: route.abort())
     run.press("Pause")
     expect(run.sentence).to_be_visible()
-    httpx2.delete(f"{server.api}/tokens/goes-away", headers={"Authorization": f"Bearer {TOKEN}"}).raise_for_status()
-    is_logged_out(window.page, "You are not logged in any more")
-    expect(window.page.get_by_role("alert").first).to_contain_text("ended, or has expired")
-    expect(window.page.get_by_text("Not sent: Pause.")).to_be_visible()
+    api.delete("/tokens/goes-away")
+    is_logged_out(window.page, "You are no longer logged in")
+    expect(window.page.get_by_role("alert").first).to_contain_text("was ended or has expired")
+    expect(window.page.get_by_text("Pause is not sent again. It may have arrived before")).to_be_visible()
     assert api.events(session, "session.pause_requested") == []
+    # Nobody owns a session that is over: another token logs in without a question.
     window.page.get_by_label("Code or token").fill(TOKEN)
     window.page.keyboard.press("Enter")
     expect(run.handle).to_be_visible()
@@ -180,14 +219,12 @@ def test_a_browser_session_that_expires_ends_the_page(page: Page, tmp_path: Path
         page.goto(server.url)
         is_in(page, "local")
         clock.seconds += SESSION_SECONDS
-        is_logged_out(page, "You are not logged in any more")
-        # An old login is remembered: another's link still asks, the same one's does not.
+        is_logged_out(page, "You are no longer logged in")
+        # A session that is over belongs to nobody: another's link needs no confirmation.
         with Api(server.url) as api:
             token = api.post("/tokens", name="ann", role="watch")["token"]
         page.goto(link_for(server.url, token))
-        expect(page.get_by_role("heading", name="Switch to another identity?")).to_be_visible()
-        page.goto(link_for(server.url))
-        is_in(page, "local")
+        is_in(page, "ann")
 
 
 def test_two_servers_on_one_host_keep_their_logins_apart(page: Page, server: Running, tmp_path: Path) -> None:
@@ -330,4 +367,4 @@ def test_another_program_on_another_port_receives_nothing_that_it_can_use(page: 
         # What it plants under the cookie's name lets the browser in as nobody else.
         page.context.add_cookies([{"name": cookie.partition("=")[0], "value": "mcb_planted", "url": server.url}])
         page.goto(server.url)
-        is_logged_out(page, "You are not logged in any more")
+        is_logged_out(page, "You are no longer logged in")

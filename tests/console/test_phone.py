@@ -86,14 +86,14 @@ def test_every_tray_of_the_handle_fits_and_can_be_hit(phone: Window, api: Api) -
     look(phone, run)
     run.tray.get_by_role("button", name="change", exact=True).tap()
     look(phone, run)
-    run.tray.get_by_role("button", name="leave it").tap()
+    run.tray.get_by_role("button", name="cancel", exact=True).tap()
 
     run.press("Cancel")
     expect(run.preview.get_by_role("row", name="create_table")).to_be_visible()
     look(phone, run)
     chosen = run.preview.get_by_role("row", name="create_table").get_by_role("cell")
     expect(chosen).to_have_text(["kept"])  # the chosen column only
-    run.preview.get_by_role("radio", name="Undo all that can be").check()
+    run.preview.get_by_role("radio", name="Undo everything possible").check()
     expect(chosen).to_have_text(["undone"])
     run.press("Cancel run")
     run.is_at("cancelled")

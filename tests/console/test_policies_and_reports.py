@@ -72,7 +72,7 @@ def test_a_typo_is_told_on_its_line_and_what_is_saved_is_the_next_version(openin
     expect(difference(page)).to_contain_text("1 parameter differs from v1: 1 to step in earlier.")
     expect(difference(page).locator("ins")).to_have_text("3.5")
     page.get_by_role("button", name="Use v2 for new sessions").click()
-    expect(page.get_by_text("Say why it is changed")).to_be_visible()
+    expect(page.get_by_text("Give a reason for the change.")).to_be_visible()
     page.get_by_label("Why it is changed").fill("it went round for too long")
     page.keyboard.press("Enter")
 
@@ -120,7 +120,7 @@ def test_a_policy_is_calibrated_from_what_ran_here_tried_and_put_to_use(window: 
     expect(proposal).to_contain_text("so expect less of others")
     repeats = proposal.get_by_role("listitem").filter(has_text="Repeats without progress")
     expect(repeats).to_contain_text("steps in earlier")
-    proposal.get_by_role("button", name="Look at it as a text").click()
+    proposal.get_by_role("button", name="Open as YAML").click()
     expect(page.locator(".rail .th.new").first).to_be_attached()
     page.get_by_role("button", name="Backtest this text").click()
     table = page.get_by_role("table", name="By class and agent")
@@ -154,7 +154,7 @@ def test_a_proposal_is_accepted_with_a_reason(window: Window, api: Api) -> None:
     names_it = 'New sessions use it once the terms of agent worker name it: policy="standard--worker".'
     expect(proposal).to_contain_text(names_it)
     proposal.get_by_role("button", name="Save standard--worker").click()
-    expect(proposal).to_contain_text("Say why, for whoever looks at it later.")
+    expect(proposal).to_contain_text("Give a reason.")
     proposal.get_by_label("Why it is accepted").fill("half of them were wrong")
     page.keyboard.press("Enter")
     expect(page.get_by_text(f"standard--worker v1 is saved. {names_it}")).to_be_visible()
@@ -264,7 +264,7 @@ def test_who_may_only_watch_tries_a_text_and_cannot_save_it(opening: Opening, se
     text_of(page).fill(text_of(page).input_value().replace("correction: 200", "correction: 201"))
     save = page.get_by_role("button", name="Use v2 for new sessions")
     expect(save).to_have_attribute("aria-disabled", "true")
-    expect(page.get_by_text("An operator saves policies.")).to_be_visible()
+    expect(page.get_by_text("Only an operator can save policies.")).to_be_visible()
     page.get_by_role("button", name="Backtest this text").click()
     expect(page.get_by_role("heading", name="What this text would have done")).to_be_visible()
 

@@ -121,16 +121,16 @@ def test_a_session_that_nobody_drives_does_not_look_like_a_running_one(opening: 
     window = opening(server.url)
     window.page.clock.install()
     page = window.open()
-    expect(row(page, LEFT)).to_contain_text("nobody drives it: its process is gone")
+    expect(row(page, LEFT)).to_contain_text("its worker is gone")
     # It began at 1, and its last word came at 70: what came after that was no work.
     expect(row(page, LEFT).locator("td.el")).to_have_text("01:09")
-    expect(page.get_by_role("main")).to_contain_text("1 driven by nobody")
+    expect(page.get_by_role("main")).to_contain_text("1 without a worker")
     run = window.watch(LEFT)
     page.clock.run_for(10_000)
     run.is_at("Last seen running")
-    expect(run.sentence).to_contain_text("Nobody drives it: its process is gone")
+    expect(run.sentence).to_contain_text("Its worker is gone")
     expect(run.sentence).to_contain_text("when a process with agent elsewhere takes it")
-    expect(run.polite).to_contain_text("Nobody drives it")
+    expect(run.polite).to_contain_text("Its worker is gone")
     expect(run.handle.locator(".dials dd").first).to_have_text("01:09")
     window.is_calm()
 
@@ -160,7 +160,7 @@ def test_who_may_only_watch_is_told_before_they_press_start(opening: Opening, se
     page = window.open("?new")
     start = page.get_by_role("button", name=re.compile("^Start"))
     expect(start).to_have_attribute("aria-disabled", "true")
-    expect(page.get_by_role("status")).to_contain_text("Your token may only watch")
+    expect(page.get_by_role("status")).to_contain_text("Your token can only watch")
     window.is_calm()
 
 
@@ -176,7 +176,7 @@ def test_an_answer_that_could_not_be_sent_is_not_called_sent(opening: Opening, s
     page.wait_for_timeout(GUARD)  # what has just come to be open takes no press
     page.route(f"**/sessions/{session}/answer", lambda route: route.abort())
     detail.get_by_role("button", name="login bug").click()
-    expect(detail).to_contain_text("whether it arrived is not known. It is sent again, and counts once.")
+    expect(detail).to_contain_text("whether it arrived is not known. It is retried, and counts once.")
     assert api.events(session, "ask.answered") == []
     page.unroute(f"**/sessions/{session}/answer")
     until(page, lambda: api.events(session, "ask.answered") != [])

@@ -109,7 +109,7 @@ def test_a_press_without_a_connection_is_kept_and_sent_once(window: Window, api:
     window.page.route("**/pause", lambda route: route.abort())
     run.slot("Pause").click()
     run.is_at("Pause not answered")
-    expect(run.tray).to_contain_text("whether it arrived is not known. It is sent again, and counts once.")
+    expect(run.tray).to_contain_text("whether it arrived is not known. It is retried, and counts once.")
     assert api.events(session, "session.pause_requested") == []
     window.page.unroute("**/pause")
     run.is_at("paused")
@@ -186,7 +186,7 @@ def test_a_pause_that_is_pressed_while_the_server_is_away_is_sent_when_it_is_bac
     watched.server.kill()
     run.is_at("Last seen running")
     run.slot("Pause").click()
-    expect(run.sentence).to_contain_text("1 press kept, and sent when it is back.")
+    expect(run.sentence).to_contain_text("1 press kept, and sent when the connection is back.")
     with alone(store, port) as again, Api(again.url) as api:
         run.is_at("paused")
         assert len(api.events(watched.session, "session.pause_requested")) == 1
@@ -197,6 +197,6 @@ def test_a_console_that_is_opened_while_the_server_is_away_says_so(watched: Watc
     broken = Window(context, watched.server.url)
     context.route("**/api/v1/**", lambda route: route.abort())
     broken.open()
-    expect(broken.page.get_by_role("main")).to_contain_text("It is tried again by itself.")
+    expect(broken.page.get_by_role("main")).to_contain_text("It is retried automatically.")
     context.unroute("**/api/v1/**")
     expect(broken.page.get_by_role("heading", name="Fleet")).to_be_visible()

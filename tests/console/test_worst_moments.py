@@ -135,7 +135,7 @@ def test_a_hold_that_a_silent_worker_takes_late_is_lifted_when_the_preview_was_l
         expect(run.tray).to_contain_text("Not known to be held")
         run.press("Keep going")
         expect(run.tray).to_contain_text(
-            "The hold for the preview is stored. If its worker takes it, it lapses after 30 s."
+            "The hold for the preview is stored. If its worker takes it, it expires after 30 s."
         )
         owner.go_on()
         until(window.page, lambda: api.events(session, "session.resumed") != [])
@@ -222,6 +222,108 @@ def test_the_handle_in_another_page_says_the_same_of_a_silent_worker(browser: Br
         run.is_at("paused")
 
 
+SIZES = ((1280, 800), (390, 844))
+
+
+def is_whole(run: RunPage) -> None:
+    """The sentence and the lamp of the handle can be read whole, and cover nothing, at a desk and on a phone."""
+    for width, height in SIZES:
+        run.page.set_viewport_size({"width": width, "height": height})
+        wide, room = run.page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
+        assert wide <= room, f"{wide} px in {room}"
+        hidden = run.sentence.evaluate("one => one.scrollHeight - one.clientHeight")
+        assert hidden <= 1, f"{hidden} px of the sentence are cut at {width} px"
+        lamp, dials = run.lamp.bounding_box(), run.handle.locator(".dials").bounding_box()
+        assert lamp is not None
+        assert dials is not None
+        beside = lamp["x"] + lamp["width"] <= dials["x"]
+        assert beside or lamp["y"] + lamp["height"] <= dials["y"], f"the lamp covers the figures at {width} px"
+
+
+def clocks(page: Page) -> list[str]:
+    """What the page says of how long the run, its turn and its open step have been at work."""
+    places = ".dials time, .log .dur, .nowlab, [data-signal=duration] b"
+    found = page.locator(places).all_text_contents()
+    assert len(found) >= 4, found
+    return found
+
+
+def test_the_clocks_of_a_run_whose_worker_was_killed_stop_at_its_last_sign_of_life(
+    browser: Browser, place: Place
+) -> None:
+    owner, server = place(), place("watches")
+    with seen_by(browser, server) as window, Api(server.url) as api:
+        session = api.start("memo", goal("Write the memo and send it"))
+        run = window.watch(session)
+        expect(run.call("send_report")).to_contain_text("running 00:0")
+        window.page.wait_for_timeout(2_000)
+        owner.kill()
+        expect(run.sentence).to_contain_text("Its worker is gone")
+        before = clocks(window.page)
+        window.page.wait_for_timeout(2_500)
+        assert clocks(window.page) == before
+        [begun] = [one for one in api.events(session, "step.begun") if one["data"]["name"] == "send_report"]
+        last = api.events(session)[-1]
+        ran = last["at"] - begun["at"]
+        expect(run.call("send_report")).to_contain_text(f"last seen running {int(ran) // 60:02}:{int(ran) % 60:02}")
+        expect(run.sentence).to_contain_text("It continues when a process with agent memo takes it over.")
+        expect(run.handle).to_have_attribute("data-stale", "true")
+        expect(run.slot("Pause")).to_have_accessible_name(re.compile("stored; done when a worker takes over"))
+        is_whole(run)
+        assert told(api, session) == ("running", [], None)
+        assert api.get(f"/sessions/{session}/contact")["unattended"] is True
+
+
+def test_a_stopped_worker_is_named_with_the_age_of_its_heartbeat_before_anything_is_pressed(
+    browser: Browser, place: Place
+) -> None:
+    owner, server = place(), place("watches")
+    with seen_by(browser, server) as window, Api(server.url) as api:
+        session = begun(api, window.page)
+        run = window.watch(session)
+        run.is_at("running")
+        owner.stop()
+        run.is_at("Last seen running")
+        expect(run.sentence).to_have_text(
+            re.compile(rf"^Its worker does not respond: last heartbeat at {CLOCK}, \d\d:\d\d ago\. .+ is unknown\.$")
+        )
+        expect(run.slot("Pause")).to_have_accessible_name(re.compile("stored; done when its worker answers"))
+        is_whole(run)
+        contact = api.get(f"/sessions/{session}/contact")
+        last = api.events(session)[-1]["at"]
+        assert contact["silent_since"] >= last
+        assert contact["pending"] == []
+        at = window.page.evaluate("at => new Date(at * 1000).toTimeString().slice(0, 8)", contact["silent_since"])
+        expect(run.sentence).to_contain_text(f"last heartbeat at {at}")
+        before = clocks(window.page)
+        window.page.wait_for_timeout(1_500)
+        assert clocks(window.page) == before
+        row = window.open().locator(f"tr[data-id='{session}']")
+        expect(row).to_contain_text(f"its worker does not respond: last heartbeat {at}")
+        run = window.watch(session)
+        owner.go_on()
+        run.is_at("running")
+        expect(run.sentence).not_to_contain_text("heartbeat")
+        assert api.get(f"/sessions/{session}/contact")["silent_since"] is None
+
+
+def test_a_lamp_that_names_many_commands_covers_no_figures(browser: Browser, place: Place) -> None:
+    owner, server = place(), place("watches")
+    with seen_by(browser, server) as window, Api(server.url) as api:
+        token = api.post("/tokens", name="a-colleague-with-a-long-name", role="steer")["token"]
+        session = begun(api, window.page)
+        run = window.watch(session)
+        run.is_at("running")
+        owner.stop()
+        with Api(server.url, token) as colleague:
+            for verb, body in (("pause", {}), ("resume", {}), ("redirect", {"text": "EU", "level": "step"})):
+                colleague.post(f"/sessions/{session}/{verb}", wait=0, **body)
+        run.is_at("Pause, resume and redirect stored by a-colleague-with-a-long-name")
+        is_whole(run)
+        stored = api.get(f"/sessions/{session}/contact")["pending"]
+        assert [one["command"] for one in stored] == ["pause", "resume", "redirect"]
+
+
 # ---- the store is busy
 
 
@@ -238,9 +340,9 @@ def test_a_store_that_takes_nothing_is_named_with_its_reason_and_the_press_is_se
             run.redirect("Only the large ones", "Step")
             expect(run.tray).to_contain_text(
                 "Redirect not stored yet: the store has not taken it within 10 s, and may still do so. "
-                "It is sent again, and counts once."
+                "It is retried, and counts once."
             )
-            expect(run.sentence).to_have_text("Store not available. Sent again until it is stored, and counts once.")
+            expect(run.sentence).to_have_text("Store not available. It is retried until it is stored, and counts once.")
             run.is_at("Redirect not stored")
             expect(window.top).to_contain_text("Store not available")
             expect(window.top).not_to_contain_text("Live")
@@ -289,7 +391,7 @@ def test_without_a_network_nothing_is_called_live_and_a_press_is_kept_over_a_rel
         expect(run.sentence).to_contain_text(re.compile(f"This device has been offline since {CLOCK}"))
         run.press("Pause")
         expect(run.tray).to_contain_text(
-            "Pause not sent yet: this device is offline. It is kept, and sent when it is online again."
+            "Pause not sent yet: this device is offline. It is kept, and sent when the device is online again."
         )
         expect(run.sentence).to_contain_text("1 press kept")
         assert api.events(session, "session.pause_requested") == []
@@ -333,7 +435,7 @@ def test_a_killed_server_is_said_not_to_answer_and_a_press_outlives_the_page_and
         run.is_at("Last seen running")
         expect(run.sentence).to_contain_text(re.compile(f"The server has not answered since {CLOCK}"))
         run.press("Pause")
-        expect(run.tray).to_contain_text("whether it arrived is not known. It is sent again, and counts once.")
+        expect(run.tray).to_contain_text("whether it arrived is not known. It is retried, and counts once.")
         again = place(port=server.port)
         window.page.reload()
         assert window.asked_to_stay == 1  # closing the tab would have lost it
@@ -358,7 +460,9 @@ def test_a_press_that_somebody_else_has_left_in_the_tab_is_not_sent_and_said_to_
         }"""
     )
     page.reload()
-    expect(run.tray).to_contain_text("Pause is not sent again. It may have arrived before; what happened says so.")
+    expect(run.tray).to_contain_text(
+        "Pause is not sent again. It may have arrived before: the log shows whether it did."
+    )
     expect(run.tray).to_contain_text("It was pressed by ben.")
     page.unroute("**/pause")
     run.is_at("running")
@@ -413,8 +517,8 @@ def test_at_the_cap_the_bar_says_what_the_journal_says(opening: Opening, api: Ap
     run.is_at("paused")
     expect(run.tray).to_contain_text("The cap of $2 is reached.")
     expect(run.tray.locator(".review")).to_contain_text("The cap paused it")
-    expect(run.tray.get_by_role("button", name=re.compile("^Go on"))).to_have_count(0)  # it would be refused
-    expect(run.slot("Resume")).to_have_accessible_name(re.compile("the cap is reached: raise it first"))
+    expect(run.tray.get_by_role("button", name=re.compile("^Continue"))).to_have_count(0)  # it would be refused
+    expect(run.slot("Resume")).to_have_accessible_name(re.compile("^Resume… after you raise the cap"))
     expect(run.handle.locator(".dials")).to_contain_text("$2.50 / $2")
     [pause] = api.events(session, "session.pause_requested")
     shown = api.get(f"/sessions/{session}")
@@ -422,6 +526,19 @@ def test_at_the_cap_the_bar_says_what_the_journal_says(opening: Opening, api: Ap
     assert pause["data"]["by"] == "budget"
     window.page.reload()
     expect(run.tray).to_contain_text("The cap of $2 is reached.")
-    run.tray.get_by_role("button", name=re.compile(r"^Raise to \$\d")).first.click()
+    field = run.tray.get_by_label("New cap in dollars")
+    [review] = shown["asks"]
+    least = re.findall(r"Raise the budget to \$([\d.]+) or more", review["prompt"])[0]
+    expect(field).to_have_value(least)
+    run.press("Resume")
+    expect(field).to_be_focused()
+    field.fill("2.4")
+    window.page.keyboard.press("Enter")
+    expect(run.tray).to_contain_text(f"Enter at least ${least}.")
+    assert api.events(session, "budget.raised") == []
+    field.fill("12.50")
+    run.tray.get_by_role("button", name="Raise the cap to $12.50 and resume").click()
     until(window.page, lambda: api.events(session, "budget.raised") != [])
+    run.is_at("running")
     expect(run.tray).to_have_count(0)
+    assert api.get(f"/sessions/{session}")["terms"]["budget"] == 12.5

@@ -1,7 +1,7 @@
 """Stores written by each release are read by today's code: the same pages, the same ends, the same stored names."""
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -22,7 +22,18 @@ def test_every_page_over_an_old_store_says_what_it_said_when_the_store_was_writt
     found = pages_of(release)
     assert sorted(found) == sorted(expected)
     for address, page in expected.items():
-        assert found[address] == page, address
+        assert _known(found[address], page) == page, address
+
+
+def _known(found: object, expected: object) -> object:
+    """Return ``found`` without the fields that ``expected`` lacks: a later release may add some."""
+    if isinstance(found, dict) and isinstance(expected, dict):
+        fields, pinned = cast("dict[str, Any]", found), cast("dict[str, Any]", expected)
+        return {name: _known(fields[name], value) for name, value in pinned.items() if name in fields}
+    if isinstance(found, list) and isinstance(expected, list):
+        ones, others = cast("list[Any]", found), cast("list[Any]", expected)
+        return [_known(*pair) for pair in zip(ones, others, strict=True)] if len(ones) == len(others) else ones
+    return cast("object", found)
 
 
 def test_the_sessions_of_an_old_store_come_to_the_same_ends_with_the_same_effects(release: str) -> None:

@@ -243,11 +243,16 @@ async def test_another_identity_takes_a_confirmation(client: httpx2.AsyncClient,
     assert (asked.status_code, asked.json()["code"]) == (409, "identity_would_change")
     assert (asked.json()["now"], asked.json()["then"]) == ("ada (steer)", "local (operate)")
     assert (await client.get("/look", headers=ours)).json() == "ada"
-    expired = await client.post("/login", json={**wish, "last": "ada (steer)"})
-    assert (expired.status_code, expired.json()["code"]) == (409, "identity_would_change")
     confirmed = await client.post("/login", json={**wish, "replace": True}, headers=ours)
     assert confirmed.json()["name"] == "local"
     assert (await client.get("/look", headers=ours)).status_code == 401, "the session before it is over"
+
+
+async def test_a_session_whose_token_was_revoked_belongs_to_nobody(client: httpx2.AsyncClient, tokens: Tokens) -> None:
+    ours = await entered(client, await tokens.add("ada", "steer"))
+    await tokens.revoke("ada")
+    entering = await client.post("/login", json={"credential": LOCAL}, headers=ours)
+    assert (entering.status_code, entering.json()["name"]) == (200, "local")
 
 
 async def test_a_logout_ends_the_session_at_the_server(client: httpx2.AsyncClient) -> None:

@@ -1,7 +1,7 @@
 /** One request to the server: JSON in and out, problems as errors that can be shown, every change with its key. */
 
 import { signal, type Signal } from "@preact/signals";
-import { type Heard, unsentWords } from "../model/contact";
+import { type Heard, type Press, unsentWords } from "../model/contact";
 import { pageKey } from "./pageKey";
 import type { Problem } from "./types";
 
@@ -44,13 +44,20 @@ export function freshKey(): string {
 /** An answer without a problem document: of a proxy whose server is away. */
 export function unnamed(status: number): Problem { return { status, code: "", title: "", detail: `It answered ${status} without a reason.` }; }
 
+/** Seconds that a server's clock is ahead, by the date of an answer: the server may set it at any time from the request to the answer. */
+export function aheadBy(said: number, begun: number, ended: number): number {
+  const ahead = Math.min(said - begun, Math.max(0, said - ended)) / 1000;
+  // The header has whole seconds: less than that is no difference.
+  return Math.abs(ahead) > 2 ? ahead : 0;
+}
+
 export class Client {
   /** Seconds that the server's clock is ahead of ours. */
   ahead = 0;
   /** Why the server takes nothing from this page any more, once it has said so: its browser session is over. */
   readonly ended: Signal<Problem | null> = signal(null);
   /** What was pressed, and was not sent because of that. */
-  readonly unsent: Signal<readonly string[]> = signal([]);
+  readonly unsent: Signal<readonly Press[]> = signal([]);
   /** Who the server says we are; empty: it has not said yet. */
   identity = "";
 
@@ -85,7 +92,7 @@ export class Client {
   async send<T>(method: string, path: string, body: unknown, options: Options): Promise<T> {
     const answer = await this.ask(method, path, body, options);
     if (answer.status === 204) return undefined as T;
-    return await answer.json().catch((error: Error) => { throw new Unreachable("The answer broke off.", { cause: error }); }) as T;
+    return await answer.json().catch((error: Error) => { throw new Unreachable("The response was cut off.", { cause: error }); }) as T;
   }
 
   private async ask(method: string, path: string, body: unknown, options: Options): Promise<Response> {
@@ -98,13 +105,14 @@ export class Client {
     const init: RequestInit = { method, headers, credentials: "same-origin", cache: "no-store" };
     if (body !== undefined) init.body = JSON.stringify(body);
     if (options.signal) init.signal = options.signal;
+    const begun = Date.now();
     let answer: Response;
     try {
       answer = await fetch(this.url(path), init);
     } catch (error) {
       throw new Unreachable("No connection to the server.", { cause: error });
     }
-    this.compareClocks(answer);
+    this.compareClocks(answer, begun);
     if (answer.ok) return answer;
     // A proxy whose server is away answers without a problem document.
     const problem = (await answer.json().catch(() => null)) as Problem | null;
@@ -113,12 +121,9 @@ export class Client {
     throw this.refusal(problem);
   }
 
-  private compareClocks(answer: Response): void {
+  private compareClocks(answer: Response, begun: number): void {
     const said = Date.parse(answer.headers.get("date") ?? "");
-    if (Number.isNaN(said)) return;
-    const ahead = (said - Date.now()) / 1000;
-    // The header has whole seconds: less than that is no difference.
-    this.ahead = Math.abs(ahead) > 2 ? ahead : 0;
+    if (!Number.isNaN(said)) this.ahead = aheadBy(said, begun, Date.now());
   }
 }
 

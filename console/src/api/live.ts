@@ -43,6 +43,8 @@ export class Live {
   private looks = 0;
   private asking: Promise<void> | null = null;
   private mark = "";
+  /** When text last came that is not in the journal yet. */
+  private spokenAt = 0;
   private frame = 0;
   private queue: Frame[] = [];
 
@@ -55,6 +57,18 @@ export class Live {
 
   get path(): string { return `/sessions/${encodeURIComponent(this.id)}`; }
   now(): number { return this.client.now(); }
+  /** The time up to which the run is known to work: now, or the last sign of life of a worker that is gone or silent. */
+  seenAt(): number {
+    if (!this.isSilent) return this.now();
+    const { state, since } = this.stream.value;
+    const isLost = state === "lost" || state === "refused";
+    return Math.max(this.run.session?.at ?? 0, this.contact.value.silent_since ?? 0, this.spokenAt, isLost && this.contact.value === ANSWERS ? since / 1000 + this.client.ahead : 0);
+  }
+  /** Whether it is not known that the run works: its worker is gone or silent, or there is no connection. */
+  get isSilent(): boolean {
+    const { unattended, unreachable_since, silent_since } = this.contact.value;
+    return unattended || unreachable_since !== null || silent_since !== null || ["lost", "refused"].includes(this.stream.value.state);
+  }
 
   start(): this {
     this.listening = listen(this.client, {
@@ -98,6 +112,7 @@ export class Live {
     for (const frame of frames) {
       if (frame.event === "delta") {
         this.run.preview(JSON.parse(frame.data) as Delta);
+        this.spokenAt = this.now();
         continue;
       }
       if (frame.event === "reset") { // the journal is not the one that was read: its store was restored, say
@@ -158,7 +173,7 @@ export class Live {
     const asking = before.then(async () => {
       try {
         const found = await this.client.get<Contact>(`${this.path}/contact`, { signal: AbortSignal.timeout(PROMPT) });
-        const isCalm = !found.pending.length && !found.unattended && !found.unwritten;
+        const isCalm = !found.pending.length && !found.unattended && !found.unwritten && found.silent_since === null;
         this.contact.value = isCalm ? ANSWERS : found;
       } catch (error) {
         if (error instanceof Unreachable && !(error instanceof TurnedAway) && this.stream.value.state === "live") this.listening?.doubt();

@@ -95,7 +95,7 @@ export class Outbox {
       try {
         return await this.client.send<T>(method, path, body, { key, signal: AbortSignal.timeout(PATIENCE) });
       } catch (error) {
-        if (error instanceof Refusal && this.client.ended.value) this.client.unsent.value = [...this.client.unsent.value, press.verb];
+        if (error instanceof Refusal && this.client.ended.value) this.client.unsent.value = [...this.client.unsent.value, this.pending.value.find((one) => one.key === key) ?? press];
         if (!(error instanceof Unreachable)) throw error;
         const failure = error instanceof TurnedAway ? { what: "turned away", problem: error.problem } as const : { what: "unanswered", isOnline: isOnline && navigator.onLine } as const;
         this.pending.value = this.pending.value.map((one) => (one.key === key ? tried(one, failure) : one));
@@ -124,7 +124,7 @@ export class Outbox {
     try { saved = JSON.parse(sessionStorage.getItem(this.place) ?? "null") as Saved | null; } catch { /* none */ }
     if (!saved) return;
     if (saved.by !== this.client.identity) {
-      this.told.value = { words: `${saved.kept.map((one) => droppedWords(one.press)).join(" ")} It was pressed by ${saved.by || "somebody else"}.`, isCalm: false };
+      this.told.value = { words: `${saved.kept.map((one) => droppedWords(one.press)).join(" ")} It was pressed by ${saved.by || "another user"}.`, isCalm: false };
       this.save();
       return;
     }

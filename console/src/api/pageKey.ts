@@ -16,15 +16,6 @@ export function keepPageKey(base: string, key: string): void {
   keep(nameOf(base), key);
 }
 
-const whoOf = (base: string): string => nameOf(base).replace("page", "who");
-
-/** Who this browser was logged in as last, also after that expired; nobody after a logout. */
-export function lastIdentity(base: string): string {
-  try { return localStorage.getItem(whoOf(base)) ?? ""; } catch { return ""; }
-}
-
-export function keepIdentity(base: string, who: string): void { keep(whoOf(base), who); }
-
 function keep(name: string, value: string): void {
   try {
     if (value) localStorage.setItem(name, value);

@@ -14,10 +14,10 @@ export interface Head {
   estimated?: boolean;
   /** Seconds it has worked, and since when it works now; what waits, is paused or halted does not. */
   worked: number; working_since: number | null;
-  /** It would go on, and nobody drives it: its process is gone, and no other has taken it. */
+  /** It would go on, and its worker is gone, and no other has taken it. */
   unattended: boolean;
   /** Its worker lives, and has not answered the commands that are stored since then. */
-  unreachable_since: number | null; pending: PendingCommand[];
+  unreachable_since: number | null; silent_since: number | null; pending: PendingCommand[];
   /** The call that runs. */
   busy: string;
   /** The stop that waits for the end of the turn, because it is protected. */

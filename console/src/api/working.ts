@@ -18,7 +18,7 @@ export async function working<T>(client: Client, path: string, body: object, tel
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   for (;;) {
     const { done, value } = await reader.read();
-    if (done) throw new Unreachable("The connection was lost before it was done.");
+    if (done) throw new Unreachable("The connection was lost before this finished.");
     for (const frame of frames.take(value)) {
       if (frame.event === "progress") tell(JSON.parse(frame.data) as Progress);
       else if (frame.event === "problem") throw new Refusal(JSON.parse(frame.data) as Problem);
@@ -27,7 +27,7 @@ export async function working<T>(client: Client, path: string, body: object, tel
   }
 }
 
-const PHASES: Record<string, string> = { waiting: "Waiting for others to be done", reading: "Reading runs", trying: "Trying them", drawing: "Moving the thresholds", measuring: "Measuring" };
+const PHASES: Record<string, string> = { waiting: "Waiting for other requests", reading: "Reading runs", trying: "Trying them", drawing: "Moving the thresholds", measuring: "Measuring" };
 
 /** "Reading runs: 120", "Trying them: 40 of 200". */
 export function progressWords({ phase, done, of }: Progress): string {

@@ -12,7 +12,7 @@ export function later<P extends object>(load: () => Promise<ComponentType<P>>): 
     const isLate = useLate();
     useEffect(() => { if (!Page.of) load().then((page) => { known = page; keep({ of: page }); }, () => lose(true)); }, []);
     if (Page.of) return <Page.of {...props} />;
-    if (isLost) return <main class="page"><div class="empty" role="alert"><b>This page could not be loaded.</b>The server is away, or newer than this window: <a href={location.href}>load it again</a>.</div></main>;
+    if (isLost) return <main class="page"><div class="empty" role="alert"><b>This page could not be loaded.</b>The server does not answer, or was updated: <a href={location.href}>load it again</a>.</div></main>;
     return <main class="page" aria-busy="true">{isLate && <Rules words="Loading the page…" rows={3} />}</main>;
   };
 }

@@ -15,14 +15,14 @@ export function Waiting({ connection, what, id }: { connection: Connection; what
 
 /** What is known of a connection that is lost, in place of what cannot be shown. */
 export function Lost({ connection }: { connection: Connection }): JSX.Element {
-  return <div class="empty" role="alert"><b>{connectionWord(connection)}.</b>{connectionWords(connection, timeOfDay(connection.since / 1000))} It is tried again by itself.</div>;
+  return <div class="empty" role="alert"><b>{connectionWord(connection)}.</b>{connectionWords(connection, timeOfDay(connection.since / 1000))} It is retried automatically.</div>;
 }
 
 export function Refused({ code, detail, id }: { code: string; detail: string; id?: string }): JSX.Element {
   if (code === "session_not_found") return <div class="empty"><b>No session <code>{id}</code> here.</b><a href={href({})}>All sessions</a></div>;
-  if (code === "unauthorized") return <div class="empty"><b>This page is not logged in.</b>Run <code>midcourse browser link</code> in a terminal and open what it prints.</div>;
+  if (code === "unauthorized") return <div class="empty"><b>This page is not logged in.</b>Run <code>midcourse browser link</code> in a terminal and open the link that it prints.</div>;
   if (code === "no_connection") return <div class="empty" role="alert"><b>No connection to the server.</b>{detail || <>Nothing was changed. <a href={location.href}>Load it again</a> when the server is back.</>}</div>;
-  if (code === "damaged") return <div class="empty" role="alert"><b>Its journal is damaged; the session is stopped and goes on for nobody.</b>{detail}</div>;
+  if (code === "damaged") return <div class="empty" role="alert"><b>Its journal is damaged; the session is stopped and cannot continue.</b>{detail}</div>;
   return <div class="empty" role="alert"><b>{capitalised(code.replaceAll("_", " ")) || "Refused"}.</b>{detail} <a href={href({})}>All sessions</a></div>;
 }
 

@@ -7,7 +7,7 @@ import { second } from "../ui/clock";
 import { clock, count } from "../ui/format";
 import { address, href } from "../ui/router";
 import { isDark, theme } from "../ui/settings";
-import { waiting } from "./attention";
+import { self, waiting } from "./attention";
 import { Standing } from "./killswitch/Standing";
 
 export function Top({ page, connection }: { page: "fleet" | "inbox" | "run" | "policies" | "reports" | "new" | "settings"; connection: Connection | null }): JSX.Element {
@@ -23,13 +23,14 @@ export function Top({ page, connection }: { page: "fleet" | "inbox" | "run" | "p
         <a href={href({ inbox: "" })} aria-current={page === "inbox" ? "page" : undefined}>Inbox {asks > 0 && <span class="count" aria-label={`${asks} open`}>{asks}</span>}</a>
         <a href={href({ policies: "" })} aria-current={page === "policies" ? "page" : undefined}>Policies</a>
         <a href={href({ reports: "" })} aria-current={page === "reports" ? "page" : undefined}>Reports</a>
-        <a href={href({ settings: "" })} class="hide-s" aria-current={page === "settings" ? "page" : undefined}>Keys</a>
+        <a href={href({ settings: "" })} class="hide-t" aria-current={page === "settings" ? "page" : undefined}>Settings</a>
       </nav>
       <div class="end">
         <Unsent isFleet={page === "fleet"} />
         {connection && <LiveWord connection={connection} />}
         <a class="btn small hide-s" href={href({ new: "" })} aria-current={page === "new" ? "page" : undefined}>New run <kbd aria-hidden="true">n</kbd></a>
-        <button class="plain" type="button" onClick={() => { theme.value = isDark() ? "light" : "dark"; }}>{isDark() ? "Light" : "Dark"}</button>
+        {self.value && <a class="me" href={href({ settings: "" })} aria-label={`Logged in as ${self.value}`} title={`Logged in as ${self.value}`}>{self.value}</a>}
+        <button class="plain hide-t" type="button" onClick={() => { theme.value = isDark() ? "light" : "dark"; }}>{isDark() ? "Light" : "Dark"}</button>
       </div>
     </header>
     {page !== "fleet" && <Standing />}

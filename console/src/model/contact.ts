@@ -73,23 +73,23 @@ export function connectionWords({ why, problem }: Connection, since: string): st
   switch (why) {
     case "offline": return `This device has been offline since ${since}.`;
     case "gone": return `The server has not answered since ${since}.`;
-    case "unavailable": return `The server answers, and cannot be used since ${since}: ${reason(problem)}`;
-    default: return `The connection was lost at ${since}, and is opened again.`;
+    case "unavailable": return `The server answers, but has not been available since ${since}: ${reason(problem)}`;
+    default: return `The connection was lost at ${since}. Reconnecting.`;
   }
 }
 
-const VERBS: Record<string, string> = { event: "event", budget: "raised cap", intervene: "policy's decision", fork: "fork", edit: "change of a message", withdraw: "message taken back" };
+const VERBS: Record<string, string> = { event: "event", budget: "raised cap", intervene: "policy's decision", fork: "fork", edit: "change of a message", withdraw: "withdrawal of a message" };
 /** A command as a thing: "pause", "raised cap". */
 export function commandName(verb: string): string { return VERBS[verb] ?? verb; }
 
 /** What is known of a press, in a sentence. */
 export function pressWords(press: Press, connection: Connection): string {
   const name = capital(commandName(press.verb));
-  if (press.state === "turned away") return `${name} not stored yet: ${reason(press.problem)} It is sent again, and counts once.`;
+  if (press.state === "turned away") return `${name} not stored yet: ${reason(press.problem)} It is retried, and counts once.`;
   if (press.state === "unanswered" && !press.mayHaveArrived) {
-    return connection.why === "offline" ? `${name} not sent yet: this device is offline. It is kept, and sent when it is online again.` : `${name} not sent yet: there is no connection. It is kept, and sent when there is one.`;
+    return connection.why === "offline" ? `${name} not sent yet: this device is offline. It is kept, and sent when the device is online again.` : `${name} not sent yet: there is no connection. It is kept, and sent when the connection is back.`;
   }
-  if (press.state === "unanswered") return `${name} sent, and no reply came: whether it arrived is not known. It is sent again, and counts once.`;
+  if (press.state === "unanswered") return `${name} sent, and no reply came: whether it arrived is not known. It is retried, and counts once.`;
   return `${name} sent. The server has not answered yet.`;
 }
 
@@ -102,7 +102,7 @@ export function pressLamp(press: Press): string {
 
 /** The same in a slot's second line. */
 export function pressSlot(press: Press): [long: string, short: string] {
-  if (press.state === "turned away") return ["not stored yet; sent again", "not stored"];
+  if (press.state === "turned away") return ["not stored yet; retried", "not stored"];
   if (press.state === "unanswered") return ["kept; sent when connected", "kept"];
   return ["asking the server", "asking"];
 }
@@ -110,7 +110,7 @@ export function pressSlot(press: Press): [long: string, short: string] {
 /** What is said of a press that is not sent again. */
 export function droppedWords(press: Press): string {
   const name = capital(commandName(press.verb));
-  return press.mayHaveArrived ? `${name} is not sent again. It may have arrived before; what happened says so.` : `${name} was not sent.`;
+  return press.mayHaveArrived ? `${name} is not sent again. It may have arrived before: the log shows whether it did.` : `${name} was not sent.`;
 }
 
 /** Why something that is not kept was not done: in the server's words, if it gave any. */
@@ -121,8 +121,8 @@ export function unsentWords(problem: Problem | null): string {
 /** A command that is stored and not decided. */
 export interface PendingCommand { command: string; by: string; at: number }
 /** What the server knows of a session's worker, and the journal cannot tell. */
-export interface Contact { pending: PendingCommand[]; unreachable_since: number | null; unattended: boolean; unwritten: boolean }
-export const ANSWERS: Contact = { pending: [], unreachable_since: null, unattended: false, unwritten: false };
+export interface Contact { pending: PendingCommand[]; unreachable_since: number | null; silent_since: number | null; unattended: boolean; unwritten: boolean }
+export const ANSWERS: Contact = { pending: [], unreachable_since: null, silent_since: null, unattended: false, unwritten: false };
 
 /** "Pause and cancel stored", in the order in which they are carried out. */
 export function storedName(pending: readonly { command: string }[]): string {
@@ -147,7 +147,7 @@ export function silentWords(since: string): string { return `Its worker has not 
 
 /** What a preview may say of the gate: what the journal or an answer says, and never more. */
 export function holdWords(gate: "shut" | "asked" | "free", press: Press | undefined, connection: Connection, contact: Contact, time: (at: number) => string): string {
-  if (gate === "free") return "It goes on: it was not held.";
+  if (gate === "free") return "It keeps running: it was not held.";
   if (gate === "shut") return "The gate is shut. Nothing new starts.";
   if (contact.unwritten) return "The gate is shut and nothing new starts, but that could not be stored yet.";
   if (press) return `Not held yet. ${pressWords(press, connection)}`;

@@ -176,7 +176,7 @@ export class Run {
         this.mark(record, policy?.decision.level === "ask" ? "ask" : "pause", by);
         break;
       }
-      case "session.pause_lifted": this.note(record, "One of two pauses was lifted", `by ${record.data.by}; the other one holds`); break;
+      case "session.pause_lifted": this.note(record, "One of two pauses was lifted", `by ${record.data.by}; the other remains`); break;
       case "session.paused":
         this.halting((one) => { one.stopped_at = record.at; one.unknown = record.data.unknown; one.unreached = record.data.unreached; });
         break;
@@ -190,7 +190,7 @@ export class Run {
         this.note(record, `${stop === "pause" ? "Pausing" : "Cancelling"}, finishes first`, `${by} wants to ${stop} it${reason ? `: ${reason}` : ""}; it is protected`);
         break;
       }
-      case "stop.taken_back": this.note(record, "The stop was taken back", `by ${record.data.by}`); break;
+      case "stop.taken_back": this.note(record, "The stop was withdrawn", `by ${record.data.by}`); break;
       case "session.cancel_requested":
         if (this.stop?.what === "cancel") { this.halting((one) => { one.undo = record.data.undo; }); break; }
         this.stop = this.begin(record, { ...stopped("cancel", record.data.by, record.data.reason), undo: record.data.undo });
@@ -234,13 +234,13 @@ export class Run {
         else this.note(record, `Labelled ${about} ${verdict}`, `by ${by}`);
         break;
       }
-      case "session.forked": this.note(record, "From here on a session of its own", `forked from ${session.forked_from}`); break;
-      case "world.changed": this.note(record, "The world has moved", "", true); break;
+      case "session.forked": this.note(record, "A separate session from here on", `forked from ${session.forked_from}`); break;
+      case "world.changed": this.note(record, "Something it uses has changed", "", true); break;
       case "budget.raised": this.note(record, `Cap raised to $${record.data.budget}`, `by ${record.data.by}`); break;
-      case "agent.changed": this.note(record, "Goes on under another version of its agent", `${record.data.before} → ${record.data.now}`); break;
-      case "agent.silent": this.note(record, `The agent's own code has said nothing for ${Math.round(record.data.seconds)} s`, record.data.advice, true); break;
-      case "agent.blocked": this.note(record, `The agent's code held its loop for ${record.data.seconds.toFixed(1)} s`, `${record.data.where} · ${record.data.advice}`, true); break;
-      case "tools.needed": this.note(record, `Its undo waits for ${record.data.tools.join(", ")}`, "No process that drives it has this. It continues once one imports it.", true); break;
+      case "agent.changed": this.note(record, "Continues with another version of its agent", `${record.data.before} → ${record.data.now}`); break;
+      case "agent.silent": this.note(record, `The agent's code has reported nothing for ${Math.round(record.data.seconds)} s`, record.data.advice, true); break;
+      case "agent.blocked": this.note(record, `The agent's code blocked its event loop for ${record.data.seconds.toFixed(1)} s`, `${record.data.where} · ${record.data.advice}`, true); break;
+      case "tools.needed": this.note(record, `Its undo waits for ${record.data.tools.join(", ")}`, "The process that runs it does not have this tool. It continues when a process that has it takes over.", true); break;
       case "report.made": {
         const { message, hypothesis, artifact, documentation } = record.data;
         if (hypothesis) this.note(record, "Hypothesis", hypothesis);
@@ -248,8 +248,8 @@ export class Run {
         if (message) this.note(record, "Reports", message);
         break;
       }
-      case "hold.taken": this.note(record, `Holds ${record.data.name}`, "until it ends or lets go"); break;
-      case "hold.released": this.note(record, record.data.error ? `Could not let ${record.data.name} go` : `Let ${record.data.name} go`, record.data.error, record.data.error !== ""); break;
+      case "hold.taken": this.note(record, `Holds ${record.data.name}`, "until it ends or releases it"); break;
+      case "hold.released": this.note(record, record.data.error ? `Could not release ${record.data.name}` : `Released ${record.data.name}`, record.data.error, record.data.error !== ""); break;
       default: break;
     }
   }

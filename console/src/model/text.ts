@@ -53,7 +53,8 @@ export class Text {
     if (last && last.attempt < attempt) this.preview = [];
     const shown = last && last.attempt === attempt ? last.start + last.length : attempt === this.writer ? this.length : -1;
     if (offset < shown || attempt < this.writer) return false;
-    this.preview.push({ attempt, start: offset, length: length(text), text });
+    // What is missing was lost on its way: the journal brings it.
+    this.preview.push({ attempt, start: offset, length: length(text), text: offset > Math.max(0, shown) ? `… ${text}` : text });
     return true;
   }
 

@@ -8,7 +8,7 @@ import type { Head, Me } from "../api/types";
 import { needsSomebody, title } from "../features/attention";
 import { BulkHandle } from "../features/fleet/BulkHandle";
 import { type Filter, filterOf, isFiltered, ORDERS, type Order, wordsOf } from "../features/fleet/filter";
-import { Fleet, MOST } from "../features/fleet/fleet";
+import { Fleet, isSilent, MOST } from "../features/fleet/fleet";
 import { GuidedPath } from "../features/fleet/GuidedPath";
 import { Selection } from "../features/fleet/selection";
 import { type Steps, Table } from "../features/fleet/Table";
@@ -78,9 +78,9 @@ function Facts({ heads }: { heads: ReadonlyMap<string, Head> }): JSX.Element {
   const [running, asks, halted, busy, alone, silent] = useMemo(() => {
     const every = [...heads.values()];
     const stopped = every.filter((head) => head.status === "halted");
-    return [every.filter((head) => head.status === "running").length, every.filter(needsSomebody).length, stopped.length, stopped.filter((head) => head.busy).length, every.filter((head) => head.unattended).length, every.filter((head) => head.unreachable_since !== null).length];
+    return [every.filter((head) => head.status === "running").length, every.filter(needsSomebody).length, stopped.length, stopped.filter((head) => head.busy).length, every.filter((head) => head.unattended).length, every.filter(isSilent).length];
   }, [heads]);
-  return <><span class="num">{running.toLocaleString("en")}</span> running, {asks ? count(asks, "session needs you", "sessions need you") : "nothing needs you"}{halted > 0 && `, ${halted.toLocaleString("en")} halted${busy ? ` of which ${count(busy, "still runs", "still run")} something` : ""}`}{alone > 0 && `, ${alone.toLocaleString("en")} driven by nobody`}{silent > 0 && `, ${silent.toLocaleString("en")} whose worker does not answer`}</>;
+  return <><span class="num">{running.toLocaleString("en")}</span> running, {asks ? count(asks, "session needs you", "sessions need you") : "nothing needs you"}{halted > 0 && `, ${halted.toLocaleString("en")} halted${busy ? ` of which ${count(busy, "still runs", "still run")} something` : ""}`}{alone > 0 && `, ${alone.toLocaleString("en")} without a worker`}{silent > 0 && `, ${silent.toLocaleString("en")} whose worker does not answer`}</>;
 }
 
 function named(heads: ReadonlyMap<string, Head> | null, of: (head: Head) => string[]): string[] {
@@ -134,7 +134,7 @@ function Search({ filter, total, shown, isRead, toRows }: { filter: Filter; tota
         onKeyDown={(event) => { if (event.key === "Enter" || event.key === "ArrowDown") { apply(); leave(true); event.preventDefault(); } }} onBlur={() => leave(false)} />
       <div class="seg small" role="radiogroup" aria-label="Order">{ORDERS.map((order) => <label key={order}><input type="radio" name="order" checked={filter.order === order} onChange={() => sort(order)} /><b>{NAMES[order]}</b></label>)}</div>
       {(["agent", "class", "tag"] as const).map((name) => address.value.get(name) && <button key={name} class="btn small" type="button" onClick={() => change((query) => query.delete(name))}>{name} {address.value.get(name)} <span aria-label="remove this filter">✕</span></button>)}
-      <span class="dim facts">{total > 0 && (shown === total ? count(total, "session") : `${count(total, "session")}, ${shown.toLocaleString("en")} shown`)}{total > 0 && " · the address holds the filter"}</span>
+      <span class="dim facts">{total > 0 && (shown === total ? count(total, "session") : `${count(total, "session")}, ${shown.toLocaleString("en")} shown`)}{total > 0 && " · the filter is in the URL"}</span>
     </div>
   );
 }

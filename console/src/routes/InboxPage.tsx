@@ -78,7 +78,7 @@ export function InboxPage({ client, me }: { client: Client; me: Me }): JSX.Eleme
         <p class="sub answered" role="status" aria-live="polite">{said.value}</p>
         {connection.state === "refused" && !inbox ? <Refused code={connection.problem?.code ?? ""} detail={connection.problem?.detail ?? ""} />
           : !inbox ? <Reading connection={connection} />
-          : !ask && !group && open !== MADE ? <div class="empty" tabIndex={-1}><b>{connection.state === "lost" ? "Nothing needed you when the server was last heard." : "Nothing needs you."}</b>{count(inbox.running, "session runs inside its limits", "sessions run inside their limits")}. Alarms that can wait arrive here in one batch an hour.</div>
+          : !ask && !group && open !== MADE ? <div class="empty" tabIndex={-1}><b>{connection.state === "lost" ? "Nothing needed you at the last update." : "Nothing needs you."}</b>{count(inbox.running, "session runs inside its limits", "sessions run inside their limits")}. Alarms that can wait arrive here in one batch an hour.</div>
           : (
             <div class="inbox">
               <Queue asks={asks} groups={groups} made={made} open={open} choose={choose} me={myName(me)} ahead={client.ahead} />

@@ -31,7 +31,7 @@ export function NewRunPage({ client, me }: { client: Client; me: Me }): JSX.Elem
   const agent = agents?.find((one) => one.name === chosen);
   const mayNot = me.role === "watch" || me.session !== null;
   const isHalted = switches.value.some((one) => stands(one) && (one.scope.kind === "all" || (one.scope.kind === "agent" && one.scope.value === agent?.name)));
-  const consequence = mayNot ? "Your token may only watch: whoever operates this server gives you one with the role steer." : isHalted ? "A kill switch is on: it begins halted, and waits for an operator." : "It runs at once. The handle is on its page.";
+  const consequence = mayNot ? "Your token can only watch. To start runs, ask an operator for a token with the role steer." : isHalted ? "A kill switch is on: the run starts halted and waits for an operator." : "It starts at once.";
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
     if (mayNot) return;
@@ -63,13 +63,13 @@ export function NewRunPage({ client, me }: { client: Client; me: Me }): JSX.Elem
                   <label key={one.name}>
                     <input type="radio" name="agent" aria-labelledby={`agent-${index}`} aria-describedby={`agent-${index}-does`} value={one.name} checked={one.name === chosen} onChange={() => choose(one.name)} />
                     <b id={`agent-${index}`}>{one.name}</b>
-                    <span id={`agent-${index}-does`}>{visible(one.description) || [one.terms.task_class?.replace("_", " ") ?? "no class", one.resumable ? "goes on in another process" : "goes on in this process only", one.asks ? "may ask" : ""].filter(Boolean).join(" · ")}</span>
+                    <span id={`agent-${index}-does`}>{visible(one.description) || [one.terms.task_class?.replace("_", " ") ?? "no class", one.resumable ? "can continue in another process" : "runs in this process only", one.asks ? "may ask" : ""].filter(Boolean).join(" · ")}</span>
                   </label>
                 ))}
               </div>
             </fieldset>
             <div class="wish">
-              <label class="grow">Goal<textarea class="field" rows={4} value={goal} onInput={(event) => write(event.currentTarget.value)} placeholder={agent?.goals[0] ?? "What it is to do"} /></label>
+              <label class="grow">Goal<textarea class="field" rows={4} value={goal} onInput={(event) => write(event.currentTarget.value)} placeholder={agent?.goals[0] ?? "What should it do?"} /></label>
               {agent && agent.goals.length > 0 && <div class="chips" role="group" aria-label="Examples">{agent.goals.map((one) => <button key={one} class="btn small" type="button" onClick={() => write(one)}>{visible(one)}</button>)}</div>}
               <div class="row two-fields">
                 <label>Class<select class="field" value={taskClass} onChange={(event) => setClass(event.currentTarget.value)}>

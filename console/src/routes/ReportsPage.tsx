@@ -68,13 +68,13 @@ function Whole({ report, items }: { report: Report; items: Item[] }): JSX.Elemen
         : <p class="sub">No target was missed, as far as can be said.</p>}
       {report.notes.map((one) => <p key={one} class="sub remark">{one}</p>)}
       <dl class="figures">
-        <Figure name="stepped in" value={report.interventions.toLocaleString("en")} more={byWhom(report.by) || "nobody did"} />
-        <Figure name="only told" value={report.notices.toLocaleString("en")} more={report.warnings.of ? `warnings; nobody stepped in; ${report.warnings.of.toLocaleString("en")} labelled` : "warnings; nobody stepped in"} />
+        <Figure name="stepped in" value={report.interventions.toLocaleString("en")} more={byWhom(report.by) || "none"} />
+        <Figure name="only told" value={report.notices.toLocaleString("en")} more={report.warnings.of ? `warnings without an intervention; ${report.warnings.of.toLocaleString("en")} labelled` : "warnings without an intervention"} />
         <Figure name="right" value={percent(labelled.share)} more={`of ${labelled.of.toLocaleString("en")} labelled`} />
         <Figure name="waste avoided" value={dollars(report.dollars_avoided)} more={`expected; at a cost of ${dollars(report.dollars_cost)}`} />
         <Return report={report} />
         <Figure name="answered in" value={seconds(answers.seconds.p50)} more={answers.target === null ? "nothing was asked" : `median; target ${seconds(answers.target)}`} />
-        <Figure name="could not be stopped" value={report.outlived_count.toLocaleString("en")} more="sessions with a call that went on" />
+        <Figure name="could not be stopped" value={report.outlived_count.toLocaleString("en")} more="sessions with a call that kept running" />
       </dl>
       <Classes rows={report.classes} meanings={report.meanings} />
       <Runs report={report} />
@@ -158,9 +158,9 @@ function said(row: SignalRow): JSX.Element | null {
 }
 
 function Kinds({ rows, words }: { rows: KindRow[]; words: string }): JSX.Element {
-  if (!rows.length) return <section aria-labelledby="kinds"><h2 id="kinds">What stepping in took and cost</h2><p class="sub">Nobody stepped in.</p></section>;
+  if (!rows.length) return <section aria-labelledby="kinds"><h2 id="kinds">Time and cost of interventions</h2><p class="sub">There were no interventions.</p></section>;
   return (
-    <Table id="kinds" name="What stepping in took and cost" words={words} heads={["Kind", ">Count", "By whom", ">Until stopped", ">Stood still", ">Recovery", ">Resolution p50", ">p99", ">Money", ">KB saved", ">Quality", ">Plan since", ">Expected: avoided / cost", ">Really cost"]}>
+    <Table id="kinds" name="Time and cost of interventions" words={words} heads={["Kind", ">Count", "By whom", ">Until stopped", ">Stood still", ">Recovery", ">Resolution p50", ">p99", ">Money", ">KB saved", ">Quality", ">Plan since", ">Expected: avoided / cost", ">Actual cost"]}>
       {rows.map((row) => (
         <tr key={row.kind}><th scope="row">{row.kind.replaceAll("_", " ")}</th><td class="r">{row.count.toLocaleString("en")}</td><td>{byWhom(row.by)}</td>
           <td class="r">{seconds(row.save.p50)}</td><td class="r">{seconds(row.wait.p50)}</td><td class="r">{seconds(row.recovery.p50)}</td><td class="r">{seconds(row.resolution.p50)}</td><td class="r">{seconds(row.resolution.p99)}</td>
@@ -181,7 +181,7 @@ function Answers({ report: { answers } }: { report: Report }): JSX.Element {
           <tr><th scope="row">Answered, p50</th><td class="r">{seconds(answers.seconds.p50)}</td></tr>
           <tr><th scope="row">Answered, p99</th><td class="r">{seconds(answers.seconds.p99)}</td></tr>
           <tr><th scope="row">Within {answers.target === null ? "their targets" : seconds(answers.target)}</th><td class="r">{percent(answers.within.share)} of {answers.within.of}</td></tr>
-          <tr><th scope="row">Until it went on, p50 and p99</th><td class="r">{seconds(answers.resolution.p50)}, {seconds(answers.resolution.p99)}</td></tr>
+          <tr><th scope="row">Until it continued, p50 and p99</th><td class="r">{seconds(answers.resolution.p50)}, {seconds(answers.resolution.p99)}</td></tr>
         </tbody></table>
       )}
     </section>

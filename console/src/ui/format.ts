@@ -66,7 +66,7 @@ export function spoken(seconds: number): string {
 
 export function who(by: string, me: string): string {
   if (by === "" || by === me) return "you";
-  if (by === "deadline") return "its deadline";
+  if (by === "deadline" || by === "budget") return `its ${by}`;
   if (by.startsWith("session:")) return `session ${by.slice(8)}`;
   if (by.startsWith("policy:")) return `policy ${version(by.slice(7))}`;
   if (by.startsWith("agent:")) return "the agent";

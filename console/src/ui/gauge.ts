@@ -50,9 +50,9 @@ export function pastOf(gauge: Gauge, time: (at: number) => string): string {
   return `${doesAt(gauge, { stage: gauge.past, at: gauge[gauge.past]! })}${gauge.since === null ? "" : `, since ${time(gauge.since)}`}`;
 }
 
-/** The same a little later: what grows with time has grown, and nothing else has. */
+/** The same at another time: what grows with time has grown, or not yet, and nothing else has changed. */
 export function grown(gauge: Gauge, seconds: number): Gauge {
-  return gauge.value !== null && WITH_TIME.has(gauge.name) && seconds > 0 ? { ...gauge, value: gauge.value + seconds } : gauge;
+  return gauge.value !== null && WITH_TIME.has(gauge.name) ? { ...gauge, value: Math.max(0, gauge.value + seconds) } : gauge;
 }
 
 /** As it was at an earlier time, as far as the history tells. */
@@ -78,12 +78,12 @@ export function ceiling(gauge: Gauge): number {
 }
 
 const CAUSES: Record<string, string> = {
-  duration: "Turns take long", cost: "Cost passed a limit", "cost.per_action": "An action was dear", "cost.acceleration": "Calls get dearer", budget: "Budgets run out",
+  duration: "Turns take long", cost: "Cost passed a limit", "cost.per_action": "An action was expensive", "cost.acceleration": "Calls get more expensive", budget: "Budgets run out",
   errors: "Error rate is high", "errors.streak": "Failures in a row", scope_drift: "Away from the goal", "scope_drift.alignment": "Away from its hypothesis", resources: "Many resources touched",
   token_rate: "Tokens come slowly", calls_left: "More calls left than budget", hypothesis: "Hypothesis is old", "scope.expansion": "Work has spread",
-  "scope.new_domain": "Changes in a new domain", loops: "Goes round without progress", api_calls: "Many requests", compute_seconds: "Much time in calls", bytes: "Much data moved",
-  own_artifacts: "Uses what it made itself", artifact: "Made something that wants a look", risk: "Combined risk is high",
+  "scope.new_domain": "Changes in a new domain", loops: "Repeats without progress", api_calls: "Many requests", compute_seconds: "Much time in calls", bytes: "Much data moved",
+  own_artifacts: "Uses what it made itself", artifact: "Made something to review", risk: "Combined risk is high",
 };
 
 /** What a group of alarms has in common, as a title. */
-export function causeOf(signal: string): string { return CAUSES[signal] ?? (signal ? signal.replaceAll("_", " ") : "Asked of its own accord"); }
+export function causeOf(signal: string): string { return CAUSES[signal] ?? (signal ? signal.replaceAll("_", " ") : "Asked by the agent"); }

@@ -177,7 +177,12 @@ async def _contact(sessions: Sessions, state: Session) -> Contact:
     head = next((one for one in heads if one.id == state.id), None)
     if head is None:
         return Contact()
-    return Contact(pending=head.pending, unreachable_since=head.unreachable_since, unattended=head.unattended)
+    return Contact(
+        pending=head.pending,
+        unreachable_since=head.unreachable_since,
+        silent_since=head.silent_since,
+        unattended=head.unattended,
+    )
 
 
 async def _show(handle: SessionHandle[Any], state: Session, result: object, contact: Contact) -> None:
@@ -203,8 +208,10 @@ def _describe(state: Session, steps: Sequence[StepView], contact: Contact = _ANS
     title = status_text(state.status, deferred, unattended=contact.unattended, stored=stored).plain
     first = left_alone(state) if contact.unattended and not state.needs else situation(state, now)
     told = (stored_words(stored, contact.unreachable_since, now),) if stored else ()
+    if not stored and contact.silent_since is not None:
+        told = (f"Its worker does not respond: last heartbeat {ago(contact.silent_since, now)}.",)
     # What the journal says last is not what is known of a worker that does not answer.
-    seen = f"Last seen, {ago(state.at, now)}: {first}" if contact.unreachable_since is not None else first
+    seen = f"Last seen, {ago(state.at, now)}: {first}" if contact.unreachable_since or contact.silent_since else first
     say(f"{title}  {state.id}", state.goal or "(no goal)", *told, seen, "")
     paid = spent(state.cost, state.unpriced_so_far, state.terms.budget, estimated=state.estimated)
     facts = [

@@ -9,7 +9,7 @@ import typer
 from midcourse.cli.command import STORE, Call, command
 from midcourse.cli.opening import DEFAULT_STORE, argument, check_there, span_or_never, store_path
 from midcourse.cli.printing import print_json, say, show_table
-from midcourse.cli.words import ago, span
+from midcourse.cli.words import ago, expiry_words
 from midcourse.core.ids import SessionId
 from midcourse.core.tenants import MARK, tenant_of
 from midcourse.errors import InvalidInput
@@ -85,7 +85,13 @@ async def show(call: Call) -> None:
     else:
         now = SystemClock().now()
         rows = [
-            (one.key, one.role, one.session or one.only or "", _left(one.expires_at, now), ago(one.created_at, now))
+            (
+                one.key,
+                one.role,
+                one.session or one.only or "",
+                expiry_words(one.expires_at, now),
+                ago(one.created_at, now),
+            )
             for one in found
         ]
         show_table(("name", "role", "session", "expires", "made"), rows)
@@ -133,7 +139,7 @@ async def show_browsers(call: Call) -> None:
         now = SystemClock().now()
         rows = [
             (one.id, f"{one.tenant}{MARK}{one.name}" if one.tenant else one.name, one.place,
-             _left(one.expires_at, now), ago(one.created_at, now))
+             expiry_words(one.expires_at, now), ago(one.created_at, now))
             for one in found
         ]  # fmt: skip
         show_table(("id", "name", "at", "expires", "since"), rows)
@@ -156,12 +162,6 @@ async def end_browser(call: Call, name: Annotated[str, argument("ID", "Its id, f
         print_json({"ended": name})
     else:
         say(f"Browser session {name} has ended.")
-
-
-def _left(expires_at: float | None, now: float) -> str:
-    if expires_at is None:
-        return "never"
-    return f"in {span(expires_at - now)}" if expires_at > now else f"{span(now - expires_at)} ago"
 
 
 @asynccontextmanager

@@ -137,6 +137,13 @@ def ago(at: float, now: float) -> str:
     return f"{span(now - at)} ago" if now - at >= 1 else "now"
 
 
+def expiry_words(expires_at: float | None, now: float) -> str:
+    """Return when something expires, or how long ago it did."""
+    if expires_at is None:
+        return "never"
+    return f"in {span(expires_at - now)}" if expires_at > now else f"expired {ago(expires_at, now)}"
+
+
 def clock_time(at: float, now: float) -> str:
     """The time of day here; with the date if it was another day."""
     when, today = (datetime.fromtimestamp(one, UTC).astimezone() for one in (at, now))

@@ -39,9 +39,9 @@ class Head(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=Tr
     from, and ``switch`` the kill switch that did it. ``finishes_first``: the stop that waits for the end of the turn.
     ``unpriced`` model calls have no known price: what was spent is at least ``cost``. ``estimated``: an answer that is
     still being written is in it. It has ``worked`` for so many seconds, and since ``working_since`` if that is set. The
-    last three are not written but set when sessions are listed: ``unattended``: there is something to do, and no
+    last four are not written but set when sessions are listed: ``unattended``: there is something to do, and no
     process that lives drives it; ``unreachable_since``: its worker lives, and has not answered the commands in
-    ``pending`` since then.
+    ``pending`` since then; ``silent_since``: its worker's process lives, and its last heartbeat was then.
     """
 
     id: SessionId
@@ -79,19 +79,22 @@ class Head(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=Tr
     estimated: bool = False
     unattended: bool = False
     unreachable_since: float | None = None
+    silent_since: float | None = None
     pending: tuple[PendingCommand, ...] = ()
 
 
 class Owned(msgspec.Struct, gc=False, frozen=True, kw_only=True):
     """A head, who owns the session, and under which epoch. ``owner`` None: nobody. ``alive``: its process lives.
 
-    ``address`` is where a live owner is woken; ``pending``: a command is undecided.
+    ``address`` is where a live owner is woken; ``pending``: a command is undecided. ``heartbeat``: when a live owner
+    last asked ``changed``; None: the store does not know.
     """
 
     head: Head
     epoch: Epoch
     owner: WorkerId | None
     alive: bool
+    heartbeat: float | None = None
     address: str = ""
     pending: bool = False
 
@@ -420,8 +423,13 @@ class Store(Protocol):
         """
         ...
 
-    async def unattended(self, statuses: Sequence[str], now: float, limit: int = 100) -> Sequence[Owned]:
-        """Sessions without a live owner that have an undecided row, one of ``statuses``, or a past ``wake_at``."""
+    async def unattended(
+        self, statuses: Sequence[str], now: float, limit: int = 100, *, silent_before: float | None = None
+    ) -> Sequence[Owned]:
+        """Sessions without a live owner that have an undecided row, one of ``statuses``, or a past ``wake_at``.
+
+        With ``silent_before`` also those whose owner lives, and sent its last heartbeat before that time.
+        """
         ...
 
     async def unanswered(self, before: float, limit: int = 1000) -> Sequence[tuple[SessionId, InboxRow]]:
@@ -433,7 +441,10 @@ class Store(Protocol):
         ...
 
     async def changed(self) -> bool:
-        """Whether another process may have written since the last call. Cheap: what an idle poll costs."""
+        """Whether another process may have written since the last call. Cheap: what an idle poll costs.
+
+        It is the heartbeat of this object's worker: see ``Owned``.
+        """
         ...
 
 

@@ -101,8 +101,8 @@ class Logins:
     async def log_in(self, credential: str, place: str, *, current: str = "", replace: bool = False) -> Login:
         """Exchange a login code, which is used up, or a token for a browser session at ``place``.
 
-        ``current``: whom the browser is logged in as now, or was last, as ``described``. If the credential is
-        another's, it takes ``replace``.
+        ``current``: the identity that the browser is logged in with now, as ``described``. A credential of another
+        identity takes ``replace``.
 
         Raises:
             AccessDenied: ``login_refused``: the code was used or is too old, or the token is not valid.
@@ -120,7 +120,7 @@ class Logins:
         principal, token_expires_at = await self._person(holder, "login_refused")
         if current not in ("", then := described(principal)) and not replace:
             raise AccessDenied(
-                f"This browser belongs to {current}. Logging in would make it {then}.",
+                f"This browser is logged in as {current}. Logging in would make it {then}.",
                 code="identity_would_change",
                 now=current,
                 then=then,

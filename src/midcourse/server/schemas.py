@@ -177,9 +177,7 @@ class LogIn(Body):
     credential: Annotated[str, Field(min_length=1, max_length=256)]
     """A login code, which is used up, or a token."""
     replace: bool = False
-    """Log in although the browser is, or was last, logged in as somebody else."""
-    last: Annotated[str, Field(max_length=200)] = ""
-    """Who the browser was logged in as last, if it knows: `ada (approve)`. Counts if it is not logged in now."""
+    """Log in although the browser is logged in with another identity."""
 
 
 class OwnAsk(Body):

@@ -158,9 +158,13 @@ class WrappedStore:
         """See the port."""
         return self._write("trim_audit", lambda: self.inner.trim_audit(before, telling, limit=limit))
 
-    async def unattended(self, statuses: Sequence[str], now: float, limit: int = 100) -> Sequence[Owned]:
+    async def unattended(
+        self, statuses: Sequence[str], now: float, limit: int = 100, *, silent_before: float | None = None
+    ) -> Sequence[Owned]:
         """See the port."""
-        return await self._call("unattended", lambda: self.inner.unattended(statuses, now, limit))
+        return await self._call(
+            "unattended", lambda: self.inner.unattended(statuses, now, limit, silent_before=silent_before)
+        )
 
     async def unanswered(self, before: float, limit: int = 1000) -> Sequence[tuple[SessionId, InboxRow]]:
         """See the port."""

@@ -2,7 +2,7 @@
 
 from midcourse.core import commands as cmd
 from midcourse.core.commands import encode_command
-from midcourse.core.contact import PendingCommand, pending_commands, unreachable_since
+from midcourse.core.contact import PendingCommand, pending_commands, silent_since, unreachable_since
 from midcourse.core.ids import CommandId
 
 
@@ -21,3 +21,13 @@ def test_a_worker_is_silent_since_the_oldest_command_that_it_left_undecided_for_
     assert unreachable_since(stored, before=5.0) == 4.0
     assert unreachable_since(stored, before=3.9) is None
     assert unreachable_since([], before=5.0) is None
+
+
+def test_a_worker_is_silent_since_its_last_sign_of_life_if_that_is_too_long_ago() -> None:
+    def since(heartbeat: float | None, event: float = 0.0) -> float | None:
+        return silent_since(heartbeat, event, now=10.0, patience=1.0)
+
+    assert since(6.9) == 6.9
+    assert since(7.0) is None
+    assert since(2.0, 9.0) is None, "it has written something meanwhile"
+    assert since(None) is None, "the store knows of no heartbeats"

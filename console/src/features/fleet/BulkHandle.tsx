@@ -76,7 +76,7 @@ export function BulkHandle({ client, fleet, selection, me }: { client: Client; f
     <div class="dock">
       <p class="vh" role="status" aria-live="polite">{problem || (asking ? `Asking to ${asking}.` : words || (heads.length ? `${count(heads.length, "session")} selected.` : ""))}</p>
       {isShown && (
-        <section class="handle many" aria-label={heads.length ? `Handle for ${count(heads.length, "selected session")}` : "What became of them"} ref={root}>
+        <section class="handle many" aria-label={heads.length ? `Handle for ${count(heads.length, "selected session")}` : "Results"} ref={root}>
           {isCancelling && <CancelTray client={client} heads={reached("cancel", heads, me.role)} />}
           {(came || problem || kept) && (
             <div class="tray">
@@ -89,10 +89,10 @@ export function BulkHandle({ client, fleet, selection, me }: { client: Client; f
           <div class="bar">
             <div class="now">
               <strong>{heads.length ? `${count(heads.length, "session")} selected` : asking ? "Asking the server…" : "None selected"}</strong>
-              <p class="doing">{heads.length > 0 && `${standing(heads)}. `}<span class="told">What a press does to many is told one by one.</span></p>
+              <p class="doing">{heads.length > 0 && `${standing(heads)}. `}<span class="told">The result is shown for each session.</span></p>
               {heads.length > 0 && <button class="plain tiny" type="button" onClick={() => { selection.clear(); close(); }}>Clear the selection</button>}
             </div>
-            <dl class="dials"><div><dt>spent together</dt><dd><Together heads={heads} /></dd></div></dl>
+            <dl class="dials"><div><dt>spent in total</dt><dd><Together heads={heads} /></dd></div></dl>
             <div class="slots" role="group" aria-label="Controls">
               {slots.map((slot, index) => <SlotButton key={index} slot={slot} index={index} act={act} watch={guard.watch} isOpen={index === 2 && isCancelling ? true : undefined} />)}
             </div>
@@ -138,9 +138,9 @@ function CancelTray({ client, heads }: { client: Client; heads: Head[] }): JSX.E
   }, [ids]);
   return (
     <div class="tray">
-      <p class="lead" tabIndex={-1} ref={lead}>Cancel {count(heads.length, "session")}? What is in flight is undone, finished work is kept.{last > 0 && ` ${count(last, "is protected and finishes its", "are protected and finish their")} turn first.`} What runs goes on while you read this.</p>
+      <p class="lead" tabIndex={-1} ref={lead}>Cancel {count(heads.length, "session")}? What is in flight is undone, finished work is kept.{last > 0 && ` ${count(last, "is protected and finishes its", "are protected and finish their")} turn first.`} They keep running while you read this.</p>
       <ul class="outcomes">{shown.map((head) => <li key={head.id}><Word status={head.status} /><a href={href({ run: head.id })}>{visible(head.goal) || head.id}</a><span class="sub">{foreseen(previews.get(head.id))}</span></li>)}</ul>
-      {heads.length > shown.length && <p class="sub">and {(heads.length - shown.length).toLocaleString("en")} more, each in the same way.</p>}
+      {heads.length > shown.length && <p class="sub">and {(heads.length - shown.length).toLocaleString("en")} more.</p>}
     </div>
   );
 }

@@ -12,7 +12,7 @@ import { href } from "../../ui/router";
 import type { ShapeName } from "../../ui/Shape";
 import { titleOf } from "../handle/asking";
 import type { Order } from "./filter";
-import { type Fleet, workedOf } from "./fleet";
+import { type Fleet, isSilent, workedOf } from "./fleet";
 import type { Selection } from "./selection";
 import { bringInSight, useSight } from "./window";
 
@@ -123,7 +123,7 @@ function Mini({ share, hot }: { share: number; hot: boolean }): JSX.Element {
 /** Hollow: something of a halted one still runs, or nothing of a running one does. */
 function shapeOf(head: Head): { shape?: ShapeName } {
   if (head.status === "halted" && head.busy) return { shape: "halted-open" };
-  return (head.unattended || head.unreachable_since !== null) && head.status === "running" ? { shape: "queued" } : {};
+  return (head.unattended || isSilent(head)) && head.status === "running" ? { shape: "queued" } : {};
 }
 
 /** What needs saying, if anything does. */
@@ -131,11 +131,12 @@ function Saying({ head, ahead }: { head: Head; ahead: number }): JSX.Element | n
   const ask = head.open_asks[0];
   const isStopping = head.status === "pausing" || head.status === "cancelling" || head.status === "halted";
   const words = head.asks > 0 && !ENDED.has(head.status)
-    ? <b class="left">{ask ? shorten(titleOf(ask.prompt), 60) : head.asks === 1 ? "asks you something" : `asks you ${head.asks} things`}{ask?.deadline != null && <> <Left until={ask.deadline} ahead={ahead} /> left</>}{ask && head.asks > 1 && ` and ${head.asks - 1} more`}</b>
+    ? <b class="left">{ask ? shorten(titleOf(ask.prompt), 60) : head.asks === 1 ? "has a question for you" : `has ${head.asks} questions for you`}{ask?.deadline != null && <> <Left until={ask.deadline} ahead={ahead} /> left</>}{ask && head.asks > 1 && ` and ${head.asks - 1} more`}</b>
     : head.pending.length > 0 ? <b class="still">{storedLine(head.pending, head.unreachable_since === null ? null : timeOfDay(head.unreachable_since))}</b>
     : isStopping && head.busy ? <b class="still">{head.busy} still running</b>
-    : head.unattended ? <b class="still">nobody drives it: its process is gone</b>
-    : head.status === "halted" ? <b>until an operator lets it go back</b>
+    : head.unattended ? <b class="still">its worker is gone</b>
+    : head.silent_since !== null ? <b class="still">its worker does not respond: last heartbeat {timeOfDay(head.silent_since)}</b>
+    : head.status === "halted" ? <b>until an operator releases it</b>
     : head.task_class === "protected" && head.status === "running" ? <b>protected: finishes its turn first</b>
     : null;
   return words && <>{words}<small>·</small></>;

@@ -38,7 +38,7 @@ export function bulkSlots(many: Many): [Slot, Slot, Slot] {
 }
 
 function why(many: Many): string {
-  if (many.role === "watch") return "your token may only watch";
+  if (many.role === "watch") return "your token can only watch";
   if (many.press) return pressSlot(many.press)[0];
   if (many.isLost) return "when connected";
   return many.asking ? "asking the server" : "";
@@ -59,19 +59,19 @@ function left(many: Many): Slot {
   if (paused > 0) {
     if (reason) return idle(many.asking === "resume" ? "Resuming" : "Resume", reason, "running");
     const halted = many.heads.filter((head) => head.status === "halted").length;
-    const lifts = halted === paused ? "lifts the halt; each goes back to where it was" : `each goes on where it stopped; lifts the halt of ${halted}`;
-    return slot("resume", `Resume ${paused}`, halted > 0 ? lifts : "each goes on where it stopped", halted > 0 ? "lifts the halt" : "go on", "running", "p", "go");
+    const lifts = halted === paused ? "lifts the halt; each goes back to where it was" : `each continues where it stopped; lifts the halt of ${halted}`;
+    return slot("resume", `Resume ${paused}`, halted > 0 ? lifts : "each continues where it stopped", halted > 0 ? "lifts the halt" : "continue", "running", "p", "go");
   }
-  return idle("Pause", many.heads.length === 0 ? "none is chosen" : "none of them runs", "paused");
+  return idle("Pause", many.heads.length === 0 ? "none selected" : "none is running", "paused");
 }
 
 function right(many: Many): Slot {
   const ends = reached("cancel", many.heads, many.role).length;
   const reason = why(many);
-  if (ends === 0) return idle("Cancel", many.heads.length === 0 ? "none is chosen" : "none of them can be", "cancelled");
+  if (ends === 0) return idle("Cancel", many.heads.length === 0 ? "none selected" : "none can be cancelled", "cancelled");
   if (reason) return idle(many.asking === "cancel" ? "Cancelling" : "Cancel", reason, many.asking === "cancel" ? "cancelling" : "cancelled");
   if (many.isCancelling) return slot("confirm", `Cancel ${count(ends, "run")}`, "undoes what is in flight, keeps finished work", "undoes what is in flight", "cancelled", "Enter", "main");
-  return slot("cancel", `Cancel ${ends}…`, "shows first what that means", "shows it first", "cancelled", "c");
+  return slot("cancel", `Cancel ${ends}…`, "shows a preview first", "preview first", "cancelled", "c");
 }
 
 /** How those that are chosen stand: "2 running, 1 paused". */
@@ -85,16 +85,16 @@ export function standing(heads: Head[]): string {
 export function result(outcome: BulkOutcome, now: Head | undefined): string {
   if (outcome.code === "not_reachable" && (!now || now.status === outcome.status)) return "not reachable";
   if (outcome.code === "not_durable") return "stopped, not durable";
-  if (outcome.code === "session_not_found") return "not there";
-  if (outcome.code === "session_ended") return "had ended";
+  if (outcome.code === "session_not_found") return "not found";
+  if (outcome.code === "session_ended") return "already ended";
   if (!outcome.ok && outcome.code !== "not_reachable") return "refused";
   if (now?.finishes_first) return `${now.finishes_first === "pause" ? "pausing" : "cancelling"}, finishes first`;
   return now?.status ?? (outcome.status || "taken");
 }
 
-const LAST = ["stopped, not durable", "refused", "had ended", "not there", "not reachable"];
+const LAST = ["stopped, not durable", "refused", "already ended", "not found", "not reachable"];
 
-/** "187 paused, 3 had ended, 1 not reachable": what was reached first. */
+/** "187 paused, 3 already ended, 1 not reachable": what was reached first. */
 export function summary(results: string[]): string {
   const counts = new Map<string, number>();
   for (const one of results) counts.set(one, (counts.get(one) ?? 0) + 1);

@@ -18,14 +18,18 @@ const HELD = 1_500;
 /** Seconds it has worked by now; null: it is older than the counting. */
 export function workedOf(head: Head, now: number): number | null {
   if (head.worked === 0 && head.working_since === null && head.finished_steps > 0) return null;
-  // Of what nobody drives, or of a worker that does not answer, it is not known that it works, whatever its journal says last.
-  return head.worked + (head.working_since === null ? 0 : Math.max(0, (head.unattended || head.unreachable_since !== null ? head.updated_at : now) - head.working_since));
+  // Of a worker that is gone or does not answer it is not known that it works, whatever its journal says last.
+  const seenAt = head.unattended || isSilent(head) ? Math.max(head.updated_at, head.silent_since ?? 0) : now;
+  return head.worked + (head.working_since === null ? 0 : Math.max(0, seenAt - head.working_since));
 }
+
+/** Its worker lives, and does not answer. */
+export function isSilent(head: Head): boolean { return head.unreachable_since !== null || head.silent_since !== null; }
 
 /** What needs a person comes first: a question, a halt, a run that nobody drives, a failure nobody has seen, a stop that is not finished. */
 export function urgency(head: Head): number {
   if (needsSomebody(head)) return 0;
-  if (head.status === "halted" || head.unattended || head.unreachable_since !== null) return 1;
+  if (head.status === "halted" || head.unattended || isSilent(head)) return 1;
   if (isUnseen(head)) return 2;
   return head.status === "pausing" || head.status === "cancelling" ? 3 : 4;
 }

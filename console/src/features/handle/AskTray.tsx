@@ -41,7 +41,7 @@ export function AskTray({ live, ask, isOnly, mayAnswer, takesFocus, answer, isWh
   return (
     <div class="ask" data-ask={name}>
       <div class="row asktop">
-        <p class="lead" tabIndex={-1} ref={heading}>{visible(wants?.title || ask.prompt) || "It needs you."}</p>
+        <p class="lead" tabIndex={-1} ref={heading}>{visible(wants?.title || ask.prompt) || "It needs your answer."}</p>
         {own?.expires_at != null && <span class="left">answer within <Left until={own.expires_at} ahead={live.client.ahead} /></span>}
         {own?.expires_at != null && !isWhole && <span class="sub">then: {otherwise(own)}</span>}
         {!own && <span class="sub">asked by child <code>{(ask as ChildAsk).child}</code></span>}
@@ -50,16 +50,16 @@ export function AskTray({ live, ask, isOnly, mayAnswer, takesFocus, answer, isWh
         <dl>
           {wants && <><dt>Wants to</dt><dd><code>{wants.name}</code> {wants.effect && <EffectChip effect={wants.effect} />} {place && <span class="chip" data-env={place}>{visible(place)}</span>} {!isWhole && argumentsOf(wants.arguments, 240)}</dd></>}
           {wants && isWhole && <><dt>With</dt><dd><bdi>{argumentsOf(wants.arguments, 800) || "no arguments"}</bdi></dd></>}
-          {whole && <><dt>In full</dt><dd><details class="in-full"><summary>All that it would be given</summary><pre>{whole}</pre></details></dd></>}
-          {isWhole && live.run.session && <><dt>For the goal</dt><dd>{visible(goalOf(live.run.session)) || "none was given"}</dd></>}
+          {whole && <><dt>In full</dt><dd><details class="in-full"><summary>All arguments</summary><pre>{whole}</pre></details></dd></>}
+          {isWhole && live.run.session && <><dt>For the goal</dt><dd>{visible(goalOf(live.run.session)) || "none"}</dd></>}
           {wants?.why && <><dt>Asked because</dt><dd>{wants.why}</dd></>}
           {because && <><dt>Because</dt><dd>“{because}”</dd></>}
-          {changes.length > 0 && <><dt>Changed since</dt><dd class="changed">{changes.map((change) => `${change.resource}: ${change.why || `${change.before ?? "not there"} → ${change.now ?? "gone"}`}`).join("; ")}</dd></>}
-          {own && isWhole && <><dt>If nobody answers</dt><dd>{own.expires_at == null ? "it waits" : `${otherwise(own)}, at ${timeOfDay(own.expires_at)}`}</dd></>}
-          {wants && isWhole && <><dt>Can be undone</dt><dd>{call ? (call.can_undo ? "yes" : "no") : "nobody knows: it has not begun"}</dd></>}
+          {changes.length > 0 && <><dt>Changed since</dt><dd class="changed">{changes.map((change) => `${change.resource}: ${change.why || `${change.before ?? "not found"} → ${change.now ?? "gone"}`}`).join("; ")}</dd></>}
+          {own && isWhole && <><dt>Without an answer</dt><dd>{own.expires_at == null ? "it waits" : `${otherwise(own)}, at ${timeOfDay(own.expires_at)}`}</dd></>}
+          {wants && isWhole && <><dt>Can be undone</dt><dd>{call ? (call.can_undo ? "yes" : "no") : "unknown: it has not started"}</dd></>}
         </dl>
       )}
-      {!mayAnswer ? <p class="sub">Your token may not answer this: it needs the role {isApproval ? "approve" : "steer"}.</p> : (
+      {!mayAnswer ? <p class="sub">Your token cannot answer this. It needs the role {isApproval ? "approve" : "steer"}.</p> : (
         <div class="row answers">
           {isChoice && options.map((option) => <button key={option} class="btn big" type="button" onClick={() => answer(option, name)}>{visible(option)}</button>)}
           {!isChoice && !wantsText && (
@@ -74,18 +74,18 @@ export function AskTray({ live, ask, isOnly, mayAnswer, takesFocus, answer, isWh
             <form class="talk" aria-label="Answer in words" onSubmit={submit} onKeyDown={(event) => { if (event.key === "Escape") { talk(false); write(""); heading.current?.focus(); event.preventDefault(); event.stopPropagation(); } }}>
               <input class="field" value={text} onInput={(event) => write(event.currentTarget.value)} aria-label="Your answer" autocomplete="off"
                 ref={(field) => { if (isTalking && field && document.activeElement !== field && !text) field.focus(); }} />
-              <button class="btn big" type="submit">{isApproval ? "Refuse, and say this" : "Answer"}</button>
+              <button class="btn big" type="submit">{isApproval ? "Refuse with this message" : "Answer"}</button>
             </form>
           )}
         </div>
       )}
-      {isApproval && isTalking && <p class="dim">Words never approve: this goes to the agent as a refusal with your words.</p>}
+      {isApproval && isTalking && <p class="dim">Text never approves. The agent receives a refusal with your message.</p>}
     </div>
   );
 }
 
 function otherwise(ask: OpenAsk): string {
-  return ask.default ? `answered ${JSON.stringify(ask.default.raw)}` : ask.on_expiry === "cancel" ? "the run is cancelled" : "the agent is told that nobody answered";
+  return ask.default ? `answered ${JSON.stringify(ask.default.raw)}` : ask.on_expiry === "cancel" ? "the run is cancelled" : "the agent is notified that no answer came";
 }
 
 /** The last words of the model before it asked. */

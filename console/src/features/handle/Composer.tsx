@@ -10,7 +10,7 @@ import type { View } from "./view";
 const LEVELS: [Level, string, string][] = [
   ["step", "Step", "adds to the next step"],
   ["goal", "Goal", "replaces the goal"],
-  ["clarify", "Clarify", "explains only"],
+  ["clarify", "Clarify", "only explains"],
 ];
 const LONGEST = 200;
 const LONGEST_TURN = 4000;
@@ -57,7 +57,7 @@ export function Composer({ view, isTurn, send, close }: Props): JSX.Element {
         <button class="btn solid big" type="submit">{label} <kbd aria-hidden="true">↵</kbd></button>
       </form>
       <div class="row">
-        <span class="sub">{isTurn ? "Goes on in the same session, with what it has done and said." : consequence(view)}</span>
+        <span class="sub">{isTurn ? "Continues in the same session, with its history." : consequence(view)}</span>
         <span class="end row">
           {view.status === "running" && view.silentSince == null && !view.isLost && <span class="dim">It keeps running while you type.</span>}
           <button class="plain" type="button" onClick={close}>close <kbd aria-hidden="true">esc</kbd></button>
@@ -71,11 +71,11 @@ export function Composer({ view, isTurn, send, close }: Props): JSX.Element {
 function consequence(view: View): JSX.Element {
   if (view.isLost) return <>Kept, and sent when the server is back.</>;
   if (view.silentSince != null) return <>Stored at once. {silentWords(timeOfDay(view.silentSince))}: it sees this when it does.</>;
-  if (view.isInstead) return <>Instead of cancelling: the hold is lifted, and it goes on with this.</>;
+  if (view.isInstead) return <>Instead of cancelling: the hold is lifted, and it continues with this.</>;
   if (view.status === "queued") return <>Nothing has run: it starts with this.</>;
   if (view.status === "paused" || view.status === "pausing") return <>Kept, and seen at resume. Until then you can change it or take it back.</>;
   const tool = view.still.find((call) => call.kind !== "model");
-  const cuts = view.still.some((call) => call.kind === "model") && "Cuts the text being written now; what is written stays. ";
+  const cuts = view.still.some((call) => call.kind === "model") && "Interrupts the text that is being written. What is written is kept. ";
   const drops = view.status === "waiting" && "Withdraws the question. ";
   return <>{drops}{cuts}{tool ? <>Waits for <code>{tool.name}</code>: it finishes, and its result comes with the instruction.</> : !cuts && !drops && "Seen at the next step."}</>;
 }

@@ -17,7 +17,7 @@ export function Embedded({ live, me, problem, server, keys, told }: Props): JSX.
   const refused = problem ?? (isThere || connection.state !== "refused" ? null : connection.problem);
   if (refused) return <Wrong words={refused.code === "unauthorized" ? TOKEN : refused.detail} />;
   if (me && isThere) return <Handle live={live} me={me.name} role={me.role} keys={keys} told={told} />;
-  if (connection.state === "lost") return <Wrong words={`No answer from ${server} since ${timeOfDay(connection.since / 1000)}: it is away, or does not allow this page. It is tried again.`} />;
+  if (connection.state === "lost") return <Wrong words={`No answer from ${server} since ${timeOfDay(connection.since / 1000)}: it is down, or does not allow this page. It is retried automatically.`} />;
   return isLate ? <Wrong words={`Connecting to ${server}…`} lamp="Connecting" /> : null;
 }
 

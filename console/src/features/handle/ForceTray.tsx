@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import type { Live } from "../../api/live";
 import type { OpenCall } from "../../model/calls";
-import { Ticking } from "../../ui/Parts";
+import { RunClock } from "../RunClock";
 import { CHOICE } from "./ReceiptTray";
 import type { View } from "./view";
 
@@ -14,17 +14,17 @@ export function ForceTray({ live, view, close }: { live: Live; view: View; close
   const undo = live.run.session?.deferred?.undo ?? "in-flight";
   return (
     <>
-      <p class="lead" tabIndex={-1} ref={heading} aria-describedby="midcourse-force">Force ends this turn half-way. That cannot be taken back.</p>
+      <p class="lead" tabIndex={-1} ref={heading} aria-describedby="midcourse-force">Force stops this turn before it is finished. This cannot be undone.</p>
       <ul class="means" id="midcourse-force">
         {view.still.map((call) => (
-          <li key={call.step}><span class="still">Still running: <code>{call.name}</code> <Ticking since={call.since} ahead={live.client.ahead} /></span> · {fate(call)}</li>
+          <li key={call.step}><span class="still">Still running: <code>{call.name}</code> <RunClock live={live} since={call.since} /></span> · {fate(call)}</li>
         ))}
         {view.still.length === 0 && <li>No call runs at this moment; nothing new starts.</li>}
-        <li>What it has reached is discarded: this session goes on for nobody. Its journal is kept.</li>
-        <li>What it has done: {CHOICE[undo]}, as was chosen with the cancel. The receipt says what became of each.</li>
-        <li>Nothing begins anew by itself: start it again if it is still wanted.</li>
+        <li>Its progress is discarded, and this session cannot continue. Its journal is kept.</li>
+        <li>Its effects: {CHOICE[undo]}, as chosen with the cancel. The receipt lists each one.</li>
+        <li>It is not restarted automatically: start it again if you still need it.</li>
       </ul>
-      <div class="row"><span class="sub">It goes on while you decide.</span><span class="end"><button class="plain" type="button" onClick={close}>close <kbd aria-hidden="true">esc</kbd></button></span></div>
+      <div class="row"><span class="sub">It keeps running while you decide.</span><span class="end"><button class="plain" type="button" onClick={close}>close <kbd aria-hidden="true">esc</kbd></button></span></div>
     </>
   );
 }

@@ -13,10 +13,10 @@ export function Halted({ session, me, stillRuns, mayLift }: { session: Session; 
       <p class="lead">Halted by {session.halted_by === me ? "you" : who(session.halted_by, me)} at {timeOfDay(session.halted_at)}{session.halted_why && <>: <bdi>“{visible(session.halted_why)}”</bdi></>}</p>
       <p class="sub">
         {one ? stands(one)
-          ? <>Kill switch over {scopeWords(one.scope)}, on since {timeOfDay(one.at)}. {mayLift ? <><a href={href({})}>Lift it in its report</a> and then let this session go back, or cancel it here. </> : "Only an operator lifts it. "}</>
-          : <>The kill switch over {scopeWords(one.scope)} was lifted at {timeOfDay(one.lifted_at!)}. This session stays halted until {mayLift ? "you let" : "an operator lets"} it go back. </>
-          : session.halted_switch ? `A kill switch holds it. ${mayLift ? "" : "Only an operator lifts that. "}` : mayLift ? "" : "Only an operator lets it go back. "}
-        It was {session.halted_from ?? "running"}, and goes back to that. {stillRuns ? "Something of it still runs." : "Nothing of it runs now."}
+          ? <>Kill switch over {scopeWords(one.scope)}, on since {timeOfDay(one.at)}. {mayLift ? <><a href={href({})}>Lift it in its report</a>, then release this session, or cancel it here. </> : "Only an operator can lift it. "}</>
+          : <>The kill switch over {scopeWords(one.scope)} was lifted at {timeOfDay(one.lifted_at!)}. This session stays halted until {mayLift ? "you release" : "an operator releases"} it. </>
+          : session.halted_switch ? `A kill switch holds it. ${mayLift ? "" : "Only an operator can lift that. "}` : mayLift ? "" : "Only an operator can release it. "}
+        It was {session.halted_from ?? "running"}, and returns to that. {stillRuns ? "Part of it is still running." : "Nothing is running."}
       </p>
     </>
   );

@@ -43,7 +43,8 @@ export function viewOf(live: Live, actions: Actions, role: string): View | null 
     asking: press?.verb ?? "",
     press: press ?? null,
     stored: contact.pending,
-    silentSince: contact.unreachable_since,
+    silentSince: contact.unreachable_since ?? contact.silent_since,
+    heartbeat: contact.silent_since,
     isUnwritten: contact.unwritten,
     isLost: live.connection.value.state === "lost" || live.connection.value.state === "refused",
     tray: actions.tray.value,
@@ -89,7 +90,8 @@ export function Handle({ live, me, role, keys, told, opens }: HandleProps): JSX.
   const root = useRef<HTMLElement>(null);
   const act = (slot: Slot, index: number): void => {
     if (slot.disabled || !guard.passes(index, slot.act)) return;
-    perform(slot.act, actions, () => focusSlot(root.current, index));
+    if (slot.act === "raise") root.current?.querySelector<HTMLInputElement>("[data-cap]")?.select();
+    else perform(slot.act, actions, () => focusSlot(root.current, index));
   };
   useKeys(keys, root, () => slots, act, actions);
   const status = view?.status;
@@ -111,7 +113,7 @@ export function Handle({ live, me, role, keys, told, opens }: HandleProps): JSX.
   const paid = spentSoFar(session);
   const isKnown = paid.cost > 0 || paid.unpriced === 0;
   return (
-    <section class="handle" data-status={shownStatus(view)} data-stale={view.isLost || view.silentSince != null || undefined} aria-label="Interrupt handle" ref={root}
+    <section class="handle" data-status={shownStatus(view)} data-stale={view.isLost || view.isUnattended || view.silentSince != null || undefined} aria-label="Interrupt handle" ref={root}
       onFocusIn={(event) => { wasInTray.current = event.target instanceof Element && event.target.closest(".tray") !== null; }}
       onFocusOut={(event) => leaving(event.target, () => { wasInTray.current = false; })}>
       <TrayContent live={live} actions={actions} view={view} me={me} role={role} giveBack={(index) => focusSlot(root.current, index)} />
@@ -144,9 +146,7 @@ function Elapsed({ live }: { live: Live }): JSX.Element {
   void live.rev.value;
   void second.value;
   const session = live.run.session!;
-  // Of what nobody drives, or of a worker that says nothing, it is not known that it works.
-  const contact = live.contact.value;
-  return <time>{clock(elapsed(session, contact.unattended || contact.unreachable_since !== null ? session.at : live.now()))}</time>;
+  return <time>{clock(elapsed(session, live.seenAt()))}</time>;
 }
 
 /** The edge of the handle is drawn as pausing in the same frame as the press. */
@@ -195,7 +195,7 @@ function perform(act: Slot["act"], actions: Actions, giveBack: () => void): void
     case "undo":
       if (actions.tray.value === "undo") { actions.close(); giveBack(); } else actions.open("undo");
       break;
-    case "none": break;
+    case "none": case "raise": break;
   }
 }
 

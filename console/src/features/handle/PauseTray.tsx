@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { Live } from "../../api/live";
 import type { Message, Session } from "../../model/session";
-import { cap, capitalised } from "../../ui/format";
+import { cap, capitalised, money } from "../../ui/format";
 
 export interface Changed { id: string; message: Message; before: string; isSeen: boolean }
 
@@ -21,7 +21,7 @@ export function changesOf(live: Live): Changed[] {
   });
 }
 
-const SAYS: Record<Message["level"], string> = { step: "changed the step", goal: "changed the goal", clarify: "explained", event: "told of an event" };
+const SAYS: Record<Message["level"], string> = { step: "changed the step", goal: "changed the goal", clarify: "explained", event: "reported an event" };
 
 export function Difference({ live, who, edit, withdraw }: { live: Live; who: (by: string) => string; edit: (id: string, text: string) => void; withdraw: (id: string) => void }): JSX.Element {
   const [editing, setEditing] = useState("");
@@ -32,17 +32,17 @@ export function Difference({ live, who, edit, withdraw }: { live: Live; who: (by
         <div class="diff" key={id}>
           <span class="who">{capitalised(who(message.by))} {SAYS[message.level]}</span>
           {editing === id ? (
-            <form class="talk" aria-label="Say it otherwise" onSubmit={(event) => { event.preventDefault(); if (text.trim()) { edit(id, text.trim()); setEditing(""); } }}>
-              <input class="field" value={text} aria-label="Other words" maxLength={200} onInput={(event) => write(event.currentTarget.value)} />
+            <form class="talk" aria-label="Edit the message" onSubmit={(event) => { event.preventDefault(); if (text.trim()) { edit(id, text.trim()); setEditing(""); } }}>
+              <input class="field" value={text} aria-label="New text" maxLength={200} onInput={(event) => write(event.currentTarget.value)} />
               <button class="btn small" type="submit">Change</button>
-              <button class="plain" type="button" onClick={() => setEditing("")}>leave it</button>
+              <button class="plain" type="button" onClick={() => setEditing("")}>cancel</button>
             </form>
           ) : (
             <>
               <span class="what">{before && <><del>{before}</del> </>}<ins>{message.text}</ins></span>
               {!isSeen && <span class="end row">
                 <button class="plain" type="button" onClick={() => { setEditing(id); write(message.text); }}>change</button>
-                <button class="plain" type="button" onClick={() => withdraw(id)}>take back</button>
+                <button class="plain" type="button" onClick={() => withdraw(id)}>withdraw</button>
               </span>}
             </>
           )}
@@ -74,26 +74,42 @@ export function Reason({ give, skip }: { give: (reason: string) => void; skip: (
   );
 }
 
-/** Whether it cannot go on before the cap is raised: what is spent has reached it, or its next call would pass it. */
+/** Whether it can only continue with a higher cap: the cost has reached it, or the next call would pass it. */
 export function isCapped(session: Session): boolean {
   const budget = session.terms.budget;
   return budget !== null && (session.cost >= budget || (session.pause?.budget ?? 0) > budget);
 }
 
-/** The cap is reached: raise it, and go on if it is paused, in one press. */
+/** The least cap with which it can continue: the next sum in cents, or in two digits below them, as `core/budget.py` says it. */
+export function leastCap(session: Session): string {
+  const dollars = Math.max(session.cost, session.pause?.budget ?? 0);
+  const digits = dollars >= 0.01 ? 2 : 1 - Math.floor(Math.log10(Math.max(dollars, 1e-12)));
+  return ((Math.floor(dollars * 10 ** digits + 1e-9) + 1) / 10 ** digits).toFixed(digits);
+}
+
+/** The cap is reached: raise it, and resume a paused run, in one press. */
 export function CapReached({ live, raise }: { live: Live; raise: (budget: number) => void }): JSX.Element | null {
+  const [typed, type] = useState<string | null>(null);
+  const [words, say] = useState("");
   const session = live.run.session;
   const budget = session?.terms.budget ?? null;
-  if (!session || !isCapped(session) || budget === null) return null;
-  const then = session.pause ? " and go on" : "";
-  const enough = Math.max(session.cost, session.pause?.budget ?? 0) + 0.01;
-  const steps = [budget * 1.5, budget * 2, budget * 5].map((amount) => Math.ceil(Math.max(budget + 0.5, enough, amount)));
+  // A token that can only watch is allowed nothing.
+  if (!session || !isCapped(session) || budget === null || live.allowed.value?.verbs.length === 0) return null;
+  const least = leastCap(session);
+  const text = typed ?? least;
+  const wanted = Number(text.replace(/^\s*\$/, ""));
+  const isEnough = text.trim() !== "" && wanted >= Number(least);
+  const submit = (event: Event): void => {
+    event.preventDefault();
+    if (isEnough) raise(wanted);
+    else say(`Enter at least ${money(Number(least))}.`);
+  };
   return (
-    <div class="row">
+    <form class="row" aria-label="Raise the cap" onSubmit={submit}>
       <span class="lead">{session.cost >= budget ? `The cap of ${cap(budget)} is reached.` : `The next call would pass the cap of ${cap(budget)}.`}</span>
-      {[...new Set(steps)].map((amount, index) => (
-        <button key={amount} class={index === 0 ? "btn solid big" : "btn big"} type="button" onClick={() => raise(amount)}>Raise to {cap(amount)}{then}</button>
-      ))}
-    </div>
+      <label class="sum">New cap in dollars <input class="field" data-cap inputMode="decimal" autocomplete="off" maxLength={16} value={text} onInput={(event) => { type(event.currentTarget.value); say(""); }} /></label>
+      <button class="btn solid big" type="submit">Raise the cap{isEnough ? ` to ${cap(wanted)}` : ""}{session.pause ? " and resume" : ""}</button>
+      <span class="sub" role="status">{words || (session.asks.length === 0 && `${money(session.cost)} spent. It needs at least ${money(Number(least))} to continue.`)}</span>
+    </form>
   );
 }

@@ -9,12 +9,13 @@ import type { ReceiptLine, UndoChoice } from "../../model/events";
 import { ENDED } from "../../model/status";
 import { sizes, undone } from "../../model/receipt";
 import { argumentsOf, timeOfDay } from "../../ui/format";
-import { EffectChip, outcomeKey, outcomeShape, Ticking } from "../../ui/Parts";
+import { EffectChip, outcomeKey, outcomeShape } from "../../ui/Parts";
+import { RunClock } from "../RunClock";
 import { Shape } from "../../ui/Shape";
 
 const CHOICES: [UndoChoice, string, string][] = [
   ["in-flight", "Undo what is in flight", "keeps finished work · the default"],
-  ["all", "Undo all that can be", "newest first"],
+  ["all", "Undo everything possible", "newest first"],
   ["none", "Only stop", "leaves everything as it is"],
 ];
 
@@ -42,9 +43,9 @@ interface Props { live: Live; preview: Preview | null; choice: UndoChoice; choos
 /** What holds during the choice: what the journal says, and never more. What is protected is not held for it. */
 function lead(live: Live): string {
   const session = live.run.session;
-  if (session && ENDED.has(session.status)) return "It has ended meanwhile.";
+  if (session && ENDED.has(session.status)) return "It has ended in the meantime.";
   const goesOn = session === null || ["queued", "running", "waiting"].includes(session.status);
-  if (goesOn && session?.terms.task_class === "protected") return "It is protected and goes on: it finishes this turn first.";
+  if (goesOn && session?.terms.task_class === "protected") return "It is protected and keeps running: it finishes this turn first.";
   return holdWords(goesOn ? "asked" : "shut", live.outbox.pending.value.find((press) => press.verb === "pause"), live.connection.value, live.contact.value, timeOfDay);
 }
 
@@ -59,7 +60,7 @@ export function PreviewTable({ live, preview, choice, choose }: Props): JSX.Elem
   const names = [...new Set(reads.map((one) => (one.kind === "step" ? one.name : "")))];
   return (
     <>
-      <p class="lead">{lead(live)} Choose what happens to what was done.</p>
+      <p class="lead">{lead(live)} Choose what to undo.</p>
       <table class="choices">
         <thead>
           <tr>
@@ -79,7 +80,7 @@ export function PreviewTable({ live, preview, choice, choose }: Props): JSX.Elem
             <tr key={`${line.step} ${line.name}`}>
               <th scope="row">
                 <code>{line.name}</code> <EffectChip effect={line.effect} />
-                {(line.arguments || isOpen(line)) && <><br /><span class="sub">{argumentsOf(line.arguments, 70)}{isOpen(line) && <>{line.arguments && " · "}in flight <Ticking since={calls!.get(line.step)!.since} ahead={live.client.ahead} /></>}</span></>}
+                {(line.arguments || isOpen(line)) && <><br /><span class="sub">{argumentsOf(line.arguments, 70)}{isOpen(line) && <>{line.arguments && " · "}in flight <RunClock live={live} since={calls!.get(line.step)!.since} /></>}</span></>}
               </th>
               {CHOICES.map(([name]) => {
                 const then = under(line, name);

@@ -7,19 +7,20 @@ import type { Receipt } from "../../api/types";
 import type { ReceiptLine, UndoChoice } from "../../model/events";
 import { verdict } from "../../model/receipt";
 import { argumentsOf, clock, count, timeOfDay, who } from "../../ui/format";
-import { OUTCOME_ORDER, outcomeKey, outcomeShape, Ticking } from "../../ui/Parts";
+import { OUTCOME_ORDER, outcomeKey, outcomeShape } from "../../ui/Parts";
+import { RunClock } from "../RunClock";
 import { href } from "../../ui/router";
 import { Shape } from "../../ui/Shape";
 import { save } from "../../ui/save";
 
-export const CHOICE: Record<UndoChoice, string> = { "in-flight": "undo what is in flight", all: "undo all that can be", none: "only stop" };
+export const CHOICE: Record<UndoChoice, string> = { "in-flight": "undo what is in flight", all: "undo everything possible", none: "only stop" };
 /** So many effects that may happen a second time are named. */
 const NAMED = 3;
 const DURABILITY: Record<string, string> = {
   power: "Written to disk: survives power loss", process: "Written: survives the end of the process", nothing: "Kept in memory only: lost when the server ends",
 };
 
-/** What may happen a second time in the session that begins anew: it stays, or may have happened. */
+/** What may happen a second time in the new session: it stays, or may have happened. */
 function Twice({ receipt, where }: { receipt: Receipt; where: ComponentChildren }): JSX.Element | null {
   const names = receipt.begins_anew ? [...new Set(receipt.lines.filter((line) => line.effect !== "hold" && line.outcome !== "undone").map((line) => line.name))] : [];
   if (!names.length) return null;
@@ -39,27 +40,27 @@ export function ReceiptTray({ live, me, startUndo }: Props): JSX.Element | null 
   const still = lines.filter((line) => line.outcome === "still running");
   const { cancel, undo } = session;
   const by = undo ?? cancel;
-  const title = session.status === "cancelling" ? "Cancelled except" : session.status === "cancelled" ? "Cancelled." : session.status === "failed" ? "Failed." : undo ? "Undone as far as it can be." : "Completed.";
+  const title = session.status === "cancelling" ? "Cancelled except" : session.status === "cancelled" ? "Cancelled." : session.status === "failed" ? "Failed." : undo ? "Undone as far as possible." : "Completed.";
   const reads = live.run.entries.filter((one) => one.kind === "step" && one.of === "tool" && one.effect === "read").length;
   const copy = (): void => { void navigator.clipboard.writeText(receipt.table).then(() => setCopied(true)); };
   return (
     <div class="receipt">
       <header>
         {still.length > 0 && session.status === "cancelling"
-          ? <p>{title} <code>{still[0]!.name}</code>, <span class="still">still running {live.run.step(still[0]!.step) && <Ticking since={live.run.step(still[0]!.step)!.begun_at} ahead={live.client.ahead} />}</span></p>
+          ? <p>{title} <code>{still[0]!.name}</code>, <span class="still">still running {live.run.step(still[0]!.step) && <RunClock live={live} since={live.run.step(still[0]!.step)!.begun_at} />}</span></p>
           : session.status === "cancelling" ? <p>Cancelling. {verdict(lines)}</p> : <p>{title} {verdict(lines)}</p>}
         <small>
           {by && <>by {who(by.by, me)} at {timeOfDay(by.since)} · </>}
-          {undo ? "undo all that can be · " : cancel && `${CHOICE[cancel.undo]} · `}
+          {undo ? "undo everything possible · " : cancel && `${CHOICE[cancel.undo]} · `}
           {receipt.final ? "final" : "provisional: the final receipt follows when it ends"}
         </small>
-        <Twice receipt={receipt} where={<>in {session.restarted_as ? <code>{session.restarted_as}</code> : "the session that begins anew"}</>} />
+        <Twice receipt={receipt} where={<>in {session.restarted_as ? <code>{session.restarted_as}</code> : "the new session"}</>} />
       </header>
       {lines.length > 0 && !isFolded && <ul>{lines.map((line) => <Line key={`${line.step} ${line.name} ${line.attempt}`} line={line} live={live} />)}</ul>}
       <footer>
         {live.durability.value && <span>{DURABILITY[live.durability.value]}</span>}
         {reads > 0 && <span>{count(reads, "read")} had no effect</span>}
-        {session.restarted_as && <span>begun anew as <a href={href({ run: session.restarted_as })}><code>{session.restarted_as}</code></a></span>}
+        {session.restarted_as && <span>restarted as <a href={href({ run: session.restarted_as })}><code>{session.restarted_as}</code></a></span>}
         {session.unreached.length > 0 && <span class="still">not reached: {session.unreached.join(", ")}</span>}
         <span class="end">
           {startUndo && <button class="btn small" type="button" onClick={startUndo}>Undo…</button>}
@@ -74,8 +75,8 @@ export function ReceiptTray({ live, me, startUndo }: Props): JSX.Element | null 
 
 function observed(line: ReceiptLine): string {
   const words: Partial<Record<ReceiptLine["outcome"], string>> = {
-    "still running": "it has begun and not ended", undone: line.effect === "hold" ? "released" : "its undo ran and succeeded", unknown: "nobody can tell whether it happened",
-    kept: line.effect === "hold" ? "still held" : "can still be undone", "cannot be undone": "it happened, and has no undo", "undo failed": "it may still be there", "undo ran with unknown result": "nobody can tell what the undo did",
+    "still running": "it has started and not ended", undone: line.effect === "hold" ? "released" : "its undo ran and succeeded", unknown: "it is unknown whether it happened",
+    kept: line.effect === "hold" ? "still held" : "can still be undone", "cannot be undone": "it happened, and has no undo", "undo failed": "it may still be there", "undo ran with unknown result": "the result of the undo is unknown",
   };
   return line.detail ? `${line.detail}${line.outcome === "kept" ? "; can still be undone" : ""}` : words[line.outcome] ?? "";
 }
@@ -88,7 +89,7 @@ export function Line({ line, live }: { line: ReceiptLine; live: Live }): JSX.Ele
       <b><Shape name={outcomeShape(line.outcome)} />{line.outcome}</b>
       <span>{line.effect === "hold" && "hold "}<code>{line.name}</code> {argumentsOf(line.arguments, 80)}</span>
       <span class="sub">{observed(line)}</span>
-      <time>{line.outcome === "still running" && step ? <Ticking since={step.begun_at} ahead={live.client.ahead} /> : when !== undefined ? clock(when) : ""}</time>
+      <time>{line.outcome === "still running" && step ? <RunClock live={live} since={step.begun_at} /> : when !== undefined ? clock(when) : ""}</time>
     </li>
   );
 }

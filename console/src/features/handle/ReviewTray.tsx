@@ -30,19 +30,19 @@ export function ReviewTray({ live, ask, isOnly, mayAnswer, answer, cancel }: Pro
   return (
     <div class="ask review" data-ask={ask.id}>
       <div class="row asktop"><Word status="waiting">{title}</Word>{made && <span class="sub">{version(made.decision.policy)}</span>}</div>
-      <p class="lead" tabIndex={-1}>{visible(ask.prompt) || "It needs you."}</p>
+      <p class="lead" tabIndex={-1}>{visible(ask.prompt) || "It needs your answer."}</p>
       {made && figuresOf(made.decision).length > 0 && <p class="math">{figuresOf(made.decision).map(visible).join("\n")}</p>}
-      {!mayAnswer ? <p class="sub">Your token may not answer this: it needs the role steer.</p> : isHalted ? <p class="sub">It can be answered once the halt is lifted.</p> : (
+      {!mayAnswer ? <p class="sub">Your token cannot answer this. It needs the role steer.</p> : isHalted ? <p class="sub">It can be answered once the halt is lifted.</p> : (
         <div class="row answers">
-          {!isAtCap && <button class="btn solid big" type="button" data-key="a" onClick={() => answer(GO_ON, ask.id)}>Go on {key("a")}</button>}
+          {!isAtCap && <button class="btn solid big" type="button" data-key="a" onClick={() => answer(GO_ON, ask.id)}>Continue {key("a")}</button>}
           <button class="btn big" type="button" data-key="x" onClick={cancel}>Cancel… {key("x")}</button>
-          {!isAtCap && <form class="talk" aria-label={isQuestion ? "Answer it" : "Go on with an instruction"} onSubmit={submit}>
+          {!isAtCap && <form class="talk" aria-label={isQuestion ? "Answer it" : "Continue with an instruction"} onSubmit={submit}>
             <span class="say">
               <input class="field" value={text} data-key="e" onInput={(event) => write(event.currentTarget.value)} autocomplete="off" aria-invalid={over > 0}
-                aria-label={isQuestion ? "Your answer" : "An instruction"} placeholder={isQuestion ? "Your answer" : "Or an instruction: it goes on with that"} />
+                aria-label={isQuestion ? "Your answer" : "An instruction"} placeholder={isQuestion ? "Your answer" : "Or give an instruction to continue with"} />
               {length > 0 && <output aria-live="off" data-over={over > 0 || undefined}>{length} / {LONGEST}{over > 0 && `, shorten by ${over}`}</output>}
             </span>
-            <button class="btn big" type="submit">{isQuestion ? "Answer" : "Go on with this"}</button>
+            <button class="btn big" type="submit">{isQuestion ? "Answer" : "Continue with this"}</button>
           </form>}
         </div>
       )}

@@ -101,7 +101,7 @@ function Asks({ live, actions, view, role }: Props): JSX.Element {
           mayAnswer={mayAnswer(role, ask.reason, false)}
           answer={(value, name) => actions.answer(value, name)} />
       )))}
-      {view.status === "paused" && asks.some((ask) => !("id" in ask) || !isReview(ask.step)) && <p class="dim">Answered now, it is used after the resume.</p>}
+      {view.status === "paused" && asks.some((ask) => !("id" in ask) || !isReview(ask.step)) && <p class="dim">An answer given now is used after the resume.</p>}
     </>
   );
 }
@@ -112,7 +112,7 @@ function UndoTray({ live, actions, view, me, giveBack }: Props): JSX.Element {
       <ReceiptTray live={live} me={me} />
       <div class="row">
         <button class="btn solid big" type="button" ref={(button) => { if (button && !button.dataset.seen) { button.dataset.seen = "1"; button.focus(); } }} onClick={() => actions.undo()}>Undo {count(view.undoable ?? 0, "effect")}, newest first</button>
-        <span class="sub">What cannot be undone stays. The receipt says what became of each.</span>
+        <span class="sub">The receipt shows the result of each.</span>
         <span class="end"><button class="plain" type="button" onClick={() => { actions.close(); giveBack(2); }}>close <kbd aria-hidden="true">esc</kbd></button></span>
       </div>
     </>

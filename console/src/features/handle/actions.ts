@@ -42,7 +42,7 @@ export class Actions {
     this.refusal.value = null;
     try {
       const reply = await sent;
-      if (!reply.durable) this.refusal.value = { words: `${reply.level === "stopped" ? "Stopped" : "Stopping"}, not stored: the store refused the write. Do not end the server before it is.`, isCalm: false };
+      if (!reply.durable) this.refusal.value = { words: `${reply.level === "stopped" ? "Stopped" : "Stopping"}, not stored: the store refused the write. Do not stop the server until it is.`, isCalm: false };
       this.told(verb, reply);
       return reply;
     } catch (error) {
@@ -194,7 +194,7 @@ export class Actions {
     this.hold = null;
     // It was never stored: there is nothing to lift.
     for (const press of this.live.outbox.kept.value) if (press.verb === "pause") this.live.outbox.drop(press.key);
-    if (this.isHoldStored) this.refusal.value = { words: `The hold for the preview is stored. If its worker takes it, it lapses after ${LAPSES} s.`, isCalm: true };
+    if (this.isHoldStored) this.refusal.value = { words: `The hold for the preview is stored. If its worker takes it, it expires after ${LAPSES} s.`, isCalm: true };
     if (hold !== null) void this.press("resumed", this.live.resume(hold));
   }
 
@@ -225,7 +225,7 @@ export class Actions {
     const isAtIt = ["running", "waiting"].includes(session.status);
     if (isAtIt && session.deferred?.stop === "cancel") return;
     this.tray.value = "";
-    this.refusal.value = { words: `Nothing was forced: ${isAtIt ? "no cancel waits any more" : `it is ${session.status} now`}.`, isCalm: true };
+    this.refusal.value = { words: `Nothing was forced: ${isAtIt ? "no cancel is waiting" : `it is ${session.status} now`}.`, isCalm: true };
   }
 
   /** The worker has decided the hold that was stored: now it has a name, and can be lifted. */

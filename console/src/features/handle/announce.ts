@@ -17,9 +17,9 @@ export function polite(live: Live, view: View, refusal: string): string {
   if (view.asking === "pause") return "Asking to pause.";
   if (view.isUnwritten && !isEnded(view.status)) return "Nothing new starts. That could not be stored.";
   if (view.stored?.length && view.silentSince != null) return `${storedName(view.stored)}. ${silentWords(timeOfDay(view.silentSince))}.`;
-  if (view.isUnattended) return `Nobody drives it: its process is gone. Last seen ${view.status}.`;
+  if (view.isUnattended) return `Its worker is gone. Last seen ${view.status}.`;
   const call = view.still[0];
-  const ran = call ? live.now() - call.since : 0;
+  const ran = call ? live.seenAt() - call.since : 0;
   const mark = AGAIN.filter((seconds) => seconds <= ran).at(-1);
   const still = call ? ` Still running: ${call.name}${mark ? `, ${spoken(mark)}` : ""}.` : "";
   switch (view.status) {
@@ -37,7 +37,7 @@ export function polite(live: Live, view: View, refusal: string): string {
 
 /** What is said at once. */
 export function assertive(live: Live, view: View): string {
-  if (live.connection.value.state === "refused") return "The server does not let this page in any more.";
+  if (live.connection.value.state === "refused") return "This page is no longer logged in.";
   if (view.isLost) return `${connectionWord(live.connection.value)}. Last seen ${view.status}.`;
   if (view.status === "halted") return "Halted by an operator.";
   const review = live.run.session?.asks.find((one) => isReview(one.step));

@@ -7,7 +7,7 @@ import { finishesFirst, isAsked, type View } from "./view";
 
 export type Act =
   | "pause" | "abort" | "resume" | "retry" | "keep" | "lift"
-  | "redirect" | "turn" | "cancel" | "confirm" | "force" | "half-way" | "discard" | "undo" | "none";
+  | "redirect" | "turn" | "raise" | "cancel" | "confirm" | "force" | "half-way" | "discard" | "undo" | "none";
 
 export interface Slot {
   /** What a press does now. A change of it starts the guard. */
@@ -26,7 +26,7 @@ export function slotsFor(view: View): [Slot, Slot, Slot] {
   return [left(view), middle(view), right(view)];
 }
 
-const WATCHING = "your token may only watch";
+const WATCHING = "your token can only watch";
 
 function may(view: View, verb: string): boolean { return view.allowed === null || view.allowed.has(verb); }
 function onlyWatches(view: View): boolean { return view.allowed !== null && view.allowed.size === 0 && view.status !== "halted"; }
@@ -35,30 +35,31 @@ function onlyWatches(view: View): boolean { return view.allowed !== null && view
 function asked(view: View, verb: string, label: string, shape: ShapeName): Slot {
   if (view.asking === verb && view.press && view.press.state !== "sending") return idle(label, ...pressSlot(view.press), shape);
   if (view.asking === verb) return idle(label, view.isLost ? "kept; sent when connected" : "asking the server", "asking", shape);
-  return idle(label, view.silentSince == null ? "stored; its worker decides" : "stored; its worker does not answer", "stored", shape);
+  return idle(label, view.isUnattended ? "stored; it has no worker" : view.silentSince == null ? "stored; its worker decides" : "stored; its worker does not answer", "stored", shape);
 }
 
 /** A press that the worker would not hear now: it is stored at once. */
 function later(view: View, act: Act, label: string, shape: ShapeName, key: string, tone: Slot["tone"] = ""): Slot | null {
   if (view.isLost) return slot(act, label, "sent when connected", "sent later", shape, key, tone);
+  if (view.isUnattended) return slot(act, label, "stored; done when a worker takes over", "stored", shape, key, tone);
   return view.silentSince == null ? null : slot(act, label, "stored; done when its worker answers", "stored", shape, key, tone);
 }
 
 function left(view: View): Slot {
   if (view.tray === "preview" || view.isInstead) {
     if (view.status === "halted") return slot("keep", "Keep it", "stays halted, as it was", "stays halted", "halted", "Escape");
-    if (finishesFirst(view)) return slot("keep", "Keep going", "nothing has been stopped", "goes on", "running", "Escape", "go");
-    if (view.isProtected && ["completed", "failed", "cancelled"].includes(view.status)) return slot("keep", "Close", "it has ended meanwhile", "has ended", "completed", "Escape");
+    if (finishesFirst(view)) return slot("keep", "Keep going", "nothing has been stopped", "continues", "running", "Escape", "go");
+    if (view.isProtected && ["completed", "failed", "cancelled"].includes(view.status)) return slot("keep", "Close", "it has ended in the meantime", "has ended", "completed", "Escape");
     if (!view.isOwnHold) return slot("keep", "Keep it", "stays paused, as it was", "stays paused", "paused", "Escape");
     // Not held as far as is known: there is nothing to resume.
     if (["queued", "running", "waiting"].includes(view.status) && (view.silentSince != null || view.isLost || view.press)) return slot("keep", "Keep going", "closes this; it was not held", "not held", "running", "Escape", "go");
     return slot("keep", "Keep going", "resumes where it stopped", "resumes", "running", "Escape", "go");
   }
-  if (view.tray === "force") return slot("keep", "Let it finish", "the cancel waits for its end", "goes on", "running", "Escape", "go");
+  if (view.tray === "force") return slot("keep", "Let it finish", "the cancel waits for its end", "continues", "running", "Escape", "go");
   const at = view.isBetween ? view.step + 1 : view.step;
   if (isAsked(view, "resume")) return asked(view, "resume", "Resuming", "queued");
   if (isAsked(view, "pause")) return asked(view, "pause", "Pausing", "pausing");
-  if (view.isUnwritten) return idle("Pausing", "shut; not stored yet, tried again", "not stored", "pausing");
+  if (view.isUnwritten) return idle("Pausing", "shut; not stored yet, retried", "not stored", "pausing");
   switch (view.status) {
     case "queued": case "running": case "waiting": {
       if (onlyWatches(view)) return idle("Pause", WATCHING, "watch only", "paused");
@@ -82,22 +83,22 @@ function left(view: View): Slot {
     }
     case "paused":
       if (onlyWatches(view)) return idle("Resume", WATCHING, "watch only", "running");
-      if (view.isCapped) return idle("Resume", "the cap is reached: raise it first", "raise the cap", "running");
+      if (view.isCapped) return slot("raise", "Resume…", "after you raise the cap", "raise the cap", "running", "p", "go");
       // Just paused, the last word on what is allowed is from before.
       if (!may(view, "resume")) return idle("Resume", "asking what is allowed now", "asking", "running");
       {
         const kept = later(view, "resume", "Resume", "running", "p", "go");
         if (kept) return kept;
         const change = view.hasChange ? " with your change" : "";
-        if (view.cut === "again") return slot("resume", "Resume", `begins this answer again${change}`, change ? "again, with your change" : "begins it again", "running", "p", "go");
+        if (view.cut === "again") return slot("resume", "Resume", `restarts this answer${change}`, change ? "restarts, with your change" : "restarts it", "running", "p", "go");
         const what = view.cut === "goes on" ? "continues this answer" : "continues";
-        return slot("resume", "Resume", `${what} at step ${Math.max(1, at)}${change}`, change ? "goes on with your change" : "goes on", "running", "p", "go");
+        return slot("resume", "Resume", `${what} at step ${Math.max(1, at)}${change}`, change ? "continues with your change" : "continues", "running", "p", "go");
       }
     case "cancelling": return idle("Pause", "refused: it is being cancelled", "refused", "paused");
     case "halted":
       if (view.mayLift && view.isSwitchOn) return idle("Lift halt", "lift the kill switch first", "lift the switch first", "running");
       if (view.mayLift) return slot("lift", "Lift halt", "goes back to where it was", "goes back", "running", "p", "go");
-      return idle("Resume", "only an operator lifts this", "operator only", "running");
+      return idle("Resume", "only an operator can lift this", "operator only", "running");
     case "failed":
       if (view.canRetry && may(view, "resume")) return slot("retry", "Try again", "tries the failed step again", "the failed step", "running", "p");
       return idle("Pause", "it has ended", "it has ended", "paused");
@@ -114,11 +115,11 @@ function middle(view: View): Slot {
     case "cancelling": return idle("Redirect", "refused: it is being cancelled", "refused", "redirect");
     case "halted": return idle("Redirect", "refused while halted", "refused", "redirect");
     case "completed": case "cancelled": case "failed":
-      if (view.isUndoing) return idle("New turn", "when the undo is over", "after the undo", "redirect");
+      if (view.isUndoing) return idle("New turn", "after the undo", "after the undo", "redirect");
       if (view.isErased) return idle("New turn", "what was said was erased", "erased", "redirect");
-      if (view.isDiscarded) return idle("New turn", "what it had reached was discarded", "discarded", "redirect");
+      if (view.isDiscarded) return idle("New turn", "its progress was discarded", "discarded", "redirect");
       if (!may(view, "redirect")) return idle("New turn", "its journal is damaged", "damaged", "redirect");
-      return slot("turn", "New turn", view.status === "failed" ? `goes on from step ${view.step} with a new instruction` : "goes on from here with a new instruction", view.status === "failed" ? `from step ${view.step}` : "from here", "redirect", "r", "redirect");
+      return slot("turn", "New turn", view.status === "failed" ? `continues from step ${view.step} with a new instruction` : "continues from here with a new instruction", view.status === "failed" ? `from step ${view.step}` : "from here", "redirect", "r", "redirect");
     default: break;
   }
   const kept = later(view, "redirect", "Redirect", "redirect", "r", "redirect");
@@ -145,10 +146,10 @@ function right(view: View): Slot {
       return view.still.length
         ? slot("force", "Force", "no more time for it; its result may stay unknown", "result unknown", "cancelled", "c")
         : idle("Cancelling", "settling what was in flight", "settling", "cancelling");
-    case "halted": return may(view, "cancel") && view.allowed?.size ? cancel("shows first what that means; undoes what you choose", "shows it first") : idle("Cancel", "only an operator, while halted", "operator only", "cancelled");
+    case "halted": return may(view, "cancel") && view.allowed?.size ? cancel("shows a preview first; undoes what you choose", "preview first") : idle("Cancel", "only an operator, while halted", "operator only", "cancelled");
     case "completed": case "cancelled": case "failed":
       if (view.isUndoing) return idle("Undoing", "newest first", "newest first", "undone");
-      if (view.isErased) return idle("Undo…", "what it would need was erased", "erased", "undone");
+      if (view.isErased) return idle("Undo…", "the data it needs was erased", "erased", "undone");
       if (!view.undoable) return idle("Undo…", view.undoable === null ? "reading what was done" : "nothing left to undo", "nothing left", "undone");
       return slot("undo", "Undo…", `${count(view.undoable, view.status === "cancelled" ? "kept effect" : "effect")} can ${view.status === "cancelled" ? "still " : ""}be undone`, `${view.undoable} can be`, "undone", "u");
     default: break;
@@ -157,14 +158,14 @@ function right(view: View): Slot {
   if (finishesFirst(view)) {
     if (view.deferred !== "cancel") return cancel("after this turn: it finishes first", "finishes first");
     if (!view.mayForce) return idle("Cancelling", "at the end of this turn", "finishes first", "cancelling");
-    if (view.tray === "force") return slot("discard", "Force it", "discarded; cannot be taken back", "no way back", "cancelled", "Enter", "main");
-    return slot("half-way", "Force…", "would end it half-way; shows first what that means", "shows it first", "cancelled", "c");
+    if (view.tray === "force") return slot("discard", "Force it", "discarded; cannot be undone", "cannot be undone", "cancelled", "Enter", "main");
+    return slot("half-way", "Force…", "would stop it unfinished; shows a preview first", "preview first", "cancelled", "c");
   }
   switch (view.status) {
     case "queued": return cancel("nothing has run; nothing to undo", "nothing to undo");
     case "waiting": return cancel("withdraws the question, saves partial work", "drops the question");
     default:
-      if (view.silentSince != null) return cancel("shows first what that means; stored until its worker answers", "shows it first");
+      if (view.isUnattended || view.silentSince != null) return cancel(`shows a preview first; stored until ${view.isUnattended ? "a worker takes over" : "its worker answers"}`, "preview first");
       return cancel("partial work is saved to the session", "partial work is saved");
   }
 }

@@ -18,6 +18,8 @@ export interface View {
   /** Commands that are stored and not decided, whoever pressed them, and since when the worker has not answered. */
   stored?: readonly PendingCommand[];
   silentSince?: number | null;
+  /** The last heartbeat of a worker that lives, if that is too long ago. */
+  heartbeat?: number | null;
   /** Its gate is shut, and that could not be stored. */
   isUnwritten?: boolean;
   isLost: boolean;

@@ -28,7 +28,7 @@ export function Alarms({ client, me, group }: { client: Client; me: Me; group: G
   return (
     <article class="detail" aria-label="Alarms">
       <p class="lead">{causeOf(group.cause)} in {count(group.sessions, "session")}</p>
-      <p class="sub">{agentsOf(group.alarms)} · nothing to answer{group.alarms.some((one) => one.intervention !== "") ? "; was it worth telling?" : ""}</p>
+      <p class="sub">{agentsOf(group.alarms)} · nothing to answer{group.alarms.some((one) => one.intervention !== "") ? "; was it useful?" : ""}</p>
       <ol class="alarms">
         {group.alarms.slice(0, 100).map((alarm, index) => <Row key={`${nameOf(alarm)} ${alarm.sentence ?? ""}`} isFirst={index === 0} client={client} alarm={alarm} label={alarm.label ?? labels.get(nameOf(alarm)) ?? null} mayJudge={me.role !== "watch" && alarm.intervention !== ""} said={(verdict) => said(alarm, verdict)} />)}
       </ol>

@@ -14,6 +14,7 @@ import { Lamp } from "../../ui/Parts";
 import { go, href } from "../../ui/router";
 import { AskTray } from "../handle/AskTray";
 import { mayAnswer, NEED_APPROVAL, placeOf, wanted } from "../handle/asking";
+import { CapReached } from "../handle/PauseTray";
 import { ReviewTray } from "../handle/ReviewTray";
 import { Lost, Refused, Rules, useLate } from "../States";
 import { dueAt, myName } from "./grouping";
@@ -52,6 +53,10 @@ export function Detail({ client, me, ask, inbox, isGone, answered, look, next }:
       look();
     });
   };
+  const raise = (budget: number): void => {
+    refuse(null);
+    live.raise(budget).then(look, (error: Error) => refuse({ words: failureWords(error), isCalm: false }));
+  };
   const connection = live.connection.value;
   const status = session?.status ?? ask.session_status;
   const call = open && live.run.asked(open.step);
@@ -70,13 +75,13 @@ export function Detail({ client, me, ask, inbox, isGone, answered, look, next }:
         : !session || (!open && !end) ? <Reading connection={connection} words={live.records.length ? `Reading ${live.records.length.toLocaleString("en")} events…` : "Reading the session…"} />
         : !open || isSent ? <Over isSent={isSent} kept={live.outbox.kept.value.map((press) => pressWords(press, connection)).join(" ")} entry={end} me={me.name} next={next} hasNext={inbox.asks.length > 0} />
         : isReview(open.step) ? (
-          <ReviewTray live={live} ask={open} isOnly mayAnswer={mayAnswer(me.role, open.reason, true)} answer={answer} cancel={() => go(href({ run: ask.session, open: "preview" }))} />
+          <><CapReached live={live} raise={raise} /><ReviewTray live={live} ask={open} isOnly mayAnswer={mayAnswer(me.role, open.reason, true)} answer={answer} cancel={() => go(href({ run: ask.session, open: "preview" }))} /></>
         ) : (
           <AskTray key={open.id} live={live} ask={open} isOnly takesFocus={false} isWhole mayAnswer={mayAnswer(me.role, open.reason, false)} answer={answer}>
             <a class="btn big" data-key="r" href={href({ run: ask.session, open: "redirect" })}>Redirect… <kbd aria-hidden="true">r</kbd></a>
           </AskTray>
         )}
-      {session && open && isReview(open.step) && stepin && <p class="sub">For the goal: {visible(ask.goal) || "none was given"} · {version(stepin.decision.policy)}</p>}
+      {session && open && isReview(open.step) && stepin && <p class="sub">For the goal: {visible(ask.goal) || "none"} · {version(stepin.decision.policy)}</p>}
       {!isGone && inbox.approvals_in_a_row >= ask.tired_after && <Tired inbox={inbox} client={client} look={look} next={[effect === "irreversible" ? "irreversible" : "", place && `in ${place}`].filter(Boolean).join(" and ")} />}
       <p class="dim hints"><kbd>j</kbd> <kbd>k</kbd> next, previous · <kbd>↵</kbd> open the run{open?.reason === NEED_APPROVAL && " · an approval covers exactly this call, these arguments and these versions, once"}</p>
     </article>
@@ -92,9 +97,9 @@ function Reading({ connection, words }: { connection: Connection; words: string 
 /** Somebody has answered, or nobody can any more. No error: it is done. */
 function Over({ isSent, kept, entry, me, next, hasNext }: { isSent: boolean; kept: string; entry: AskEntry | null; me: string; next: () => void; hasNext: boolean }): JSX.Element {
   const words = isSent && kept ? kept
-    : isSent ? "Sent. It counts once the session says so."
+    : isSent ? "Sent. It counts when the session confirms it."
     : entry?.end === "answered" ? `Already answered by ${who(entry.by, me)} at ${timeOfDay(entry.ended_at!)}: “${shorten(readable(entry.value?.raw), 120)}”.`
-    : `${{ superseded: "Withdrawn by a redirect", withdrawn: "Withdrawn by a cancel", expired: "Nobody answered in time" }[entry?.end ?? ""] ?? "It is no longer asked"}${entry?.ended_at ? ` at ${timeOfDay(entry.ended_at)}` : ""}.`;
+    : `${{ superseded: "Withdrawn by a redirect", withdrawn: "Withdrawn by a cancel", expired: "Not answered in time" }[entry?.end ?? ""] ?? "The question is no longer open"}${entry?.ended_at ? ` at ${timeOfDay(entry.ended_at)}` : ""}.`;
   return (
     <>
       <p class="lead" role="status">{words}</p>
@@ -115,10 +120,10 @@ function Owning({ client, me, ask, isGone, look }: { client: Client; me: Me; ask
   const mayOwn = me.role !== "watch";
   return (
     <span class="owning end">
-      <span class="sub" role="status">{words || (isMine ? `With you${ask.owned_since === null ? "" : ` since ${timeOfDay(ask.owned_since)}`}` : ask.owner ? `With ${visible(ask.owner)}` : "With nobody")}</span>
+      <span class="sub" role="status">{words || (isMine ? `Assigned to you${ask.owned_since === null ? "" : ` since ${timeOfDay(ask.owned_since)}`}` : ask.owner ? `Assigned to ${visible(ask.owner)}` : "Not assigned")}</span>
       {mayOwn && !isMine && <button class="btn small" type="button" data-key="t" aria-keyshortcuts="t" onClick={() => send(client.post(path, {}))}>Take it <kbd aria-hidden="true">t</kbd></button>}
-      {mayOwn && !isGiving && <button class="plain" type="button" ref={giving} onClick={() => give(true)}>give to…</button>}
-      {isGiving && <NameForm label="Give it to" button="Give" submit={(name) => { send(client.post(path, { owner: name })); give(false); }} close={() => give(false)} />}
+      {mayOwn && !isGiving && <button class="plain" type="button" ref={giving} onClick={() => give(true)}>assign to…</button>}
+      {isGiving && <NameForm label="Assign it to" button="Assign" submit={(name) => { send(client.post(path, { owner: name })); give(false); }} close={() => give(false)} />}
     </span>
   );
 }

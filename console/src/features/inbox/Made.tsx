@@ -13,8 +13,8 @@ export const nameOf = (one: Artifact): string => `${one.session} ${one.name}`;
 export function Made({ client, me, artifacts, look }: { client: Client; me: Me; artifacts: readonly Artifact[]; look: () => void }): JSX.Element {
   return (
     <article class="detail" aria-label="Made by agents">
-      <p class="lead">{count(artifacts.length, "thing was", "things were")} made by agents, and {artifacts.length === 1 ? "is" : "are"} due for review</p>
-      <p class="sub">What nothing documents comes up at once, the rest every few days. Nothing waits for this.</p>
+      <p class="lead">{count(artifacts.length, "item was", "items were")} made by agents, and {artifacts.length === 1 ? "is" : "are"} due for review</p>
+      <p class="sub">Undocumented ones are due at once, the others every few days. No run waits for this.</p>
       <ol class="alarms">{artifacts.map((one) => <Row key={nameOf(one)} client={client} artifact={one} mayReview={me.role !== "watch"} look={look} />)}</ol>
     </article>
   );
@@ -31,12 +31,12 @@ function Row({ client, artifact, mayReview, look }: { client: Client; artifact: 
   return (
     <li>
       <p><b>{visible(artifact.name)}</b> <a href={href({ run: artifact.session })}>{artifact.agent}</a> <code class="dim">{artifact.session}</code></p>
-      <p class="why">{visible(artifact.documentation) || "Nothing says what it is."} <span class="dim">Made <time>{timeOfDay(artifact.made_at)}</time>{artifact.reviewed_at !== null && <>, last looked at by {artifact.reviewed_by} <time>{timeOfDay(artifact.reviewed_at)}</time></>}.</span></p>
+      <p class="why">{visible(artifact.documentation) || "No documentation."} <span class="dim">Made <time>{timeOfDay(artifact.made_at)}</time>{artifact.reviewed_at !== null && <>, last reviewed by {artifact.reviewed_by} <time>{timeOfDay(artifact.reviewed_at)}</time></>}.</span></p>
       {mayReview && (
         <form class="naming" onSubmit={review}>
           <label>What it is <input class="field" maxLength={2000} value={says} onInput={(event) => say(event.currentTarget.value)} /></label>
-          <button class="btn small" type="submit" disabled={isSent}>I have looked at it</button>
-          <span role="status">{words || (isSent ? "It comes up again later." : "")}</span>
+          <button class="btn small" type="submit" disabled={isSent}>Mark as reviewed</button>
+          <span role="status">{words || (isSent ? "It is due again later." : "")}</span>
         </form>
       )}
     </li>

@@ -42,7 +42,7 @@ export function Queue({ asks, groups, made, open, choose, me, ahead }: Props): J
         <>
           <h2>Made by agents, due for review</h2>
           <button type="button" class="item" data-item={MADE} aria-current={open === MADE ? "true" : undefined} onClick={() => choose(MADE)}>
-            <b>{count(made.length, "thing")} to look at</b><span class="dim"><time>{timeOfDay(made[0]!.due_at)}</time></span>
+            <b>{count(made.length, "item")} to review</b><span class="dim"><time>{timeOfDay(made[0]!.due_at)}</time></span>
             <small class="dim wide">{shorten(made.map((one) => visible(one.name)).join(", "), 110)}</small>
           </button>
         </>
@@ -51,11 +51,11 @@ export function Queue({ asks, groups, made, open, choose, me, ahead }: Props): J
   );
 }
 
-function nameOf(ask: InboxAsk): string { return visible(titleOf(ask.prompt)) || (ask.tool ? `Allow ${ask.tool}?` : "It needs you."); }
+function nameOf(ask: InboxAsk): string { return visible(titleOf(ask.prompt)) || (ask.tool ? `Allow ${ask.tool}?` : "It needs your answer."); }
 
 export function ownerWords(ask: InboxAsk, me: string): string {
-  if (!ask.owner) return "nobody's";
-  return ask.owner === me ? (ask.owned_since === null ? "" : "yours") : `${ask.owner} has it`;
+  if (!ask.owner) return "not assigned";
+  return ask.owner === me ? (ask.owned_since === null ? "" : "yours") : `assigned to ${ask.owner}`;
 }
 
 /** What is left until the next thing happens, and which; or by how much it is late. */

@@ -21,7 +21,7 @@ export function dueAt(ask: InboxAsk): number { return ask.deadline === null ? as
 /** The same in words, before and after the time. Every place that shows a clock beside an ask takes its words from here. */
 export function dueWords(ask: InboxAsk): { left: string; over: string; title: string } {
   return ask.deadline === dueAt(ask)
-    ? { left: "answer within ", over: "its time is over since ", title: "can be answered until " }
+    ? { left: "answer within ", over: "overdue since ", title: "can be answered until " }
     : { left: "escalated in ", over: "answer late by ", title: "escalated at " };
 }
 

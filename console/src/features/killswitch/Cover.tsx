@@ -66,7 +66,7 @@ export function Cover({ client, me, agents, labels, close }: { client: Client; m
   const isReady = isNamed && reason.trim() !== "";
   return (
     <section class="kill" aria-label="Kill switch" ref={root} onKeyDown={(event) => { if (event.key === "Escape") { close(); event.preventDefault(); event.stopPropagation(); } }}>
-      <div class="row"><h2>Kill switch</h2><span class="sub">Stops now, without undo and without asking the agents. It stands until an operator lifts it; what starts in its scope begins halted.</span></div>
+      <div class="row"><h2>Kill switch</h2><span class="sub">Stops everything in its scope now, without undo. It stays on until an operator lifts it. Sessions that start in its scope are halted.</span></div>
       <form onSubmit={(event) => { event.preventDefault(); void halt(); }}>
         <div class="row fields">
           <label class="scope">Scope
@@ -86,14 +86,14 @@ export function Cover({ client, me, agents, labels, close }: { client: Client; m
           </label>
         </div>
         <div class="row foot">
-          <span role="status">{problem ? <span class="still">{problem}</span> : !isNamed ? "Name what it is for." : counted ? counted.sentence : "Counting…"}</span>
+          <span role="status">{problem ? <span class="still">{problem}</span> : !isNamed ? "Choose its scope." : counted ? counted.sentence : "Counting…"}</span>
           <span class="end row">
             <button class="btn big" type="button" onClick={close}>Close the cover</button>
             <button class="btn big halt" type="submit" aria-disabled={!isReady || isSent || undefined}>{isSent ? "Halting…" : `Halt ${counted ? count(counted.count, "session") : "them"}`}{!isReady && <small> {isNamed ? "give a reason first" : "name its scope first"}</small>}</button>
           </span>
         </div>
       </form>
-      <p class="dim">The cover closes by itself, 20 s after the last change.</p>
+      <p class="dim">The cover closes automatically, 20 s after the last change.</p>
     </section>
   );
 }

@@ -40,7 +40,7 @@ export function Report({ client, one, me, heads }: { client: Client; one: Switch
   if (!stands(one) && halted.length === 0 && released === null) return null;
   const attempt = async (work: () => Promise<unknown>): Promise<void> => {
     say("");
-    try { await work(); } catch (error) { say(error instanceof Refusal ? error.message : "No answer. Try it again: nothing is done twice."); }
+    try { await work(); } catch (error) { say(error instanceof Refusal ? error.message : "No answer. Try again: nothing is done twice."); }
     lookAgain();
   };
   const lift = (): Promise<void> => attempt(async () => {
@@ -64,7 +64,7 @@ export function Report({ client, one, me, heads }: { client: Client; one: Switch
         <details class="report" open={!isSettled(one)}>
           <summary>{count(report.length, "session")}, one by one</summary>
           <div class="rows" tabIndex={0} role="region" aria-label="Report of each session">
-            <table class="grid"><thead><tr><th scope="col">What became of it</th><th scope="col">Goal, agent</th><th scope="col">Was</th></tr></thead>
+            <table class="grid"><thead><tr><th scope="col">Result</th><th scope="col">Goal, agent</th><th scope="col">Was</th></tr></thead>
               <tbody>{STATES.flatMap(([state, word]) => report.filter((row) => row.state === state).map((row) => <Row key={row.session} row={row} word={word} ahead={client.ahead} />))}</tbody>
             </table>
           </div>
@@ -75,19 +75,19 @@ export function Report({ client, one, me, heads }: { client: Client; one: Switch
       {stands(one) && (isLifting ? (
         <form class="row fields" onSubmit={(event) => { event.preventDefault(); if (why.trim()) void lift(); }}>
           <label class="why">Why it is lifted<input class="field" maxLength={1000} value={why} ref={(field) => { if (field && !field.dataset.seen) { field.dataset.seen = "1"; field.focus(); } }} onInput={(event) => explain(event.currentTarget.value)} /></label>
-          <span class="end row"><button class="btn big" type="button" onClick={() => lifting(false)}>Leave it on</button><button class="btn big solid" type="submit" aria-disabled={!why.trim() || undefined}>Lift it<small> {why.trim() ? `${count(halted.length, "session stays", "sessions stay")} halted until you let them go back` : "say why first"}</small></button></span>
+          <span class="end row"><button class="btn big" type="button" onClick={() => lifting(false)}>Leave it on</button><button class="btn big solid" type="submit" aria-disabled={!why.trim() || undefined}>Lift it<small> {why.trim() ? `${count(halted.length, "session stays", "sessions stay")} halted until you release them` : "say why first"}</small></button></span>
         </form>
       ) : (
         <div class="row">
-          {isOperator ? <button class="btn big" type="button" onClick={() => lifting(true)}>Lift it…</button> : <span class="sub">Only an operator lifts this.</span>}
-          <a href={href({ status: "halted" })}>Show the halted ones</a>
+          {isOperator ? <button class="btn big" type="button" onClick={() => lifting(true)}>Lift it…</button> : <span class="sub">Only an operator can lift this.</span>}
+          <a href={href({ status: "halted" })}>Show halted sessions</a>
           <button class="plain" type="button" onClick={() => save(`kill-switch-${one.id}.json`, one)}>Report as JSON</button>
         </div>
       ))}
       {!stands(one) && halted.length > 0 && (
         <div class="row">
-          <span><b class="num">{halted.length.toLocaleString("en")}</b> {halted.length === 1 ? "session stays halted until you let it go back." : "sessions stay halted until you let them go back."}</span>
-          <span class="end row"><a href={href({ status: "halted" })}>Show them</a>{isOperator && <button class="btn big" type="button" onClick={() => void release()}>Let {halted.length.toLocaleString("en")} go back to where {halted.length === 1 ? "it was" : "they were"}</button>}</span>
+          <span><b class="num">{halted.length.toLocaleString("en")}</b> {halted.length === 1 ? "session stays halted until you release it." : "sessions stay halted until you release them."}</span>
+          <span class="end row"><a href={href({ status: "halted" })}>Show them</a>{isOperator && <button class="btn big" type="button" onClick={() => void release()}>Release {count(halted.length, "session")}</button>}</span>
         </div>
       )}
     </section>

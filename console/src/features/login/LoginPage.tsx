@@ -3,10 +3,10 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Client, Refusal } from "../../api/client";
-import { keepIdentity, keepPageKey, lastIdentity, nameOf, pageKey } from "../../api/pageKey";
+import { keepPageKey, nameOf, pageKey } from "../../api/pageKey";
 import type { Problem } from "../../api/types";
-import { capitalised } from "../../ui/format";
-import { title } from "../attention";
+import { droppedWords } from "../../model/contact";
+import { title, waiting } from "../attention";
 import { Brand } from "../Top";
 
 export const isLoginAddress = (): boolean => location.pathname.endsWith("/login");
@@ -18,7 +18,7 @@ function taken(): string {
   return found;
 }
 
-interface Asked { now: string; then: string; credential: string }
+interface Asked { now: string; then: string; credential: string; isLink: boolean }
 
 export function LoginPage({ client, why }: { client: Client; why: Problem | null }): JSX.Element {
   const [words, say] = useState("");
@@ -27,24 +27,24 @@ export function LoginPage({ client, why }: { client: Client; why: Problem | null
   const [isBusy, begin] = useState(false);
   const heading = useRef<HTMLHeadingElement>(null);
 
-  const enter = async (credential: string, replace = false): Promise<void> => {
+  const enter = async (credential: string, isLink: boolean, replace = false): Promise<void> => {
     begin(true);
     say("Logging in…");
     try {
-      const made = await client.post<{ page_key: string; identity: string }>("/login", { credential, replace, last: lastIdentity(client.base) });
-      keepIdentity(client.base, made.identity);
+      const made = await client.post<{ page_key: string }>("/login", { credential, replace });
       keepPageKey(client.base, made.page_key);
       leave();
     } catch (error) {
       begin(false);
       const problem = error instanceof Refusal ? (error.problem as Problem & { now: string; then: string }) : null;
-      ask(problem?.code === "identity_would_change" ? { now: problem.now, then: problem.then, credential } : null);
+      ask(problem?.code === "identity_would_change" ? { now: problem.now, then: problem.then, credential, isLink } : null);
       say(problem?.code === "identity_would_change" ? "" : (problem?.detail ?? "No connection to the server. Try again."));
     }
   };
   useEffect(() => {
     title.value = "Log in";
-    const read = (): void => { const code = isLoginAddress() ? taken() : ""; if (code) void enter(code); };
+    waiting.value = [];
+    const read = (): void => { const code = isLoginAddress() ? taken() : ""; if (code) void enter(code, true); };
     // Another tab has logged in.
     const follow = (event: StorageEvent): void => { if (event.key === nameOf(client.base) && event.newValue) leave(); };
     read();
@@ -58,11 +58,11 @@ export function LoginPage({ client, why }: { client: Client; why: Problem | null
     return (
       <Page>
         <h1 ref={heading} tabIndex={-1}>Switch to another identity?</h1>
-        <p>This browser belongs to <b>{asked.now}</b>. The link you opened would make it <b>{asked.then}</b>: what you press after that is done in that name.</p>
-        <p>If you did not ask for this link, stay.</p>
+        <p>This browser is logged in as <b>{asked.now}</b>. {asked.isLink ? "The link you opened" : "What you entered"} belongs to <b>{asked.then}</b>. After the switch, everything you do is done in that name.</p>
+        {asked.isLink && <p>If you did not expect this link, do not switch.</p>}
         <div class="row">
           <button class="btn solid" type="button" disabled={isBusy} onClick={leave}>Stay {asked.now}</button>
-          <button class="btn" type="button" disabled={isBusy} onClick={() => void enter(asked.credential, true)}>Switch to {asked.then}</button>
+          <button class="btn" type="button" disabled={isBusy} onClick={() => void enter(asked.credential, asked.isLink, true)}>Switch to {asked.then}</button>
         </div>
         <p class="sub" role="status">{words}</p>
       </Page>
@@ -71,18 +71,18 @@ export function LoginPage({ client, why }: { client: Client; why: Problem | null
   const unsent = client.unsent.value;
   const submit = (event: Event): void => {
     event.preventDefault();
-    // Somebody who pastes the whole link means its code.
+    // Of a whole link, the code counts.
     const credential = typed.trim().split("#").at(-1) ?? "";
-    if (credential) void enter(credential);
+    if (credential) void enter(credential, false);
     else say("Paste a code, a link or a token first.");
   };
   return (
     <Page>
-      <h1 ref={heading} tabIndex={-1}>{why?.code === "logged_out" ? "You are logged out" : why ? "You are not logged in any more" : "Log in"}</h1>
-      {why && why.code !== "logged_out" && <p role="alert">This browser’s session was ended, or has expired. Nothing more is received here, and nothing can be sent.</p>}
-      {unsent.length > 0 && <p role="alert">Not sent: <b>{unsent.map(capitalised).join(", ")}</b>. Look at the run again after you have logged in, and press again if you still want it.</p>}
+      <h1 ref={heading} tabIndex={-1}>{why?.code === "logged_out" ? "You are logged out" : why ? "You are no longer logged in" : "Log in"}</h1>
+      {why && why.code !== "logged_out" && <p role="alert">Your login was ended or has expired. This page receives no more updates, and can send nothing.</p>}
+      {unsent.length > 0 && <p role="alert"><b>{unsent.map(droppedWords).join(" ")}</b> Log in, check the run, and press again if you still want it.</p>}
       {!why && pageKey(client.base) && <p>This browser may be logged in already: <a href={new URL(".", document.baseURI).href}>open the console</a>.</p>}
-      <p>Run <code>midcourse browser link</code> where the server runs, and open what it prints. The link works once, within a minute.</p>
+      <p>Run <code>midcourse browser link</code> on the server and open the link that it prints. It works once, within a minute.</p>
       <form onSubmit={submit}>
         <label>Code or token<input class="field" type="password" autocomplete="off" spellcheck={false} value={typed} onInput={(event) => type(event.currentTarget.value)} /></label>
         <div class="row"><button class="btn solid" type="submit" disabled={isBusy}>Log in</button></div>

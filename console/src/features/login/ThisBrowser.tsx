@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { type Client, Refusal } from "../../api/client";
-import { keepIdentity, keepPageKey } from "../../api/pageKey";
+import { keepPageKey } from "../../api/pageKey";
 import type { Me } from "../../api/types";
 import { fullTime } from "../../ui/format";
 
@@ -15,7 +15,6 @@ export function ThisBrowser({ client, me }: { client: Client; me: Me }): JSX.Ele
     say("Logging out…");
     try {
       await client.send("DELETE", "/login", undefined, {});
-      keepIdentity(client.base, "");
       keepPageKey(client.base, "");
       client.ended.value = { status: 401, code: "logged_out", title: "", detail: "" };
     } catch (error) {

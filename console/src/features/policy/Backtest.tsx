@@ -26,7 +26,7 @@ export function Backtest({ trial, name, version, draft, policies, children }: { 
       </div>
       {children}
       <p class="sub" role="status">{trial.words}</p>
-      {trial.problem && <p class="few" role="status">{trial.problem.code === "no_recordings" ? "No session has run here yet: there is nothing to try it on." : trial.problem.detail}</p>}
+      {trial.problem && <p class="few" role="status">{trial.problem.code === "no_recordings" ? "No session has run here yet: there is nothing to test it with." : trial.problem.detail}</p>}
       {found && (
         <div data-stale={trial.isGoing || undefined} class="tried">
           <TrialFigures trial={found} />

@@ -29,7 +29,7 @@ export function Calibrating({ client, name, edit }: { client: Client; name: stri
           <Changes changes={found.changes} than={version(found.policy)} />
           {found.notes.map((one) => <p key={one} class="sub">{one}</p>)}
           <div class="row end">
-            <button class="btn solid" type="button" onClick={() => { edit(found.yaml, `Calibrated from ${found.failures} failing and ${found.successes} succeeding recorded runs.`); trying.forget(); scrollTo(0, 0); }}>Look at it as a text</button>
+            <button class="btn solid" type="button" onClick={() => { edit(found.yaml, `Calibrated from ${found.failures} failing and ${found.successes} succeeding recorded runs.`); trying.forget(); scrollTo(0, 0); }}>Open as YAML</button>
             <button class="btn" type="button" onClick={trying.forget}>Discard</button>
           </div>
         </section>

@@ -6,7 +6,7 @@ import { nameOf, setting } from "./signals";
 import type { Change } from "./types";
 
 export function Changes({ changes, than }: { changes: readonly Change[]; than: string }): JSX.Element {
-  if (!changes.length) return <p class="sub">It says the same as {than}.</p>;
+  if (!changes.length) return <p class="sub">It is the same as {than}.</p>;
   return (
     <>
       <p class="sub">{summary(changes, than)}</p>

@@ -43,7 +43,7 @@ export function Editor({ text, write, mistakes, isChecking, label }: { text: str
         {mistakes.length > 0 ? (
           <><b>{count(mistakes.length, "mistake")}. Nothing was saved.</b>
             <ul>{mistakes.map((one) => <li key={`${one.line} ${one.sentence}`}>{one.line > 0 && <button class="plain tiny" type="button" onClick={() => jump(one.line)}>line {one.line}</button>} {one.sentence}</li>)}</ul></>
-        ) : <span class="dim">{isChecking ? "Checking…" : "It is a policy."}</span>}
+        ) : <span class="dim">{isChecking ? "Checking…" : "The policy is valid."}</span>}
       </div>
     </div>
   );

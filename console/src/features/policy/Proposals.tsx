@@ -28,7 +28,7 @@ function One({ client, proposal, mayDecide, settled, look }: { client: Client; p
   const leave = (): void => { choose(null); say(""); };
   const send = (event: Event): void => {
     event.preventDefault();
-    if (!why.trim()) { say("Say why, for whoever looks at it later."); return; }
+    if (!why.trim()) { say("Give a reason."); return; }
     say("Saving…");
     client.post<Proposal>(`/proposals/${encodeURIComponent(proposal.id)}/${wish}`, { why }).then(
       (done) => settled(done.kept_as ? `${version(done.kept_as)} is saved. ${usedOnce(done)}` : "Refused. The same is not proposed again."),

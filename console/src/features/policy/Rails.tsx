@@ -13,7 +13,7 @@ export function Rails({ document, proposed, trial }: { document: Settings | null
       <h2 id="thresholds">Thresholds <span class="dim plainly">{trial ? `· grey: ${trial.runs.toLocaleString("en")} recorded ${trial.runs === 1 ? "run" : "runs"}` : "· no recorded runs were read"}</span></h2>
       {told.map((row) => <Limit key={row.signal.name} {...row} />)}
       {silent.length > 0 && <p class="sub silent">Without a threshold: {silent.join(", ")}.</p>}
-      <p class="key"><span>warn: told</span><span>explain: asked for its plan</span><span><b>in</b>: steps in, asks for the plan or pauses</span><span>stop: hard stop, always goes through</span>{proposed && <span class="proposed">magenta: proposed</span>}</p>
+      <p class="key"><span>warn: notifies</span><span>explain: asked for its plan</span><span><b>in</b>: steps in, asks for the plan or pauses</span><span>stop: hard stop, always goes through</span>{proposed && <span class="proposed">magenta: proposed</span>}</p>
     </section>
   );
 }

@@ -16,14 +16,14 @@ export function Saving({ client, me, text, checked, newest, mayDecide, reason, s
   // What a tenant saves is its own: the host's of that name stays as it is.
   const isFirst = isOther || (Boolean(me.tenant) && newest !== null && !newest.name.includes("~"));
   const label = isOther ? `Save policy ${check.name}` : isFirst ? `Save ${newest!.name} as your own` : newest ? `Use v${newest.version + 1} for new sessions` : "Save the policy";
-  const refusal = !mayDecide ? "An operator saves policies. You may try this text, and copy it."
+  const refusal = !mayDecide ? "Only an operator can save policies. You can test this text and copy it."
     : mistakes.length ? "The text has mistakes: it cannot be saved."
     : isChecking || !check ? "The text is being checked."
-    : !isOther && newest && !check.changes.length ? `It says the same as v${newest.version}: there is nothing to save.` : "";
+    : !isOther && newest && !check.changes.length ? `It is the same as v${newest.version}: there is nothing to save.` : "";
   const send = (event: Event): void => {
     event.preventDefault();
     if (refusal) { say(refusal); return; }
-    if (!given.trim()) { say("Say why it is changed, for whoever looks at it later."); return; }
+    if (!given.trim()) { say("Give a reason for the change."); return; }
     say("Saving…");
     const name = check!.name;
     // Of another name there must be none yet: nobody is overwritten by a slip.

@@ -1,6 +1,7 @@
 /** The pictures of a report: how long stops took, and a rate with its interval against its target. */
 
 import type { JSX } from "preact";
+import { count } from "../../ui/format";
 import type { Proportion, Report } from "./types";
 import { type Kind, percent, seconds, target } from "./words";
 
@@ -36,7 +37,7 @@ export function Stops({ report }: { report: Report }): JSX.Element | null {
           <g key={name}><line class="mid" x1={place(value)} x2={place(value)} y1={y - 8} y2={BASE} /><text class="k" x={place(value) + 6} y={y}>{name} {seconds(value)}</text></g>
         ))}
       </svg>
-      <figcaption>From the wish for a stop until nothing ran: {report.stops.count.toLocaleString("en")} stops.{report.waited.count > 0 && ` ${report.waited.count.toLocaleString("en")} more let a call finish first and are counted apart: median ${seconds(report.waited.p50)}, longest ${seconds(report.waited.most)}.`}</figcaption>
+      <figcaption>From the request for a stop until nothing ran: {count(report.stops.count, "stop")}.{report.waited.count > 0 && ` ${report.waited.count.toLocaleString("en")} more let a call finish first and are counted apart: median ${seconds(report.waited.p50)}, longest ${seconds(report.waited.most)}.`}</figcaption>
     </figure>
   );
 }

@@ -39,7 +39,7 @@ export function Course({ live, run, me, at, inspect, drift }: Props): JSX.Elemen
   const strip = useRef<HTMLElement>(null);
   const whole = live.run.session;
   if (!whole) return null;
-  const now = elapsed(whole, live.now());
+  const now = elapsed(whole, live.seenAt());
   const hasEnded = ENDED.has(whole.status);
   const horizon = hasEnded ? Math.max(1, now / 0.97) : HORIZONS.find((one) => one * ROOM > now) ?? now / ROOM;
   const x = (seconds: number): number => Math.min(100, (100 * seconds) / horizon);

@@ -21,7 +21,7 @@ export function LongText({ text, keeps = "head", caret = false, mono = false }: 
       </div>
     );
   }
-  const more = <button class="plain" type="button" onClick={() => showWhole(true)}>show {shown.lines === 1 ? "all of it" : `all ${shown.lines.toLocaleString("en")} lines`}</button>;
+  const more = <button class="plain" type="button" onClick={() => showWhole(true)}>show {shown.lines === 1 ? "all" : `all ${shown.lines.toLocaleString("en")} lines`}</button>;
   return (
     <>
       {keeps === "tail" && <p class="cutlines">{more}</p>}

@@ -22,7 +22,7 @@ export function Signals({ live, run, gauges, family }: Props): JSX.Element {
   void live.rev.value;
   if (run === live.run) void second.value;
   const session = run.session!;
-  const now = run === live.run ? live.now() : session.at;
+  const now = run === live.run ? live.seenAt() : session.at;
   const all = gauges ? gauges.signals.map((one) => (run === live.run ? (session.status === "running" ? grown(one, now - gauges.at) : one) : earlier(one, session.at))) : [];
   const shown = all.filter(isShown);
   const unseen = all.filter(isUnseen);

@@ -69,7 +69,7 @@ export function titleOf({ decision, ask, stop }: StepInEntry): { words: string; 
 /** What came of it, as far as it was observed. */
 function factsOf({ at, said, ask, stop }: StepInEntry, me: string): string[] {
   const facts: string[] = [];
-  if (said) facts.push(said.withdrawn ? "taken back before the agent had read it" : said.seen_at === null ? "the agent has not read it yet" : `the agent read it after ${duration(said.seen_at - at)}`);
+  if (said) facts.push(said.withdrawn ? "withdrawn before the agent had read it" : said.seen_at === null ? "the agent has not read it yet" : `the agent read it after ${duration(said.seen_at - at)}`);
   if (stop && stop.stopped_at !== null) facts.push(`nothing ran after ${duration(stop.stopped_at - at)}`);
   if (ask?.end === "answered") facts.push(`${who(ask.by, me)} answered “${shorten(readable(ask.value?.raw), 200)}” at ${timeOfDay(ask.ended_at!)}, after ${duration(ask.ended_at! - at)}`);
   else if (stop && stop.lifted_at !== null) facts.push(`${who(stop.lifted_by, me)} resumed at ${timeOfDay(stop.lifted_at)}, after ${duration(stop.lifted_at - at)}`);

@@ -7,7 +7,8 @@ import type { Head } from "../../api/types";
 import { childWords } from "../../model/children";
 import type { AskEntry, EndEntry, Entry, NoteEntry, SaidEntry, StepEntry, StopEntry } from "../../model/story";
 import { argumentsOf, capitalised, clock, count, duration, fullTime, readable, shorten, timeOfDay, visible, who } from "../../ui/format";
-import { EffectChip, Ticking, Word } from "../../ui/Parts";
+import { EffectChip, Word } from "../../ui/Parts";
+import { RunClock } from "../RunClock";
 import { href } from "../../ui/router";
 import { Shape } from "../../ui/Shape";
 import { wantedBy } from "../handle/asking";
@@ -109,9 +110,9 @@ function Call({ entry, live, isStopping, isNow, child }: EntryProps & { entry: S
       <span class="args">{entry.of === "child" ? <a href={href({ run: entry.child })}>child {entry.child.split(".").at(-1)}</a> : argumentsOf(entry.arguments) || "no arguments"}</span>
       {entry.attempt > 1 && <span class="chip">attempt {entry.attempt}</span>}
       {entry.of !== "child" && <EffectChip effect={entry.effect} />}
-      <span class="dur">{stands && !stands.runs ? "" : isRunning ? isNow ? <>running <Ticking since={entry.begun_at} ahead={live.client.ahead} /></> : "running" : entry.ended_at === null ? "" : duration(entry.ended_at - entry.begun_at)}</span>
+      <span class="dur">{stands && !stands.runs ? "" : isRunning ? isNow ? <>{live.isSilent && "last seen "}running <RunClock live={live} since={entry.begun_at} /></> : "running" : entry.ended_at === null ? "" : duration(entry.ended_at - entry.begun_at)}</span>
       {stands ? <span class={stands.runs ? "res still" : "res"}>{stands.words}</span> : outlives
-        ? <span class="res"><span class="still">still running</span>: {entry.effect === "irreversible" ? "it cannot be torn, so it finishes first" : "it may finish"}</span>
+        ? <span class="res"><span class="still">still running</span>: {entry.effect === "irreversible" ? "it cannot be interrupted, so it finishes first" : "it may finish"}</span>
         : <Outcome entry={entry} live={live} />}
     </div>
   );
@@ -119,7 +120,7 @@ function Call({ entry, live, isStopping, isNow, child }: EntryProps & { entry: S
 
 /** Which attempt failed, why, and when the next one may begin. */
 function retryWords(entry: StepEntry): string {
-  return `attempt ${entry.attempt} of ${entry.attempts} failed: ${shorten(entry.detail, 200)}; to be tried again at ${timeOfDay(entry.again_at)}`;
+  return `attempt ${entry.attempt} of ${entry.attempts} failed: ${shorten(entry.detail, 200)}; next attempt at ${timeOfDay(entry.again_at)}`;
 }
 
 function Outcome({ entry, live }: { entry: StepEntry; live: Live }): JSX.Element | null {
@@ -134,7 +135,7 @@ function Outcome({ entry, live }: { entry: StepEntry; live: Live }): JSX.Element
     case "aborted": return <span class="res">aborted{entry.effect === "read" ? "; it is done again" : "; it may have happened"}{undo}</span>;
     case "lost": return <span class="res still">its process is gone; it may have happened{undo}</span>;
     case "closed": return <span class="res">{entry.detail}{undo}</span>;
-    case "not begun": return <span class="res">not begun: the gate was shut</span>;
+    case "not begun": return <span class="res">not started: the gate was shut</span>;
   }
 }
 
@@ -162,17 +163,17 @@ function Blob({ live, digest, size }: { live: Live; digest: string; size: number
   return <button class="plain tiny" type="button" onClick={load}>read {Math.ceil(size / 1024).toLocaleString("en")} kB</button>;
 }
 
-const LEVEL: Record<SaidEntry["level"], string> = { step: "redirected the step", goal: "changed the goal", clarify: "clarified", event: "told of an event" };
+const LEVEL: Record<SaidEntry["level"], string> = { step: "redirected the step", goal: "changed the goal", clarify: "clarified", event: "reported an event" };
 
 function Said({ entry, live, me }: { entry: SaidEntry; live: Live; me: string }): JSX.Element {
   const name = who(entry.by, me);
   const says = entry.queued ? "queued a message" : entry.opens ? "opened a new turn" : LEVEL[entry.level];
   const isOpen = entry.queued ? live.run.session?.queue.some((one) => one.id === entry.id) : entry.seen_at === null;
-  const seen = entry.withdrawn ? "taken back" : entry.seen_at !== null && !entry.opens ? `seen by the agent after ${duration(entry.seen_at - entry.at)}` : isOpen ? "not seen by the agent yet" : "";
+  const seen = entry.withdrawn ? "withdrawn" : entry.seen_at !== null && !entry.opens ? `seen by the agent after ${duration(entry.seen_at - entry.at)}` : isOpen ? "not seen by the agent yet" : "";
   return (
     <div class="said">
-      <div class="who"><Shape name="redirect" /><span>{capitalised(name)} {says}</span><span class="dim">{seen}{entry.edited && " · said otherwise first"}</span>
-        {isOpen && !entry.withdrawn && <button class="plain tiny" type="button" onClick={() => void live.withdraw(entry.id).catch(() => undefined)}>take back</button>}
+      <div class="who"><Shape name="redirect" /><span>{capitalised(name)} {says}</span><span class="dim">{seen}{entry.edited && " · edited"}</span>
+        {isOpen && !entry.withdrawn && <button class="plain tiny" type="button" onClick={() => void live.withdraw(entry.id).catch(() => undefined)}>withdraw</button>}
       </div>
       {entry.withdrawn ? <del class="q">{visible(entry.text)}</del> : <q>{visible(entry.text)}</q>}
     </div>
@@ -181,7 +182,7 @@ function Said({ entry, live, me }: { entry: SaidEntry; live: Live; me: string })
 
 function Asked({ entry, me }: { entry: AskEntry; me: string }): JSX.Element {
   const name = who(entry.by, me);
-  const ended: Record<string, string> = { superseded: "withdrawn by a redirect", withdrawn: "withdrawn by the cancel", expired: "nobody answered in time" };
+  const ended: Record<string, string> = { superseded: "withdrawn by a redirect", withdrawn: "withdrawn by the cancel", expired: "not answered in time" };
   return (
     <div class="stepin">
       <div class="who">{entry.end === "" ? <Word status="waiting">asks: {wantedBy(entry.prompt)?.title ?? shorten(entry.prompt, 300)}</Word> : <span class="word"><Shape name="waiting" />asked: {wantedBy(entry.prompt)?.title ?? shorten(entry.prompt, 300)}</span>}</div>
@@ -196,11 +197,11 @@ function Stopped({ entry, me }: { entry: StopEntry; me: string }): JSX.Element {
   const hold = entry.what === "pause" && entry.reason === CANCEL_PREVIEW;
   const words = { pause: entry.stopped_at === null && entry.lifted_at === null ? "Pausing" : hold ? "Held for the cancel preview" : "Paused", cancel: entry.stopped_at === null ? "Cancelling" : "Cancelled", halt: "Halted", undo: entry.stopped_at === null ? "Undoing" : "Undo" }[entry.what];
   const shape = { pause: entry.stopped_at === null ? "pausing" : "paused", cancel: entry.stopped_at === null ? "cancelling" : "cancelled", halt: "halted", undo: "undone" }[entry.what] as "paused";
-  const lifted = entry.lifted_at === null ? "" : entry.lifted_by === "lapse" ? `the hold lapsed at ${timeOfDay(entry.lifted_at)}, nobody had chosen; it went on` : `${who(entry.lifted_by, me)} ${entry.what === "halt" ? "lifted it" : "resumed"} at ${timeOfDay(entry.lifted_at)}, after ${duration(entry.lifted_at - entry.at)}`;
+  const lifted = entry.lifted_at === null ? "" : entry.lifted_by === "lapse" ? `the hold expired at ${timeOfDay(entry.lifted_at)}, nothing was chosen; it continued` : `${who(entry.lifted_by, me)} ${entry.what === "halt" ? "lifted it" : "resumed"} at ${timeOfDay(entry.lifted_at)}, after ${duration(entry.lifted_at - entry.at)}`;
   const facts = [
     entry.reason && !hold ? `“${entry.reason}”` : "",
     entry.stopped_at !== null && entry.what !== "undo" ? `nothing ran after ${duration(entry.stopped_at - entry.at)}` : "",
-    entry.undo ? { "in-flight": "undo what is in flight", all: "undo all that can be", none: "only stop" }[entry.undo] : "",
+    entry.undo ? { "in-flight": "undo what is in flight", all: "undo everything possible", none: "only stop" }[entry.undo] : "",
     entry.unknown.length ? `unknown: ${entry.unknown.join(", ")}` : "",
     entry.unreached.length ? `not reached: ${entry.unreached.join(", ")}` : "",
     lifted,
@@ -221,7 +222,7 @@ function Ended({ entry, live }: { entry: EndEntry; live: Live }): JSX.Element {
     // Its event has what the stop itself did; the receipt, which the handle shows, has what the whole run did.
     const receipt = live.receipt.value;
     const whole = receipt?.final && live.run.entries.findLast((one) => one.kind === "end") === entry ? receipt.lines : null;
-    return <div class="stepin"><div class="who"><span class="word"><Shape name={entry.how === "cancelled" ? "cancelled" : "undone"} />{entry.how === "cancelled" ? "Cancelled." : "Undone as far as it can be."}{whole && ` ${verdict(whole)}`}</span></div><p class="why">{whole ? "The receipt is in the handle below." : entry.receipt.length ? `This stop: ${tally(entry.receipt)}.` : ""}</p></div>;
+    return <div class="stepin"><div class="who"><span class="word"><Shape name={entry.how === "cancelled" ? "cancelled" : "undone"} />{entry.how === "cancelled" ? "Cancelled." : "Undone as far as possible."}{whole && ` ${verdict(whole)}`}</span></div><p class="why">{whole ? "The receipt is in the handle below." : entry.receipt.length ? `This stop: ${tally(entry.receipt)}.` : ""}</p></div>;
   }
   const said = live.run.entries.findLast((one) => one.kind === "step" && one.of === "model" && one.position < entry.position);
   const text = entry.value?.raw === null || entry.value === null ? "" : readable(entry.value.raw);

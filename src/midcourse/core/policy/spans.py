@@ -35,4 +35,4 @@ def span_of(written: object) -> Span:
             return Span(float(found[1]) * _UNITS[found[2]])
     elif isinstance(written, int | float) and not isinstance(written, bool):
         return Span(written)
-    raise ValueError(f"{written!r} is no span of time; write 500ms, 30s, 15m, 1h or 7d")
+    raise ValueError(f"{written!r} is not a duration; write 500ms, 30s, 15m, 1h or 7d")

@@ -28,8 +28,8 @@ async def log_in(body: LogIn, request: Request) -> Response:
     """Exchange a login code or a token for a browser session.
 
     The answer sets the session's cookie, and holds its page key, which the browser sends with every request in the
-    header `Midcourse-Page`. A code is used up by this. A browser that is, or was last, logged in as somebody else
-    stays so, unless `replace` confirms it.
+    header `Midcourse-Page`. A code is used up by this. A browser that is logged in with another identity keeps it,
+    unless `replace` confirms the switch.
     """
     access = access_of(request.app)
     check_own_page(request.scope)
@@ -40,7 +40,7 @@ async def log_in(body: LogIn, request: Request) -> Response:
     made = await access.logins.log_in(
         body.credential,
         place_asked(request.scope),
-        current=described(principal) if principal else body.last,
+        current=described(principal) if principal else "",
         replace=body.replace,
     )
     if before is not None:

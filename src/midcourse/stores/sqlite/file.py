@@ -79,5 +79,12 @@ class SqliteStore(DatabaseStore):
     def _is_alive(self, worker: WorkerId) -> bool:
         return locks.is_alive(self._folder, worker)
 
+    def _heartbeat(self, worker: WorkerId) -> float | None:
+        return locks.heartbeat(self._folder, worker)
+
+    def _beat(self) -> None:
+        if self._lock is not None:
+            self._lock.beat()
+
     def _version(self, connection: sqlite3.Connection) -> int:
         return reads.data_version(connection)

@@ -65,6 +65,12 @@ class WorkerLock:
             _held.add(path)
             return cls(path, descriptor, status.st_mtime)
 
+    def beat(self) -> None:
+        """Mark the file with the present time: a heartbeat, without a write to the store."""
+        with _guard, contextlib.suppress(OSError):
+            if self._path in _held:
+                os.utime(self._descriptor)
+
     def drop(self, *, remove: bool) -> None:
         """End the worker's life. ``remove`` its file, or leave it as the end of the process would."""
         with _guard:
@@ -80,6 +86,14 @@ class WorkerLock:
 def is_alive(folder: Path, worker: WorkerId) -> bool:
     """Whether the worker's process lives. The file of a dead one is removed."""
     return _look(_file_of(folder, worker))
+
+
+def heartbeat(folder: Path, worker: WorkerId) -> float | None:
+    """Return the time of the worker's last heartbeat; None if it has no file."""
+    try:
+        return os.stat(_file_of(folder, worker)).st_mtime
+    except OSError:
+        return None
 
 
 def remove_orphans(folder: Path) -> None:

@@ -133,5 +133,11 @@ class MemoryStore(DatabaseStore):
     def _is_alive(self, worker: WorkerId) -> bool:
         return worker in self.memory.alive
 
+    def _heartbeat(self, worker: WorkerId) -> float | None:
+        del worker  # it lives as long as this process
+
+    def _beat(self) -> None:
+        pass
+
     def _version(self, connection: sqlite3.Connection) -> int:
         return connection.total_changes

@@ -29,6 +29,8 @@ from midcourse.stores.sqlite.rows import (
 from midcourse.stores.sqlite.statements import READ
 
 IsAlive = Callable[[WorkerId], bool]
+Heartbeat = Callable[[WorkerId], float | None]
+"""When a worker that lives sent its last heartbeat; None: that is not known."""
 """Tells whether the process of a worker lives."""
 
 _KEY = READ["session_key"]
@@ -41,7 +43,9 @@ def key_of(connection: sqlite3.Connection, session_id: SessionId) -> int | None:
     return None if row is None else row[0]
 
 
-def head(connection: sqlite3.Connection, session_id: SessionId, is_alive: IsAlive, store: str) -> Owned:
+def head(
+    connection: sqlite3.Connection, session_id: SessionId, is_alive: IsAlive, heartbeat: Heartbeat, store: str
+) -> Owned:
     """A session's head and owner."""
     row = connection.execute(READ["session"], (session_id,)).fetchone()
     if row is None:
@@ -54,6 +58,7 @@ def head(connection: sqlite3.Connection, session_id: SessionId, is_alive: IsAliv
         owner=known.owner,
         alive=alive,
         address=known.address if alive else "",
+        heartbeat=heartbeat(known.owner) if alive and known.owner else None,
     )
 
 
@@ -190,37 +195,50 @@ def audit(connection: sqlite3.Connection, after: int, limit: int) -> list[AuditR
 
 
 def unattended(
-    connection: sqlite3.Connection, statuses: Sequence[str], now: float, limit: int, is_alive: IsAlive
+    connection: sqlite3.Connection,
+    statuses: Sequence[str],
+    now: float,
+    limit: int,
+    is_alive: IsAlive,
+    heartbeat: Heartbeat,
+    silent_before: float | None,
 ) -> list[Owned]:
-    """Sessions without a live owner that need one, those with a command first."""
+    """Sessions without a live owner that need one, those with a command first; and those of silent owners."""
     # Liveness is looked up once for each owner, not for each session.
     owners: list[WorkerId] = [owner for (owner,) in connection.execute(READ["owners"]).fetchall()]
     dead = [owner for owner in owners if not is_alive(owner)]
-    takeable = {None, *dead}
+    beats = {} if silent_before is None else {one: heartbeat(one) for one in owners if one not in dead}
+    silent = {owner: at for owner, at in beats.items() if at is not None and at < (silent_before or 0.0)}
+    wanted = {None, *dead, *silent}
     found: dict[SessionId, Owned] = {}
-    with contextlib.closing(_candidates(connection, statuses, now, dead)) as candidates:
+    with contextlib.closing(_candidates(connection, statuses, now, [*dead, *silent])) as candidates:
         for row, addressed in candidates:
             if len(found) >= limit:
                 break
-            if row[0] in found or row[2] not in takeable:
+            if row[0] in found or row[2] not in wanted:
                 continue
             try:
                 known = read_ownership(row)
             except Damaged:
                 continue  # whoever asks for it by its id is told
             found[known.head.id] = Owned(
-                head=known.head, epoch=known.epoch, owner=known.owner, alive=False, pending=addressed
+                head=known.head,
+                epoch=known.epoch,
+                owner=known.owner,
+                alive=known.owner in silent,
+                heartbeat=silent.get(known.owner) if known.owner else None,
+                pending=addressed,
             )
     return list(found.values())
 
 
 def _candidates(
-    connection: sqlite3.Connection, statuses: Sequence[str], now: float, dead: Sequence[WorkerId]
+    connection: sqlite3.Connection, statuses: Sequence[str], now: float, owners: Sequence[WorkerId]
 ) -> Generator[tuple[Sequence[Any], bool], None, None]:
     queries: list[tuple[str, tuple[object, ...], bool]] = [
         (READ["addressed_sessions"], (), True),
         (READ["waking_sessions"], (now,), False),
-        *((READ["owned_sessions_in_status"], (owner, status), False) for owner in dead for status in statuses),
+        *((READ["owned_sessions_in_status"], (owner, status), False) for owner in owners for status in statuses),
         *((READ["free_sessions_in_status"], (status,), False) for status in statuses),
     ]
     for query, values, addressed in queries:

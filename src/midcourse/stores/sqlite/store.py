@@ -68,6 +68,14 @@ class DatabaseStore(ABC):
         """Return whether the process of a worker lives."""
 
     @abstractmethod
+    def _heartbeat(self, worker: WorkerId) -> float | None:
+        """Return when a worker that lives sent its last heartbeat; None if that is not known."""
+
+    @abstractmethod
+    def _beat(self) -> None:
+        """Send the heartbeat of this object's worker, if it has one."""
+
+    @abstractmethod
     def _version(self, connection: sqlite3.Connection) -> int:
         """Return a number that changes with every write of any store object."""
 
@@ -184,7 +192,13 @@ class DatabaseStore(ABC):
     async def head(self, session_id: SessionId) -> Owned:
         """The session's head and owner; see the port."""
         return await self._reads.submit(
-            partial(reads.head, session_id=session_id, is_alive=self._is_alive, store=self.name)
+            partial(
+                reads.head,
+                session_id=session_id,
+                is_alive=self._is_alive,
+                heartbeat=self._heartbeat,
+                store=self.name,
+            )
         )
 
     async def heads(self, query: HeadQuery = NEWEST) -> Sequence[Head]:
@@ -243,10 +257,20 @@ class DatabaseStore(ABC):
         """Take the oldest rows of the audit log away; see the port."""
         return self._writes.submit(partial(writes.trim_audit, before=before, telling=telling, limit=limit))
 
-    async def unattended(self, statuses: Sequence[str], now: float, limit: int = 100) -> Sequence[Owned]:
+    async def unattended(
+        self, statuses: Sequence[str], now: float, limit: int = 100, *, silent_before: float | None = None
+    ) -> Sequence[Owned]:
         """Sessions without a live owner that need one; see the port."""
         return await self._reads.submit(
-            partial(reads.unattended, statuses=tuple(statuses), now=now, limit=limit, is_alive=self._is_alive)
+            partial(
+                reads.unattended,
+                statuses=tuple(statuses),
+                now=now,
+                limit=limit,
+                is_alive=self._is_alive,
+                heartbeat=self._heartbeat,
+                silent_before=silent_before,
+            )
         )
 
     async def unanswered(self, before: float, limit: int = 1000) -> Sequence[tuple[SessionId, InboxRow]]:
@@ -260,6 +284,7 @@ class DatabaseStore(ABC):
     async def changed(self) -> bool:
         """Whether anything may have been written since the last call. This store's own writes count too."""
         version = await self._reads.submit(self._version)
+        self._beat()
         before, self._seen = self._seen, version
         return version != before
 

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
 from midcourse.core.ids import CommandId, Epoch, SessionId, WorkerId
@@ -56,7 +57,7 @@ class OwnershipPromises(StoreGiven):
         await peer.enlist(BOB, "at bob's")
         taken = await peer.take(SESSION, BOB)
         assert taken == Owned(head=head(), epoch=Epoch(2), owner=BOB, alive=True, address="at bob's")
-        assert await store.head(SESSION) == taken
+        assert msgspec.structs.replace(await store.head(SESSION), heartbeat=None) == taken
         await peer.append(Append(head(position=2), rows(2, 2), epoch=taken.epoch))
 
     async def test_a_live_owner_keeps_its_session(self, store: Store, peer: Store) -> None:
@@ -101,7 +102,7 @@ class OwnershipPromises(StoreGiven):
         winners = [answer for answer in answers if isinstance(answer, Owned)]
         assert len(winners) == 1
         assert all(isinstance(answer, OwnerAlive) for answer in answers if answer is not winners[0])
-        assert await store.head(SESSION) == winners[0]
+        assert msgspec.structs.replace(await store.head(SESSION), heartbeat=None) == winners[0]
 
     async def test_epochs_only_grow(self, store: Store, peer: Store) -> None:
         """Every taking gives an epoch no owner had before, and letting go gives none back."""

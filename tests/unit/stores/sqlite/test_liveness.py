@@ -76,6 +76,25 @@ async def test_a_store_that_looks_at_its_own_worker_keeps_it_alive(path: Path, s
     await peer.close()
 
 
+async def test_each_look_for_changes_is_a_heartbeat_of_the_worker_and_of_no_other(
+    path: Path, store: SqliteStore
+) -> None:
+    await owned(store)
+    peer = await SqliteStore.open(path)
+    (file,) = workers_folder(path).glob("*.lock")
+    os.utime(file, (5.0, 5.0))
+    await peer.changed()
+    assert (await peer.head(SESSION)).heartbeat == 5.0
+    await store.changed()
+    beat = (await peer.head(SESSION)).heartbeat
+    assert beat is not None
+    assert beat > 5.0
+    store.abandon()
+    await store.changed()
+    assert (await peer.head(SESSION)).heartbeat is None, "it is dead"
+    await peer.close()
+
+
 async def test_the_lock_of_a_worker_is_seen_by_another_process(path: Path, store: SqliteStore) -> None:
     await owned(store)
     code = (
