@@ -28,7 +28,7 @@ $(error Midcourse runs on Linux and macOS; on Windows, clone it inside WSL (`wsl
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help python browser demo demo-reset screenshots console tools tools-and-console test collected thorough check format crash chaos simulate model bench docs lock sizes release clean
+.PHONY: help python browser demo demo-reset screenshots console tools tools-and-console test collected thorough check format crash chaos simulate model bench docs lock sizes words release clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,18 +72,22 @@ tools:
 tools-and-console: tools
 	@$(MAKE) --no-print-directory console
 
-check: $(READY) ## format, lint, types, layers, sizes
+check: $(READY) ## format, lint, types, layers, sizes, words
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python scripts/sizes.py
+	$(BIN)/python scripts/words.py
 
 # Why the source may be larger than it was: make sizes WHY="Postgres store"
 WHY ?=
 sizes: $(READY) ## keep the present size and complexity as the figures that `make check` compares with
 	@test -n "$(WHY)" || { echo 'Say why: make sizes WHY="…"'; exit 1; }
 	@$(BIN)/python scripts/sizes.py --keep "$(WHY)"
+
+words: $(READY) ## keep the present counts of old words in docs, help, sentences and console, once they are lower
+	@$(BIN)/python scripts/words.py --keep
 
 format: $(READY) ## format the code and fix what ruff can fix
 	$(BIN)/ruff check --fix-only .

@@ -209,7 +209,7 @@ async def test_another_identity_takes_a_confirmation_and_the_code_is_still_good(
 
 
 async def test_a_sessions_own_token_lets_no_browser_in(here: Process, store: Store) -> None:
-    await store.create(Creation(head(SessionId("sess_1")), rows(1, 1)))
+    await store.create(Creation(head(SessionId("sess_1")), rows(1, 1), worker=None))
     token = await here.tokens.add("itself", "operate", SessionId("sess_1"))
     assert await refused(here.logins.code_for(token)) == "forbidden"
     assert await refused(here.logins.log_in(token, HERE)) == "forbidden"

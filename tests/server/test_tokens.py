@@ -46,7 +46,7 @@ def test_each_role_may_what_the_ones_before_may() -> None:
 async def test_a_token_is_whose_it_was_made_for(store: Store, clock: StillClock) -> None:
     tokens = Tokens(store, clock)
     ada = await tokens.add("ada@example.org", "approve")
-    await store.create(Creation(head(SessionId("sess_1")), rows(1, 1)))
+    await store.create(Creation(head(SessionId("sess_1")), rows(1, 1), worker=None))
     child = await tokens.add("child", "steer", SessionId("sess_1"))
     assert await tokens.principal_of(ada) == Principal("ada@example.org", "approve")
     known = await tokens.principal_of(child)

@@ -37,8 +37,7 @@ from midcourse.core.webhooks import (
 from midcourse.errors import InvalidInput, MidcourseError
 from midcourse.ports.clock import Clock
 from midcourse.runtime.outbox import Outbox
-from midcourse.server.signing import signed, spelled_secret
-from midcourse.server.tokens import new_key
+from midcourse.server.signing import new_key, signed, spelled_secret
 from midcourse.tools.requesting import Limits, WebResponse, check_address, request
 
 log = logging.getLogger("midcourse.server")

@@ -6,10 +6,16 @@ Any library of that scheme verifies them. Nothing here knows where the secret is
 import base64
 import hashlib
 import hmac
+import secrets
 from typing import Final
 
 PREFIX: Final = "whsec_"
 """What every secret begins with: people and scanners know it when they see it."""
+
+
+def new_key() -> bytes:
+    """Return 32 random bytes to sign with."""
+    return secrets.token_bytes(32)
 
 
 def spelled_secret(key: bytes) -> str:

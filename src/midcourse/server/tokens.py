@@ -319,11 +319,6 @@ def new_token(prefix: str = PREFIX) -> str:
     return prefix + secrets.token_urlsafe(32)
 
 
-def new_key() -> bytes:
-    """What nobody can guess, to sign with: 32 random bytes."""
-    return secrets.token_bytes(32)
-
-
 def local_token(folder: Path) -> str:
     """The server's own token, from the file ``token`` in ``folder``, which is made if it is not there.
 

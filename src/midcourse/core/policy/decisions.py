@@ -144,3 +144,37 @@ class Decision(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_default
         parts += [f"held: {rule}" for rule in self.held]
         parts += [f"not seen: {one.signal} ({one.why})" for one in self.unseen]
         return "; ".join(parts)
+
+
+class Alarm(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
+    """One intervention, as a list over many sessions has it."""
+
+    at: float
+    session: str
+    intervention: str
+    agent: str = ""
+    person: str = ""
+    by: str = ""
+    level: str = "notify"
+    signals: tuple[str, ...] = ()
+    sentence: str = ""
+    ask: str = ""
+    held: bool = False
+    """Whether a policy wanted to step in, and was held back to telling people."""
+    wish: bool = False
+    """Whether it paused where the run's people had asked for that."""
+
+    def __post_init__(self) -> None:
+        now = tuple(map(called_now, self.signals))
+        if now != self.signals:
+            msgspec.structs.force_setattr(self, "signals", now)
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is one of the interruptions that a person gets so many of an hour."""
+        return self.level in COSTS_ATTENTION and not self.wish
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether the false-positive rate counts it: something stepped in, or wanted to."""
+        return self.level in INTERRUPTS or self.held

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from midcourse.core.policy.decisions import COSTS_ATTENTION, INTERRUPTS, SEVERITY, Decision, called_now
+from midcourse.core.policy.decisions import COSTS_ATTENTION, SEVERITY, Alarm, Decision
 from midcourse.core.policy.document import Policy
 from midcourse.core.policy.evaluation import Rule, rules_of
 
@@ -104,40 +104,6 @@ def is_mistrusted(policy: Policy, signal: str, ledger: Ledger) -> bool:
     """Whether a signal was wrong more often than the policy bears, of enough that people have labelled."""
     wrong, labelled = ledger.wrong.get(signal, (0, 0))
     return labelled >= max(1, policy.restraint.labels) and wrong / labelled > policy.restraint.false_positives
-
-
-class Alarm(msgspec.Struct, gc=False, frozen=True, kw_only=True, omit_defaults=True):
-    """One intervention, as a list over many sessions has it."""
-
-    at: float
-    session: str
-    intervention: str
-    agent: str = ""
-    person: str = ""
-    by: str = ""
-    level: str = "notify"
-    signals: tuple[str, ...] = ()
-    sentence: str = ""
-    ask: str = ""
-    held: bool = False
-    """Whether a policy wanted to step in, and was held back to telling people."""
-    wish: bool = False
-    """Whether it paused where the run's people had asked for that."""
-
-    def __post_init__(self) -> None:
-        now = tuple(map(called_now, self.signals))
-        if now != self.signals:
-            msgspec.structs.force_setattr(self, "signals", now)
-
-    @property
-    def counts(self) -> bool:
-        """Whether it is one of the interruptions that a person gets so many of an hour."""
-        return self.level in COSTS_ATTENTION and not self.wish
-
-    @property
-    def is_judged(self) -> bool:
-        """Whether the false-positive rate counts it: something stepped in, or wanted to."""
-        return self.level in INTERRUPTS or self.held
 
 
 class Batch(msgspec.Struct, gc=False, frozen=True, kw_only=True):
