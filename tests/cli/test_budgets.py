@@ -35,7 +35,7 @@ def test_resume_at_the_cap_is_refused_with_the_sum_and_budget_raises_it(midcours
     shown = midcourse("show", "sess_spent").out
     assert "raise it with: midcourse resume sess_spent --budget 0.81" in shown
     assert "Options: cancel\n" in shown
-    assert "go on" not in shown + midcourse("inbox").out
+    assert "go on" not in shown + midcourse("inbox", "list").out
     refused = midcourse("resume", "sess_spent")
     assert refused.code != 0
     assert "it has spent $0.40 of its budget of $0.30. Raise the budget to $0.81 or more" in refused.err
